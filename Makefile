@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-# The tests start hundreds of processes, each of which would compile the package anew.
+# The tests start hundreds of processes, and each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --numprocesses=logical --dist=loadfile --no-loadscope-reorder
 .PHONY: help setup demo test test-all check generate verify bench docs clean
@@ -32,12 +32,13 @@ test: .venv/.dev ## run the tests but those marked slow or long, on every Postgr
 test-all: .venv/.dev ## run every test on every version: hours
 	$(PYTEST) -m '' --every-version $(ARGS)
 
-check: .venv/.dev ## format, lint, types, layers, generated files
+check: .venv/.dev ## format, lint, types, layers, language, generated files
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/structure.py
+	$(BIN)/python -m pytest -q --numprocesses=0 tests/tidy/test_language.py
 	@$(MAKE) --no-print-directory verify
 
 generate: .venv/.dev ## write what is generated: the clients, docs/reference, tests/fixtures/schema.txt

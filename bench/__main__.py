@@ -1,4 +1,4 @@
-"""Run a workload on every system in turn and keep the numbers: `python -m bench`."""
+"""Run workloads on all systems, interleaved, and write the results: `python -m bench`."""
 
 from __future__ import annotations
 
@@ -90,26 +90,26 @@ Rates = dict[
 
 
 def main() -> int:
-    """Measure, print the table, write the file."""
+    """Run the benchmark command."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--workload",
         choices=[*WORKLOADS, "share", "spark", "worker", "all"],
         default="send_read",
-        help="which question (default send_read); share: those about share groups; spark: those about pipelines; "
-        "worker: those about workers; all takes about three hours",
+        help="workload to run (default: send_read); share: all for share groups; spark: all for pipelines; "
+        "worker: all for workers; all: every workload, about three hours",
     )
     parser.add_argument(
         "--repeats",
         type=int,
-        help="measurements of each (default 5; those that take minutes each: 1)",
+        help="measurements per question (default: 5, or 1 if each takes minutes)",
     )
     parser.add_argument(
         "--option",
         action="append",
         default=[],
         metavar="NAME=NUMBER",
-        help="another size for a workload that has one of this name: "
+        help="set a size of a workload: "
         + ", ".join(
             f"{option}={number:,} ({name})"
             for name, workload in WORKLOADS.items()
@@ -120,9 +120,9 @@ def main() -> int:
         "--synchronous-commit",
         choices=["on", "off"],
         default="on",
-        help="on: each commit waits for the disk, as by default; off: what the functions themselves cost",
+        help="on: each commit waits for the disk, as by default; off: measure only the functions",
     )
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
     arguments = parser.parse_args()
     console = Console()
     try:
@@ -144,7 +144,7 @@ def main() -> int:
 
 
 def chosen(name: str) -> list[str]:
-    """The workloads that a name stands for."""
+    """Return the workloads that a name selects."""
     if name == "all":
         return list(WORKLOADS)
     return [
@@ -153,17 +153,17 @@ def chosen(name: str) -> list[str]:
 
 
 def set_options(given: list[str]) -> None:
-    """Change the sizes of workloads, as NAME=NUMBER.
+    """Set sizes of workloads, given as NAME=NUMBER.
 
     Raises:
-        ConfigurationError: No workload has such an option, or it is no number.
+        ConfigurationError: No workload has such an option, or the value is not a positive number.
     """
     for text in given:
         option, _, number = text.partition("=")
         having = [w.OPTIONS for w in WORKLOADS.values() if option in getattr(w, "OPTIONS", {})]
         if not having or not number.isdecimal() or int(number) == 0:
             raise ConfigurationError(
-                f"no size {text!r}; --help names the options, and each takes a number above 0"
+                f"invalid size {text!r}; use NAME=NUMBER with an option from --help and a number above 0"
             )
         for options in having:
             options[option] = int(number)
@@ -172,21 +172,21 @@ def set_options(given: list[str]) -> None:
 def run(
     contestants: list[System], workload: str, repeats: int, synchronous_commit: str
 ) -> dict[str, Any]:
-    """Measure every question on every system, the systems by turns.
+    """Measure every question on every system, interleaved.
 
     Args:
-        contestants: Ours first.
+        contestants: Systems, ours first.
         workload: A key of `WORKLOADS`.
-        repeats: Measurements of each, after one that is thrown away; 1 or more.
-        synchronous_commit: The server's setting.
+        repeats: Measurements per question after one warm-up; 1 or more.
+        synchronous_commit: Setting of the server.
 
     Returns:
-        What the file of results holds.
+        Contents of the result file.
     """
     load_before = os.getloadavg()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pgsluice-bench-")))
-        folder.chmod(0o755)  # as root the server runs as another user, who must be able to enter
+        folder.chmod(0o755)  # as root, the server runs as another user, which needs access
         server = EmbeddedServer(
             folder / "data",
             options={"synchronous_commit": synchronous_commit},
@@ -229,7 +229,7 @@ def run(
 
 
 def measured(places: dict[str, Place], workload: Any, repeats: int) -> Rates:
-    """Ask by turns, and begin with another system each time, so that a drift hits all alike."""
+    """Measure interleaved, and rotate the first system, so that drift affects all systems."""
     names = list(places)
     rates: Rates = {question.name: {name: [] for name in names} for question in workload.QUESTIONS}
     warm_ups = int(getattr(workload, "WARM_UP", True))
@@ -238,13 +238,13 @@ def measured(places: dict[str, Place], workload: Any, repeats: int) -> Rates:
             first = repetition % len(names)
             for name in names[first:] + names[:first]:
                 rate = workload.measure(places[name], question)
-                if repetition >= warm_ups:  # the first only warms caches and plans
+                if repetition >= warm_ups:  # the first only warms up caches and plans
                     rates[question.name][name].append(rate)
     return rates
 
 
 def summary(question: str, by_system: dict[str, list[float]]) -> dict[str, Any]:
-    """Medians, all measurements, and how many times the peer's rate ours is."""
+    """Return medians, all measurements, and the ratios of our rate to the peers'."""
     medians = {name: statistics.median(rates) for name, rates in by_system.items()}
     ours, *peers = medians
     return {
@@ -256,7 +256,7 @@ def summary(question: str, by_system: dict[str, list[float]]) -> dict[str, Any]:
 
 
 def with_goals(results: list[dict[str, Any]], goals: dict[str, Goal]) -> list[dict[str, Any]]:
-    """Add to each result with a goal what that is, and whether it was reached."""
+    """Add goals to the results, and whether they were reached."""
     medians = {result["question"]: result["median"] for result in results}
     for result in results:
         goal = goals.get(result["question"])
@@ -269,7 +269,7 @@ def with_goals(results: list[dict[str, Any]], goals: dict[str, Goal]) -> list[di
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers depend on."""
+    """Describe the machine."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -287,7 +287,7 @@ def machine() -> dict[str, Any]:
 
 
 def table(report: dict[str, Any]) -> Table:
-    """The results for people."""
+    """Format the results as a table."""
     names = list(report["results"][0]["median"])
     peers = names[1:]
     commit = report["server"]["synchronous_commit"]
@@ -315,12 +315,12 @@ def table(report: dict[str, Any]) -> Table:
 
 
 def rounded(rate: float) -> str:
-    """Whole, or with two digits where that would say too little."""
+    """Format a rate without decimals, or with two below 10."""
     return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2f}"
 
 
 def goals_table(reports: list[dict[str, Any]]) -> Table:
-    """All goals of several workloads, and whether they were reached."""
+    """Format the goals of several workloads as a table."""
     shown = Table(title="Goals", title_justify="left")
     shown.add_column("question")
     shown.add_column("measured", justify="right", style="bold")
@@ -339,7 +339,7 @@ def goals_table(reports: list[dict[str, Any]]) -> Table:
 
 
 def write(report: dict[str, Any], folder: Path) -> Path:
-    """Keep the results as `<date>-<workload>.json`, one file per setting of synchronous_commit."""
+    """Write the results to `<date>-<workload>.json`, one file per setting of synchronous_commit."""
     folder.mkdir(parents=True, exist_ok=True)
     suffix = "" if report["server"]["synchronous_commit"] == "on" else "-async"
     path = folder / f"{report['at'][:10]}-{report['workload']}{suffix}.json"

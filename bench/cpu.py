@@ -1,4 +1,4 @@
-"""What a statement costs the server: processor time of the backend, which other load disturbs less than the clock."""
+"""CPU time of the backend, a measure of server cost that is less sensitive to other load than wall-clock time."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pgsluice.errors import ConfigurationError
 
 
 def backend_cpu_s(connection: psycopg.Connection[Any]) -> float:
-    """Return the processor time that a connection's backend has used so far, seconds. For a server here, on Linux."""
+    """Return the CPU time in seconds used by a connection's backend; requires a local server on Linux."""
     place = Path(f"/proc/{connection.info.backend_pid}/schedstat")
     if not place.exists():
         raise ConfigurationError(
-            f"{place} is absent: this question needs Linux, and a server on this machine"
+            f"{place} does not exist; this question requires Linux and a local server"
         )
     return int(place.read_text().split()[0]) / 1e9
 
 
 def per_cpu_s(connection: psycopg.Connection[Any], times: int, action: Callable[[], None]) -> float:
-    """Do something and return how many times a second of the backend's processor time it would be done.
+    """Run an action and return its rate per second of the backend's CPU time.
 
     Args:
-        connection: Whose backend does the work.
-        times: What the action counts for: how many calls, or events.
-        action: Does all of it.
+        connection: Connection whose backend does the work.
+        times: Number of calls, or events, in the action.
+        action: Function that performs all calls.
     """
     before = backend_cpu_s(connection)
     action()

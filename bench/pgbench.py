@@ -1,4 +1,4 @@
-"""Run a script again and again in pgbench: a client that costs next to nothing."""
+"""Run scripts with pgbench, a client with very low overhead."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def pgbench(
     clients: int = 1,
     synchronous_commit: str | None = None,
 ) -> float:
-    """Run a script so many times, with prepared statements.
+    """Run a script repeatedly with prepared statements.
 
     Args:
-        server: Where.
-        database: Where.
-        script: Statements of pgbench.
-        transactions: How often each client runs it.
-        clients: How many sessions run it at once, each in a thread of its own.
-        synchronous_commit: Of these sessions; None: the server's.
+        server: Server to connect to.
+        database: Database to connect to.
+        script: pgbench script.
+        transactions: Number of runs per client.
+        clients: Number of concurrent sessions, each in its own thread.
+        synchronous_commit: Setting of these sessions; None for the server's.
 
     Returns:
-        How often a second it ran in all sessions together, without the time to connect.
+        Runs per second of all sessions together, without connection time.
     """
     environ = server.client_environ(database)
     if synchronous_commit is not None:
@@ -51,5 +51,5 @@ def pgbench(
         )  # fmt: skip
     found = re.search(r"^tps = ([0-9.]+)", done.stdout, re.MULTILINE)
     if done.returncode != 0 or found is None:
-        raise EmbeddedServerError(f"pgbench failed; it says: {done.stderr.strip()[-500:]}")
+        raise EmbeddedServerError(f"pgbench failed: {done.stderr.strip()[-500:]}")
     return float(found[1])

@@ -1,4 +1,4 @@
-"""Workers of several systems: each in a process of its own, told when to begin, and asked what it measured."""
+"""Run the workers of several systems in separate processes, and collect their measurements."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ Send = Callable[[str], Awaitable[None]]
 
 
 class Working(Protocol):
-    """A system whose worker runs an async function for each message; the payload is a text."""
+    """System whose worker calls an async function for each message; payloads are text."""
 
     name: str
     uvloop: bool
 
     def version(self) -> str:
-        """The version of the package.
+        """Return the package version.
 
         Raises:
             MissingExtraError: It is not installed.
         """
 
     def install(self, connection: psycopg.Connection[Any]) -> None:
-        """Make its tables in an empty database, and a queue."""
+        """Create its tables and a queue in an empty database."""
 
     def beside(self, url: str) -> AbstractContextManager[object]:
-        """What its documentation wants to run beside the workers, in processes of its own."""
+        """Run the additional processes that its documentation recommends."""
 
     async def fill(self, url: str, payload: str, messages: int) -> None:
-        """Send many, as fast as it can."""
+        """Send many messages as fast as possible."""
 
     def sender(self, url: str) -> AbstractAsyncContextManager[Send]:
-        """What sends one message, in a transaction of its own."""
+        """Return a function that sends one message in its own transaction."""
 
     def worker(
         self, url: str, concurrency: int, handled: Handled
     ) -> AbstractAsyncContextManager[Callable[[asyncio.Event], Awaitable[None]]]:
-        """A worker that is connected; it works until the event is set, and what it has handled is acknowledged then."""
+        """Create a worker; the returned function runs it until the event is set and its messages are acknowledged."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What the server has done so far."""
+    """Cumulative counters of the server."""
 
     commits: int
     wal_bytes: int
 
     @classmethod
     def of(cls, connection: psycopg.Connection[Any]) -> Self:
-        """Read it, when all other sessions have said what they did: they do when they end."""
+        """Read the counters; other sessions must have ended, which flushes their statistics."""
         ((commits, wal_bytes),) = connection.execute(
             "select xact_commit, pg_current_wal_lsn() - '0/0' from pg_stat_database where datname = current_database()"
         ).fetchall()
@@ -67,7 +67,7 @@ class Cost:
 
 
 class Child:
-    """A process that works for one system: see `worker_child.py`."""
+    """Child process for one system; see `worker_child.py`."""
 
     def __init__(self, task: str, system: str, url: str, **numbers: float) -> None:
         """Start it, and wait until it is ready."""
@@ -90,24 +90,24 @@ class Child:
             stream.close()
 
     def go(self) -> None:
-        """Let it begin."""
+        """Start the task."""
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
 
     def answer(self) -> Any:
-        """Wait for its end, and return what it measured."""
+        """Wait for it to exit, and return its measurement."""
         line = self._process.stdout.readline()
         if self._process.wait() != 0 or not line:
-            raise SluiceError(f"the process for {self._what} failed; its last words are above")
+            raise SluiceError(f"the process for {self._what} failed; see its output above")
         return json.loads(line)
 
     def _expect(self, word: str) -> None:
         if self._process.stdout.readline().strip() != word:
-            raise SluiceError(f"the process for {self._what} did not begin; its words are above")
+            raise SluiceError(f"the process for {self._what} did not start; see its output above")
 
 
 async def until(done: asyncio.Event, *running: asyncio.Task[Any]) -> None:
-    """Wait for an event, and raise what ends a task before."""
+    """Wait for an event; raise the error of a task that ends before."""
     waiting = asyncio.create_task(done.wait())
     await asyncio.wait([waiting, *running], return_when=asyncio.FIRST_COMPLETED)
     for task in running:
@@ -118,7 +118,7 @@ async def until(done: asyncio.Event, *running: asyncio.Task[Any]) -> None:
 
 
 async def steps(messages: int, per_s: float) -> AsyncIterator[int]:
-    """Numbers at a steady pace."""
+    """Yield numbers at a fixed rate."""
     loop = asyncio.get_running_loop()
     begin = loop.time()
     for number in range(messages):

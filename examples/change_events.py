@@ -1,4 +1,4 @@
-"""Change events: every change of a table goes to a handler, in the order in which it was made.
+"""Change events: a handler receives every change of a table, in order.
 
     pgsluice schema install
     python change_events.py setup
@@ -7,13 +7,13 @@
     pgsluice worker run change_events:app --until-empty
     python change_events.py show
 
-The last one prints
+The last command prints
 
     item 1: 5, 3
     item 2: 7
     item 4: 9, sold out
 
-`pgsluice maintain`, left running, ticks the log by itself; then a change is handled within milliseconds.
+While `pgsluice maintain` runs, it ticks the log, and changes are handled within milliseconds.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from pgsluice import EventLog, connect, resolve
+from pgsluice import EventLog, connect
 from pgsluice.worker import App, Context
 
 app = App(name="change events")
 
 
-# A consumer gets the events of a log in their order, a batch in one transaction: what is written there is written once.
+# A consumer receives events in order, each batch in one transaction, which gives writes in it an exactly-once effect.
 @app.handler(log="stock_changes", consumer="shelf")
 async def follow(change: dict[str, Any], context: Context) -> None:
-    """Note what became of an item."""
+    """Record the new quantity of an item."""
     item = (change["after"] or change["before"])["item"]
     note = str(change["after"]["quantity"]) if change["after"] else "sold out"
     async with context.transaction() as connection:
@@ -40,7 +40,7 @@ async def follow(change: dict[str, Any], context: Context) -> None:
 
 
 def setup() -> None:
-    with connect(resolve()) as connection:
+    with connect() as connection:
         connection.execute(
             "create table stock (item integer primary key, quantity integer not null)"
         )
@@ -50,18 +50,18 @@ def setup() -> None:
         log = EventLog(connection)
         log.create_queue("stock_changes")
         log.register_consumer("stock_changes", "shelf")
-        log.capture("stock", "stock_changes")  # from now on each changed row is an event
+        log.capture("stock", "stock_changes")  # from now on, each row change inserts an event
 
 
 def change() -> None:
-    with connect(resolve()) as connection:
+    with connect() as connection:
         connection.execute("insert into stock values (1, 5), (2, 7), (4, 9)")
         connection.execute("update stock set quantity = 3 where item = 1")
         connection.execute("delete from stock where item = 4")
 
 
 def show() -> None:
-    with connect(resolve()) as connection:
+    with connect() as connection:
         for item, notes in connection.execute(
             "select item, string_agg(note, ', ' order by place) from shelf_note group by item order by item"
         ):

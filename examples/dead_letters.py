@@ -1,15 +1,15 @@
-"""Dead letters: what fails too often is kept with its reason, and sent again when the handler is mended.
+"""Dead letters: messages are dead-lettered after their last attempt, with the reason, and redriven after a fix.
 
     pgsluice schema install
     python dead_letters.py setup
-    pgsluice worker run dead_letters:app --until-empty     # exits with 1: there are dead letters
+    pgsluice worker run dead_letters:app --until-empty     # exit code 1: there are dead letters
     pgsluice queue browse labels --in dead
-    touch mended
-    pgsluice queue replay labels --dead --all
+    touch fixed
+    pgsluice queue dead-letters redrive labels --all
     pgsluice worker run dead_letters:app --until-empty
     python dead_letters.py show
 
-The last one prints
+The last command prints
 
     printed: 1 2 3
     dead letters: 0
@@ -20,20 +20,20 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pgsluice import WorkQueue, connect, resolve
+from pgsluice import WorkQueue, connect
 from pgsluice.worker import App, RetryPolicy, SyncContext
 
 app = App(name="dead letters")
 
 
 class PaperJamError(Exception):
-    """The printer is stuck."""
+    """Paper jam in the printer."""
 
 
 @app.handler("labels", retry=RetryPolicy(max_attempts=2, first_delay_s=0), give_up_on=[ValueError])
 def print_label(label: int, context: SyncContext) -> None:
-    """Print a label. Two attempts for a paper jam; none for a label that is no label."""
-    if not Path("mended").exists():
+    """Print a label: two attempts after a paper jam, no retry of an invalid label."""
+    if not Path("fixed").exists():
         if label == 2:
             raise PaperJamError("tray 2")
         if label == 3:
@@ -43,14 +43,14 @@ def print_label(label: int, context: SyncContext) -> None:
 
 
 def setup() -> None:
-    with connect(resolve()) as connection:
+    with connect() as connection:
         connection.execute("create table printed (label integer primary key)")
         WorkQueue(connection).create("labels")
         print_label.send_many([1, 2, 3], connection=connection)
 
 
 def show() -> None:
-    with connect(resolve()) as connection:
+    with connect() as connection:
         labels = [
             str(label) for (label,) in connection.execute("select label from printed order by 1")
         ]

@@ -1,4 +1,4 @@
-"""Orders and receipts: an order and its message are one transaction, and its receipt is written once.
+"""Orders and receipts: an order and its message commit in one transaction, and each receipt is written exactly once.
 
     pgsluice schema install
     python order_service.py setup
@@ -7,7 +7,7 @@
     pgsluice worker run order_service:app --until-empty
     python order_service.py show
 
-The last one prints
+The last command prints
 
     order 1 of ada: 12.00, receipt after attempt 1
     order 2 of bob: 5.50, receipt after attempt 1
@@ -18,7 +18,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from pgsluice import WorkQueue, connect, resolve
+from pgsluice import WorkQueue, connect
 from pgsluice.worker import App, Reject, RetryPolicy, SyncContext
 
 TABLES = """
@@ -36,7 +36,7 @@ TABLES = """
 
 @dataclass
 class Order:
-    """What a message of the queue `receipts` holds; one that does not fit goes to the dead letters."""
+    """Payload of the queue `receipts`; a message that does not match is dead-lettered."""
 
     order_id: int
     customer: str
@@ -50,9 +50,9 @@ app = App(name="order service")
     "receipts", retry=RetryPolicy(max_attempts=5, backoff="exponential", jitter=True), timeout_s=30
 )
 def write_receipt(order: Order, context: SyncContext) -> None:
-    """Write a receipt. It and the acknowledgement are one transaction: both or neither, whatever dies in between."""
+    """Write a receipt; it and the acknowledgement commit in one transaction, which gives an exactly-once effect."""
     if order.cents <= 0:
-        raise Reject("an order of nothing")
+        raise Reject("the amount of the order is not positive")
     with context.transaction() as connection:
         connection.execute(
             "insert into receipt (order_id, attempt) values (%s, %s)",
@@ -61,13 +61,13 @@ def write_receipt(order: Order, context: SyncContext) -> None:
 
 
 def setup() -> None:
-    with connect(resolve()) as connection:
+    with connect() as connection:
         connection.execute(TABLES)
         WorkQueue(connection).create("receipts")
 
 
 def place(customer: str, cents: int) -> None:
-    with connect(resolve()) as connection:  # the order and its message: both or neither
+    with connect() as connection:  # one transaction for the order and its message
         (order_id,) = connection.execute(
             "insert into customer_order (customer, cents) values (%s, %s) returning order_id",
             (customer, cents),
@@ -76,7 +76,7 @@ def place(customer: str, cents: int) -> None:
 
 
 def show() -> None:
-    with connect(resolve()) as connection:
+    with connect() as connection:
         for order_id, customer, cents, attempt in connection.execute(
             "select order_id, customer, cents, attempt from customer_order join receipt using (order_id) order by 1"
         ):

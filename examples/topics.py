@@ -1,4 +1,4 @@
-"""Topics and groups: what is published once is handled once by each who asked for it.
+"""Topics and share groups: each bound queue receives a copy of a message, and each group receives all events.
 
     pgsluice schema install
     python topics.py setup
@@ -6,12 +6,12 @@
     pgsluice worker run topics:app --until-empty
     python topics.py show
 
-The last one prints
+The last command prints
 
     alarms: 1, kept, readings: 4
     billing: 2 events, shipping: 2 events
 
-Without `--until-empty` the worker goes on and waits: it listens, and looks at a queue only when there may be something.
+Without `--until-empty` the worker keeps running: it waits with LISTEN instead of polling.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import sys
 from datetime import timedelta
 from typing import Any
 
-from pgsluice import EventLog, ShareGroup, WorkQueue, connect, resolve
+from pgsluice import EventLog, ShareGroup, WorkQueue, connect
 from pgsluice.worker import App, SyncContext
 
 app = App(name="topics")
 
 
-# Queues that are bound to patterns of routing keys: `*` is a word, `#` any number of them.
+# Queues bound to routing key patterns: `*` matches one word, `#` any number of words.
 @app.handler("alarms", topic="*.temperature.high")
 def alarm(reading: dict[str, Any], context: SyncContext) -> None:
     note(context, "alarms", reading)
@@ -37,7 +37,7 @@ def keep(reading: dict[str, Any], context: SyncContext) -> None:
     note(context, "readings", reading)
 
 
-# Groups of one log: each gets every event, and shares them among its processes.
+# Share groups of one log: each group receives all events and distributes them among its processes.
 @app.handler(log="parcels", group="billing")
 def bill(parcel: str, context: SyncContext) -> None:
     note(context, "billing", parcel)
@@ -54,13 +54,13 @@ def note(context: SyncContext, who: str, what: object) -> None:
 
 
 def setup() -> None:
-    with connect(resolve()) as connection:
+    with connect() as connection:
         connection.execute("create table seen (who text, what text)")
         queue = WorkQueue(connection)
         for name, pattern in (("alarms", "*.temperature.high"), ("readings", "cellar.#")):
             queue.create(name)
             queue.bind_topic(pattern, name)
-        # Handled messages are kept for a week, then `pgsluice maintain` drops them.
+        # `pgsluice maintain` drops archived messages after a week.
         queue.set_retention("readings", timedelta(days=7))
         EventLog(connection).create_queue("parcels")
         for group in ("billing", "shipping"):
@@ -68,7 +68,7 @@ def setup() -> None:
 
 
 def publish() -> None:
-    with connect(resolve()) as connection:
+    with connect() as connection:
         queue = WorkQueue(connection)
         queue.send_topic("cellar.temperature.high", {"celsius": 31})
         for celsius in (11, 12, 13):
@@ -79,7 +79,7 @@ def publish() -> None:
 
 
 def show() -> None:
-    with connect(resolve()) as connection:
+    with connect() as connection:
         seen = dict(connection.execute("select who, count(*) from seen group by who").fetchall())
         print(f"alarms: {seen['alarms']}, kept, readings: {seen['readings']}")
         print(f"billing: {seen['billing']} events, shipping: {seen['shipping']} events")

@@ -1,4 +1,4 @@
-"""Real servers, a template database with the schemas in it, and a database of its own for every test."""
+"""Fixtures: real servers, a template database with the schemas, and a database for every test."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
 from support.clock import Clock, ShiftedServer, shifted_server
 
-# A shell that starts the tests in the background has interrupts ignored, and every process started here would inherit that.
+# A shell that starts the tests in the background ignores interrupts, which every process started
+# here would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TEMPLATE = "sluice_template"
-# Nothing here outlives the run: durability would only cost time. Nor is a statement asked often enough to be compiled.
+# The data need not survive the run, so durability would only cost time. Statements run too rarely
+# to compile them.
 FAST = {
     "jit": "off",
     "fsync": "off",
@@ -39,16 +41,17 @@ FAST = {
 }
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 VERSIONS = ("18", "16", "15")
-# Where one version shows what the others do: the tests there take turns, each on one version, unless --every-version asks for
-# all. Everything else, such as installing, adopting and what is compatible, runs on each.
+# Each of these tests runs on one version, chosen by its name, unless --every-version is given. All
+# others, such as installation, adoption and compatibility, run on each.
 BY_TURNS = (
     *(f"tests/db/{schema}/" for schema in ("pgmq", "pgq", "pgq_coop", "sluice", "legacy")),
     *("tests/client/", "tests/concurrency/", "tests/worker/"),
     *("tests/compat/test_official_client.py", "tests/compat/test_official_listener.py"),
 )
-# What these give a test, one after the other, shows the same in another way. `make test` takes one for each test, in turn.
+# Parameters whose values are variants of the same test. `make test` runs one variant of each test.
 VARIANTS = {"server", "peer", "installation", "make", "clients", "style", "is_async", "handle", "consuming"}  # fmt: skip
-# Of a test with many cases, `make test` runs as many there. Elsewhere a case costs next to nothing, or is a run of its own.
+# Of a test with many cases, `make test` runs this many in MANY_CASES. Elsewhere a case is cheap, or
+# a run of its own.
 CASES = 2
 MANY_CASES = ("tests/db/", "tests/compat/", "tests/acceptance/", "tests/client/")
 SPARK = "tests/spark/"
@@ -60,7 +63,7 @@ _database_numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class Database:
-    """A database of one test's own."""
+    """A database that belongs to one test."""
 
     server: EmbeddedServer
     name: str
@@ -80,15 +83,16 @@ def make_server(version: str, folder: Path, *, tcp: bool = False) -> EmbeddedSer
 
 
 def make_template(server: EmbeddedServer) -> None:
-    """Make the database that each test's own is copied from, with the schemas installed."""
+    """Create the template database, with the schemas installed."""
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute(f"create database {TEMPLATE}")
     with psycopg.connect(server.url(TEMPLATE)) as connection:
         schema.install(connection)
-    # It is copied for each test: a fifth less of it.
+    # It is copied for each test; this makes it a fifth smaller.
     with psycopg.connect(server.url(TEMPLATE), autocommit=True) as connection:
         connection.execute("vacuum full")
-    # The first session after that writes what each first session of a copy would have to read from the catalog.
+    # The first session writes the relation cache, so that the first session of each copy need not
+    # read the catalog.
     psycopg.connect(server.url(TEMPLATE)).close()
 
 
@@ -96,12 +100,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-version",
         action="store_true",
-        help="run every test on each version, also those of single functions, clients and races, which else take turns",
+        help="run every test on each version, including those of functions, clients and races",
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the versions whose turn it is not, and begin with Spark."""
+    """Deselect the versions that are not chosen, and start with Spark."""
     if not config.getoption("--every-version"):
         chosen: list[pytest.Item] = []
         left_out: list[pytest.Item] = []
@@ -111,12 +115,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = chosen
         _mark_further_variants(items)
         _mark_further_cases(items)
-    # It takes longest, and where processes share the tests, all would end up waiting for it.
+    # Spark's tests take longest; if they were last, the other processes would wait for them.
     items.sort(key=lambda item: not item.nodeid.startswith(SPARK))
 
 
 def _mark_further_variants(items: list[pytest.Item]) -> None:
-    """Mark as `slow` what a test runs on but for one: the same in each process and in each run."""
+    """Mark all variants of a test but one as `slow`; each process and run chooses the same."""
     alike: dict[tuple[str, ...], list[pytest.Item]] = defaultdict(list)
     for item in items:
         params = _params(item)
@@ -132,7 +136,7 @@ def _mark_further_variants(items: list[pytest.Item]) -> None:
 
 
 def _mark_further_cases(items: list[pytest.Item]) -> None:
-    """Mark as `slow` the cases of a test but for CASES of them: the same in each process and in each run."""
+    """Mark all but CASES cases of a test as `slow`; the choice is equal in each process and run."""
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if item.nodeid.startswith(MANY_CASES) and not item.get_closest_marker("slow"):
@@ -144,7 +148,7 @@ def _mark_further_cases(items: list[pytest.Item]) -> None:
 
 
 class SparkInOneProcess(LoadFileScheduling):
-    """Give each file to one process, and the files of Spark all to the same: two JVMs would compete for the cores."""
+    """Schedule by file, with all Spark files in one process: two JVMs would compete for cores."""
 
     def _split_scope(self, nodeid: str) -> str:
         return SPARK if nodeid.startswith(SPARK) else super()._split_scope(nodeid)
@@ -162,14 +166,14 @@ def _is_its_turn(item: pytest.Item) -> bool:
     version = _params(item).get("server")
     if version is None or not item.nodeid.startswith(BY_TURNS):
         return True
-    # By the test's name: the same turn in each process and in each run.
+    # Chosen by the test's name, so that the choice is equal in each process and run.
     there = [v for v in VERSIONS if v != "15" or DEBIAN_15.exists()]
     name = item.nodeid.replace(f"pg{version}", "")
     return version == there[zlib.crc32(name.encode()) % len(there)]
 
 
 def _runs_ours(item: pytest.Item) -> bool:
-    """Return False on another's PGMQ or PgQ, and on a PostgreSQL that is not here."""
+    """False for upstream's PGMQ or PgQ, and for a PostgreSQL that is not installed."""
     where = [value for name, value in _params(item).items() if name in VARIANTS]
     names = {name for value in where for name in (value if isinstance(value, tuple) else (value,))}
     return names.isdisjoint({"upstream", "pgq"}) and ("15" not in names or DEBIAN_15.exists())
@@ -190,15 +194,15 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         lines.append(f"server: {said.stdout.strip()} ({bin_dir})")
     if not config.getoption("--every-version"):
         lines.append(
-            "server: single functions, clients and races take turns, each on one version; with --every-version on each"
+            "server: tests of functions, clients and races run on one version each; with --every-version on all"
         )
     return lines
 
 
 @pytest.fixture(scope="session")
 def servers_folder() -> Iterator[Path]:
-    # Not pytest's own folder: as root the server runs as another user, who could not enter it. In memory where there is
-    # room: the files of a database for each test are most of the time of a run.
+    # Not pytest's own folder: as root the server runs as another user, who could not enter it. In
+    # memory if there is room, as a run spends most of its time on the files of the databases.
     has_room = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_BYTES
     folder = Path(tempfile.mkdtemp(prefix="pgsluice-tests-", dir=MEMORY if has_room else None))
     folder.chmod(0o755)
@@ -207,7 +211,7 @@ def servers_folder() -> Iterator[Path]:
 
 
 class Servers:
-    """The servers of this run, each started when it is first asked for and running to the end."""
+    """The servers of this run, each started on first use and stopped at the end."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._folder = folder
@@ -215,7 +219,7 @@ class Servers:
         self._started: dict[str, EmbeddedServer] = {}
 
     def get(self, version: str, place: str = "", *, tcp: bool = False) -> EmbeddedServer:
-        """A server of a version, with the template; another one for another place."""
+        """Return a server of a version, with the template; `place` distinguishes several ones."""
         if version == "15" and not DEBIAN_15.exists():
             pytest.skip(f"PostgreSQL 15 is not installed in {DEBIAN_15}")
         key = f"{place}/{version}"
@@ -239,30 +243,30 @@ def servers(servers_folder: Path) -> Iterator[Servers]:
 
 @pytest.fixture(scope="session", params=VERSIONS, ids=[f"pg{v}" for v in VERSIONS])
 def server(request: pytest.FixtureRequest, servers: Servers) -> EmbeddedServer:
-    """Each supported PostgreSQL in turn."""
+    """Each supported PostgreSQL."""
     return servers.get(request.param)
 
 
 @pytest.fixture(scope="session")
 def server_18(servers: Servers) -> EmbeddedServer:
-    """PostgreSQL 18 alone, where the server's version cannot matter."""
+    """PostgreSQL 18 only, for tests that do not depend on the version."""
     return servers.get("18", "only")
 
 
 class Dropper:
-    """Drops a test's database while the next test makes its own: most of a drop is waiting for a checkpoint."""
+    """Drops databases in the background, as a drop mostly waits for a checkpoint."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1)
         self._last: Future[None] | None = None
 
     def drop(self, server: EmbeddedServer, name: str) -> None:
-        """Drop one soon, and wait for the one before it: at most one is left behind."""
+        """Drop a database in the background, after waiting for the previous drop."""
         self.wait()
         self._last = self._thread.submit(self._drop, server, name)
 
     def wait(self) -> None:
-        """Wait for the last one; its error is raised here."""
+        """Wait for the last drop; raise its error."""
         if self._last is not None:
             last, self._last = self._last, None
             last.result()
@@ -299,7 +303,7 @@ def database_18(server_18: EmbeddedServer) -> Iterator[Database]:
 
 @pytest.fixture
 def make_database_18(server_18: EmbeddedServer) -> Iterator[Callable[[], Database]]:
-    """A function that returns a new database with the schemas installed, on PostgreSQL 18, at each call."""
+    """A function that creates a database with the schemas installed, on PostgreSQL 18."""
     with ExitStack() as stack:
         new_database = contextmanager(_new_database)
         yield lambda: stack.enter_context(new_database(server_18, TEMPLATE))
@@ -329,7 +333,7 @@ def clock_server(servers_folder: Path) -> Iterator[ShiftedServer]:
 
 @pytest.fixture
 def clock(clock_server: ShiftedServer) -> Iterator[Clock]:
-    """The clock of `clock_database`, right at the start of the test and again after it."""
+    """The clock of `clock_database`, correct before and after the test."""
     clock_server.clock.set(0)
     yield clock_server.clock
     clock_server.clock.set(0)
@@ -337,7 +341,7 @@ def clock(clock_server: ShiftedServer) -> Iterator[Clock]:
 
 @pytest.fixture
 def clock_database(clock_server: ShiftedServer, clock: Clock) -> Iterator[Database]:
-    """A database with the schemas installed, on a server whose wall clock `clock` steps."""
+    """A database with the schemas installed, on a server whose wall clock is `clock`."""
     for database in _new_database(clock_server.server, TEMPLATE):
         yield database
         clock.set(0)
@@ -345,10 +349,10 @@ def clock_database(clock_server: ShiftedServer, clock: Clock) -> Iterator[Databa
 
 @pytest.fixture
 def role(server: EmbeddedServer) -> Iterator[str]:
-    """A login role of its own without any rights; dropped with what it owns in this test's database."""
+    """A login role without privileges; dropped with its objects in this test's database."""
     name = f"role_{next(_database_numbers)}"
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute(f"create role {name} login")
         yield name
-        _dropper.wait()  # its rights in a database go with it
+        _dropper.wait()  # its privileges in a database are dropped with it
         connection.execute(f"drop role if exists {name}")

@@ -1,4 +1,4 @@
-"""A PostgreSQL 18 with the schemas installed, for the tools that read the catalog."""
+"""A PostgreSQL 18 with the schemas installed, for tools that read the catalog."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pgsluice.embedded import EmbeddedServer
 
 @contextmanager
 def installed_server() -> Iterator[EmbeddedServer]:
-    """Start a server in a folder of its own, install, and remove both in the end."""
+    """Start a server in a temporary folder and install; stop and remove it at the end."""
     with tempfile.TemporaryDirectory(prefix="pgsluice-tools-") as folder:
         Path(folder).chmod(0o755)  # as root the server runs as another user
         server = EmbeddedServer(Path(folder) / "pg", options={"fsync": "off"})
@@ -29,7 +29,7 @@ def installed_server() -> Iterator[EmbeddedServer]:
 
 
 def write_or_check(files: dict[Path, str], *, check: bool) -> int:
-    """Write the files, or with `check` name those that are out of date; returns an exit code."""
+    """Write the files, or with `check` list outdated ones; return an exit code."""
     stale = [
         path
         for path, text in files.items()
@@ -37,7 +37,7 @@ def write_or_check(files: dict[Path, str], *, check: bool) -> int:
     ]
     if check:
         for path in stale:
-            print(f"out of date: {path}; run `make generate`")
+            print(f"outdated: {path}; run `make generate`")
         return 1 if stale else 0
     for path in stale:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,6 @@
-"""Write docs/reference from what is there: `python tools/reference_docs.py [--check]`.
+"""Generate docs/reference: `python tools/reference_docs.py [--check]`.
 
-SQL functions from the catalog (signature, comment, grants), commands from the command line, clients from their
-docstrings.
+SQL functions from the catalog (signature, comment, grants), commands from their help, clients from their docstrings.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ ABOUT = {
     "pgmq": "Work queues. Names, arguments, columns and errors are PGMQ's.",
     "pgq": "Event logs. Names, arguments, columns and messages are PgQ's.",
     "pgq_coop": "Several consumers that share the batches of one. Names, arguments and messages are PgQ's.",
-    "sluice": "What neither PGMQ nor PgQ has.",
+    "sluice": "Functions beyond PGMQ and PgQ.",
     "legacy": "PGMQ 0.20's names over the same queues, in schema `public`: `pgsluice schema install --with legacy`.",
 }
 PYTHON = (
@@ -64,7 +63,7 @@ order by p.proname, p.pronargs, 2
 
 
 def sql_page(connection: psycopg.Connection[tuple[str, ...]], schema: str) -> str:
-    """One schema's public functions."""
+    """Return the page of one schema's public functions."""
     title = "Older names" if schema == LEGACY else f"Schema `{schema}`"
     lines = [NOTE, f"# {title}\n\n{ABOUT[schema]}\n"]
     schema = "public" if schema == LEGACY else schema
@@ -81,7 +80,7 @@ def sql_page(connection: psycopg.Connection[tuple[str, ...]], schema: str) -> st
 
 
 def cli_page() -> str:
-    """Every command with its help."""
+    """Return the page of all commands with their help."""
     lines = [NOTE, "# Command line\n"]
 
     def add(command: click.Command, context: click.Context) -> None:
@@ -100,7 +99,7 @@ def cli_page() -> str:
 
 
 def python_page() -> str:
-    """The public classes; the async forms have the same methods, awaited."""
+    """Return the page of the public classes; async forms have the same methods, awaited."""
     lines = [
         NOTE,
         "# Python\n\n`AsyncWorkQueue`, `AsyncTableQueue`, `AsyncEventLog`, `AsyncShareGroup`, `AsyncSchedules`, ",
@@ -129,7 +128,7 @@ def python_page() -> str:
 
 
 def main() -> int:
-    """Write the pages, or check them."""
+    """Write or check the pages."""
     with installed_server() as server, psycopg.connect(server.url()) as connection:
         installer.install(connection, legacy=True)
         pages = {REFERENCE / f"{schema}.md": sql_page(connection, schema) for schema in ABOUT}

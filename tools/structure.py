@@ -1,6 +1,6 @@
 """Print the number of modules, import cycles and imports against the layers: `python tools/structure.py`.
 
-The layers are those of the import-linter contracts in pyproject.toml. Imports for types only are left out, as there.
+The layers are those of the import-linter contracts in pyproject.toml. Imports for type checking are ignored, as there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def cycles(graph: grimp.ImportGraph) -> list[list[str]]:
-    """Return import cycles, each as the modules on its way; none is left when an import of each is removed."""
+    """Return import cycles, each as the list of its modules; removing one import of each leaves no cycle."""
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     found = []
     while True:
@@ -46,7 +46,7 @@ def upward(graph: grimp.ImportGraph, contract: dict[str, list[str]]) -> list[str
 
 
 def main() -> int:
-    """Return 0 if there is neither a cycle nor an import against the layers."""
+    """Return 0 if there is neither an import cycle nor an import against the layers."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     graph = grimp.build_graph(
         settings["root_package"],
@@ -59,7 +59,9 @@ def main() -> int:
         if contract["type"] == "layers"
         for arrow in upward(graph, contract)
     ]
-    print(f"{len(graph.modules)} modules, {len(circles)} import cycles, {len(arrows)} arrows up")
+    print(
+        f"{len(graph.modules)} modules, {len(circles)} import cycles, {len(arrows)} imports against the layers"
+    )
     for circle in circles:
         print(" -> ".join(circle))
     for arrow in arrows:

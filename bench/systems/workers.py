@@ -1,4 +1,4 @@
-"""The systems that have a worker: ours first, in both shapes, then the peers."""
+"""Systems with a worker: ours first, with both sources, then the peers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SYSTEMS: dict[str, Callable[[], Working]] = {
 
 
 def worker_systems() -> list[Working]:
-    """Those that are installed; it is said which are not."""
+    """Return the installed systems; print the skipped ones."""
     found = []
     for make in SYSTEMS.values():
         system = make()
         try:
             system.version()
         except MissingExtraError as error:
-            print(f"left out: {error}")
+            print(f"skipped: {error}")
         else:
             found.append(system)
     return found

@@ -1,4 +1,4 @@
-"""What does the Python client add to the same statements sent by hand, as psycopg prepares them?"""
+"""Overhead of the Python client over the same statements sent by hand."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ MESSAGES = 2_000
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is timed.
+    """Timed question.
 
     Attributes:
-        name: What the table of results calls it.
-        reads: Whether it reads and deletes; else it sends.
+        name: Label in the results table.
+        reads: True to read and delete, False to send.
     """
 
     name: str
@@ -41,7 +41,7 @@ GOALS = {question.name: Goal(0.9) for question in QUESTIONS}
 
 
 class ByHand:
-    """The statements of the client."""
+    """The client's statements, sent by hand."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
@@ -64,7 +64,7 @@ class ByHand:
 
 
 class ByClient:
-    """A queue of the client."""
+    """The client's `WorkQueue`."""
 
     def __init__(self, queue: WorkQueue | TableQueue) -> None:
         self._queue = queue
@@ -86,7 +86,7 @@ SYSTEMS = [Pgsluice(name) for name in CONTESTANTS]
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question on a new queue.
+    """Measure one question on a new queue.
 
     Returns:
         Messages a second.
@@ -106,7 +106,7 @@ def measure(place: Place, question: Question) -> float:
         for _ in range(MESSAGES):
             if question.reads:
                 if not contestant.read_and_delete(QUEUE):
-                    raise RuntimeError("a message was not there to delete")
+                    raise RuntimeError("a message to delete does not exist")
             else:
                 contestant.send(QUEUE, MESSAGE)
         return MESSAGES / (time.perf_counter() - begin)

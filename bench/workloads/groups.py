@@ -1,4 +1,4 @@
-"""What does a read in groups cost, by how many groups the messages are in?"""
+"""Cost of a grouped read by number of groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.place import Place
 TITLE = "Reads in groups a second, 100,000 messages, groups in turn, create_fifo_index called"
 UNIT = (
     "reads a second: of the median read of a repetition, median of the repetitions; "
-    "a read that takes 5 s is cut off, counts as 0.2, and is not asked again"
+    "a read that takes 5 s is cut off, counts as 0.2, and is not repeated"
 )
 MESSAGES = 100_000
 READS = 5
@@ -24,12 +24,12 @@ CUT_OFF_S = 5
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is timed.
+    """Timed question.
 
     Attributes:
-        reader: The function.
-        groups: How many groups the messages are in; message n is in group n modulo groups.
-        qty: How many messages a read asks for.
+        reader: Name of the SQL function.
+        groups: Number of groups; message n is in group n modulo groups.
+        qty: Requested messages per read.
     """
 
     reader: str
@@ -38,12 +38,12 @@ class Question:
 
     @property
     def name(self) -> str:
-        """What the table of results calls it."""
+        """Label in the results table."""
         return f"{self.reader}({self.qty}), {self.groups:,} groups of {MESSAGES // self.groups:,}"
 
     @property
     def expected(self) -> int:
-        """How many messages a read gives: a head for each group, or as many as it asks for."""
+        """Number of messages per read: one head per group, up to `qty`."""
         return min(self.qty, self.groups) if self.reader.endswith("_head") else self.qty
 
 
@@ -58,9 +58,9 @@ _cut_off: set[tuple[str, Question]] = set()
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question; its queue is filled the first time and kept.
+    """Measure one question; its queue is filled on first use and kept.
 
-    What a read took is deleted after it, so that no group is blocked.
+    Read messages are deleted afterwards, so that no group is blocked.
 
     Returns:
         Reads a second, from the median read.
@@ -83,7 +83,7 @@ def measure(place: Place, question: Question) -> float:
                 [queue, question.qty],
             ).fetchall()
         except (psycopg.errors.QueryCanceled, psycopg.errors.OutOfMemory):
-            # PGMQ locks once for each group, and 100,000 locks do not fit.
+            # PGMQ takes one lock per group, and 100,000 locks exceed the lock table.
             _cut_off.add(key)
             return 1 / CUT_OFF_S
         finally:
@@ -96,7 +96,7 @@ def measure(place: Place, question: Question) -> float:
 
 
 def fill(connection: psycopg.Connection[Any], queue: str, groups: int) -> None:
-    """Create the queue with its indexes for groups."""
+    """Create and fill a queue with its group indexes."""
     connection.execute("select pgmq.create(%s)", [queue])
     connection.execute("select pgmq.create_fifo_index(%s)", [queue])
     connection.execute(

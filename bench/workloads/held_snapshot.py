@@ -1,4 +1,4 @@
-"""How much slower does a queue become while another transaction holds a snapshot for three minutes?"""
+"""Slowdown of a queue while another transaction holds a snapshot for three minutes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.place import Place
 from pgsluice.embedded import EmbeddedServer
 
 TITLE = "Messages a second sent, read and deleted under one REPEATABLE READ snapshot, one session"
-UNIT = "messages a second in a stretch of 30 s"
+UNIT = "messages a second in an interval of 30 s"
 REPEATS = 1
 WARM_UP = False
 SECONDS = 180
@@ -23,12 +23,12 @@ QUEUE = "held"
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is timed.
+    """Timed question.
 
     Attributes:
-        name: What the table of results calls it.
-        qty: How many messages are sent, read and deleted at a time.
-        stretch: Which 30 s: 0 the first, 5 the last.
+        name: Label in the results table.
+        qty: Batch size for sending, reading and deleting.
+        stretch: Index of the 30 s interval: 0 first, 5 last.
     """
 
     name: str
@@ -50,10 +50,10 @@ _runs: dict[tuple[str, int], list[float]] = {}
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question: the first one about a quantity does the run, the other one looks at its end.
+    """Measure one question: the first for a quantity performs the run, the other reads its end.
 
     Returns:
-        Messages a second in that stretch.
+        Messages a second in that interval.
     """
     connection = place.connection
     key = (connection.info.dbname, question.qty)
@@ -63,7 +63,7 @@ def measure(place: Place, question: Question) -> float:
 
 
 def run(connection: psycopg.Connection[Any], server: EmbeddedServer, qty: int) -> list[float]:
-    """Send, read and delete for three minutes beside a snapshot; return the rate of each 30 s."""
+    """Send, read and delete for three minutes while a snapshot is held; return the rate of each 30 s."""
     connection.execute("select pgmq.create(%s)", [QUEUE])
     rates: list[float] = []
     with psycopg.connect(server.url(connection.info.dbname)) as holder:

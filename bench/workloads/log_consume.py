@@ -1,4 +1,4 @@
-"""What does it cost the server to hand out a batch of an event log, and to repeat events of it?"""
+"""CPU cost of delivering a batch of an event log, and of retrying its events."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pgsluice import EventLog
 
 __all__ = ["BIN_DIR"]
 
-TITLE = "Batches and events for each second of the backend's processor time, one session"
-UNIT = "times a second of the backend's processor time"
+TITLE = "Batches and events for each second of the backend's CPU time, one session"
+UNIT = "times a second of the backend's CPU time"
 SYSTEMS = [Pgsluice(), Pgq()]
 LOG = "bench"
 EVENTS = 10_000
@@ -28,11 +28,11 @@ BATCHES = 300
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is timed.
+    """Timed question.
 
     Attributes:
-        name: What the table of results calls it.
-        ask: Prepares, measures and returns the rate.
+        name: Label in the results table.
+        ask: Function that prepares, measures and returns the rate.
     """
 
     name: str
@@ -40,10 +40,10 @@ class Question:
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question in a new log.
+    """Measure one question in a new log.
 
     Returns:
-        How many a second of the backend's processor time.
+        Operations per second of the backend's CPU time.
     """
     place.connection.prepare_threshold = 1
     place.connection.execute("select pgq.create_queue(%s)", [LOG])
@@ -117,7 +117,7 @@ def events(place: Place) -> float:
 
 
 def events_by_the_client(place: Place) -> float:
-    """Ours by its client, the peer by the only function that it has for it."""
+    """Read with our client, and with the peer's only function for it."""
     if place.name == Pgq.name:
         return events(place)
     connection = place.connection
@@ -144,7 +144,7 @@ def retries(place: Place) -> float:
     ]
 
     def one_by_one() -> None:
-        # A fiftieth of them: they cost the same each, and all of them take the peer a quarter of a minute.
+        # Only 2 % of the events: the cost is linear, and all would take the peer 15 s.
         for ev_id in ids[:: RETRIED // 20]:
             connection.execute("select pgq.event_retry(%s, %s, 60)", [batch_id, ev_id])
 
@@ -168,8 +168,8 @@ QUESTIONS = (
 GOALS = {
     QUESTIONS[0].name: Goal(
         2.0,
-        why_missed="opening and finishing append two rows, which do not decay, to where PgQ updates one",
+        why_missed="opening and finishing append two rows, which leave no dead rows, while PgQ updates one",
     ),
-    QUESTIONS[3].name: Goal(2.0, why_missed="the id of the transaction is converted for clients"),
+    QUESTIONS[3].name: Goal(2.0, why_missed="the transaction id is converted for clients"),
     QUESTIONS[4].name: Goal(50.0),
 }

@@ -1,4 +1,4 @@
-"""How much slower does consuming a log become while another transaction holds a snapshot, or an id, for ten minutes?"""
+"""Slowdown of log consumption while another transaction holds a snapshot, or a transaction id, for ten minutes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pgsluice.embedded import EmbeddedServer
 
 __all__ = ["BIN_DIR"]
 
-TITLE = "Batches opened and finished for each second of processor time, beside a transaction held for ten minutes"
-UNIT = "batches a second of the backend's processor time, in a minute"
+TITLE = "Batches opened and finished for each second of CPU time, under a transaction held for ten minutes"
+UNIT = "batches a second of the backend's CPU time, in a minute"
 SYSTEMS = [Pgsluice(), Pgq()]
 REPEATS = 1
 WARM_UP = False
@@ -36,12 +36,12 @@ HELD = {
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is timed.
+    """Timed question.
 
     Attributes:
-        name: What the table of results calls it.
+        name: Label in the results table.
         held: A key of `HELD`.
-        stretch: Which minute: 0 the first, 9 the last.
+        stretch: Index of the minute: 0 first, 9 last.
     """
 
     name: str
@@ -66,7 +66,7 @@ _runs: dict[tuple[str, str], list[float]] = {}
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question: the first one about a held transaction does the run, the other one looks at its end.
+    """Measure one question: the first for a held transaction performs the run, the other reads its end.
 
     Returns:
         Batches a second of processor time, of next_batch and finish_batch alone, in that minute.
@@ -80,7 +80,7 @@ def measure(place: Place, question: Question) -> float:
 def run(
     connection: psycopg.Connection[Any], server: EmbeddedServer, name: str, held: str
 ) -> list[float]:
-    """Produce, tick, consume and rotate at a steady pace beside the held transaction; print the sizes at the end."""
+    """Produce, tick, consume and rotate at a fixed rate under the held transaction; print the sizes at the end."""
     connection.prepare_threshold = 1
     connection.execute("select pgq.create_queue(%s)", [LOG])
     connection.execute(

@@ -1,4 +1,4 @@
-"""How long does it take from an insert until a waiting consumer has the event in a batch?"""
+"""Latency from an insert until a waiting consumer has the event in a batch."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from bench.goal import Goal
 from bench.place import Place
 from bench.systems.pgsluice import Pgsluice
 
-TITLE = (
-    "Batches that come within a second after an insert, at 100 events a second, default settings"
-)
+TITLE = "Inverse latency from insert to batch, at 100 events a second, default settings"
 UNIT = "1 / latency in seconds"
 SYSTEMS = [Pgsluice()]
 REPEATS = 3
@@ -30,11 +28,11 @@ COMMAND = "from pgsluice.cli.main import main; main()"
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is timed.
+    """Timed question.
 
     Attributes:
-        name: What the table of results calls it.
-        percentile: Of the latencies.
+        name: Label in the results table.
+        percentile: Percentile of the latencies.
     """
 
     name: str
@@ -47,10 +45,10 @@ _latencies: list[list[float]] = []
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question: p50 does the run, p99 looks at the same latencies.
+    """Measure one question: p50 performs the run, p99 uses the same latencies.
 
     Returns:
-        One divided by the latency, seconds.
+        1 / latency in seconds.
     """
     if question.percentile == 50:
         _latencies.append(run(place))
@@ -60,7 +58,7 @@ def measure(place: Place, question: Question) -> float:
 
 
 def run(place: Place) -> list[float]:
-    """Insert at a steady pace beside `pgsluice maintain`; a consumer waits by LISTEN. Return the latencies, seconds."""
+    """Insert at a fixed rate with `pgsluice maintain` running and a consumer on LISTEN; return latencies in seconds."""
     connection = place.connection
     url = place.server.url(connection.info.dbname)
     connection.execute("select pgq.create_queue(%s)", [LOG])
@@ -83,7 +81,7 @@ def run(place: Place) -> list[float]:
         maintain.wait()
     producer.join()
     connection.execute("select pgq.drop_queue(%s, true)", [LOG])
-    return latencies[EVENTS // 10 :]  # the first are of a loop that is still idle
+    return latencies[EVENTS // 10 :]  # skip the warm-up of the idle loop
 
 
 def produce(url: str) -> None:

@@ -1,4 +1,4 @@
-"""What does it cost the server to append an event, one by one, by the hundred, and by COPY?"""
+"""CPU cost of appending events one by one, by the hundred, and by COPY."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from bench.systems.pgsluice import Pgsluice
 
 __all__ = ["BIN_DIR"]
 
-TITLE = "Events appended for each second of the backend's processor time, one session"
-UNIT = "events a second of the backend's processor time"
+TITLE = "Events appended for each second of the backend's CPU time, one session"
+UNIT = "events a second of the backend's CPU time"
 SYSTEMS = [Pgsluice(), Pgq()]
 LOG = "bench"
 DATA = "x" * 100
@@ -28,11 +28,11 @@ COPIED = 100_000
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is timed.
+    """Timed question.
 
     Attributes:
-        name: What the table of results calls it.
-        ask: Prepares, measures and returns the rate.
+        name: Label in the results table.
+        ask: Function that prepares, measures and returns the rate.
     """
 
     name: str
@@ -40,10 +40,10 @@ class Question:
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question in a new log.
+    """Measure one question in a new log.
 
     Returns:
-        Events a second of the backend's processor time.
+        Events a second of the backend's CPU time.
     """
     place.connection.prepare_threshold = 1
     place.connection.execute("select pgq.create_queue(%s)", [LOG])
@@ -87,7 +87,7 @@ def insert_events(place: Place) -> float:
     statement = f"""select sluice.insert_events(
         '{LOG}', array_fill('type'::text, array[100]), array_fill(%s::text, array[100])
     )"""
-    if place.name == Pgq.name:  # it has no function for many
+    if place.name == Pgq.name:  # it has no batch function
         statement = f"select pgq.insert_event('{LOG}', 'type', %s) from generate_series(1, 100)"
     return repeated(place, statement, HUNDREDS, 100)
 
@@ -136,7 +136,7 @@ GOALS = {
     QUESTIONS[1].name: Goal(
         1 / 1.7,
         of=QUESTIONS[0].name,
-        why_missed="which table is known only when it runs, so the INSERT is planned each time",
+        why_missed="the table is known only at run time, so each call plans the INSERT",
     ),
     QUESTIONS[3].name: Goal(1 / 2, of=QUESTIONS[2].name),
     QUESTIONS[5].name: Goal(0.9, of=QUESTIONS[4].name),

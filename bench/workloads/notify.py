@@ -1,4 +1,4 @@
-"""What do senders pay for notifications: one message at a time, and ten thousand in a statement?"""
+"""Overhead of notifications for producers, for single messages and batches of ten thousand."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import psycopg
 from bench.goal import Goal
 from bench.place import Place
 
-TITLE = "Messages a second that are sent to a queue that notifies, one session"
+TITLE = "Messages a second sent to a queue with notifications, one session"
 UNIT = "messages a second: of the median round of a repetition, median of the repetitions"
 QUEUE = "bench"
 MESSAGE = '{"order": 4711, "state": "paid"}'
 SINGLES = 1_000
 BATCH = 10_000
-# A batch takes 50 ms, or 20 s: a few rounds where they are short, one where they are long.
+# A batch takes 50 ms, or 20 s: several rounds of short ones, one of a long one.
 ROUNDS = 25
 ROUNDS_S = 1.0
 
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is timed.
+    """Timed question.
 
     Attributes:
-        name: What the table of results calls it.
-        messages: How many messages a statement sends.
-        statements: How many of them are a round, which is timed.
-        throttle_interval_ms: Milliseconds between two notifications; None: the queue does not notify.
+        name: Label in the results table.
+        messages: Messages per statement.
+        statements: Statements per timed round.
+        throttle_interval_ms: Minimum milliseconds between notifications; None for no notifications.
     """
 
     name: str
@@ -56,7 +56,7 @@ GOALS = {
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question on a new queue.
+    """Measure one question on a new queue.
 
     Returns:
         Messages a second.
@@ -80,7 +80,7 @@ def measure(place: Place, question: Question) -> float:
 
 
 def send(connection: psycopg.Connection[Any], question: Question) -> None:
-    """Send what one round sends."""
+    """Send the messages of one round."""
     for _ in range(question.statements):
         if question.messages == 1:
             connection.execute("select pgmq.send(%s, %s::jsonb)", [QUEUE, MESSAGE])

@@ -1,4 +1,4 @@
-"""How many messages a second can one session send, and how many can it read and delete?"""
+"""Throughput of sending, and of reading and deleting, in one session."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ UNIT = "messages a second, median of the repetitions"
 QUEUE = "bench"
 MESSAGE = json.dumps({"order": 4711, "state": "paid", "note": "x" * 60})  # about 100 bytes
 BATCH = 100
-SINGLES = 3_000  # messages of a question that sends or reads them one by one
-BATCHED = 30_000  # messages of a question that sends or reads them by the hundred
+SINGLES = 3_000  # messages of a question with single sends or reads
+BATCHED = 30_000  # messages of a question with batches of a hundred
 
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is timed.
+    """Timed question.
 
     Attributes:
-        name: What the table of results calls it.
-        script: What pgbench runs again and again.
-        messages: How many it sends, or reads and deletes, in all.
-        each: How many at a time.
-        reads: Whether the queue is filled before, and must have lost them after.
+        name: Label in the results table.
+        script: Transaction script for pgbench.
+        messages: Total messages sent, or read and deleted.
+        each: Batch size.
+        reads: True if the queue is filled first and must be empty afterwards.
     """
 
     name: str
@@ -71,11 +71,12 @@ QUESTIONS = (
     Question("pop(1)", f"select msg_id from pgmq.pop('{QUEUE}');", SINGLES, 1, reads=True),
 )
 
-ROWS = "the delete and the commits cost both the same, and most of the rest is writing rows"
+ROWS = "the delete and the commits cost the same in both, and writing rows dominates the rest"
 GOALS = {
-    "send(1)": Goal(1.0, why_missed="one insert, planned once a call, is all that either does"),
+    "send(1)": Goal(1.0, why_missed="both do only one insert, planned once per call"),
     f"send_batch({BATCH})": Goal(
-        1.0, why_missed="probably as each row is tested against the conditions of two indexes"
+        1.0,
+        why_missed="probably because each row is checked against the predicates of two partial indexes",
     ),
     "read(1) + delete(1)": Goal(1.5, why_missed=ROWS),
     f"read({BATCH}) + delete({BATCH})": Goal(1.5, why_missed=ROWS),
@@ -83,13 +84,13 @@ GOALS = {
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question on a new queue.
+    """Measure one question on a new queue.
 
     Returns:
         Messages a second.
 
     Raises:
-        RuntimeError: The queue does not hold what it must hold afterwards.
+        RuntimeError: The queue has an unexpected number of messages afterwards.
     """
     connection = place.connection
     connection.execute("select pgmq.create(%s)", [QUEUE])
@@ -100,7 +101,7 @@ def measure(place: Place, question: Question) -> float:
                 "select count(*) from pgmq.send_batch(%s, array_fill(%s::jsonb, array[%s]))",
                 [QUEUE, MESSAGE, filled],
             )
-        # So that neither autovacuum nor the WAL of the filling runs inside the time of the question.
+        # Keeps autovacuum and the checkpoint of the fill out of the measurement.
         connection.execute(f"vacuum analyze pgmq.q_{QUEUE}")
         connection.execute("checkpoint")
         transactions = question.messages // question.each

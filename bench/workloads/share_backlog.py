@@ -1,4 +1,4 @@
-"""What does a claim cost when millions of messages wait behind it, or are delayed?"""
+"""Cost of a claim with a backlog of ten million messages, or a million delayed ones."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ TITLE = "Claims a second, of the median claim, one session"
 UNIT = "claims a second: of the median claim of a repetition, median of the repetitions"
 SYSTEMS = [Pgsluice()]
 OPTIONS = {"backlog": 10_000_000, "delayed": 1_000_000}
-SMALL = 20_000  # messages of a log that is called empty; each repetition takes some, for longer than the run
+SMALL = 20_000  # messages of the "empty" log; each repetition claims some for longer than the run
 CLAIMS = 25
 
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is timed.
+    """Timed question.
 
     Attributes:
-        log: Which: "empty", or what it is full of, a key of `OPTIONS`.
-        qty: How many messages a claim takes; 0 asks where nothing is to be had.
-        name: What the table of results calls it.
+        log: "empty", or the contents of the log, a key of `OPTIONS`.
+        qty: Messages per claim; 0 claims from a log without visible messages.
+        name: Label in the results table.
     """
 
     log: str
@@ -47,17 +47,17 @@ QUESTIONS = (
     EMPTY[100], Question("backlog", 100), Question("delayed", 100),
     EMPTY[0], Question("delayed", 0),
 )  # fmt: skip
-SEGMENTS = "each segment with events is looked into, and their indexes are deeper"
+SEGMENTS = "a claim probes each segment with events, and their indexes are deeper"
 GOALS = {
     question.name: Goal(1 / 1.5, of=EMPTY[question.qty].name, why_missed=SEGMENTS)
     for question in QUESTIONS
     if question.log != "empty"
 }
-_groups: dict[tuple[str, bool], ShareGroup] = {}  # by log, and whether it has anything to claim
+_groups: dict[tuple[str, bool], ShareGroup] = {}  # by log, and whether it has claimable messages
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question; its log is filled by the first one that needs it, and kept.
+    """Measure one question; its log is filled on first use and kept.
 
     Returns:
         Claims a second, from the median claim.

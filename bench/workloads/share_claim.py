@@ -1,4 +1,4 @@
-"""How many messages a second can two competing consumers take and complete?"""
+"""Throughput of two competing consumers of a share group."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CLIENTS = 2
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is timed.
+    """Timed question.
 
     Attributes:
-        qty: How many messages at a time.
-        synchronous_commit: Of the consumers' sessions. A claim of ours asks for "off" itself: losing one is harmless.
-        cycles: How often each client claims and acknowledges.
+        qty: Batch size.
+        synchronous_commit: Setting of the consumers' sessions. Our claims set "off" themselves: losing one is harmless.
+        cycles: Number of claims and acknowledgements per client.
         through: "pgbench", which leaves the messages in the server, or "psycopg", which fetches and decodes them.
-        name: What the table of results calls it.
+        name: Label in the results table.
     """
 
     qty: int
@@ -53,7 +53,7 @@ QUESTIONS = (
     Question(100, "off", 500, through="psycopg"),
     Question(1, "off", 2_000, through="psycopg"),
 )
-TURNS = "the claims of a group take turns, where PGMQ's reads run side by side"
+TURNS = "claims of a group are serialised, while PGMQ's reads run concurrently"
 GOALS = {
     QUESTIONS[0].name: Goal(8.0, why_missed=TURNS),
     QUESTIONS[1].name: Goal(4.0, why_missed=TURNS),
@@ -63,10 +63,10 @@ GOALS = {
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question of messages that were sent before, twice as many as are asked for.
+    """Measure one question on a backlog of twice the messages it needs.
 
     Returns:
-        Messages a second that were completed.
+        Completed messages a second.
     """
     messages = competing(place.name)
     messages.create(place.connection)

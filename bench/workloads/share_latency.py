@@ -1,4 +1,4 @@
-"""How long does it take from a send until a waiting consumer of a share group has the message?"""
+"""Latency from a send until a waiting consumer of a share group has the message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.goal import Goal
 from bench.place import Place
 from bench.systems.pgsluice import Pgsluice
 
-TITLE = "Messages that come within a second after they were sent, at 500 a second, default settings"
+TITLE = "Inverse latency from send to receipt, at 500 messages a second, default settings"
 UNIT = "1 / latency in seconds"
 SYSTEMS = [Pgsluice()]
 REPEATS = 3
@@ -29,11 +29,11 @@ COMMAND = "from pgsluice.cli.main import main; main()"
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is timed.
+    """Timed question.
 
     Attributes:
-        name: What the table of results calls it.
-        percentile: Of the latencies.
+        name: Label in the results table.
+        percentile: Percentile of the latencies.
     """
 
     name: str
@@ -46,10 +46,10 @@ _latencies: list[list[float]] = []
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question: p50 does the run, p99 looks at the same latencies.
+    """Measure one question: p50 performs the run, p99 uses the same latencies.
 
     Returns:
-        One divided by the latency, seconds.
+        1 / latency in seconds.
     """
     if question.percentile == 50:
         _latencies.append(run(place))
@@ -59,7 +59,7 @@ def measure(place: Place, question: Question) -> float:
 
 
 def run(place: Place) -> list[float]:
-    """Send at a steady pace beside `pgsluice maintain`; a consumer waits by LISTEN. Return the latencies, seconds."""
+    """Send at a fixed rate with `pgsluice maintain` running and a consumer on LISTEN; return latencies in seconds."""
     group = competing(place.name)
     group.create(place.connection)
     url = place.server.url(place.connection.info.dbname)
@@ -80,7 +80,7 @@ def run(place: Place) -> list[float]:
         maintain.wait()
     producer.join()
     group.drop(place.connection)
-    return latencies[MESSAGES // 10 :]  # the first are of a loop that is still idle
+    return latencies[MESSAGES // 10 :]  # skip the warm-up of the idle loop
 
 
 def produce(url: str) -> None:
@@ -89,7 +89,7 @@ def produce(url: str) -> None:
         for number in range(MESSAGES):
             session.execute("select pgq.insert_event(%s, 'type', %s)", [NAME, repr(time.time())])
             time.sleep(max(0.0, begin + (number + 1) * PAUSE_S - time.monotonic()))
-        # Less than was meant: then the machine was too busy for the latencies to say much.
+        # A lower rate than intended means that the machine was too busy for meaningful latencies.
         print(f"  sent {MESSAGES / (time.monotonic() - begin):.0f} messages a second")
 
 

@@ -1,4 +1,4 @@
-"""What does sending to a log with a share group cost beside plain SQL into the same table?"""
+"""Cost of sending to a log with a share group, compared with plain SQL into the same table."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ CALLS = 20
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is timed.
+    """Timed question.
 
     Attributes:
-        name: What the table of results calls it.
-        ask: Sends and returns the rate.
+        name: Label in the results table.
+        ask: Function that sends and returns the rate.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Question:
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question in a new log.
+    """Measure one question in a new log.
 
     Returns:
         Messages a second.
@@ -57,7 +57,7 @@ def measure(place: Place, question: Question) -> float:
 
 
 def one_by_one(synchronous_commit: str) -> Callable[[Place, str], float]:
-    """By pgbench: a function that takes 50 µs would be hidden behind a client that takes 200."""
+    """Use pgbench: a client overhead of 200 µs would hide a function that takes 50 µs."""
 
     def ask(place: Place, table: str) -> float:
         script = (
@@ -77,7 +77,7 @@ def one_by_one(synchronous_commit: str) -> Callable[[Place, str], float]:
 
 
 def many(events: int) -> Callable[[Place, str], float]:
-    """The client's part is ready before: a text that is sent as it is, to either."""
+    """Prepare the text before timing, so that the client only sends it, in both cases."""
     array = "{" + ",".join(['"' + DATA.replace('"', '\\"') + '"'] * events) + "}"
     types = "{" + ",".join(["type"] * events) + "}"
     line = "type\t" + DATA + "\n"
@@ -106,7 +106,7 @@ QUESTIONS = (
     Question("insert_events(100) to COPY", many(100)),
     Question("insert_events(10,000) to COPY", many(10_000)),
 )
-PLANNED = "which table is known only when it runs, so the INSERT is planned each time"
+PLANNED = "the table is known only at run time, so each call plans the INSERT"
 GOALS = {
     QUESTIONS[0].name: Goal(0.9, why_missed=PLANNED),
     QUESTIONS[1].name: Goal(0.9, why_missed=PLANNED),

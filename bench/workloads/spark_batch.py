@@ -1,4 +1,4 @@
-"""How many rows of a queue a second does Spark read, beside ADBC alone and Spark's own JDBC source?"""
+"""Rows per second Spark reads from a queue, compared with ADBC alone and Spark's JDBC source."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ UNIT = "rows a second"
 SYSTEMS = [Pgsluice()]
 OPTIONS = {"spark_batch_rows": 1_000_000}
 NOTES: list[str] = []
-TCP = True  # JDBC knows no Unix socket
+TCP = True  # JDBC does not support Unix sockets
 QUEUE = "bench"
 COLUMNS = ["msg_id", "read_ct", "enqueued_at", "last_read_at", "vt", "message", "headers"]
 
 
 @dataclass(frozen=True)
 class Question:
-    """One way to read all rows.
+    """Way to read all rows.
 
     Attributes:
-        name: What the table of results calls it.
-        read: Reads them; returns how many, or None where nobody counts.
+        name: Label in the results table.
+        read: Function that reads them; returns the row count, or None if not counted.
     """
 
     name: str
@@ -44,10 +44,10 @@ def measure(place: Place, question: Question) -> float:
     """Read all rows once.
 
     Returns:
-        Rows a second, by the clock.
+        Rows per second of wall-clock time.
     """
     fill(place)
-    jdbc.session()  # to start Spark takes seconds
+    jdbc.session()  # starting Spark takes seconds
     begin = time.perf_counter()
     count = question.read(place)
     took_s = time.perf_counter() - begin
@@ -58,7 +58,7 @@ def measure(place: Place, question: Question) -> float:
 
 
 def fill(place: Place) -> None:
-    """Make the queue when it is not there yet."""
+    """Create the queue if it does not exist."""
     connection = place.connection
     if connection.execute("select queue_name from pgmq.list_queues()").fetchone():
         return
@@ -76,7 +76,7 @@ def fill(place: Place) -> None:
 
 
 def adbc_alone(place: Place) -> int:
-    """One stream of record batches, without Spark: the batches as large as ours."""
+    """Read one stream of record batches without Spark, with our batch size."""
     import adbc_driver_postgresql.dbapi
     from adbc_driver_postgresql import StatementOptions
 
@@ -95,7 +95,7 @@ def adbc_alone(place: Place) -> int:
 
 
 def ours(partitions: int, reader: str) -> Callable[[Place], None]:
-    """Read through the format pgsluice."""
+    """Read with the format pgsluice."""
 
     def read(place: Place) -> None:
         from pgsluice.spark.access import private_file
@@ -109,7 +109,7 @@ def ours(partitions: int, reader: str) -> Callable[[Place], None]:
 
 
 def by_jdbc(partitions: int) -> Callable[[Place], None]:
-    """Read through Spark's own format jdbc, the JSON as text there too."""
+    """Read with Spark's format jdbc, also with JSON as text."""
 
     def read(place: Place) -> None:
         reading = (
@@ -154,7 +154,7 @@ GOALS = {
     ONE: Goal(
         0.95,
         of=ADBC,
-        why_missed="ADBC alone keeps one core busy, and the server the other; Java shares the two with them",
+        why_missed="ADBC alone saturates one core, and the server the other; Java competes with both",
     )
 }
 if jdbc.jar() is None:
@@ -169,5 +169,5 @@ else:
     ]
     GOALS |= {
         ONE_AGAIN: Goal(1.4, of=JDBC_ONE),
-        TWO: Goal(1.05, of=JDBC_TWO, why_missed="two cores are all that either can use"),
+        TWO: Goal(1.05, of=JDBC_TWO, why_missed="both saturate the two cores"),
     }

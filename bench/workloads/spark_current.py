@@ -1,4 +1,4 @@
-"""How fast is a current state in the lake kept: by the driver alone, and bucket by bucket in tables of any size?"""
+"""Throughput of current-state updates in the lake: on the driver, and by buckets in tables of several sizes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench.goal import Goal
 from bench.place import Place
@@ -21,6 +21,7 @@ from bench.systems.pgsluice import Pgsluice
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from pgsluice.pipelines.current_state.pieces import Tasks
     from pgsluice.pipelines.current_state.reading import Event
     from pgsluice.pipelines.current_state.table import CurrentTable
 
@@ -46,12 +47,12 @@ _MADE_AT_ONCE = 1_000_000
 
 @dataclass(frozen=True)
 class Question:
-    """One way to apply changes, to a table of one size.
+    """Way to apply changes to a table of one size.
 
     Attributes:
-        name: What the table of results calls it.
-        option: Which of `OPTIONS` has the table's rows.
-        by_buckets: Whether executors apply them, to `BUCKETS_CHANGED` of its buckets; else the driver, anywhere.
+        name: Label in the results table.
+        option: Key of `OPTIONS` with the number of rows.
+        by_buckets: True to change `BUCKETS_CHANGED` buckets on executors, False to change random rows on the driver.
     """
 
     name: str
@@ -70,7 +71,7 @@ QUESTIONS = (
     Question(MIDDLE, "spark_current_middle"),
     Question(LARGE, "spark_current_large"),
 )
-# What it costs grows with what is changed, and not with the table.
+# The cost depends on the changed data, not on the table size.
 GOALS = {
     DRIVER: Goal(CHANGES / 1.5, of=None),
     MIDDLE: Goal(0.8, of=SMALL),
@@ -80,7 +81,7 @@ _lakes: dict[str, Path] = {}
 
 
 def measure(_place: Place, question: Question) -> float:
-    """Apply one micro-batch of changes to a table that is made the first time and kept.
+    """Apply one micro-batch of changes to a table that is created on first use and kept.
 
     Returns:
         Changes a second.
@@ -106,43 +107,60 @@ def measure(_place: Place, question: Question) -> float:
 
 
 def by_driver(table: CurrentTable, events: Sequence[Event], version: int) -> float:
-    """As the pipeline does it; how long it took, seconds."""
-    from pgsluice.pipelines.current_state.apply import apply
-    from pgsluice.pipelines.current_state.collapse import collapse
-    from pgsluice.pipelines.current_state.reading import changes_of
+    """Apply changes as the pipeline does; return the duration in seconds."""
+    from pgsluice.pipelines.current_state.pieces import in_turn
 
-    begin = time.perf_counter()
-    collapsed = collapse(changes_of(events, NAME.__eq__), table.kinds)
-    apply(table, collapsed, app_id="bench", version=version, deleted_kept_h=DELETED_KEPT_H)
-    return time.perf_counter() - begin
-
-
-def by_executors(table: CurrentTable, events: Sequence[Event], version: int) -> float:
-    """As the pipeline does it; how long it took, seconds."""
-    from pgsluice.pipelines.current_state.apply import apply
-    from pgsluice.pipelines.current_state.buckets import collapsed_by_buckets
-    from pgsluice.spark.session import spark_session
-
-    spark = spark_session("pgsluice bench", conf={"spark.ui.enabled": "false"})
-    schema = (
-        "ev_id long, at_us long, ev_type string, ev_data string, ev_extra1 string, ev_extra2 string"
-    )
-    rows = spark.createDataFrame(list(events), schema).repartition(2).persist()
-    rows.count()
-    begin = time.perf_counter()
-    with collapsed_by_buckets(
-        rows.rdd, NAME, table.kinds, bucket_count=table.bucket_count
-    ) as changes:
-        apply(table, changes, app_id="bench", version=version, deleted_kept_h=DELETED_KEPT_H)
-        took_s = time.perf_counter() - begin
-    rows.unpersist()
-    if len(changes.buckets) != BUCKETS_CHANGED:
-        raise RuntimeError(f"{len(changes.buckets)} buckets are changed, not {BUCKETS_CHANGED}")
+    took_s, _ = applied(table, events, version, in_turn)
     return took_s
 
 
+def by_executors(table: CurrentTable, events: Sequence[Event], version: int) -> float:
+    """Apply changes as the pipeline does; return the duration in seconds."""
+    from pgsluice.pipelines.current_state.event_files import tasks_on
+    from pgsluice.spark.session import spark_session
+
+    spark = spark_session("pgsluice bench", conf={"spark.ui.enabled": "false"})
+    tasks = tasks_on(spark.sparkContext, row_count=len(events))
+    tasks(abs, [1, 2])  # starts the workers
+    took_s, parts = applied(table, events, version, tasks)
+    if len(parts) != BUCKETS_CHANGED:
+        raise RuntimeError(f"{len(parts)} buckets are changed, not {BUCKETS_CHANGED}")
+    return took_s
+
+
+def applied(
+    table: CurrentTable, events: Sequence[Event], version: int, tasks: Tasks[Any, Any]
+) -> tuple[float, set[int]]:
+    """Apply the events from a file in two row groups; return the duration and the changed parts."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from pgsluice.pipelines.current_state.apply import apply
+    from pgsluice.pipelines.current_state.pieces import Collapsing, Division, collapse_files
+    from pgsluice.pipelines.current_state.reading import COLUMNS
+
+    kinds = [pa.int64(), pa.timestamp("us", "UTC"), *[pa.string()] * 4]
+    columns = [
+        pa.array(column, kind)
+        for column, kind in zip(zip(*events, strict=True), kinds, strict=True)
+    ]
+    with tempfile.TemporaryDirectory(prefix="pgsluice-bench-") as folder:
+        path = Path(folder, "events.parquet")
+        pq.write_table(pa.table(columns, list(COLUMNS)), path, row_group_size=CHANGES // 2)
+        counts = {NAME: table.bucket_count} if table.bucket_count else {}
+        begin = time.perf_counter()
+        how = Collapsing({NAME: table.kinds}, {}, Path(folder), Division(counts, 1))
+        pieces = collapse_files({version: [str(path)]}, how, tasks)[NAME]
+        apply(
+            table, pieces, app_id="bench", version=version, deleted_kept_h=DELETED_KEPT_H,
+            scratch=Path(folder), tasks=tasks,
+        )  # fmt: skip
+        took_s = time.perf_counter() - begin
+    return took_s, {number for piece in pieces for number in piece.batches}
+
+
 def updates(rows: int, bucket_count: int, first_seq: int) -> list[Event]:
-    """Events of random accounts of a table; of one in buckets, from `BUCKETS_CHANGED` of them."""
+    """Return events of random accounts; for a bucketed table, of `BUCKETS_CHANGED` buckets."""
     dice = random.Random(first_seq)
     buckets = set(dice.sample(range(bucket_count), BUCKETS_CHANGED)) if bucket_count else set()
     source = {"schema": "public", "table": "account", "key": ["aid"], "txId": 1}
@@ -161,7 +179,7 @@ def updates(rows: int, bucket_count: int, first_seq: int) -> list[Event]:
 
 
 def make(lake: Path, rows: int, by_buckets: bool) -> None:
-    """A table of this many rows, as changes would have made it."""
+    """Create a table of this many rows as the pipeline `changes` would."""
     import pyarrow as pa
     from deltalake import write_deltalake
 
@@ -175,7 +193,7 @@ def make(lake: Path, rows: int, by_buckets: bool) -> None:
         write_deltalake(table.delta, accounts(range(rows), table.schema), mode="append")
         return
     if any(bucket(aid, count) != bucket_of((aid,), count) for aid in range(1000)):
-        raise RuntimeError("buckets are found another way than here")
+        raise RuntimeError("the bucket function differs from the pipeline's")
     members: list[list[int]] = [[] for _ in range(count)]
     for aid in range(rows):
         members[bucket(aid, count)].append(aid)
@@ -188,7 +206,7 @@ def make(lake: Path, rows: int, by_buckets: bool) -> None:
 
 
 def accounts(ids: Sequence[int], schema: pa.Schema) -> pa.Table:
-    """Rows of a current state."""
+    """Return rows of a current-state table."""
     import pyarrow as pa
 
     count = len(ids)
@@ -205,7 +223,7 @@ def accounts(ids: Sequence[int], schema: pa.Schema) -> pa.Table:
 
 
 def rows_since(table: CurrentTable, seq: int) -> int:
-    """How many rows were changed by an event from this one on."""
+    """Count the rows changed by events from this sequence number on."""
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
@@ -213,5 +231,5 @@ def rows_since(table: CurrentTable, seq: int) -> int:
 
 
 def bucket(aid: int, bucket_count: int) -> int:
-    """What `bucket_of` says, in a twentieth of the time: tens of millions are asked."""
+    """Return the result of `bucket_of` 20 times as fast, for tens of millions of rows."""
     return zlib.crc32(b"['%d']" % aid) % bucket_count

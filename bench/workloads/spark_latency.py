@@ -1,4 +1,4 @@
-"""How soon does a Spark stream have an event, and what does a micro-batch cost beside Spark's own?"""
+"""Latency of events in a Spark stream, and overhead of a micro-batch over Spark's rate source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.goal import Goal
 from bench.place import Place
 from bench.systems.pgsluice import Pgsluice
 
-TITLE = "Spark streams at 100 events a second, a micro-batch each 100 ms"
+TITLE = "Spark streams at 100 events a second, a micro-batch every 100 ms"
 UNIT = "1 / seconds"
 SYSTEMS = [Pgsluice()]
 REPEATS = 3
@@ -29,17 +29,17 @@ CONF = {"spark.ui.enabled": "false"}
 MEDIAN, LOW, OVERHEAD = (
     "insert to foreachBatch, p50",
     "the same with lowLatency, p50",
-    "micro-batch beside Spark's rate source, difference of medians",
+    "micro-batch compared with Spark's rate source, difference of medians",
 )
 
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is timed.
+    """Timed question.
 
     Attributes:
-        name: What the table of results calls it.
-        options: Of the stream.
+        name: Label in the results table.
+        options: Options of the stream.
     """
 
     name: str
@@ -56,17 +56,17 @@ GOALS = {
     LOW: Goal(
         1 / 0.16,
         of=None,
-        why_missed="Spark forces two files to disk for each micro-batch, 35 to 50 ms each here",
+        why_missed="Spark fsyncs two files per micro-batch, 35 to 50 ms each here",
     ),
     OVERHEAD: Goal(1 / 0.08, of=None),
 }
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question.
+    """Measure one question.
 
     Returns:
-        One divided by the time, seconds.
+        1 / time in seconds.
     """
     from pgsluice.spark.session import QUICK, spark_session
 
@@ -102,7 +102,7 @@ def measure(place: Place, question: Question) -> float:
 
 
 def trigger_s(writer: Any, url: str) -> float:
-    """The median time of a micro-batch with rows, seconds."""
+    """Return the median duration of a micro-batch with rows, in seconds."""
     progress = run(writer, url)
     return statistics.median(
         entry["durationMs"]["triggerExecution"] / 1000
@@ -112,7 +112,7 @@ def trigger_s(writer: Any, url: str) -> float:
 
 
 def run(writer: Any, url: str) -> list[Any]:
-    """Run a query beside a producer at a steady pace; return its progress entries after the first ones."""
+    """Run a query with a producer at a fixed rate; return its progress reports after the warm-up."""
     with tempfile.TemporaryDirectory(prefix="pgsluice-bench-checkpoint-") as folder:
         query = writer.option("checkpointLocation", folder).trigger(processingTime=TRIGGER).start()
         stop = threading.Event()
@@ -134,7 +134,7 @@ def run(writer: Any, url: str) -> list[Any]:
 
 
 def produce(url: str, is_over: Callable[[], bool]) -> None:
-    """Insert one event each hundredth of a second: the time at which it is sent."""
+    """Insert 100 events per second that contain their send time."""
     with psycopg.connect(url, autocommit=True, prepare_threshold=1) as connection:
         following = time.monotonic()
         while not is_over():

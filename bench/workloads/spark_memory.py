@@ -1,4 +1,4 @@
-"""Does the memory of Spark's driver and workers stay bounded while a backlog of ten million events drains?"""
+"""Peak memory of Spark's driver and workers while a backlog of ten million events drains."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.systems.pgsluice import Pgsluice
 from bench.workloads import spark_stream
 
 TITLE = (
-    "Events that a stream carries from a backlog into Delta, micro-batches of 100,000, two tasks, "
+    "Events that a stream writes from a backlog to Delta, micro-batches of 100,000, two tasks, "
     "a heap of 2 GB; the notes have the peak of resident memory"
 )
 UNIT = "events a second"
@@ -23,11 +23,11 @@ FEW, MANY = "1,000,000 events", "10,000,000 events"
 
 @dataclass(frozen=True)
 class Question:
-    """A backlog of one size.
+    """Backlog of one size.
 
     Attributes:
-        name: What the table of results calls it.
-        option: Which of `OPTIONS` has its events.
+        name: Label in the results table.
+        option: Key of `OPTIONS` with the number of events.
     """
 
     name: str
@@ -36,11 +36,11 @@ class Question:
 
 QUESTIONS = (Question(FEW, "spark_memory_few"), Question(MANY, "spark_memory_many"))
 GOALS: dict[str, Goal] = {}
-WARM_UP = False  # it takes minutes; memory does not depend on it
+WARM_UP = False  # a run takes minutes, and memory use needs no warm-up
 
 
 def measure(place: Place, question: Question) -> float:
-    """Carry the whole backlog once.
+    """Write the whole backlog once.
 
     Returns:
         Events a second.

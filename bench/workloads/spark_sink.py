@@ -1,4 +1,4 @@
-"""How fast do rows of Spark become messages of a queue, beside Spark's own JDBC sink and beside no Spark at all?"""
+"""Throughput of Spark's writes to a queue, compared with Spark's JDBC sink and with ADBC without Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TITLE = "Messages of about 200 bytes that two tasks send to a queue, from Parque
 UNIT = "messages a second"
 SYSTEMS = [Pgsluice()]
 REPEATS = 3
-TCP = True  # JDBC knows no Unix socket
+TCP = True  # JDBC does not support Unix sockets
 OPTIONS = {"spark_sink_messages": 400_000}
 NOTES: list[str] = []
 QUEUE = "bench"
@@ -32,7 +32,7 @@ JDBC, ALONE, DIRECT, STAGED = "Spark's JDBC sink", "ADBC alone, no Spark", "dire
 
 @dataclass(frozen=True)
 class Question:
-    """One way into the queue; its name is what the table of results calls it."""
+    """Way to write to the queue; its name is the label in the results table."""
 
     name: str
 
@@ -44,7 +44,7 @@ GOALS = {
     STAGED: Goal(
         1.15,
         of=JDBC,
-        why_missed="one session moves all rows in one transaction: with WAL and two indexes, where else two tasks send",
+        why_missed="one session moves all rows in one transaction, with WAL and two indexes, instead of two tasks",
     ),
 }
 if JAR is None:
@@ -60,7 +60,7 @@ def measure(place: Place, question: Question) -> float:
     from pgsluice.spark.access import private_file
 
     if JAR is None and not NOTES:
-        NOTES.append("Spark's JDBC sink is left out: PostgreSQL's JDBC driver is not installed")
+        NOTES.append("Spark's JDBC sink is skipped: PostgreSQL's JDBC driver is not installed")
     spark = jdbc.session()
     count = OPTIONS["spark_sink_messages"]
     folder = Path(tempfile.mkdtemp(prefix="pgsluice-bench-sink-"))
@@ -91,7 +91,7 @@ def measure(place: Place, question: Question) -> float:
 
 
 def ways(rows: DataFrame, folder: Path, url: str, dsn_file: Path) -> dict[str, Callable[[], Any]]:
-    """How to send the rows, by the names of the questions."""
+    """Return functions that send the rows, by question name."""
     ours = rows.write.format("pgsluice").mode("append").option("dsnFile", str(dsn_file))
     ours = ours.option("queue", QUEUE)
     return {
@@ -103,8 +103,8 @@ def ways(rows: DataFrame, folder: Path, url: str, dsn_file: Path) -> dict[str, C
 
 
 def by_jdbc(rows: DataFrame, url: str) -> None:
-    """As Spark's guide has it, with the driver's settings that make it fastest."""
-    # Ready, as ours are: before the transaction began.
+    """Write as in Spark's guide, with the fastest driver settings."""
+    # A vt before the transaction begins makes the messages ready, as ours are.
     ready = rows.selectExpr("current_timestamp() - interval 1 minute as vt", "message")
     ready.write.format("jdbc").mode("append").options(
         **jdbc.options(url, reWriteBatchedInserts="true", stringtype="unspecified"),
@@ -114,7 +114,7 @@ def by_jdbc(rows: DataFrame, url: str) -> None:
 
 
 def by_adbc(folder: Path, dsn_file: Path) -> None:
-    """The same files through one connection."""
+    """Send the same files through one ADBC connection."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 

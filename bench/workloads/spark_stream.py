@@ -1,4 +1,4 @@
-"""How fast does a Spark stream carry a backlog of a log into the lake, and in how much memory?"""
+"""Throughput and memory of a Spark stream that writes a log backlog to the lake."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from bench.goal import Goal
 from bench.place import Place
 from bench.systems.pgsluice import Pgsluice
 
-TITLE = (
-    "Events that a stream carries from a backlog into files, micro-batches of 100,000, two tasks"
-)
+TITLE = "Events that a stream writes from a backlog to files, micro-batches of 100,000, two tasks"
 UNIT = "events a second"
 SYSTEMS = [Pgsluice()]
 REPEATS = 3
@@ -34,12 +32,12 @@ PARQUET, DELTA, SNAPSHOTS = "Parquet file sink", "Delta", "Delta, offsets=snapsh
 
 @dataclass(frozen=True)
 class Question:
-    """One way into the lake.
+    """Way to write to the lake.
 
     Attributes:
-        name: What the table of results calls it.
-        sink: Spark's name of the format.
-        offsets: Of the stream.
+        name: Label in the results table.
+        sink: Name of the Spark format.
+        offsets: Option `offsets` of the stream.
     """
 
     name: str
@@ -54,19 +52,21 @@ QUESTIONS = (
 )
 GOALS = {
     PARQUET: Goal(
-        150_000, of=None, why_missed="this is Spark's own sink, so the machine; compare with it"
+        150_000,
+        of=None,
+        why_missed="Spark's own sink does not reach it on this machine; compare with that",
     ),
     DELTA: Goal(0.95, of=PARQUET),
     SNAPSHOTS: Goal(
         0.95,
         of=PARQUET,
-        why_missed="the end of each micro-batch is looked for along the index",
+        why_missed="an index scan finds the end of each micro-batch",
     ),
 }
 
 
 def measure(place: Place, question: Question) -> float:
-    """Carry the whole backlog once.
+    """Write the whole backlog once.
 
     Returns:
         Events a second.
@@ -77,10 +77,10 @@ def measure(place: Place, question: Question) -> float:
 
 
 def carry(place: Place, question: Question, events: int) -> tuple[float, str]:
-    """Fill a log and carry its events into files.
+    """Fill a log and write its events to files.
 
     Returns:
-        Events a second, from the start of the query to its end; and how much memory that took, for people.
+        Events a second, from the start of the query to its end; and a description of the peak memory.
     """
     from pgsluice.spark.session import spark_session
 
@@ -126,7 +126,7 @@ def carry(place: Place, question: Question, events: int) -> tuple[float, str]:
 
 
 def fill(place: Place, events: int) -> None:
-    """Append events of about 200 bytes, a thousand in a transaction, and tick for each micro-batch."""
+    """Append events of about 200 bytes, a thousand per transaction, with one tick per micro-batch."""
     connection = place.connection
     connection.execute("select pgq.create_queue(%s)", [LOG])
     ((table,),) = connection.execute("select pgq.current_event_table(%s)", [LOG]).fetchall()
@@ -143,7 +143,7 @@ def fill(place: Place, events: int) -> None:
 
 
 def make_table(folder: Path, schema: Any) -> None:
-    """Make the Delta table, as the pipelines do."""
+    """Create the Delta table as the pipelines do."""
     from pgsluice.spark.lake_tables import table_at
 
     table_at(str(folder / "lake"), schema).create()
@@ -151,7 +151,7 @@ def make_table(folder: Path, schema: Any) -> None:
 
 @contextmanager
 def peak_memory() -> Iterator[list[int]]:
-    """The most resident memory that this process and all its descendants have had together, bytes."""
+    """Track the peak resident memory of this process and all its descendants in bytes."""
     peak, stop = [0], threading.Event()
 
     def look() -> None:
@@ -168,7 +168,7 @@ def peak_memory() -> Iterator[list[int]]:
 
 
 def resident_bytes() -> int:
-    """Resident memory of this process and of all its descendants; pages that they share count once in each."""
+    """Return the resident memory of this process and all its descendants; shared pages count in each."""
     parents: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

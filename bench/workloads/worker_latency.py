@@ -1,4 +1,4 @@
-"""How soon does a worker that waits begin with a message, and how much does it ask of the server while it waits?"""
+"""Start latency of an idle worker, and its statements while idle."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from bench.systems.workers import worker_systems
 from bench.working import Child, Working
 from bench.workloads.worker_noop import new_database, percentile, served
 
-TITLE = "Messages that an idle worker begins with within a second; minutes of an idle worker for each statement"
-UNIT = "1 / latency in seconds; minutes for each statement"
+TITLE = (
+    "Inverse latency from send to start on an idle worker; minutes of an idle worker per statement"
+)
+UNIT = "1 / latency in seconds; minutes per statement"
 REPEATS = 3
 WARM_UP = False
 OPTIONS = {"idle_messages": 200, "idle_seconds": 120}
 NOTES = [
-    "p50, p99: from before a message is sent, alone in its transaction, until its handler begins; four a second",
-    "statements: of all sessions of the worker's process but the one that listens, as the server logs them",
+    "p50, p99: from before a message is sent, in its own transaction, until its handler starts; four a second",
+    "statements: of all sessions of the worker's process except the listener, from the server log",
 ]
 CONCURRENCY = 10
 PER_S = 4
@@ -33,11 +35,11 @@ SYSTEMS = worker_systems()
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is measured.
+    """Measured question.
 
     Attributes:
-        name: What the table of results calls it.
-        of: A key of what `run` returns.
+        name: Label in the results table.
+        of: Key in the result of `run`.
     """
 
     name: str
@@ -47,7 +49,7 @@ class Question:
 QUESTIONS = (
     Question("p50 sent to started", "p50"),
     Question("p99 sent to started", "p99"),
-    Question("minutes idle for each statement", "idle"),
+    Question("minutes idle per statement", "idle"),
 )
 GOALS = {
     QUESTIONS[0].name: Goal(1 / 0.005, of=None),
@@ -58,10 +60,10 @@ _runs: dict[str, dict[str, float]] = {}
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question: the first one does the run, the others look at what was measured.
+    """Measure one question: the first performs the run, the others read its results.
 
     Returns:
-        More is better.
+        The measured value; higher is better.
     """
     if question == QUESTIONS[0]:
         _runs[place.name] = run(place, MAKE[place.name]())
@@ -69,7 +71,7 @@ def measure(place: Place, question: Question) -> float:
 
 
 def run(place: Place, system: Working) -> dict[str, float]:
-    """Send one message after the other to a worker that waits; then none."""
+    """Send single messages to an idle worker, then none."""
     with new_database(place, system) as connection:
         url = place.server.url(connection.info.dbname)
         with system.beside(url):
@@ -78,12 +80,12 @@ def run(place: Place, system: Working) -> dict[str, float]:
     print(
         f"  {system.name}: sent to started p50 {percentile(latencies, 50) * 1000:.1f} ms, p99 "
         f"{percentile(latencies, 99) * 1000:.1f} ms; {per_minute:.1f} statements a minute, and {listening:.1f} of the "
-        "session that listens"
+        "listener"
     )
     return {
         "p50": 1 / percentile(latencies, 50),
         "p99": 1 / percentile(latencies, 99),
-        # None in all the time is less than one.
+        # No statement at all counts as less than one.
         "idle": 1 / max(per_minute, 60 / OPTIONS["idle_seconds"]),
     }
 
@@ -91,7 +93,7 @@ def run(place: Place, system: Working) -> dict[str, float]:
 def idle(
     place: Place, connection: psycopg.Connection[Any], system: Working, url: str
 ) -> tuple[float, float]:
-    """Let a worker wait; statements a minute of its sessions, and of the one that listens."""
+    """Leave a worker idle; return statements per minute of its sessions, and of its listener."""
     others = sessions(connection)
     place.connection.execute("alter system set log_line_prefix = '%p|%a|'")
     place.connection.execute("alter system set log_statement = 'all'")
@@ -99,7 +101,7 @@ def idle(
         place.connection.execute("select pg_reload_conf()")
         with Child("serve", system.name, url, messages=1, concurrency=CONCURRENCY) as worker:
             worker.go()
-            time.sleep(10)  # it has begun by now
+            time.sleep(10)  # it has started by now
             begin = place.server.log.stat().st_size
             own = sessions(connection) - others
             time.sleep(OPTIONS["idle_seconds"])
@@ -123,7 +125,7 @@ def idle(
 
 
 def sessions(connection: psycopg.Connection[Any]) -> set[int]:
-    """The process ids of the sessions of this database."""
+    """Return the process ids of this database's sessions."""
     found = connection.execute(
         "select pid from pg_stat_activity where datname = current_database()"
     ).fetchall()

@@ -1,4 +1,4 @@
-"""How many messages a second does a worker with a handler that does nothing complete, and what does each cost?"""
+"""Throughput and cost per message of a worker with a no-op handler."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from bench.systems.workers import SYSTEMS as MAKE
 from bench.systems.workers import worker_systems
 from bench.working import Child, Cost, Working
 
-TITLE = "Messages that a worker completes, one process, a handler that does nothing"
+TITLE = "Messages completed by a worker, one process, no-op handler"
 UNIT = "messages; 1 / seconds for p50 and p99"
 REPEATS = 3
-WARM_UP = False  # each run is long, and begins with a new database
+WARM_UP = False  # each run is long, and starts with a new database
 OPTIONS = {
     "noop_messages": 100_000,
     "worker_concurrency": 50,
@@ -28,26 +28,26 @@ OPTIONS = {
     "steady_per_s": 200,
 }
 NOTES = [
-    "a second: all messages wait when the worker begins; until it has acknowledged all and stopped",
-    "p50, p99: from before a message is sent, in a transaction of its own, until its handler is done, at a steady pace",
-    "work queue, share group: the processes of `pgsluice maintain` run beside the worker, and their commits count",
-    "pgqueuer: as its own benchmark has it: asyncpg, uvloop, five consumers in the process, ten jobs a fetch",
-    "procrastinate: five workers in the process share a pool, jobs are deleted when they are done",
-    "awa: its handlers are Python's, its runtime is Rust's, and its queue storage is used",
+    "a second: all messages are in the queue at the start; until the worker has acknowledged all and stopped",
+    "p50, p99: from before a message is sent, in its own transaction, until its handler is done, at a fixed rate",
+    "work queue, share group: `pgsluice maintain` runs alongside the worker, and its commits count",
+    "pgqueuer: as in its own benchmark: asyncpg, uvloop, five consumers per process, ten jobs per fetch",
+    "procrastinate: five workers per process share a pool, finished jobs are deleted",
+    "awa: Python handlers, Rust runtime, and its queue storage",
 ]
 PAYLOAD = "x" * 100
 SYSTEMS = worker_systems()
-# A peer that is not installed is no measure.
+# Without the peer there is no comparison.
 INSTALLED = {system.name for system in SYSTEMS}
 
 
 @dataclass(frozen=True)
 class Question:
-    """One thing that is measured.
+    """Measured question.
 
     Attributes:
-        name: What the table of results calls it.
-        of: A key of what `run` returns.
+        name: Label in the results table.
+        of: Key in the result of `run`.
     """
 
     name: str
@@ -56,9 +56,9 @@ class Question:
 
 QUESTIONS = (
     Question("completed a second", "a second"),
-    Question("the same, beside procrastinate", "a second"),
-    Question("completed for each commit", "commit"),
-    Question("completed for each megabyte of WAL", "megabyte"),
+    Question("the same, compared with procrastinate", "a second"),
+    Question("completed per commit", "commit"),
+    Question("completed per megabyte of WAL", "megabyte"),
     Question("p50 sent to done", "p50"),
     Question("p99 sent to done", "p99"),
 )
@@ -71,10 +71,10 @@ _runs: dict[str, dict[str, float]] = {}
 
 
 def measure(place: Place, question: Question) -> float:
-    """Ask one question: the first one does the run, the others look at what was measured.
+    """Measure one question: the first performs the run, the others read its results.
 
     Returns:
-        More is better.
+        The measured value; higher is better.
     """
     if question == QUESTIONS[0]:
         _runs[place.name] = run(place, MAKE[place.name]())
@@ -82,7 +82,7 @@ def measure(place: Place, question: Question) -> float:
 
 
 def run(place: Place, system: Working) -> dict[str, float]:
-    """Complete all that waits; then what comes at a steady pace."""
+    """Complete a backlog, then messages at a fixed rate."""
     messages, steady = OPTIONS["noop_messages"], OPTIONS["steady_messages"]
     concurrency = OPTIONS["worker_concurrency"]
     with new_database(place, system) as connection:
@@ -106,7 +106,7 @@ def run(place: Place, system: Working) -> dict[str, float]:
     }
     print(
         f"  {system.name}: {found['a second']:,.0f} a second, {1 / found['commit']:.3f} commits and "
-        f"{1e6 / found['megabyte']:,.0f} bytes of WAL a message, sent to done p50 {1000 / found['p50']:.1f} ms, "
+        f"{1e6 / found['megabyte']:,.0f} bytes of WAL per message, sent to done p50 {1000 / found['p50']:.1f} ms, "
         f"p99 {1000 / found['p99']:.1f} ms"
     )
     return found
@@ -114,7 +114,7 @@ def run(place: Place, system: Working) -> dict[str, float]:
 
 @contextlib.contextmanager
 def new_database(place: Place, system: Working) -> Iterator[psycopg.Connection[Any]]:
-    """One with the system, of which nothing is left of another run."""
+    """Create a new database with the system installed, and drop it afterwards."""
     name = "bench_worker"
     place.connection.execute(f"create database {name}")
     try:
@@ -126,7 +126,7 @@ def new_database(place: Place, system: Working) -> Iterator[psycopg.Connection[A
 
 
 def served(system: Working, url: str, concurrency: int, messages: int, per_s: float) -> list[float]:
-    """Send at a steady pace to a worker that was idle; seconds from each send until its handler."""
+    """Send at a fixed rate to an idle worker; return seconds from each send until its handler is done."""
     numbers = {"messages": messages, "concurrency": concurrency}
     with (
         Child("serve", system.name, url, **numbers) as worker,
@@ -134,12 +134,12 @@ def served(system: Working, url: str, concurrency: int, messages: int, per_s: fl
     ):
         worker.go()
         sender.go()
-        # Less than was meant: then the machine was too busy for the latencies to say much.
+        # A lower rate than intended means that the machine was too busy for meaningful latencies.
         print(f"  {system.name}: sent {sender.answer():.0f} a second")
         latencies: list[float] = worker.answer()
-    return latencies[messages // 10 :]  # the first are of a worker that has just begun
+    return latencies[messages // 10 :]  # skip the warm-up of the worker
 
 
 def percentile(latencies: list[float], percent: int) -> float:
-    """Of the latencies, seconds."""
+    """Return a percentile of the latencies in seconds."""
     return statistics.quantiles(latencies, n=100)[percent - 1]

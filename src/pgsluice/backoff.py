@@ -1,6 +1,6 @@
 """Back-off: interruptible waits and retries after transient errors.
 
-Decides for every loop which errors it retries, how the delay grows, what is logged, and when to give up.
+Decides which errors a loop retries, how the delay grows, what is logged, and when to give up.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ async def async_pause(stop: asyncio.Event, seconds: float) -> None:
 def next_delay_s(
     failures: int, delay_min_s: float = _DELAY_MIN_S, delay_max_s: float = DELAY_MAX_S
 ) -> float:
-    """Return the delay after a number of failures in a row, in seconds: doubled by each, and 0 after none."""
+    """Return the delay in seconds after N consecutive failures: doubled by each, 0 after none."""
     return min(delay_max_s, delay_min_s * 2.0 ** min(failures - 1, 30)) if failures else 0.0
 
 
 def jittered(delay_s: float) -> float:
-    """Return between half and all of a delay, so that processes do not retry at the same moment."""
+    """Return a random delay between half and all of `delay_s`, so that processes do not retry in step."""
     return delay_s * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
 
 class Backoff:
-    """Retry transient errors: log each failure, and wait longer after each one in a row.
+    """Retry transient errors with exponential back-off, logging each failure.
 
     Attributes:
         error: The last failure; None after a success.
-        failures: Failures in a row.
+        failures: Consecutive failures.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class Backoff:
 
         Args:
             name: Prefix of each log line; may be empty.
-            say: Called with level, text and arguments: a logger's `log`, or `Complaints.say`. Default: no log.
-            delay_max_s: The longest delay after a transient error, seconds; after others it is 30 seconds.
+            say: Called with level, text and arguments: a logger's `log`, or `Complaints.log`. Default: no log.
+            delay_max_s: The longest delay after a transient error, seconds; after other errors it is 30 seconds.
             deadline_s: Raise an error instead of waiting past this time from now, seconds.
         """
         self._name = name
@@ -83,16 +83,16 @@ class Backoff:
         self.failures = 0
 
     def succeeded(self) -> None:
-        """Start again with the shortest delay."""
+        """Reset to the shortest delay."""
         self.error = None
         self.failures = 0
 
     def failed(self, error: BaseException, doing: str | None = None) -> float:
-        """Log a failure; return how long to wait now, seconds.
+        """Log a failure; return the delay before the next attempt, seconds.
 
         Args:
             error: The failure.
-            doing: The operation that failed, for the log; then the log tells the error by its class too.
+            doing: The operation that failed, for the log, which then also names the class of the error.
 
         Raises:
             BaseException: The failure itself, when the wait would pass the deadline.
@@ -101,18 +101,18 @@ class Backoff:
         delay_s = self.next_s(is_transient=is_transient)
         if time.monotonic() + delay_s > self._end_s:
             raise error
-        # Its frames, and what they hold, would be kept with it; and some of them hold this object.
+        # The frames of its traceback would keep objects alive, some with a reference to this one.
         self.error = error.with_traceback(None)
         what = str(error) if doing is None else f"cannot {doing}: {described(error)}"
         self._say(
             logging.WARNING if is_transient else logging.ERROR,
-            "%s; again in %.1f s",
+            "%s; retry in %.1f s",
             *(f"{self._name}: {what}" if self._name else what, delay_s),
         )
         return delay_s
 
     def next_s(self, *, is_transient: bool = True) -> float:
-        """Count a failure; return how long to wait now, seconds."""
+        """Count a failure; return the delay before the next attempt, seconds."""
         self.failures += 1
         delay_max_s = self._delay_max_s if is_transient else DELAY_MAX_S
         return jittered(next_delay_s(self.failures, delay_max_s=delay_max_s))
@@ -121,7 +121,7 @@ class Backoff:
     def attempt(
         self, stop: threading.Event | None = None, on_failure: Callable[[], object] = lambda: None
     ) -> Iterator[None]:
-        """Suppress a transient error of the block, and wait before the next attempt; raise it at the deadline.
+        """Suppress a transient error of the block and wait before the next attempt; raise it at the deadline.
 
         Args:
             stop: Ends the wait.
@@ -144,7 +144,7 @@ class Backoff:
         *,
         doing: str | None = None,
     ) -> AsyncIterator[None]:
-        """Do as `attempt`, in an event loop."""
+        """Do the same as `attempt` in an event loop."""
         try:
             yield
         except TRANSIENT as error:
@@ -167,14 +167,14 @@ class Backoff:
     async def async_retry(
         self, step: Callable[[], Awaitable[Result]], on_failure: Callable[[], object] = lambda: None
     ) -> Result:
-        """Do as `retry`, in an event loop."""
+        """Do the same as `retry` in an event loop."""
         while True:
             async with self.async_attempt(on_failure=on_failure):
                 return await step()
 
 
 class Complaints:
-    """Log at most two lines a second, and count the rest."""
+    """Log at most two lines a second, and count the suppressed ones."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
@@ -182,8 +182,8 @@ class Complaints:
         self._lines = 0
         self._left_out = 0
 
-    def say(self, level: int, text: str, *args: object) -> None:
-        """Log a line, or count it as left out."""
+    def log(self, level: int, text: str, *args: object) -> None:
+        """Log a line, or count it as suppressed."""
         second = int(time.monotonic())
         if second != self._second:
             self._second, self._lines = second, 0
@@ -198,6 +198,6 @@ class Complaints:
 
 
 def described(error: BaseException) -> str:
-    """Return an error for a log line: ours with its text; another by class alone, as its text may quote a payload."""
+    """Return an error for a log line: ours with its text, others by class only, as their text may quote a payload."""
     name = type(error).__name__
     return f"{name}: {error}" if isinstance(error, SluiceError) else name

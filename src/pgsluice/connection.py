@@ -1,7 +1,7 @@
-"""Where to connect: one rule for every command and every API.
+"""The rule that chooses the server, for every command and API.
 
 An explicit DSN, else `PGSLUICE_DSN`, else `DATABASE_URL`, else libpq's own variables and service file,
-else the embedded server. A DSN or variable that is given but empty is an error, and never means the next one.
+else the embedded server. A DSN or variable that is set but empty is an error; it never falls through to the next.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pgsluice import embedded
 from pgsluice.errors import ConfigurationError, ConnectionFailedError, EmbeddedServerError, one_line
 from pgsluice.settings import Settings, variable
 
-# Any one of them says *where* the server is; PGUSER or PGPASSWORD alone do not.
+# Each of these identifies the server; PGUSER or PGPASSWORD alone do not.
 _LIBPQ_VARIABLES = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE")
 EMBEDDED = "embedded server"
 SECRET_KEYWORDS = (
@@ -30,7 +30,7 @@ SECRET_KEYWORDS = (
     "scram_server_key",
     "oauth_client_secret",
 )
-# libpq leaves these to the operating system, which gives a connection up after two hours. Not used on Unix sockets.
+# The operating system's defaults give up a connection after two hours. Not used on Unix sockets.
 _TCP_OPTIONS = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
@@ -41,11 +41,11 @@ _TCP_OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A place to connect to.
+    """A server to connect to.
 
     Attributes:
-        conninfo: What libpq takes. It may hold a password: never print it, print `safe`.
-        source: Which rule gave it, in words for a person: `--dsn`, `PGSLUICE_DSN`, `DATABASE_URL`,
+        conninfo: libpq connection string. It may hold a password: never print it, print `safe`.
+        source: The setting that chose it, for messages: `--dsn`, `PGSLUICE_DSN`, `DATABASE_URL`,
             `libpq environment (PGHOST, …)` or `embedded server`.
     """
 
@@ -54,7 +54,7 @@ class Target:
 
     @property
     def safe(self) -> str:
-        """The target without secrets, as `keyword=value` pairs; empty when libpq decides all."""
+        """The connection string without secrets, as `keyword=value` pairs; empty if libpq's environment decides all."""
         parts = {
             key: "***" if key in SECRET_KEYWORDS else value
             for key, value in conninfo.conninfo_to_dict(self.conninfo).items()
@@ -72,19 +72,19 @@ def resolve(
     environ: Mapping[str, str] | None = None,
     start_embedded: bool = True,
 ) -> Target:
-    """Decide where to connect.
+    """Choose the server to connect to.
 
     Args:
-        dsn: What the caller was given, or None.
-        settings: Already loaded settings; read from the environment by default.
+        dsn: Explicit DSN, or None.
+        settings: Loaded settings; read from the environment by default.
         environ: The environment to read; the process's own by default.
-        start_embedded: Start the embedded server when it is its turn and it does not run. With False
-            its address is returned all the same.
+        start_embedded: Start the embedded server if it is chosen and stopped. With False only its address
+            is returned.
 
     Raises:
         ConfigurationError: The DSN is empty or cannot be parsed, or a variable is set but empty. The message
             never quotes a DSN.
-        MissingExtraError: Nothing says where to connect, and the embedded server is not installed.
+        MissingExtraError: No server is configured, and the embedded server is not installed.
         EmbeddedServerError: The embedded server cannot be started, or was stopped on purpose.
     """
     env = os.environ if environ is None else environ
@@ -110,7 +110,7 @@ def resolve(
 
 
 def for_writing(target: Target) -> Target:
-    """Ask for the server that takes writes, where a target names several and not which."""
+    """Request the writable server if the target names several hosts without `target_session_attrs`."""
     given = conninfo.conninfo_to_dict(target.conninfo)
     hosts = [given.get("host"), given.get("hostaddr")]
     if hosts == [None, None]:
@@ -122,16 +122,22 @@ def for_writing(target: Target) -> Target:
     return replace(target, conninfo=wanted)
 
 
-def connect(target: Target, **options: Any) -> psycopg.Connection[Any]:
-    """Open one connection.
+def connect(target: Target | str | None = None, **options: Any) -> psycopg.Connection[Any]:
+    """Open a connection.
 
     Args:
-        target: From `resolve`.
+        target: A DSN such as `postgresql://user@host/database`, or a target from `resolve`; None: `resolve()`.
         options: Passed to `psycopg.connect`: `autocommit`, `application_name`, …
 
     Raises:
-        ConnectionFailedError: With the server's own words, and without a password.
+        ConfigurationError: The DSN is empty or cannot be parsed. The message never quotes it.
+        ConnectionFailedError: The server refused the connection or is unreachable. The message has the server's text,
+            without a password.
     """
+    if target is None:
+        target = resolve()
+    elif isinstance(target, str):
+        target = _checked(target, "connect()")
     settings = Settings.load()
     options = (
         tcp_options(target.conninfo) | {"connect_timeout": settings.connect_timeout_s} | options
@@ -143,24 +149,24 @@ def connect(target: Target, **options: Any) -> psycopg.Connection[Any]:
 
 
 def tcp_options(dsn: str) -> dict[str, int]:
-    """Return options of libpq with which a TCP connection whose other end is gone fails after 60 seconds.
+    """Return libpq options with which a TCP connection to a dead peer fails after 60 seconds.
 
-    Without them a statement waits for hours when a NAT gateway has dropped its connection or the host is gone. What the
-    DSN sets itself is not in them; `keepalives=0` in it turns keepalives off.
+    Without them a statement waits for hours after a NAT gateway dropped its connection or the host failed. Options that
+    the DSN sets are left out; `keepalives=0` in it turns keepalives off.
     """
     given = conninfo.conninfo_to_dict(dsn)
     return {name: value for name, value in _TCP_OPTIONS.items() if name not in given}
 
 
 def connection_failed(error: psycopg.OperationalError, target: Target) -> ConnectionFailedError:
-    """Say which server could not be reached, why, and which rule chose it."""
+    """Return the error with the target, the setting that chose it, and the reason."""
     reason = one_line(str(error))
     refused = error.pgconn is not None and (
         error.pgconn.needs_password or error.pgconn.used_password
     )
     if target.source == EMBEDDED:
         way_out = "start it with `pgsluice embedded start`"
-    elif refused:
+    elif refused or re.search(r'(role|database) ".*" does not exist', reason):
         way_out = "check the user, the password and the database name"
     else:
         way_out = "check that the server runs there, and `pgsluice status`"
@@ -171,13 +177,24 @@ def connection_failed(error: psycopg.OperationalError, target: Target) -> Connec
     )
 
 
+_SCHEMES = ("postgresql", "postgres")
+
+
 def _checked(dsn: str, source: str) -> Target:
     if not dsn.strip():
         raise ConfigurationError(
-            f"the DSN from {source} is empty; give a DSN such as postgresql://user@host/database, or leave it out"
+            f"the DSN from {source} is empty; set it to a DSN such as postgresql://user@host/database, or remove it"
+        )
+    if driver := sqlalchemy_driver(dsn):
+        raise ConfigurationError(
+            f'the DSN from {source} names a driver of SQLAlchemy; remove "{driver}": postgresql://user@host/database'
+        )
+    if (scheme := re.match(r"([a-z][\w+.-]*)://", dsn)) and scheme[1] not in _SCHEMES:
+        raise ConfigurationError(
+            f"the DSN from {source} has the scheme {scheme[1]}; use postgresql://user@host/database"
         )
     if not _can_be_parsed(dsn):
-        # Raised out here: libpq's own error quotes the text, password and all, and must not be in the context.
+        # Raised here, as libpq's error, which quotes the DSN with its password, must not be in the context.
         raise ConfigurationError(
             f"the DSN from {source} cannot be parsed; use postgresql://user:password@host:port/database "
             "with special characters percent-encoded"
@@ -185,11 +202,17 @@ def _checked(dsn: str, source: str) -> Target:
     return Target(dsn, source)
 
 
+def sqlalchemy_driver(dsn: str) -> str | None:
+    """Return the driver in a URL of SQLAlchemy, such as `+psycopg`; None if there is none."""
+    found = re.match(r"postgres(?:ql)?(\+\w+)://", dsn)
+    return found and found[1]
+
+
 def _can_be_parsed(dsn: str) -> bool:
     try:
         conninfo.conninfo_to_dict(dsn)
     except psycopg.Error:
         return False
-    # libpq ends the password at the first @ and takes what follows for the host, which is shown to people.
+    # libpq ends the password at the first @ and takes the rest for the host, which appears in messages.
     authority = re.match(r"postgres(?:ql)?://([^/?]*)", dsn)
     return authority is None or authority[1].count("@") <= 1

@@ -1,20 +1,22 @@
-"""What can go wrong, one class per meaning, each with the way out in its message.
+"""Error classes, one per meaning; each message ends with what to do.
 
-Errors of the database are told apart by SQLSTATE, never by their text. Every class can be pickled, so
-an error raised in a worker process or a Spark executor arrives whole; the server's own error is kept
-as `__cause__` where there is one.
+The SQLSTATE of a server error selects its class; the text matters only for a missing part of our schemas. Every class
+can be pickled, so an error of a worker process or a Spark executor keeps its class and SQLSTATE. The server's error,
+if any, is `__cause__`.
 """
 
 from __future__ import annotations
+
+import re
 
 import psycopg
 
 
 class SluiceError(Exception):
-    """The root of every error this package raises on purpose.
+    """Base class of all errors of this package.
 
     Attributes:
-        sqlstate: The server's five-character code, or None when no server was involved.
+        sqlstate: The server's five-character code; None if the error is not the server's.
     """
 
     def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
@@ -30,15 +32,15 @@ def _rebuild(kind: type[SluiceError], message: str, sqlstate: str | None) -> Slu
 
 
 class ConfigurationError(SluiceError):
-    """A setting, a DSN or an argument of a command cannot be used."""
+    """A setting, environment variable or DSN is invalid, or an app cannot be loaded."""
 
 
 class MissingExtraError(SluiceError):
-    """A part of pgsluice was called whose optional dependencies are not installed."""
+    """The optional dependencies of a feature are not installed."""
 
 
 class MissingJavaError(SluiceError):
-    """Spark was asked for and no usable Java runtime was found."""
+    """Spark needs a Java runtime, and no usable one was found."""
 
 
 class EmbeddedServerError(SluiceError):
@@ -46,38 +48,42 @@ class EmbeddedServerError(SluiceError):
 
 
 class ConnectionFailedError(SluiceError):
-    """No connection: the server is unreachable, or refused the user, password or database."""
+    """The server is unreachable, refused the user, password or database, or the connection is closed.
+
+    Open a new connection and retry. A wrong password or database needs a corrected DSN.
+    """
 
 
 class CommitUnknownError(ConnectionFailedError):
-    """The connection was lost before the server's answer came: what was asked for was done whole, or not at all.
+    """Unknown outcome: the connection was lost before the server confirmed; the call was committed or rolled back.
 
-    To ask again may do it twice. A message with a deduplication key is not sent twice: the second call finds the first.
+    A retry may repeat its effect. A message with a deduplication key is not sent twice. Catch it before `TRANSIENT`,
+    which includes it.
     """
 
 
 class SchemaError(SluiceError):
-    """The schema cannot be installed, upgraded or removed as asked."""
+    """The schema cannot be installed, upgraded, adopted or removed."""
 
 
 class NotInstalledError(SluiceError):
-    """The database has no pgsluice schema, or an older one than this package needs."""
+    """The database has no pgsluice schema, or one older than this package needs; run `pgsluice schema upgrade`."""
 
 
 class PrivilegeError(SluiceError):
-    """The connected role may not do this."""
+    """Permission denied for the connected role."""
 
 
 class PayloadError(SluiceError):
-    """A payload is not of its type, or cannot be stored as JSON."""
+    """A payload does not match its type, or cannot be stored as JSON."""
 
 
 class ArgumentError(SluiceError):
-    """An argument is out of range or of the wrong shape; nothing was changed."""
+    """An argument is out of range or malformed. The call changed nothing."""
 
 
 class QueueNameError(SluiceError):
-    """A queue name cannot be used, or would share its table with another queue."""
+    """A queue name is invalid, or maps to the table of another queue."""
 
 
 class QueueNotFoundError(SluiceError):
@@ -85,11 +91,11 @@ class QueueNotFoundError(SluiceError):
 
 
 class DeduplicationOffError(SluiceError):
-    """A message was sent with a key to a queue that knows no keys; nothing was sent."""
+    """A message with a deduplication key was sent to a queue without deduplication. Nothing was sent."""
 
 
 class ExportError(SluiceError):
-    """The queue has no export of this name, or it is of another table of the lake."""
+    """The queue has no export of this name, or the export belongs to another lake table: use another name."""
 
 
 class LogNotFoundError(SluiceError):
@@ -97,27 +103,38 @@ class LogNotFoundError(SluiceError):
 
 
 class LogInUseError(SluiceError):
-    """The event log still has consumers."""
+    """The event log still has consumers: unregister them, or drop it with `force`."""
 
 
 class ConsumerNotFoundError(SluiceError):
     """The consumer is not registered on this event log."""
 
 
+class ConsumerInUseError(SluiceError):
+    """Another query reads the event log under this consumer name: stop it, or use another name."""
+
+
 class BatchNotFoundError(SluiceError):
-    """The batch is not open: it was finished, or never existed."""
+    """The batch is not open: it was finished, or never existed. `finish_batch` returns False instead."""
 
 
 class LogStateError(SluiceError):
-    """The event log is not in a state that allows this (paused, disabled, no ticks, stale snapshot)."""
+    """The event log is paused, disabled, not ticked yet, or was restored from a dump; each has its own hint."""
 
 
 class PositionLostError(SluiceError):
-    """The consumer's position was given up, so that the log could go on without it: events are missing."""
+    """The log gave up the consumer's position to free its segments, so the consumer has missed events.
+
+    Unregister and register it, and restore what it missed from another source, such as the lake.
+    """
+
+
+class ChangeError(SluiceError):
+    """A captured change cannot be applied to its current-state table; a retry fails again."""
 
 
 class CaptureError(SluiceError):
-    """A trigger of an event log is misused: it cannot be made so, does not fit its table, or denies the change."""
+    """A capture trigger cannot be created, does not fit its table, or denies the change."""
 
 
 class GroupNotFoundError(SluiceError):
@@ -125,51 +142,57 @@ class GroupNotFoundError(SluiceError):
 
 
 class LeaseLostError(SluiceError):
-    """A claim is over: settled otherwise, or lapsed and its events claimed again. Nothing was changed."""
+    """The claim is not held: it was settled, its lease expired and its events were redelivered, or it never existed.
+
+    The call changed nothing. Roll back what the handler wrote.
+    """
 
 
 class ClaimNotFoundError(SluiceError):
-    """The share group has no such claim, or the claim no such events."""
+    """The claim does not contain one of the events, or the share group never had the claim."""
 
 
 class GroupStateError(SluiceError):
-    """The share group is not in a state that allows this, or exists with other options."""
+    """The state of the share group does not allow this, or it exists with other options."""
 
 
 class ScheduleNotFoundError(SluiceError):
-    """There is no schedule of this name."""
+    """The schedule does not exist."""
 
 
 class HandlerError(SluiceError):
-    """A handler did with its connection what it must not."""
+    """A handler misused its connection, or returned what is not an outcome."""
 
 
 class RetryableError(SluiceError):
-    """The server ended the transaction for a reason that passes: run the transaction again."""
+    """Transient error of the server: roll back and retry the transaction."""
 
 
 class ReadOnlyError(RetryableError):
-    """The transaction is read-only: the server is a standby, or the settings of the role or database say so."""
+    """The transaction is read-only: the server is a standby, or a setting of the role or database makes it so.
+
+    A retry succeeds after a failover or a change of the setting.
+    """
 
 
 class DiskFullError(RetryableError):
-    """The server has no disk space left for what the transaction writes."""
+    """The server's disk is full. A retry succeeds after an operator has freed space."""
 
 
 class GroupBusyError(RetryableError):
-    """Another transaction keeps a share group to itself, as a claim in a transaction that stays open does."""
+    """Another open transaction locks the share group, such as one that claimed from it; retry after it has ended."""
 
 
 class UnsupportedReaderError(SluiceError):
-    """Rows cannot be read in this way here; in another they can."""
+    """Spark's reader cannot read these rows, which the message names; another reader can."""
 
 
-# What passes by itself: to connect or to run the transaction again later may succeed.
+# Public, for `except TRANSIENT`: a later connection attempt or a retry of the transaction may succeed.
 TRANSIENT = (ConnectionFailedError, RetryableError)
 
 
 class ServerError(SluiceError):
-    """Any other error of the server; `sqlstate` and `__cause__` tell which."""
+    """Any other error of the server; see `sqlstate` and `__cause__`."""
 
 
 _BY_SQLSTATE: dict[str, type[SluiceError]] = {
@@ -196,9 +219,11 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "2201W": ArgumentError,  # invalid_row_count_in_limit_clause: a negative quantity
     "22003": ArgumentError,  # numeric_value_out_of_range
     "22004": ArgumentError,  # null_value_not_allowed
+    "22007": ArgumentError,  # invalid_datetime_format
     "22023": ArgumentError,  # invalid_parameter_value
     "22008": ArgumentError,  # datetime_field_overflow
     "23502": ArgumentError,  # not_null_violation
+    "P0002": ArgumentError,  # no_data_found
     "22P02": PayloadError,  # invalid_text_representation
     "22P05": PayloadError,  # untranslatable_character: \u0000
     "3F000": NotInstalledError,  # invalid_schema_name
@@ -217,25 +242,43 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
 
 _OURS = frozenset(code for code in _BY_SQLSTATE if code.startswith(("QU", "PQ", "SG", "RS")))
 
+_OWNER_ONLY = re.compile(r"denied to set role|must be owner of")
 _WAY_OUT: dict[type[SluiceError], str] = {
-    NotInstalledError: "install or upgrade it with `pgsluice schema install`",
-    PrivilegeError: "ask an administrator to grant the role sluice_reader, sluice_writer or "
-    "sluice_admin",
+    NotInstalledError: "install it with `pgsluice schema install`",
+    PrivilegeError: "ask an administrator to grant the role sluice_writer (send), sluice_reader (read and "
+    "acknowledge) or sluice_admin (everything)",
     RetryableError: "roll back and run the transaction again",
     ReadOnlyError: "connect to the primary, or name all servers in the DSN and add target_session_attrs=read-write",
     DiskFullError: "free disk space on the server, and run the transaction again",
 }
 
+# The errors of PGMQ's functions have one SQLSTATE; their texts are PGMQ's.
+_BY_TEXT: dict[str, type[SluiceError]] = {
+    r"queue name ": QueueNameError,
+    r'Queue ".*" does not exist': QueueNotFoundError,
+}
+_SQL_CALL = re.compile(r"\b(?:pgmq|pgq|pgq_coop|sluice)\.(?!after_restore\b)(\w+)\(")
+_METHODS = {
+    "create_group": "ShareGroup.create",
+    "drop_group": "ShareGroup.drop",
+    "set_group_options": "ShareGroup.set_options",
+}
+_PARAMETER = re.compile(r'cannot change parameter "(\w+)s"')  # PgQ's text has an extra letter
+
+_MISSING = ("42883", "42P01", "42704")  # undefined_function, undefined_table, undefined_object
+# A function, relation or type of our schemas, but not a table of one queue or log. No field of the error has its name.
+_PART_OF_SCHEMA = re.compile(r"\b(?:pgmq|pgq|pgq_coop|sluice)\.(?![qa]_|(?:event|stage)_\d)\w+")
+
 
 def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceError:
-    """Turn an error of the driver into the class that names its meaning.
+    """Return our error for an error of psycopg.
 
     Args:
-        error: What psycopg raised.
-        queue_name: The work queue that the failed call named, so that a missing table gets its name.
+        error: The error of psycopg.
+        queue_name: The work queue of the failed call, named by the error if its table is missing.
 
     Returns:
-        A new error; raise it `from error`. Its message is the server's, then its hint or our way out.
+        A new error, to raise `from error`. Its message is the server's, then the server's hint or ours.
     """
     sqlstate = error.sqlstate
     if sqlstate is None:
@@ -245,6 +288,12 @@ def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceE
             )
         return ServerError(one_line(str(error)))
 
+    primary = error.diag.message_primary or ""
+    if sqlstate in _MISSING and _PART_OF_SCHEMA.search(primary):
+        return NotInstalledError(
+            f"{primary}: the schema in this database is older than this package; run `pgsluice schema upgrade`",
+            sqlstate=sqlstate,
+        )
     if sqlstate == "42P01" and queue_name is not None:
         return QueueNotFoundError(
             f"queue {queue_name!r} does not exist; create it with create({queue_name!r})",
@@ -252,20 +301,29 @@ def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceE
         )
 
     kind = _BY_SQLSTATE.get(sqlstate, ServerError)
+    if sqlstate == "P0001":
+        kind = next((kind for text, kind in _BY_TEXT.items() if re.match(text, primary)), kind)
     if sqlstate.startswith(("08", "57P")):
         kind = ConnectionFailedError
-    message = error.diag.message_primary or one_line(str(error))
-    if sqlstate in _OURS and error.diag.message_detail:
-        # Only of our own errors: others quote rows of the user's.
+    message = _PARAMETER.sub(r'cannot change parameter "\1"', primary) or one_line(str(error))
+    if (sqlstate in _OURS or kind is QueueNameError) and error.diag.message_detail:
+        # Only of our own errors, as the details of others quote the user's rows.
         message = f"{message} ({error.diag.message_detail.rstrip('.')})"
-    way_out = error.diag.message_hint or _WAY_OUT.get(kind)
+    way_out = _in_python(error.diag.message_hint) or _WAY_OUT.get(kind)
+    if kind is PrivilegeError and _OWNER_ONLY.search(primary):
+        way_out = "connect as the role that installed the schema, or as a member of sluice_owner"
     return kind(f"{message}; {way_out}" if way_out else message, sqlstate=sqlstate)
 
 
+def _in_python(hint: str | None) -> str | None:
+    """Return a hint with methods in the place of SQL functions."""
+    return hint and _SQL_CALL.sub(lambda call: f"{_METHODS.get(call[1], call[1])}(", hint)
+
+
 def commit_unknown(error: psycopg.Error) -> CommitUnknownError:
-    """What to raise, `from error`, for a call that was a transaction of its own when its connection was lost."""
+    """Return the error to raise `from error` when the connection was lost in a call that is its own transaction."""
     return CommitUnknownError(
-        f"{one_line(str(error))}; what was asked for may have been done: look, or ask again where twice does no harm",
+        f"{one_line(str(error))}; the call may have been committed: check its effect, or retry it if it is idempotent",
         sqlstate=error.sqlstate,
     )
 

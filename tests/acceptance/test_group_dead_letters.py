@@ -20,7 +20,7 @@ def connection(database_18):
 
 @pytest.fixture
 def dead(database_18, connection, capsys, monkeypatch):
-    """Six dead events of the group `g` of the log `events`; runs a command, and returns what it printed."""
+    """Six dead letters of group `g` of the log `events`; runs a command and returns its output."""
     connection.execute("select pgq.create_queue('events'), pgmq.create('again')")
     connection.execute("select sluice.create_group('events', 'g')")
     connection.execute(
@@ -67,14 +67,14 @@ def test_list_reads_page_by_page(dead, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [
-        (["--type", "odd"], [1, 3, 5]),
+        (["--ev-type", "odd"], [1, 3, 5]),
         (["--ev-id", "2", "--ev-id", "3"], [2, 3]),
         (["--reason", "other"], []),
         (["--since", "2100-01-01T00:00"], []),
-        (["--until", "2100-01-01T00:00Z", "--type", "even"], [2, 4, 6]),
+        (["--until", "2100-01-01T00:00Z", "--ev-type", "even"], [2, 4, 6]),
     ],
 )
-def test_filters_say_which(dead, options, wanted):
+def test_filters_select_dead_events(dead, options, wanted):
     assert [event["ev_id"] for event in records(dead("list", *options))] == wanted
     assert dead("list", "--count", *options).split() == [str(len(wanted))]
 
@@ -92,25 +92,25 @@ def test_redrive_by_ids_prints_the_new_ones_and_names_what_is_missing(dead, conn
 def test_redrive_of_a_filter_goes_into_a_queue_in_steps(dead, connection, monkeypatch):
     monkeypatch.setattr("pgsluice.cli.dead_letters.STEP", 2)
 
-    assert json.loads(dead("redrive", "--type", "odd", "--into", "again", "--json")) == {
+    assert json.loads(dead("redrive", "--ev-type", "odd", "--into", "again", "--json")) == {
         "redriven": 3
     }
     assert value(connection, "select count(*) from pgmq.q_again") == 3
-    assert dead("redrive", "--all") == "3 dead events moved\n"
+    assert dead("redrive", "--all") == "3 dead letters redriven\n"
 
 
 @pytest.mark.slow
 def test_redrive_keeps_to_a_rate(dead):
     began_s = time.monotonic()
 
-    assert dead("redrive", "--all", "--rate", "4") == "6 dead events moved\n"
+    assert dead("redrive", "--all", "--rate", "4") == "6 dead letters redriven\n"
 
     assert time.monotonic() - began_s >= 1.0, "four in the first second, two in the second"
 
 
 def test_purge_deletes_those_with_ids_or_those_that_are_old(dead, connection):
-    assert dead("purge", "2", "3", "--yes") == "2 dead events deleted\n"
-    assert dead("purge", "--older-than", "1h", "--yes") == "0 dead events deleted\n"
+    assert dead("purge", "2", "3", "--yes") == "2 dead letters deleted\n"
+    assert dead("purge", "--older-than", "1h", "--yes") == "0 dead letters deleted\n"
     assert json.loads(dead("purge", "--older-than", "0s", "--yes", "--json")) == {"purged": 4}
     assert value(connection, "select count(*) from sluice.dead_event") == 0
 
@@ -119,7 +119,7 @@ def test_a_group_that_is_not_there_is_named_with_the_way_out(dead):
     assert "pgsluice group create events h" in dead(
         "redrive", "--all", group="h", code=3, errors=True
     )
-    assert dead("list", group="h") == ""
+    assert "pgsluice group create events h" in dead("list", group="h", code=3, errors=True)
 
 
 @pytest.mark.parametrize(
@@ -134,5 +134,5 @@ def test_a_group_that_is_not_there_is_named_with_the_way_out(dead):
         ("list", ["--count", "--qty", "3"]),
     ],
 )
-def test_what_contradicts_itself_is_a_usage_error(dead, command, options):
+def test_contradicting_options_are_a_usage_error(dead, command, options):
     assert "Usage" in dead(command, *options, code=2, errors=True)

@@ -1,4 +1,4 @@
-"""The guides whose examples and commands can run as they stand: in order, with the output they show."""
+"""Guides whose examples and commands run unchanged: in order, with the output that they show."""
 
 from __future__ import annotations
 
@@ -36,6 +36,18 @@ def run(database_18, tmp_path):
 
 
 FILE = re.compile(r"# (\w+\.py)\n")
+
+
+def test_commands_of_the_command_line_guide_exit_as_it_says(command):
+    text = (GUIDES / "command-line.md").read_text(encoding="utf-8")
+    lines = [line for kind, block in BLOCK.findall(text) for line in block.splitlines()]
+    assert len(lines) > 5
+
+    for line in lines:
+        name, *arguments = shlex.split(line, comments=True)
+        assert name == "pgsluice"
+        code = re.search(r"# exits with (\d)", line)
+        command(*arguments, code=int(code[1]) if code else 0)
 
 
 @pytest.mark.slow

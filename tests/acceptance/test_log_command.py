@@ -1,4 +1,4 @@
-"""`pgsluice log` as a shell script would use it."""
+"""`pgsluice log`, as used by a shell script."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_events_go_in_and_come_out_with_the_tick_that_follows(log, connection):
     log("create", "changes")
     log("create", "changes")
     assert log("consume", "changes", "audit", "--register").stdout == ""
-    options = ("--type", "order", "--extra1", "public.orders")
+    options = ("--ev-type", "order", "--extra1", "public.orders")
     assert log("insert", "changes", "one", "größe", *options).stdout == "2\n"
     assert log("consume", "changes", "audit").stdout == ""
 
@@ -61,7 +61,7 @@ def test_lines_of_standard_input_are_events_in_their_order(log, connection):
     assert [data for (data,) in found] == [f"line {n}" for n in range(2500)]
 
 
-def test_what_cannot_be_stored_is_refused_as_a_whole(log, connection):
+def test_one_invalid_event_rejects_the_whole_input(log, connection):
     log("create", "changes")
 
     done = log("insert", "changes", stdin="good\nbad\x00\n", code=3)
@@ -86,7 +86,7 @@ def test_batches_are_counted_and_shared(log, connection):
 
 
 @pytest.mark.slow
-def test_what_is_printed_into_a_closed_pipe_comes_again(log, connection, database_18):
+def test_events_printed_into_a_closed_pipe_are_redelivered(log, connection, database_18):
     log("create", "changes")
     log("consume", "changes", "audit", "--register")
     connection.execute(
@@ -103,14 +103,15 @@ def test_what_is_printed_into_a_closed_pipe_comes_again(log, connection, databas
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_follower_prints_what_comes_until_it_is_told_to_end(log, connection, database_18, number):
+def test_follow_prints_new_events_until_stopped(log, connection, database_18, number):
     log("create", "changes")
     command = [*PGSLUICE, "log", "consume", "changes", "tail", "--register", "--follow"]
     with subprocess.Popen(
         [*command, "--dsn", database_18.url], stdout=subprocess.PIPE, text=True
     ) as process:
         wait_until(
-            lambda: EventLog(connection).get_consumer_info("changes") != [], "it to register"
+            lambda: EventLog(connection).get_consumer_info("changes") != [],
+            "the consumer to be registered",
         )
         for data in ("one", "two"):
             log("insert", "changes", data)
@@ -140,7 +141,7 @@ def test_settings_are_shown_and_changed(log):
     }
     assert "rotation_period" in log("config", "changes").stdout
     log("config", "changes", "nonsense", code=2)
-    assert "cannot change parameter" in log("config", "changes", "nope=1", code=3).stderr
+    assert "No such setting 'nope'" in log("config", "changes", "nope=1", code=2).stderr
 
 
 def test_logs_consumers_segments_and_captures_are_shown(log, connection):
@@ -166,7 +167,7 @@ def test_logs_consumers_segments_and_captures_are_shown(log, connection):
     assert "events go here" in log("segments", "changes").stdout
 
 
-def test_a_log_is_rotated_and_says_what_was_done(log):
+def test_rotate_reports_the_rotated_tables(log):
     log("create", "changes")
     log("insert", "changes", "x")
     log("config", "changes", "rotation_period=0")
@@ -180,7 +181,7 @@ def test_a_log_is_rotated_and_says_what_was_done(log):
 def test_all_logs_are_ticked_where_something_is_new(log):
     log("create", "a")
     log("create", "b")
-    assert log("tick").stdout == "nothing new\n"
+    assert log("tick").stdout == "no new ticks\n"
     log("insert", "b", "x")
 
     assert json.loads(log("tick", "--json").stdout) == [{"queue_name": "b", "tick_id": 2}]
@@ -191,9 +192,9 @@ def test_a_consumer_is_unregistered_and_a_log_dropped(log, connection):
     log("consume", "changes", "audit", "--register")
     assert "has consumers" in log("drop", "changes", "--yes", code=3).stderr
 
-    log("unregister", "changes", "audit")
+    log("unregister", "changes", "audit", "--yes")
 
-    assert "no consumer 'audit'" in log("unregister", "changes", "audit", code=1).stderr
+    assert "no consumer 'audit'" in log("unregister", "changes", "audit", "--yes", code=1).stderr
     log("drop", "changes", "--yes")
     assert "does not exist" in log("drop", "changes", "--yes", code=1).stderr
 
@@ -223,7 +224,7 @@ def test_an_unknown_log_is_an_error_with_the_way_out(log, arguments):
     done = log(*arguments, code=3)
 
     assert (
-        "event log 'missing' does not exist; create it with `pgsluice log create missing`"
+        "event log 'missing' does not exist; create it with: pgsluice log create missing"
         in done.stderr
     )
 
@@ -233,4 +234,6 @@ def test_an_unknown_consumer_is_an_error_with_the_way_out(log):
 
     done = log("consume", "changes", "audit", code=3)
 
-    assert "consumer 'audit' is not registered on log 'changes'; add --register" in done.stderr
+    assert (
+        "consumer 'audit' is not registered on event log 'changes'; add --register" in done.stderr
+    )

@@ -1,4 +1,4 @@
-"""`pgsluice maintain` as a process: it ticks and keeps logs in order, beside its like, and ends when told to."""
+"""`pgsluice maintain` as a process: ticks, log maintenance, failover and shutdown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PGSLUICE = [sys.executable, "-c", "from pgsluice.cli.main import main; main()"]
 @contextlib.contextmanager
 def maintaining(url, *options):
     process = subprocess.Popen(
-        [*PGSLUICE, "maintain", "--period-s", "0.1", *options, "--dsn", url],
+        [*PGSLUICE, "maintain", "--interval", "100ms", *options, "--dsn", url],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     try:
@@ -50,7 +50,7 @@ def log(database_18):
 
 
 def name_extra(connection):
-    """Let the log name a function of its own, and one that fails before it."""
+    """Register a maintenance function for the log."""
     connection.execute("create table extra (log text)")
     connection.execute(
         "create function note(log text) returns void language sql as 'insert into extra values (log)'"
@@ -69,13 +69,17 @@ def delivered(log):
 
 
 @pytest.mark.slow
-def test_events_are_ticked_come_again_and_rotate_although_one_of_two_is_killed(database_18, log):
+def test_ticks_retries_and_rotation_continue_when_one_of_two_maintainers_is_killed(
+    database_18, log
+):
     log.set_queue_config("changes", "rotation_period", "0")
     with maintaining(database_18.url) as first, maintaining(database_18.url):
         for data in ("before", "after"):
             log.insert_event("changes", "t", data)
-            for _ in range(2):  # the second time it comes again
-                wait_until(lambda data=data: data in (delivered(log) or []), f"{data} to come")
+            for _ in range(2):  # the second delivery is a retry
+                wait_until(
+                    lambda data=data: data in (delivered(log) or []), f"{data!r} to be delivered"
+                )
             segment = log.get_queue_info("changes")[0].queue_cur_table
             wait_until(
                 lambda segment=segment: log.get_queue_info("changes")[0].queue_cur_table != segment,
@@ -87,7 +91,7 @@ def test_events_are_ticked_come_again_and_rotate_although_one_of_two_is_killed(d
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_says_what_it_does_and_ends_when_it_is_told_to(database_18, log, number):
+def test_maintain_logs_its_work_and_stops_on_a_signal(database_18, log, number):
     log.set_queue_config("changes", "rotation_period", "0")
     with maintaining(database_18.url, "--json") as process:
         step = json.loads(process.stdout.readline())
@@ -128,12 +132,13 @@ def test_functions_that_a_log_names_are_called_also_beside_one_that_fails(databa
 
         with maintaining(database_18.url):
             wait_until(
-                lambda: value(connection, "select count(*) from extra") > 1, "it to be called"
+                lambda: value(connection, "select count(*) from extra") > 1,
+                "the function to be called",
             )
 
 
 def standing(connection):
-    """The process ids of the sessions that lead, and of those that stand by."""
+    """Return the process ids of the leaders' sessions and of the standbys' sessions."""
     found = dict(
         rows(
             connection,
@@ -165,11 +170,13 @@ def test_one_leads_and_the_other_takes_over_within_two_seconds_when_it_is_killed
             took_s = time.monotonic() - began_s
 
             assert leader != standby
-            assert took_s < 2 + 1  # which is for a busy machine
-            # And it does everything: an event is ticked, a message announced.
+            assert took_s < 2 + 1  # a second more for a busy machine
+            # The new leader ticks events and announces messages.
             log.insert_event("changes", "t", "after")
             wait_until(lambda: "after" in (delivered(log) or []), "the event")
-            wait_until(lambda: listener.state is ListenerState.LISTENING, "the listener to be sure")
+            wait_until(
+                lambda: listener.state is ListenerState.LISTENING, "the listener to be ready"
+            )
             WorkQueue(connection).send("orders", "after")
             while not WorkQueue(connection).read("orders", 600):
                 assert subscription.wait(600)
@@ -178,10 +185,10 @@ def test_one_leads_and_the_other_takes_over_within_two_seconds_when_it_is_killed
 @pytest.mark.slow
 def test_a_database_without_the_schema_is_said_to_have_none(server_18):
     with maintaining(server_18.url("template1")) as process:
-        said, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=30)
 
     assert process.returncode == 3
-    assert "pgsluice schema install" in said
+    assert "pgsluice schema install" in output
 
 
 @pytest.mark.slow
@@ -193,9 +200,9 @@ def test_the_statements_for_pg_cron_do_the_work(database_18, log):
     log.insert_event("changes", "t", "x")
     with database_18.connect() as connection:
         name_extra(connection)
-        # A function that fails stops no other.
+        # A failing function does not stop the next one.
         connection.execute("update pgq.queue set queue_extra_maint = '{missing, note}'")
-        # What pg_cron does with them, once each.
+        # Run each statement once, as pg_cron does.
         connection.execute("create schema cron")
         connection.execute("create table cron.job (name text, schedule text, command text)")
         connection.execute(
@@ -220,8 +227,10 @@ def test_the_statements_for_pg_cron_do_the_work(database_18, log):
 
 @pytest.mark.slow
 def test_options_that_contradict_each_other_are_refused(database_18):
-    with maintaining(database_18.url, "--tick-min-ms", "20", "--tick-max-ms", "10") as process:
-        said, _ = process.communicate(timeout=30)
+    with maintaining(
+        database_18.url, "--tick-interval-min", "20ms", "--tick-interval-max", "10ms"
+    ) as process:
+        output, _ = process.communicate(timeout=30)
 
     assert process.returncode == 2
-    assert "--tick-min-ms is above" in said
+    assert "--tick-interval-min is greater" in output

@@ -1,4 +1,4 @@
-"""`pgsluice notify` as a process: it wakes, its like takes over when it is killed, and it ends when told to."""
+"""`pgsluice notify` as a process: wake-ups, failover when it is killed, and shutdown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEARTBEAT_S = 0.5
 def notifying(url):
     process = subprocess.Popen(
         [sys.executable, "-c", "from pgsluice.cli.main import main; main()", "notify",
-         "--heartbeat-s", str(HEARTBEAT_S), "--dsn", url],
+         "--heartbeat-interval", str(HEARTBEAT_S), "--dsn", url],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     try:
@@ -64,20 +64,20 @@ def test_listeners_are_woken_although_one_of_two_notifiers_is_killed(database_18
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_without_a_word_when_it_is_told_to(database_18, number):
+def test_notify_stops_silently_on_a_signal(database_18, number):
     with database_18.connect() as connection, notifying(database_18.url) as process:
-        wait_until(lambda: notifier_is_at_work(connection), "it to lead")
+        wait_until(lambda: notifier_is_at_work(connection), "the notifier to lead")
 
         process.send_signal(number)
-        said, _ = process.communicate(timeout=10)
+        output, _ = process.communicate(timeout=10)
 
-    assert (process.returncode, said) == (0, "")
+    assert (process.returncode, output) == (0, "")
 
 
 @pytest.mark.slow
 def test_a_database_without_the_schema_is_said_to_have_none(server_18):
     with notifying(server_18.url("template1")) as process:
-        said, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=30)
 
     assert process.returncode == 3
-    assert "pgsluice schema install" in said
+    assert "pgsluice schema install" in output

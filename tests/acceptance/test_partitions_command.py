@@ -1,4 +1,4 @@
-"""`pgsluice queue create --partitioned`, `queue partitions` and `maintain`, as a shell script would use them."""
+"""Commands for partitioned queues, as used by a shell script."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_all_there_is_to_do_is_done_in_one_call(pgsluice, database_18):
     assert len(dropped) == 30
 
 
-def test_what_is_given_up_is_shown_and_the_exit_code_says_so(pgsluice, database_18):
+def test_abandoned_partition_is_shown_and_sets_the_exit_code(pgsluice, database_18):
     pgsluice("queue", "create", "orders", "--partitioned", "--interval", "10", "--premake", "1")
     with database_18.connect(autocommit=False) as sender:
         sender.execute("select pgmq.send_batch('orders', array_fill('1'::jsonb, array[15]))")

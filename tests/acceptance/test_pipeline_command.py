@@ -1,4 +1,4 @@
-"""`pgsluice pipeline run` as a process: killed, without its server for a moment, and told to end."""
+"""`pgsluice pipeline run` as a process: killed, disconnected and stopped."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ queue = "nowhere"
 
 
 def log_of(folder: Path) -> list[dict]:
-    """Its lines; those that a kill cut off are none."""
+    """Return the log's lines, without lines truncated by a kill."""
     lines = (folder / "log").read_text().splitlines()
     return [json.loads(line) for line in lines if line.endswith("}")]
 
@@ -63,19 +63,19 @@ def test_every_row_is_added_once_whatever_happens(database_18, tmp_path):
 
         before = count()
         with running(COMMAND, tmp_path, PGSLUICE_DSN=dsn) as process:
-            wait_until(lambda: count() > before, "it to go on", 60)
+            wait_until(lambda: count() > before, "the pipeline to continue", 60)
             connection.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'under-test'"
             )
             wait_until(lambda: count() == ROWS, "all rows", 120)
             os.killpg(process.pid, signal.SIGTERM)
-            assert process.wait(60) == 3  # as one of the two could not go on
+            assert process.wait(60) == 3  # as one of the two pipelines failed
 
         found = connection.execute("select message::text from pgmq.q_orders order by msg_id")
         assert [text for (text,) in found] == texts
 
-    said = [(line["level"], line["pipeline"]) for line in log_of(tmp_path) if "pipeline" in line]
-    assert ("error", "nowhere") in said
-    assert ("warning", "orders") in said
-    assert ("info", "orders") in said
+    levels = [(line["level"], line["pipeline"]) for line in log_of(tmp_path) if "pipeline" in line]
+    assert ("error", "nowhere") in levels
+    assert ("warning", "orders") in levels
+    assert ("info", "orders") in levels
     assert "sesame" not in (tmp_path / "log").read_text()

@@ -1,4 +1,4 @@
-"""Permanent errors of pipelines are reported in one line within seconds: without Java, retries or a traceback."""
+"""Permanent errors of pipelines: one line within seconds, without Java, retries or a traceback."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Run = Callable[..., str]
 
 
 def words(text: str) -> Arguments:
-    """A command line, with LAKE for the place that cannot be written and GOOD for one that can."""
+    """Return a command line; LAKE stands for a path that is not writable, GOOD for one that is."""
     return lambda lake, good: [
         word.replace("LAKE", str(lake)).replace("GOOD", str(good)) for word in text.split()
     ]
@@ -50,7 +50,7 @@ READERS: dict[str, Arguments] = {
     "verify events": words("pipeline verify events --log l --lake LAKE"),
     "verify archive": words("pipeline verify archive --queue q --lake LAKE"),
     "compact": words("lake compact LAKE"),
-    "vacuum": words("lake vacuum LAKE"),
+    "vacuum": words("lake vacuum LAKE --yes"),
     "show": words("lake show LAKE"),
 }
 SERVERS = {
@@ -79,7 +79,7 @@ def there(database_18: Database) -> Database:
 @pytest.fixture
 def refused(capfd: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Run a command that must fail at once, and return its line on standard error."""
-    # A session of Spark's would mean that the mistake was found too late.
+    # Without Java: the error must be found before Spark is started.
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no java"))
     monkeypatch.chdir(tmp_path)
 
@@ -88,12 +88,12 @@ def refused(capfd: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_p
         capfd.readouterr()
         with pytest.raises(SystemExit) as ended:
             main(arguments)
-        said = capfd.readouterr().err
-        assert ended.value.code == 3, said
-        lines = [line for line in said.splitlines() if " INFO " not in line]
-        assert len(lines) == 1, said
+        output = capfd.readouterr().err
+        assert ended.value.code == 3, output
+        lines = [line for line in output.splitlines() if " INFO " not in line]
+        assert len(lines) == 1, output
         assert lines[0].startswith("pgsluice: ")
-        assert not any(word in said for word in ("Traceback", "py4j", "Py4J", "\x1b", "Errno"))
+        assert not any(word in output for word in ("Traceback", "py4j", "Py4J", "\x1b", "Errno"))
         return lines[0]
 
     return run
@@ -107,9 +107,9 @@ def test_a_file_in_the_place_of_a_folder_is_named(
     file = tmp_path / "file"
     file.touch()
 
-    said = refused(WRITERS[name](file / below, good), there.url)
+    output = refused(WRITERS[name](file / below, good), there.url)
 
-    assert str(file) in said
+    assert str(file) in output
 
 
 @pytest.mark.parametrize("below", ["", "a/b"])
@@ -125,7 +125,7 @@ def test_a_reader_names_a_file_in_the_place_of_a_table(
 
 @pytest.fixture
 def immutable(tmp_path: Path) -> Iterator[Path]:
-    """A folder that even a superuser cannot write into."""
+    """A folder that is not writable even for root."""
     folder = tmp_path / "immutable"
     folder.mkdir()
     if os.getuid():
@@ -168,51 +168,51 @@ def test_a_folder_that_cannot_be_written_is_named(
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_full_disk_is_named(refused: Run, there: Database, good: Path, full: Path, name: str):
-    said = refused(WRITERS[name](full / "a", good), there.url)
+    output = refused(WRITERS[name](full / "a", good), there.url)
 
-    assert str(full) in said
-    assert "No space left" in said
+    assert str(full) in output
+    assert "No space left" in output
 
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_a_server_that_is_down_is_named_at_once(refused: Run, good: Path, name: str):
-    said = refused(SERVERS[name](good / "lake", good), "postgresql://me@127.0.0.1:1/none")
+    output = refused(SERVERS[name](good / "lake", good), "postgresql://me@127.0.0.1:1/none")
 
-    assert "cannot connect to" in said or "there is no lake table" in said
+    assert "cannot connect to" in output or "there is no lake table" in output
 
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_missing_schema_log_or_queue_is_named(
     refused: Run, database_18: Database, good: Path, name: str
 ):
-    said = refused(WRITERS[name](good / "lake", good), database_18.url)
+    output = refused(WRITERS[name](good / "lake", good), database_18.url)
 
-    assert "does not exist" in said or "is not installed" in said, said
+    assert "does not exist" in output or "is not installed" in output, output
 
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_database_without_our_schemas_is_named(
     refused: Run, empty_database: Database, good: Path, name: str
 ):
-    said = refused(WRITERS[name](good / "lake", good), empty_database.url)
+    output = refused(WRITERS[name](good / "lake", good), empty_database.url)
 
-    assert "pgsluice schema install" in said, said
+    assert "pgsluice schema install" in output, output
 
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_database_that_is_not_there_is_named(
     refused: Run, database_18: Database, good: Path, name: str
 ):
-    said = refused(
+    output = refused(
         WRITERS[name](good / "lake", good), make_conninfo(database_18.url, dbname="nowhere")
     )
 
-    assert 'database "nowhere" does not exist' in said
+    assert 'database "nowhere" does not exist' in output
 
 
 @pytest.fixture
 def guarded(there: Database) -> Iterator[str]:
-    """The URL of a role that the server asks for its password."""
+    """A URL of a role that needs a password."""
     with there.connect() as connection:
         connection.execute("create role guarded login password 'right'")
         file = Path(connection.execute("show hba_file").fetchone()[0])
@@ -231,10 +231,10 @@ def guarded(there: Database) -> Iterator[str]:
 def test_a_wrong_password_is_named_and_not_shown(refused: Run, guarded: str, good: Path, name: str):
     wait_until(lambda: _is_refused(guarded), "the server to ask for the password")
 
-    said = refused(WRITERS[name](good / "lake", good), guarded)
+    output = refused(WRITERS[name](good / "lake", good), guarded)
 
-    assert "password authentication failed" in said
-    assert "sesame" not in said
+    assert "password authentication failed" in output
+    assert "sesame" not in output
 
 
 def _is_refused(url: str) -> bool:

@@ -1,4 +1,4 @@
-"""`pgsluice queue` as a shell script would use it."""
+"""`pgsluice queue`, as used by a shell script."""
 
 from __future__ import annotations
 
@@ -82,22 +82,22 @@ def test_a_line_that_is_no_json_is_named_and_what_was_sent_before_is_counted(que
 
     assert "message 1501 is not JSON" in done.stderr
     assert "'{not json'" in done.stderr
-    assert "1000 messages were sent before it" in done.stderr
+    assert "messages already sent: 1000" in done.stderr
     assert value(connection, "select count(*) from pgmq.q_orders") == 1000
 
 
 @pytest.mark.slow
-def test_what_is_not_there_is_said_with_exit_code_1(queue):
+def test_missing_queue_is_named_with_exit_code_1(queue):
     queue("create", "orders")
 
-    assert "not in the queue: 7" in queue("archive", "orders", "7", code=1).stderr
-    assert "not in the queue: 7, 9" in queue("delete", "orders", "9", "7", code=1).stderr
+    assert "not found in the queue: 7" in queue("archive", "orders", "7", code=1).stderr
+    assert "not found in the queue: 7, 9" in queue("delete", "orders", "9", "7", code=1).stderr
     assert "queue 'missing' does not exist" in queue("drop", "missing", "--yes", code=1).stderr
 
 
 def test_an_unknown_queue_is_an_error_with_the_way_out(queue):
     assert (
-        "queue 'missing' does not exist; create it with `pgsluice queue create missing`"
+        "queue 'missing' does not exist; create it with: pgsluice queue create missing"
         in queue("read", "missing", code=3).stderr
     )
 
@@ -129,9 +129,9 @@ def test_headers_that_are_no_json_object_are_refused_and_nothing_is_sent(
 ):
     queue("create", "orders")
 
-    failed = queue("send", "orders", "{}", "--headers", headers, code=3)
+    failed = queue("send", "orders", "{}", "--headers", headers, code=2)
 
-    assert "--headers is not a JSON object" in failed.stderr
+    assert "the value is not a JSON object" in failed.stderr
     assert queue("read", "orders").stdout == ""
 
 

@@ -12,7 +12,7 @@ from pgsluice.cli.main import main
 
 @pytest.fixture
 def queue(database_18, capsys):
-    """Run a command; returns what it printed on standard output, and on standard error when that is asked for."""
+    """Run a command; return its standard output, and on request its standard error."""
 
     def run(*arguments, code=0, errors=False):
         with pytest.raises(SystemExit) as ended:
@@ -26,7 +26,7 @@ def queue(database_18, capsys):
 
 
 def test_limits_are_set_shown_and_dropped(queue):
-    assert queue("limits", "list") == "no queue has limits\n"
+    assert queue("limits", "list") == "no limits\n"
 
     queue("limits", "set", "orders", "--fleet-concurrency", "5", "--rate", "100/2m")
     (shown,) = json.loads(queue("limits", "list", "--json"))
@@ -52,22 +52,22 @@ def test_limits_are_set_shown_and_dropped(queue):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "no limit is given"),
-        (("--rate", "100"), "'100' is no rate; write 100/s"),
-        (("--rate", "100/0s"), "'100/0s' is no rate"),
-        (("--rate", "100/5"), "'100/5' is no rate"),
-        (("--priorities", "16;4"), "'16;4' are no weights; write 16,4,1"),
+        ((), "give at least one limit"),
+        (("--rate", "100"), "'100' is not a valid rate; write 100/s"),
+        (("--rate", "100/0s"), "'0s' is too short"),
+        (("--rate", "100/x"), "'1x' is not a valid duration"),
+        (("--priorities", "16;4"), "'16;4' is not a valid list of weights; write 16,4,1"),
         (("--fleet-concurrency", "0"), "0 is not in the range x>=1"),
     ],
 )
-def test_what_cannot_be_understood_is_said(queue, options, message):
+def test_invalid_limit_is_named(queue, options, message):
     assert message in queue("limits", "set", "orders", *options, code=2, errors=True)
 
 
 def test_limits_that_contradict_each_other_are_an_error(queue):
     printed = queue(
         *("limits", "set", "orders", "--when-waiting", "skip", "--priorities", "2,1"),
-        code=3,
+        code=2,
         errors=True,
     )
 
@@ -87,5 +87,5 @@ def test_a_parked_key_is_shown_and_unparked(queue, database_18):
     assert (shown["key"], shown["reason"], shown["waiting"]) == ("k", "parked", 1)
     queue("unpark", "orders", "k")
 
-    assert queue("blocked", "orders") == "no key is blocked\n"
+    assert queue("blocked", "orders") == "no blocked keys\n"
     assert "is not parked" in queue("unpark", "orders", "k", code=1, errors=True)

@@ -1,4 +1,4 @@
-"""`pgsluice queue` beyond sending and reading: look, follow, keep, send again, topics; on a real server."""
+"""`pgsluice queue`: browse, follow, archive, replay and topics, on a real server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support import rows, value, wait_until
 
 @pytest.fixture
 def queue(database_18, capsys, monkeypatch):
-    """Run a command; returns what it printed on standard output, and on standard error when that is asked for."""
+    """Run a command; return its standard output, and on request its standard error."""
 
     def run(*arguments, stdin="", code=0, errors=False):
         monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
@@ -78,7 +78,7 @@ def test_get_says_where_a_message_is_and_exits_1_when_it_is_nowhere(queue, order
         (4, "dead"),
         (7, "visible"),
     ]
-    assert "not in the queue, its archive or dead letters: 99" in queue(
+    assert "not found in the queue, archive or dead letters: 99" in queue(
         "get", "orders", "1", "99", code=1, errors=True
     )
 
@@ -91,7 +91,7 @@ def test_browse_and_count_agree_on_what_a_filter_matches(queue, orders):
         (["--in", "archive", "--conditional", '{"odd": true}'], [1, 3]),
         (["--in", "archive", "--conditional-headers", '{"h": 2}'], [2]),
         (["--in", "archive", "--since", (now + timedelta(hours=1)).isoformat()], []),
-        # Without a zone it is local time.
+        # A time without a zone is local.
         (["--in", "archive", "--since", "2026-01-01", "--until", "2126-01-01T10:00"], [1, 2, 3]),
         (["--in", "dead"], [4]),
         (["--in", "dead", "--conditional", '{"n": 5}'], []),
@@ -110,16 +110,18 @@ def test_browse_goes_on_from_page_to_page(queue, orders):
     assert ids(queue("browse", "again", "--qty", "1001")) == list(range(1, 1002))
 
 
-def test_what_cannot_be_understood_is_exit_code_2_and_what_fails_3(queue, orders):
-    assert "'soon' is no time" in queue("browse", "orders", "--since", "soon", code=2, errors=True)
-    assert "'3x' is no duration" in queue("retention", "orders", "3x", code=2, errors=True)
-    assert "say what to send" in queue("replay", "orders", code=2, errors=True)
-    assert "say what to send" in queue("replay", "orders", "1", "--all", code=2, errors=True)
-    assert "--conditional is not JSON" in queue(
-        "count", "orders", "--conditional", "{", code=3, errors=True
+def test_usage_error_is_exit_code_2_and_failure_is_3(queue, orders):
+    assert "'soon' is not a valid time" in queue(
+        "browse", "orders", "--since", "soon", code=2, errors=True
+    )
+    assert "'3x' is not a valid duration" in queue("retention", "orders", "3x", code=2, errors=True)
+    assert "give one of: ids, " in queue("replay", "orders", code=2, errors=True)
+    assert "give one of: ids, " in queue("replay", "orders", "1", "--all", code=2, errors=True)
+    assert "the value is not JSON" in queue(
+        "count", "orders", "--conditional", "{", code=2, errors=True
     )
     for arguments in (["peek", "nope"], ["tail", "nope"], ["retention", "nope"]):
-        assert "queue 'nope' does not exist; create it with `pgsluice queue create nope`" in queue(
+        assert "queue 'nope' does not exist; create it with: pgsluice queue create nope" in queue(
             *arguments, code=3, errors=True
         )
     assert "queue 'nope' does not exist; create it with" in queue(
@@ -144,31 +146,31 @@ def test_retention_is_shown_set_and_taken_away(queue, orders):
 
 
 def test_exports_are_shown_and_dropped(queue, orders):
-    assert queue("exports") == "no exports\n"
+    assert queue("exports", "list") == "no exports\n"
     orders.execute("select sluice.create_export('orders', 'lake', '/lake', 'id')")
 
-    (export,) = json.loads(queue("exports", "ORDERS", "--json"))
+    (export,) = json.loads(queue("exports", "list", "ORDERS", "--json"))
 
     assert (export["export_name"], export["lake"], export["kept"]) == ("lake", "/lake", 0)
-    assert queue("exports", "again") == "no exports\n"
-    assert "--drop needs the QUEUE" in queue("exports", "--drop", "lake", code=2, errors=True)
-    assert queue("exports", "orders", "--drop", "lake") == "no exports\n"
+    assert queue("exports", "list", "again") == "no exports\n"
+    assert queue("exports", "drop", "orders", "lake", "--yes") == ""
+    assert queue("exports", "list") == "no exports\n"
     assert "has no export 'lake'" in queue(
-        "exports", "orders", "--drop", "lake", code=3, errors=True
+        "exports", "drop", "orders", "lake", "--yes", code=1, errors=True
     )
 
 
 def test_streams_are_shown_and_given_up(queue, orders):
-    assert queue("streams") == "no streams\n"
+    assert queue("streams", "list") == "no streams\n"
     stream = value(orders, "select stream_id from sluice.queue_stream_start('lake', 'orders')")
     orders.execute("select sluice.queue_stream_claim(%s, 0, 9)", [stream])
 
-    (shown,) = json.loads(queue("streams", "--json"))
+    (shown,) = json.loads(queue("streams", "list", "--json"))
 
     assert (shown["stream_name"], shown["queue_name"], shown["claimed_messages"]) == ("lake", "orders", 1)  # fmt: skip
-    assert queue("streams", "--release", "lake") == "1 messages are visible again\n"
-    assert "no stream is called 'lake'" in queue(
-        "streams", "--release", "lake", code=1, errors=True
+    assert queue("streams", "release", "lake") == "1 messages released\n"
+    assert "stream 'lake' does not exist" in queue(
+        "streams", "release", "lake", code=1, errors=True
     )
     assert [m["msg_id"] for m in records(queue("read", "orders"))] == [7]
 
@@ -180,7 +182,7 @@ def test_archived_messages_are_replayed_by_id(queue, orders):
         {"archived_msg_id": 1, "msg_id": 1},
         {"archived_msg_id": 3, "msg_id": 2},
     ]
-    assert "not in the archive: 99" in queue("replay", "orders", "99", code=1, errors=True)
+    assert "not found in the archive: 99" in queue("replay", "orders", "99", code=1, errors=True)
 
 
 def test_archived_messages_are_replayed_by_a_filter_in_steps(queue, orders):
@@ -194,18 +196,18 @@ def test_archived_messages_are_replayed_by_a_filter_in_steps(queue, orders):
     assert json.loads(printed) == {"replay_id": 1, "replayed": 2502}
     assert value(orders, "select count(*) from pgmq.q_again") == 2502
     assert json.loads(queue("replays", "--json"))[0]["replayed"] == 2502
-    assert queue("replay", "orders", "--all") == "2503 messages sent again\n"
+    assert queue("replay", "orders", "--all") == "2503 messages replayed\n"
 
 
 def test_progress_is_shown_on_a_terminal_and_beside_the_output(queue, orders, monkeypatch):
-    for arguments in (["--all"], ["--all", "--dead"]):
+    for command in (["replay"], ["dead-letters", "redrive"]):
         monkeypatch.delenv("FORCE_COLOR", raising=False)
-        assert queue("replay", "orders", *arguments, errors=True) == ""
+        assert queue(*command, "orders", "--all", errors=True) == ""
     orders.execute("select pgmq.read('orders', 600, 9)")
     orders.execute("select sluice.reject('orders', 7, 1, 'bad')")
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
     assert "3/3" in queue("replay", "orders", "--all", errors=True)
-    assert "1/1" in queue("replay", "orders", "--all", "--dead", errors=True)
+    assert "1/1" in queue("dead-letters", "redrive", "orders", "--all", errors=True)
     assert json.loads(queue("replay", "orders", "--all", "--json"))["replayed"] == 3
 
 
@@ -222,18 +224,21 @@ def test_an_interrupted_replay_is_continued(queue, orders, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(WorkQueue, "continue_replay", interrupted)
-        said = queue("replay", "orders", "--all", "--into", "again", code=1, errors=True)
+        output = queue("replay", "orders", "--all", "--into", "again", code=130, errors=True)
 
-    assert "replay 1 is one of queue 'orders'" in queue(
+    assert "replay 1 belongs to queue 'orders'" in queue(
         "replay", "again", "--continue", "1", code=2, errors=True
     )
-    assert "say what to send" in queue(
+    assert "mutually exclusive" in queue(
         "replay", "orders", "--continue", "1", "--into", "orders", code=2, errors=True
     )
     assert "replay 9 does not exist" in queue(
-        "replay", "orders", "--continue", "9", code=3, errors=True
+        "replay", "orders", "--continue", "9", code=2, errors=True
     )
-    found = re.search(r"sent 1000; go on with `pgsluice queue (replay orders --continue 1)`", said)
+    found = re.search(
+        r"replayed 1000 messages; continue with: pgsluice queue (replay orders --continue 1)",
+        output,
+    )
     assert found
     assert json.loads(queue(*found[1].split(), "--json")) == {"replay_id": 1, "replayed": 1503}
     assert value(orders, "select count(distinct headers) from pgmq.q_again") == 1503
@@ -244,13 +249,17 @@ def test_dead_letters_are_moved_back_by_id_and_by_a_filter(queue, orders):
         "insert into sluice.dead_letter (queue_name, msg_id, read_ct, enqueued_at, message, reason) "
         "select 'orders', n, 1, now(), to_jsonb(n), 'r' from generate_series(1001, 2500) as n"
     )
-    assert records(queue("replay", "orders", "1", "--dead")) == [{"dead_letter_id": 1, "msg_id": 8}]
-    assert "not in the dead letters of the queue: 1" in queue(
-        "replay", "orders", "1", "--dead", code=1, errors=True
+    assert records(queue("dead-letters", "redrive", "orders", "1")) == [
+        {"dead_letter_id": 1, "msg_id": 8}
+    ]
+    assert "not found in the dead letters of the queue: 1" in queue(
+        "dead-letters", "redrive", "orders", "1", code=1, errors=True
     )
 
-    assert queue("replay", "orders", "--dead", "--conditional", "1001") == "1 dead letters moved\n"
-    printed = queue("replay", "orders", "--dead", "--all", "--into", "again", "--json")
+    assert queue("dead-letters", "redrive", "orders", "--conditional", "1001") == (
+        "1 dead letters redriven\n"
+    )
+    printed = queue("dead-letters", "redrive", "orders", "--all", "--into", "again", "--json")
 
     assert json.loads(printed) == {"redriven": 1499}
     assert value(orders, "select count(*) from sluice.dead_letter") == 0
@@ -266,7 +275,7 @@ def test_letters_that_fail_again_at_once_are_not_moved_again(queue, orders):
         "create trigger fail before insert on pgmq.q_orders for each row execute function public.fail()"
     )
 
-    queue("replay", "orders", "--dead", "--all")
+    queue("dead-letters", "redrive", "orders", "--all")
 
     assert rows(orders, "select dead_letter_id, reason from sluice.dead_letter") == [(2, "again")]
 
@@ -316,7 +325,7 @@ def test_every_command_takes_json(queue, orders):
     assert ids(queue("tail", "orders", "--after", "0", "--until-empty", "--json")) == []
 
 
-def test_tail_prints_what_there_is_and_ends_when_it_is_told_to(queue, orders):
+def test_tail_prints_existing_messages_and_stops_on_a_signal(queue, orders):
     assert ids(queue("tail", "orders", "--after", "0", "--until-empty")) == [5, 6, 7]
     assert ids(queue("tail", "orders", "--after", "5", "--until-empty")) == [6, 7]
     assert queue("tail", "orders", "--until-empty") == ""
@@ -344,7 +353,7 @@ def test_tail_prints_each_message_once_also_one_that_commits_late_and_ends_on_ct
                 "select exists (select from pg_stat_activity where pid <> pg_backend_pid() "
                 "and datname = current_database() and query like '%sluice.browse%')"
             )
-            wait_until(lambda: value(orders, follows), "the first look")
+            wait_until(lambda: value(orders, follows), "the first poll")
             late.execute("select pgmq.send('orders', '\"late\"'::jsonb)")
             orders.execute("select pgmq.send('orders', '\"early\"'::jsonb)")
             found = [json.loads(process.stdout.readline())]
@@ -369,13 +378,11 @@ def test_tail_prints_each_message_once_also_one_that_commits_late_and_ends_on_ct
     assert (rest, process.returncode) == ("", 0)
 
 
-def test_who_follows_finds_late_messages_wherever_they_are_and_gives_up_after_a_while(
-    database_18, orders
-):
+def test_follow_finds_messages_committed_late_until_a_deadline(database_18, orders):
     now = [0.0]
 
-    def look():
-        return [(message.msg_id, message.state) for message in follower.look()]
+    def poll():
+        return [(message.msg_id, message.state) for message in follower.poll()]
 
     with (
         database_18.connect(autocommit=False) as first,
@@ -385,19 +392,19 @@ def test_who_follows_finds_late_messages_wherever_they_are_and_gives_up_after_a_
         first.execute("select pgmq.send('again', '1'::jsonb)")
         second.execute("select pgmq.send('again', '2'::jsonb)")
         orders.execute("select pgmq.send('again', '3'::jsonb)")
-        assert look() == [(3, "visible")]
-        assert look() == []
+        assert poll() == [(3, "visible")]
+        assert poll() == []
 
         now[0] = 59
         first.execute("select pgmq.archive('again', 1)")
         first.commit()
-        assert look() == [(1, "archived")]
-        assert look() == []
+        assert poll() == [(1, "archived")]
+        assert poll() == []
 
         now[0] = 61
-        assert look() == []
+        assert poll() == []
         second.commit()
-        assert look() == []
+        assert poll() == []
 
 
 def test_a_leap_of_ids_is_looked_for_in_part(orders):
@@ -405,6 +412,6 @@ def test_a_leap_of_ids_is_looked_for_in_part(orders):
     orders.execute("select setval('pgmq.q_again_msg_id_seq', 1000000000)")
     orders.execute("select pgmq.send('again', '1'::jsonb)")
 
-    assert [message.msg_id for message in follower.look()] == [1_000_000_001]
+    assert [message.msg_id for message in follower.poll()] == [1_000_000_001]
     assert len(follower._gaps) == GAPS_MAX
-    assert follower.look() == []
+    assert follower.poll() == []

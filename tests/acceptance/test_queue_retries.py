@@ -20,7 +20,7 @@ def connection(database_18):
 
 @pytest.fixture
 def queue(database_18, connection, capsys, monkeypatch):
-    """Six dead letters of the queue `orders`; runs a command, and returns what it printed."""
+    """Six dead letters of the queue `orders`; runs a command and returns its output."""
     connection.execute("select pgmq.create('orders'), pgmq.create('again')")
     connection.execute(
         "select pgmq.send_batch('orders', array_agg(jsonb_build_object('n', n, 'odd', n % 2 = 1)))"
@@ -60,11 +60,11 @@ def test_a_policy_is_set_listed_and_dropped(queue):
         "3",
         "--backoff",
         "linear",
-        "--base",
+        "--backoff-base",
         "2s",
-        "--max",
+        "--backoff-max",
         "1h",
-        "--factor",
+        "--backoff-factor",
         "1.5",
     ]
     queue("retry-policy", "set", "orders", *options, "--no-jitter")
@@ -73,23 +73,21 @@ def test_a_policy_is_set_listed_and_dropped(queue):
     assert "0:00:02" in queue("retry-policy", "list")
 
     queue("retry-policy", "drop", "orders")
-    assert "no retry policy of its own" in queue(
-        "retry-policy", "drop", "orders", code=1, errors=True
-    )
+    assert "has no retry policy" in queue("retry-policy", "drop", "orders", code=1, errors=True)
     assert json.loads(queue("retry-policy", "list", *shown)) == [default]
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["set", "orders", "--base", "soon"], 2, "no duration"),
-        (["set", "orders", "--max", "forever"], 2, "is no pause"),
+        (["set", "orders", "--backoff-base", "soon"], 2, "is not a valid duration"),
+        (["set", "orders", "--backoff-max", "forever"], 2, "is not a valid duration"),
         (["set", "orders", "--max-attempts", "0"], 2, "max-attempts"),
         (["set", "nope"], 3, "queue 'nope' does not exist"),
         (["list", "nope"], 3, "queue 'nope' does not exist"),
     ],
 )
-def test_what_cannot_be_is_said(queue, arguments, code, words):
+def test_invalid_retry_option_is_named(queue, arguments, code, words):
     assert words in queue("retry-policy", *arguments, code=code, errors=True)
 
 
@@ -97,8 +95,8 @@ def test_dead_letters_are_listed_with_all_that_is_known_and_counted(queue):
     letters = records(queue("dead-letters", "list", "orders", "--qty", "4"))
 
     assert [letter["dead_letter_id"] for letter in letters] == [1, 2, 3, 4]
-    said = ("message", "attempts", "reason", "error_type", "error", "trace", "worker")
-    assert [letters[0][name] for name in said] == [
+    columns = ("message", "attempts", "reason", "error_type", "error", "trace", "worker")
+    assert [letters[0][name] for name in columns] == [
         {"n": 1, "odd": True}, 1, "bad", "KeyError", "k", "at 1", "w1",
     ]  # fmt: skip
     assert letters[0]["first_failed_at"] is not None
@@ -119,10 +117,10 @@ def test_they_are_redriven_by_id_by_a_filter_and_at_a_rate(queue, connection):
     redrive = ("dead-letters", "redrive", "orders")
     assert records(queue(*redrive, "1", "--into", "again")) == [{"dead_letter_id": 1, "msg_id": 1}]
     missing = queue(*redrive, "1", code=1, errors=True)
-    assert "not in the dead letters of the queue: 1" in missing
+    assert "not found in the dead letters of the queue: 1" in missing
     odd = ["--conditional", '{"odd": true}', "--error-type", "KeyError"]
-    assert queue(*redrive, *odd) == "2 dead letters moved\n"
-    assert queue(*redrive, "--reason", "parked") == "0 dead letters moved\n"
+    assert queue(*redrive, *odd) == "2 dead letters redriven\n"
+    assert queue(*redrive, "--reason", "parked") == "0 dead letters redriven\n"
 
     began_s = time.monotonic()
     assert json.loads(queue(*redrive, "--all", "--rate", "10", "--json")) == {"redriven": 3}
@@ -140,7 +138,7 @@ def test_a_rate_is_kept(queue, monkeypatch):
 
     queue("dead-letters", "redrive", "orders", "--all", "--rate", "2")
 
-    assert len(paused) == 2  # after the first two, and the next two; after the last nobody waits
+    assert len(paused) == 2  # after the first and second pair, not after the last
     assert 0 < paused[0] <= 1
     assert 1 < paused[1] <= 2
 
@@ -170,5 +168,5 @@ def test_they_are_purged_by_id_or_by_age(queue, connection):
         ["list", "orders", "--count", "--qty", "1"],
     ],
 )
-def test_what_is_not_clear_is_refused(queue, arguments):
+def test_ambiguous_retry_options_are_refused(queue, arguments):
     assert "Error" in queue("dead-letters", *arguments, code=2, errors=True)

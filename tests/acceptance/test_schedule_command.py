@@ -19,7 +19,7 @@ def connection(database_18):
 
 @pytest.fixture
 def run(database_18, connection, capsys):
-    """Runs a command, and returns what it printed."""
+    """Return a function that runs a command and returns its output."""
 
     def call(*arguments, code=0, errors=False):
         with pytest.raises(SystemExit) as ended:
@@ -33,7 +33,7 @@ def run(database_18, connection, capsys):
 
 def test_one_is_made_listed_paused_run_and_dropped(run, connection):
     made = json.loads(
-        run("add", "nightly", "--queue", "orders", "--message", '{"n": 1}', "--headers", '{"h": 1}',
+        run("create", "nightly", "--queue", "orders", "--message", '{"n": 1}', "--headers", '{"h": 1}',
             "--cron", "30 3 * * mon-fri", "--time-zone", "Europe/Berlin", "--jitter", "5m", "--catch-up", "all")
     )  # fmt: skip
 
@@ -45,13 +45,15 @@ def test_one_is_made_listed_paused_run_and_dropped(run, connection):
     assert run("run", "nightly") == "1\n"
     run("resume", "nightly")
     assert value(connection, "select paused_at is null from sluice.list_schedules()")
-    run("drop", "nightly")
+    run("drop", "nightly", "--yes")
     assert run("list") == "no schedules\n"
-    assert run("drop", "nightly", code=1, errors=True) == "no schedule nightly\n"
+    assert run("drop", "nightly", "--yes", code=1, errors=True) == (
+        "schedule 'nightly' does not exist\n"
+    )
 
 
 def test_events_of_a_log_at_intervals(run, connection):
-    run("add", "tick", "--log", "changes", "--ev-type", "t", "--ev-data", "{}", "--every", "90s",
+    run("create", "tick", "--log", "changes", "--ev-type", "t", "--ev-data", "{}", "--interval", "90s",
         "--starts-at", "2030-01-01T00:00Z", "--ends-at", "2031-01-01T00:00Z")  # fmt: skip
 
     assert rows(connection, "select target, event, every::text, next_slot = starts_at from sluice.list_schedules()") == [
@@ -60,24 +62,35 @@ def test_events_of_a_log_at_intervals(run, connection):
     assert "every 0:01:30" in run("list")
 
 
-def test_what_does_not_go_together_is_a_usage_error(run):
+def test_contradicting_options_are_a_usage_error(run):
     for arguments in (
         ("--cron", "@daily"),
         ("--queue", "q", "--log", "l", "--cron", "@daily"),
         ("--queue", "q"),
-        ("--queue", "q", "--cron", "@daily", "--every", "1h"),
-        ("--log", "l", "--every", "1h", "--message", "1"),
-        ("--queue", "q", "--every", "1h", "--ev-type", "t"),
-        ("--queue", "q", "--every", "1"),
+        ("--queue", "q", "--cron", "@daily", "--interval", "1h"),
+        ("--log", "l", "--interval", "1h", "--message", "1"),
+        ("--queue", "q", "--interval", "1h", "--ev-type", "t"),
+        ("--queue", "q", "--interval", "soon"),
     ):
-        run("add", "s", *arguments, code=2)
+        run("create", "s", *arguments, code=2)
 
 
 def test_errors_name_the_way_out(run):
     assert "the minute is 0 to 59" in run(
-        "add", "s", "--queue", "orders", "--cron", "61 * * * *", code=3, errors=True
+        "create", "s", "--queue", "orders", "--cron", "61 * * * *", code=2, errors=True
     )
-    assert "see `pgsluice schedule list`" in run("pause", "none", code=3, errors=True)
-    assert "--message is not JSON" in run(
-        "add", "s", "--queue", "orders", "--cron", "@daily", "--message", "{", code=3, errors=True
+    assert "list schedules with: pgsluice schedule list" in run(
+        "pause", "none", code=3, errors=True
+    )
+    assert "the value is not JSON" in run(
+        "create",
+        "s",
+        "--queue",
+        "orders",
+        "--cron",
+        "@daily",
+        "--message",
+        "{",
+        code=2,
+        errors=True,
     )

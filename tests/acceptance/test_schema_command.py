@@ -1,4 +1,4 @@
-"""`pgsluice schema` where PGMQ is or was: what it prints, and its exit codes."""
+"""`pgsluice schema` in a database that has or had PGMQ: output and exit codes."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ def test_pgmq_is_planned_adopted_and_verified(run, connection):
     assert value(connection, "select to_regnamespace('sluice') is null") is True
     adopted = run("adopt").stdout.splitlines()
 
-    assert "make the ids of unlogged queues logged: 1" in planned
-    assert adopted == [*(f"done: {line}" for line in planned), "the schema is ours"]
-    assert run("verify").stdout == "the schema is as this release installs it\n"
+    assert "make the sequences of unlogged queues logged: 1" in planned
+    assert adopted == [*(f"done: {line}" for line in planned), "the schema is adopted"]
+    assert run("verify").stdout == "the schema matches this release\n"
     assert run("adopt", "--plan").stdout == "nothing to do\n"
-    assert run("adopt").stdout == "the schema is ours\n"
+    assert run("adopt").stdout == "the schema is adopted\n"
     assert rows(connection, "select msg_id from pgmq.read('orders', 1, 1)") == [(101,)]
 
 
-def test_what_stands_against_it_is_printed_and_nothing_changes(run, connection):
+def test_obstacles_to_adoption_are_printed_and_nothing_changes(run, connection):
     connection.execute(upstream_sql())
     connection.execute("select pgmq.create('Orders'), pgmq.create('orders')")
 
     planned = run("adopt", "--plan", code=1).stdout.splitlines()
     refused = run("adopt", code=3).stderr
 
-    said = "queues 'Orders' and 'orders' share the table pgmq.q_orders; keep the name that your clients use"
-    assert planned[-1].startswith(f"against it: {said}")
-    assert refused.startswith(f"pgsluice: PGMQ cannot be adopted: {said}")
+    obstacle = "queues 'Orders' and 'orders' share the table pgmq.q_orders; keep the name that your clients use"
+    assert planned[-1].startswith(f"obstacle: {obstacle}")
+    assert refused.startswith(f"pgsluice: PGMQ cannot be adopted: {obstacle}")
     assert value(connection, "select to_regnamespace('sluice') is null") is True
 
 
@@ -62,15 +62,15 @@ def test_a_table_that_stays_locked_is_named_after_the_deadline(run, connection, 
     with database_18.connect(autocommit=False) as long:
         long.execute("select pgmq.send('orders', '1'::jsonb)")
 
-        refused = run("adopt", "--lock-deadline", "0.2", code=3).stderr
+        refused = run("adopt", "--lock-timeout", "200ms", code=3).stderr
         long.rollback()
 
-    assert "the tables could not be locked within 0.2 s; end the transactions" in refused
+    assert "could not lock the tables within 0.2 s; end long-running transactions" in refused
     assert "pgmq.q_orders" in refused
 
 
-def test_where_there_is_no_pgmq_it_says_so(run):
-    assert "no PGMQ and no PgQ in this database to adopt" in run("adopt", code=3).stderr
+def test_adopt_without_pgmq_is_an_error(run):
+    assert "this database has neither PGMQ nor PgQ to adopt" in run("adopt", code=3).stderr
 
 
 @pytest.mark.slow

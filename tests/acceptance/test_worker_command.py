@@ -1,4 +1,4 @@
-"""`pgsluice worker` as processes on a real server: signals, a server that goes away, health, logs, what keeps it from starting."""
+"""`pgsluice worker` processes on a real server: signals, outages, health, logs, start errors."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Shop:
 
     @contextlib.contextmanager
     def working(self, *options, url=None):
-        """A worker; what it says is in the log."""
+        """Run a worker; its output goes to the log."""
         with (self.folder / "log").open("a") as log:
             process = subprocess.Popen(
                 [*PGSLUICE, "run", "shop:app", *options, "--dsn", url or self.url],
@@ -104,7 +104,7 @@ class Shop:
                 process.wait()
 
     def run(self, *arguments, url=None, code=0):
-        """A command to its end; what it said."""
+        """Run a command to its end; return its result."""
         done = subprocess.run(
             [*PGSLUICE, *arguments, "--dsn", url or self.url],
             cwd=self.folder,
@@ -131,7 +131,7 @@ def shop(tmp_path, database_18):
 
 
 def claimed(connection):
-    """How many messages somebody has claimed."""
+    """Return the number of claimed messages."""
     return value(connection, "select count(*) from claimed where vt > clock_timestamp()")
 
 
@@ -140,8 +140,8 @@ def free_port():
         return taken.getsockname()[1]
 
 
-def asked(port, path="/"):
-    """What the health endpoint says, or None while it does not answer."""
+def health(port, path="/"):
+    """Return the response of the health endpoint, or None without one."""
     with (
         contextlib.suppress(OSError),
         urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer,
@@ -158,16 +158,16 @@ def test_the_first_signal_lets_a_handler_finish_and_gives_the_rest_back_uncounte
     with database_18.connect() as connection:
         WorkQueue(connection).send_batch(queue, [{"n": n} for n in range(1, 4)])
         with shop.working("--prefetch", "2", "--handlers", queue) as process:
-            wait_until(lambda: shop.notes == ["begin 1 1"], "the handler to begin")
+            wait_until(lambda: shop.notes == ["begin 1 1"], "the handler to start")
             wait_until(lambda: claimed(connection) == 3, "all to be claimed")
             process.send_signal(signal.SIGTERM)
-            wait_until(lambda: claimed(connection) == 1, "the rest to be given back")
+            wait_until(lambda: claimed(connection) == 1, "the other messages to be released")
             shop.open_gate()
             assert process.wait(timeout=20) == 0
 
         assert shop.notes == ["begin 1 1", "end 1"]
         assert claimed(connection) == 0
-        shop.run("run", "shop:app", "--until-empty", "--idle-s", "0", "--no-maintenance")
+        shop.run("run", "shop:app", "--until-empty", "--idle-timeout", "0", "--no-maintenance")
         assert shop.notes[2:] == ["begin 2 1", "end 2", "begin 3 1", "end 3"]
         assert value(connection, f"select count(*) from pgmq.a_{queue}") == 3
 
@@ -179,27 +179,28 @@ def test_the_second_signal_ends_it_at_once(database_18, shop, style):
     with database_18.connect() as connection:
         WorkQueue(connection).send_batch(queue, [{"n": n} for n in range(1, 4)])
         with shop.working(
-            "--prefetch", "2", "--lease-s", "3", "--handlers", queue, "--no-maintenance"
+            "--prefetch", "2", "--lease", "3s", "--handlers", queue, "--no-maintenance"
         ) as process:
-            wait_until(lambda: shop.notes == ["begin 1 1"], "the handler to begin")
+            wait_until(lambda: shop.notes == ["begin 1 1"], "the handler to start")
             process.send_signal(signal.SIGINT)
-            wait_until(lambda: claimed(connection) <= 1, "the rest to be given back")
+            wait_until(lambda: claimed(connection) <= 1, "the other messages to be released")
             process.send_signal(signal.SIGTERM)
             began_s = time.monotonic()
             assert process.wait(timeout=20) == 1
             assert time.monotonic() - began_s < 12
 
-        # A thread cannot be ended; its message comes again when the lease is over.
-        wait_until(lambda: claimed(connection) == 0, "nothing to be claimed", 5)
+        # A thread cannot be stopped; its message is redelivered when the lease expires.
+        wait_until(lambda: claimed(connection) == 0, "no message to be claimed", 5)
         assert shop.notes == ["begin 1 1"]
 
 
 @pytest.mark.slow
-def test_a_signal_ends_it_while_it_is_idle_and_the_file_tells_how_it_fares(shop):
+def test_signal_stops_an_idle_worker_and_the_health_file_has_its_state(shop):
     path = shop.folder / "health"
     with shop.working("--health-file", str(path), "--supervise") as process:
         wait_until(
-            lambda: path.exists() and json.loads(path.read_text())["ready"], "it to be ready"
+            lambda: path.exists() and json.loads(path.read_text())["ready"],
+            "the worker to be ready",
         )
         status = json.loads(path.read_text())["processes"]["1"]
         assert [handler["name"] for handler in status["handlers"]] == [
@@ -218,9 +219,9 @@ def test_a_second_signal_ends_it_at_once_while_it_imports_the_app(shop):
     with (shop.folder / "shop.py").open("a") as module:
         module.write("import sys\nsys.stderr.write('imports\\n')\nwhile True: time.sleep(0.1)\n")
     with shop.working() as process:
-        wait_until(lambda: "imports" in shop.log, "the import to begin")
+        wait_until(lambda: "imports" in shop.log, "the import to start")
         process.send_signal(signal.SIGTERM)
-        wait_until(lambda: "SIGTERM: finishing" in shop.log, "the first signal")
+        wait_until(lambda: "graceful shutdown" in shop.log, "the first signal")
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=20) == 1
 
@@ -240,7 +241,7 @@ def test_a_process_that_dies_while_the_module_cannot_be_imported_leaves_the_othe
         shop.working("--processes", "2", "--health-port", str(port), "--no-maintenance") as process,
     ):
         work = WorkQueue(connection)
-        wait_until(lambda: asked(port, "/ready") is not None, "both to be ready")
+        wait_until(lambda: health(port, "/ready") is not None, "both to be ready")
 
         def send_until(condition, what):
             def is_so():
@@ -254,19 +255,19 @@ def test_a_process_that_dies_while_the_module_cannot_be_imported_leaves_the_othe
         module.write_text("import a_module_that_is_not_there\n")
         dead, other = sorted(pids())
         os.kill(dead, signal.SIGKILL)
-        wait_until(lambda: "cannot start: it ended with exit code 3" in shop.log, "a retry")
+        wait_until(lambda: 'reason="exited with code 3"' in shop.log, "a retry")
         assert "a_module_that_is_not_there" in shop.log
-        assert asked(port, "/ready") is None
-        assert asked(port, "/live") is not None
-        report = asked(port)["processes"].values()
+        assert health(port, "/ready") is None
+        assert health(port, "/live") is not None
+        report = health(port)["processes"].values()
         assert sorted(each["state"] for each in report) == ["restarting", "running"]
         handled = len(shop.notes)
         work.send("quick", {"n": 2})
-        wait_until(lambda: len(shop.notes) > handled, "the other to go on")
+        wait_until(lambda: len(shop.notes) > handled, "the other process to continue")
         assert pids() == {dead, other}
 
         (shop.folder / "whole.py").rename(module)
-        wait_until(lambda: asked(port, "/ready") is not None, "both to be ready again")
+        wait_until(lambda: health(port, "/ready") is not None, "both to be ready again")
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=20) == 0
 
@@ -274,7 +275,7 @@ def test_a_process_that_dies_while_the_module_cannot_be_imported_leaves_the_othe
 @pytest.mark.slow
 def test_it_waits_for_a_server_that_is_away_and_a_signal_ends_it_meanwhile(shop):
     with shop.working(url=f"postgresql://nobody@127.0.0.1:{free_port()}/none") as process:
-        wait_until(lambda: shop.log.count("again in") >= 3, "it to try again and again")
+        wait_until(lambda: shop.log.count("retry in") >= 3, "several attempts to connect")
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=10) == 0
@@ -284,7 +285,7 @@ def test_it_waits_for_a_server_that_is_away_and_a_signal_ends_it_meanwhile(shop)
 def test_a_server_that_crashes_and_comes_back_is_worked_on_within_seconds(tmp_path, servers_folder):
     folder = Path(tempfile.mkdtemp(dir=servers_folder))
     folder.chmod(0o755)
-    # A crash of the server alone loses nothing that the operating system has; commits must reach that far.
+    # A crash of the server loses nothing that the operating system has in its cache.
     server = EmbeddedServer(folder / "crashing", options={"fsync": "off"})
     server.start()
     shop, port, count = Shop(tmp_path, server.url()), free_port(), 150
@@ -307,8 +308,8 @@ def test_a_server_that_crashes_and_comes_back_is_worked_on_within_seconds(tmp_pa
         ) as process:
             wait_until(lambda: len(pids(shop.notes)) == 2, "both processes to work")
             server.stop("immediate")
-            wait_until(lambda: asked(port, "/live") is not None, "it to be live")
-            wait_until(lambda: asked(port, "/ready") is None, "it not to be ready")
+            wait_until(lambda: health(port, "/live") is not None, "the worker to be live")
+            wait_until(lambda: health(port, "/ready") is None, "the worker not to be ready")
             before = len(shop.notes)
             server.start()
             back_s = time.time()
@@ -338,7 +339,7 @@ def pids(notes):
 
 
 def listeners(port):
-    report = asked(port) or {"processes": {}}
+    report = health(port) or {"processes": {}}
     return {status.get("listener") for status in report["processes"].values()}
 
 
@@ -369,7 +370,7 @@ def test_logs_hold_no_payload_and_no_password_and_the_exit_code_tells_of_dead_le
 
 
 @pytest.mark.slow
-def test_what_keeps_it_from_starting_is_one_line_and_an_exit_code(server_18, database_18, shop):
+def test_failed_start_is_one_line_and_an_exit_code(server_18, database_18, shop):
     role = "worker_without_rights"
     with database_18.connect() as connection:
         connection.execute(f"drop role if exists {role}; create role {role} login")
@@ -380,7 +381,7 @@ def test_what_keeps_it_from_starting_is_one_line_and_an_exit_code(server_18, dat
             (server_18.url("template1"), "pgsluice schema install"),
             (
                 make_conninfo(shop.url, user=role),
-                f"role {role} may not call .*grant it sluice_reader",
+                f"role {role} may not execute .*grant it sluice_reader",
             ),
             (
                 make_conninfo(shop.url, options="-c default_transaction_read_only=on"),
@@ -396,7 +397,7 @@ def test_what_keeps_it_from_starting_is_one_line_and_an_exit_code(server_18, dat
 
 
 @pytest.mark.slow
-def test_what_handlers_send_goes_where_the_command_says_also_from_a_process(database_18, shop):
+def test_messages_sent_by_handlers_use_the_dsn_of_the_command_also_in_a_process(database_18, shop):
     (shop.folder / "elsewhere.py").write_text(
         "from pgsluice import App\n"
         "app = App('postgresql://nobody@127.0.0.1:1/nowhere')\n"
@@ -409,13 +410,13 @@ def test_what_handlers_send_goes_where_the_command_says_also_from_a_process(data
     with database_18.connect() as connection:
         WorkQueue(connection).send("slow_sync", {"n": 7})
         shop.run(
-            "run", "elsewhere:app", "--queues", "slow_sync", "--until-empty", "--idle-s", "0", "--no-maintenance"
+            "run", "elsewhere:app", "--queues", "slow_sync", "--until-empty", "--idle-timeout", "0", "--no-maintenance"
         )  # fmt: skip
 
         assert rows(connection, "select message from pgmq.q_quick") == [({"n": 7},)]
 
 
-def test_check_says_what_would_run_and_what_is_wrong(database_18, shop):
+def test_check_prints_handlers_and_problems(database_18, shop):
     records = json.loads(shop.run("check", "shop:app", "--json").stdout)
     assert {"what": "handler quick", "found": "queue quick", "is_wrong": False} in records
     assert not any(record["is_wrong"] for record in records)
@@ -423,8 +424,8 @@ def test_check_says_what_would_run_and_what_is_wrong(database_18, shop):
     with database_18.connect() as connection:
         connection.execute("drop view claimed")
         WorkQueue(connection).drop_queue("quick")
-    said = shop.run("check", "shop:app", "--queues", "quick", code=1).stdout
-    assert "pgsluice queue create quick" in said
+    output = shop.run("check", "shop:app", "--queues", "quick", code=1).stdout
+    assert "pgsluice queue create quick" in output
 
-    said = shop.run("check", "nowhere:app", code=3).stderr
-    assert said.startswith("pgsluice: there is no module nowhere in ")
+    output = shop.run("check", "nowhere:app", code=3).stderr
+    assert output.startswith("pgsluice: no module named 'nowhere' in ")

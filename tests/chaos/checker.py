@@ -1,30 +1,34 @@
-"""Judge a run of a share group by its history and by what the tables held at the end: `python -m chaos.checker FOLDER`.
+"""Check a run of a share group by its history and final tables: `python -m chaos.checker FOLDER`.
 
-It knows the contract of share groups, and nothing of the code that keeps it. FOLDER has `history`, which support/history.py
-reads, and `snapshot.json`. Prints figures and violations as JSON and ends with 1 when there are any.
+The checker uses the contract of share groups, and none of their code. FOLDER has `history`, which
+support/history.py reads, and `snapshot.json`. It prints figures and violations as JSON, and exits
+with 1 if there are violations.
 
-What it goes by:
+Assumptions:
 
-- A commit whose answer was lost may have happened. An accept writes rows into the table `effect` in its own transaction, so
-  the snapshot tells. Of what left no row, every choice that is possible is allowed.
-- Claims of a group have rising ids; the order of an event's deliveries is the order of its claims, not that of the lines.
-- Leases are compared on the server's clock. A lease runs from `lease_until` minus the length that was asked for.
-- A delivery that nobody wrote down needs a claim whose answer was lost, and such claims are counted.
-- A claim that commits asynchronously may be lost when the server crashes, unless something was flushed behind it.
+- A commit whose reply was lost may have happened. An accept writes rows to the table `effect` in
+  its transaction, so the snapshot shows it. For other outcomes, both possibilities are allowed.
+- Claims of a group have rising ids; the order of an event's deliveries is the order of its claims,
+  not that of the lines.
+- Leases are compared on the server's clock. A lease starts at `lease_until` minus its requested
+  length.
+- An unrecorded delivery needs a claim whose reply was lost; such claims are counted.
+- A claim that commits asynchronously may be lost in a crash, unless a later commit flushed it.
 
-So what is reported cannot have happened in a group that keeps the contract.
+So a reported violation cannot occur in a group that keeps the contract.
 
 Operations, `asked` → `answer`; times are microseconds of the server's clock:
 
     send      {values} → null
-    claim     {qty, lease_us, synchronous} → {claim, asked_at, given_at, lease_until, events: [[ev_id, value, attempt, deliveries]]}
-    settle    {settlement, claim, parts: [{outcome, ev_ids, delay_us}]} → {at}, or of a refusal {code, at};
-              retries and rejections have the name of the settlement as their error
-    renew     {claim} → {at, until}, or of a refusal {code, at}
+    claim     {qty, lease_us, synchronous} → {claim, asked_at, given_at, lease_until,
+              events: [[ev_id, value, attempt, deliveries]]}
+    settle    {settlement, claim, parts: [{outcome, ev_ids, delay_us}]} → {at}, or {code, at};
+              retries and rejections have the settlement's name as their error
+    renew     {claim} → {at, until}, or {code, at} if refused
     crash     null → null
 
-Snapshot: `effects` [[settlement, claim, ev_id, value]], `dead` [{ev_id, value, claim, attempts, deliveries, reason, error}],
-`max_attempts`, `max_deliveries`, `backoff_us`.
+Snapshot: `effects` [[settlement, claim, ev_id, value]], `dead` [{ev_id, value, claim, attempts,
+deliveries, reason, error}], `max_attempts`, `max_deliveries`, `backoff_us`.
 """
 
 from __future__ import annotations
@@ -41,15 +45,15 @@ from typing import Any, NamedTuple
 
 from support.history import NEVER, Operation, operations
 
-# The lease ended; a crash undid the asynchronous claim.
+# The lease expired; a crash undid the asynchronous claim.
 LEASE_LOST = ("SG002", "SG003")
 DEAD_OF_REJECT = "rejected"
 DEAD_OF_RETRY = "too many attempts"
-DEAD_OF_LAPSE = "its lease ended"
+DEAD_OF_EXPIRY = "its lease ended"
 
 
 class Delivery(NamedTuple):
-    """An event in the hands of a consumer."""
+    """A delivery of an event to a consumer."""
 
     claim: Claim
     ev_id: int
@@ -59,10 +63,11 @@ class Delivery(NamedTuple):
 
 
 class End(NamedTuple):
-    """A way in which a delivery may have ended.
+    """A possible end of a delivery.
 
-    `attempts` and `deliveries` are what then counts; `free_at` is from when the event may be claimed again. With a `reason`
-    it is dead, and never again; then `error` is what its epitaph says, if that is known.
+    `attempts` and `deliveries` are the counts afterwards. The event may be claimed again from
+    `free_at` on; with a `reason` it is dead-lettered instead, with one of the texts in `error`, if
+    known.
     """
 
     kind: str
@@ -75,7 +80,7 @@ class End(NamedTuple):
 
 @dataclass
 class Settlement:
-    """What one transaction said of one event."""
+    """Outcome of one event in one transaction."""
 
     op: Operation
     outcome: str
@@ -83,13 +88,13 @@ class Settlement:
     certain: bool
 
     def at(self, claim: Claim) -> int:
-        """A time before it happened."""
+        """Return a lower bound of its time."""
         return self.op.answer["at"] if self.op.outcome == "ok" else claim.claimed_at
 
 
 @dataclass
 class Claim:
-    """A claim that was answered."""
+    """A claim whose reply arrived."""
 
     op: Operation
     claim_id: int
@@ -100,18 +105,18 @@ class Claim:
     deliveries: list[Delivery] = field(default_factory=list)
     settlements: dict[int, list[Settlement]] = field(default_factory=lambda: defaultdict(list))
     renewals: list[Operation] = field(default_factory=list)
-    # None: nobody knows whether the consumer was heard of.
-    heard: bool | None = False
+    # True if the consumer renewed or settled, None if that is unknown.
+    is_seen: bool | None = False
 
-    def hear(self, certain: bool) -> None:
+    def mark_seen(self, certain: bool) -> None:
         if certain:
-            self.heard = True
-        elif self.heard is False:
-            self.heard = None
+            self.is_seen = True
+        elif self.is_seen is False:
+            self.is_seen = None
 
 
 class Checker:
-    """One run; `violations` is empty when nothing is wrong."""
+    """Checks one run; `violations` is empty if it is correct."""
 
     def __init__(self, history: list[Operation], snapshot: dict[str, Any]) -> None:
         self._history = history
@@ -142,17 +147,17 @@ class Checker:
             self._judge_event(ev_id)
         self._judge_values()
         if self._missing > sum(op.asked["qty"] for op in self._unanswered):
-            self._say(
+            self._report(
                 "missing", f"{self._missing} deliveries in {len(self._unanswered)} lost answers"
             )
 
-    def _say(self, kind: str, what: str, *about: object) -> None:
+    def _report(self, kind: str, what: str, *about: object) -> None:
         self.violations.append("\n    ".join([f"{kind}: {what}", *map(str, about)]))
 
-    def _say_of(self, ev_id: int, kind: str, what: str, *about: object) -> None:
+    def _report_event(self, ev_id: int, kind: str, what: str, *about: object) -> None:
         rows = (*self._effects.get(ev_id, []), *self._dead.get(ev_id, []))
         story = _story(self._events.get(ev_id, []))
-        self._say(kind, f"event {ev_id}: {what}", *story, *rows, *about)
+        self._report(kind, f"event {ev_id}: {what}", *story, *rows, *about)
 
     # Reading
 
@@ -170,24 +175,24 @@ class Checker:
                 given["lease_until"],
             )
             if not given["asked_at"] <= claim.claimed_at <= given["given_at"]:
-                self._say("lease", "it does not run from the claim", op)
+                self._report("lease", "it does not run from the claim", op)
             if len(given["events"]) > op.asked["qty"]:
-                self._say("claim", "more events than were asked for", op)
+                self._report("claim", "more events than requested", op)
             if claim.claim_id in self._claims:
-                twin = self._claims[claim.claim_id].op
-                self._say("claim", f"the id {claim.claim_id} was given twice", twin, op)
+                earlier = self._claims[claim.claim_id].op
+                self._report("claim", f"the id {claim.claim_id} was given twice", earlier, op)
                 continue
             self._claims[claim.claim_id] = claim
             for ev_id, value, attempt, deliveries in given["events"]:
                 delivery = Delivery(claim, ev_id, value, attempt, deliveries)
                 if any(other.claim is claim for other in self._events[ev_id][-1:]):
-                    self._say("claim", f"event {ev_id} is in it twice", op)
+                    self._report("claim", f"event {ev_id} is in it twice", op)
                 claim.deliveries.append(delivery)
                 self._events[ev_id].append(delivery)
         latest: Claim | None = None
         for _, claim in sorted(self._claims.items()):
             if latest and claim.op.ended < latest.op.invoked:
-                self._say("claim", "ids do not rise", latest.op, claim.op)
+                self._report("claim", "ids do not rise", latest.op, claim.op)
             if latest is None or claim.op.invoked > latest.op.invoked:
                 latest = claim
         for deliveries in self._events.values():
@@ -197,7 +202,7 @@ class Checker:
         written: dict[str, set[tuple[int, int]]] = defaultdict(set)
         for settlement, claim_id, ev_id, _ in self._snapshot["effects"]:
             if (claim_id, ev_id) in written[settlement]:
-                self._say("effect twice", f"event {ev_id} in {settlement}")
+                self._report("effect twice", f"event {ev_id} in {settlement}")
             written[settlement].add((claim_id, ev_id))
         for op in self._by_name["settle"]:
             found = written.pop(op.asked["settlement"], set())
@@ -208,32 +213,32 @@ class Checker:
                 for ev_id in part["ev_ids"]
             }
             if found and op.outcome == "fail":
-                self._say("effect", "of what was refused", op)
+                self._report("effect", "of what was refused", op)
             elif found != expected and (found or op.outcome == "ok"):
-                self._say("effect", f"{len(found)} of {len(expected)} rows", op)
+                self._report("effect", f"{len(found)} of {len(expected)} rows", op)
             certain = op.outcome == "ok" or bool(found)
             self.figures[f"settlements {op.outcome}"] += 1
             self.figures["settlements info, stored"] += op.outcome == "info" and certain
             claim = self._claims.get(op.asked["claim"])
             if claim is None:
-                self._say("claim", "settled, and never given", op)
+                self._report("claim", "settled, and never given", op)
             elif certain or (op.outcome == "info" and not expected):
                 self._settle(claim, op, certain)
         for settlement, rows in written.items():
-            self._say("effect", f"of a settlement that nobody made: {settlement}", sorted(rows))
+            self._report("effect", f"of an unknown settlement: {settlement}", sorted(rows))
 
     def _settle(self, claim: Claim, op: Operation, certain: bool) -> None:
         held = {delivery.ev_id for delivery in claim.deliveries}
-        claim.hear(certain)
+        claim.mark_seen(certain)
         for part in op.asked["parts"]:
             for ev_id in part["ev_ids"]:
                 if ev_id not in held:
-                    self._say("claim", f"event {ev_id} is settled and not in it", op, claim.op)
+                    self._report("claim", f"event {ev_id} is settled and not in it", op, claim.op)
                     continue
                 settlement = Settlement(op, part["outcome"], part["delay_us"], certain)
-                twins = [s for s in claim.settlements[ev_id] if s.certain and certain]
-                if twins:
-                    self._say("settled twice", f"event {ev_id}", twins[0].op, op)
+                earlier = [s for s in claim.settlements[ev_id] if s.certain and certain]
+                if earlier:
+                    self._report("settled twice", f"event {ev_id}", earlier[0].op, op)
                 claim.settlements[ev_id].append(settlement)
                 if certain:
                     self.figures[f"events settled: {part['outcome']}"] += 1
@@ -243,16 +248,16 @@ class Checker:
             self.figures[f"renewals {op.outcome}"] += 1
             claim = self._claims.get(op.asked["claim"])
             if claim is None:
-                self._say("claim", "renewed, and never given", op)
+                self._report("claim", "renewed, and never given", op)
             elif op.outcome != "fail":
-                claim.hear(op.outcome == "ok")
+                claim.mark_seen(op.outcome == "ok")
                 if op.outcome == "ok":
                     claim.renewals.append(op)
-                    # Consumers here renew for no less than they had: a later end replaces an earlier one.
+                    # These consumers never shorten a lease, so a later end replaces an earlier one.
                     claim.lease_until = max(claim.lease_until, op.answer["until"])
 
     def _find_what_a_crash_may_have_lost(self) -> None:
-        """Mark asynchronous claims behind which nothing was flushed before a crash."""
+        """Mark asynchronous claims that no later commit flushed before a crash."""
         flushed = sorted(
             (op.ended, op.invoked)
             for name in ("send", "settle", "renew")
@@ -271,7 +276,7 @@ class Checker:
                 if (
                     not claim.op.asked["synchronous"]
                     and safe < claim.op.ended <= crash.ended
-                    and claim.heard is not True
+                    and claim.is_seen is not True
                 ):
                     claim.may_be_lost = True
         self.figures["claims a crash may have lost"] = sum(
@@ -279,7 +284,7 @@ class Checker:
         )
 
     def _judge_refusals(self) -> None:
-        """A consumer whose lease runs has lost it only by what it said before."""
+        """Check that during a lease only the consumer's own earlier settlements cause refusals."""
         for op in (*self._by_name["settle"], *self._by_name["renew"]):
             if op.outcome != "fail" or op.answer["code"] not in LEASE_LOST:
                 continue
@@ -297,7 +302,7 @@ class Checker:
             else:
                 explained = any(settled & set(part["ev_ids"]) for part in op.asked["parts"])
             if not explained:
-                self._say("refused", "while the lease runs", claim.op, op)
+                self._report("refused", "while the lease runs", claim.op, op)
 
     # Judging
 
@@ -311,44 +316,44 @@ class Checker:
         for place, delivery in enumerate(deliveries):
             self._judge_delivery(delivery, deliveries[:place])
         if len(effects) > 1:
-            self._say_of(ev_id, "effect twice", "")
+            self._report_event(ev_id, "effect twice", "")
         if len(dead) > 1:
-            self._say_of(ev_id, "dead twice", "")
+            self._report_event(ev_id, "dead twice", "")
         for row in effects:
             if not any(d.claim.claim_id == row[1] and d.value == row[3] for d in deliveries):
-                self._say_of(ev_id, "effect", "by a claim that does not have it")
+                self._report_event(ev_id, "effect", "by a claim that does not have it")
         if effects and dead:
-            self._say_of(ev_id, "dead", "and accepted")
+            self._report_event(ev_id, "dead", "and accepted")
         elif dead:
             self._judge_dead(ev_id, dead[0], deliveries)
         elif not effects:
-            self._say_of(ev_id, "lost", f"delivered {len(deliveries)} times")
+            self._report_event(ev_id, "lost", f"delivered {len(deliveries)} times")
 
     def _judge_fence(self, earlier: Delivery, later: Delivery) -> None:
-        """Nothing may be said of an event by a claim once another one has it."""
+        """Check that a claim settles and renews nothing after another claim has the event."""
         if later.claim.may_be_lost:
             return
         holder, taken = earlier.claim, later.claim
         certain = [s for s in holder.settlements[earlier.ev_id] if s.certain]
-        said = [(s.op, s.outcome) for s in certain]
+        outcomes = [(s.op, s.outcome) for s in certain]
         if not certain:
-            said += [(op, "renew") for op in holder.renewals]
-        for op, outcome in said:
+            outcomes += [(op, "renew") for op in holder.renewals]
+        for op, outcome in outcomes:
             began = op.answer["at"] if op.outcome == "ok" else 0
             if began > taken.given_at or op.invoked > taken.op.ended:
-                self._say_of(earlier.ev_id, "stale", outcome, holder.op, taken.op, op)
+                self._report_event(earlier.ev_id, "stale", outcome, holder.op, taken.op, op)
 
     def _judge_delivery(self, delivery: Delivery, before: list[Delivery]) -> None:
-        """Something must have ended the delivery before, and the counts must follow from it."""
+        """Check that the previous delivery has ended, and that the counts follow from its end."""
         ev_id = delivery.ev_id
         ends = [end for end in self._ends_before(before) if end.reason is None]
         in_time = [end for end in ends if end.free_at <= delivery.claim.claimed_at]
         if not ends:
-            self._say_of(ev_id, "again", "it was settled or dead")
+            self._report_event(ev_id, "again", "it was settled or dead-lettered")
             return
         if not in_time:
-            kind = "overlap" if any(end.kind == "lapse" for end in ends) else "early"
-            self._say_of(ev_id, kind, f"claim {delivery.claim.claim_id}")
+            kind = "overlap" if any(end.kind == "expiry" for end in ends) else "early"
+            self._report_event(ev_id, kind, f"claim {delivery.claim.claim_id}")
             return
         for end in in_time:
             missing = delivery.deliveries - 1 - end.deliveries
@@ -356,20 +361,20 @@ class Checker:
             if delivery.attempt == end.attempts + 1 and self._can_miss(missing, until):
                 self._missing += missing
                 self.figures[f"deliveries after {end.kind}"] += 1
-                self.figures["deliveries that nobody wrote down"] += missing
+                self.figures["unrecorded deliveries"] += missing
                 return
         possible = [(end.kind, end.attempts, end.deliveries) for end in in_time]
         found = f"attempt {delivery.attempt}, delivery {delivery.deliveries}"
-        self._say_of(ev_id, "attempts", f"{found} after one of {possible}")
+        self._report_event(ev_id, "attempts", f"{found} after one of {possible}")
 
     def _judge_dead(self, ev_id: int, dead: dict[str, Any], deliveries: list[Delivery]) -> None:
-        """It must have died of its last delivery, with the right epitaph."""
+        """Check that the dead letter follows from the last delivery, with its reason and error."""
         self.figures[f"dead, {dead['reason']}"] += 1
         held = {delivery.claim.claim_id: delivery for delivery in deliveries}
         for end in self._ends_before(deliveries):
             missing = dead["deliveries"] - end.deliveries
-            # Those that nobody wrote down ended in silence.
-            ends = end._replace(reason=DEAD_OF_LAPSE, error=()) if missing else end
+            # Unrecorded deliveries ended with an expired lease, without a renewal.
+            ends = end._replace(reason=DEAD_OF_EXPIRY, error=()) if missing else end
             if (
                 (dead["reason"], dead["attempts"]) == (ends.reason, ends.attempts)
                 and (not ends.error or dead["error"] in ends.error)
@@ -378,20 +383,20 @@ class Checker:
             ):
                 self._missing += missing
                 if not missing and dead["claim"] not in held:
-                    self._say_of(ev_id, "dead", "in a claim that does not have it")
+                    self._report_event(ev_id, "dead", "in a claim that does not have it")
                 if deliveries and dead["value"] != deliveries[-1].value:
-                    self._say_of(ev_id, "dead", "with another payload")
+                    self._report_event(ev_id, "dead", "with another payload")
                 return
-        self._say_of(ev_id, "dead", "for no reason")
+        self._report_event(ev_id, "dead", "for no reason")
 
     def _can_miss(self, missing: int, until: float) -> bool:
-        """Can so many deliveries of an event have been in claims whose answers were lost?"""
+        """True if this number of deliveries may have been in claims whose replies were lost."""
         if missing <= 0:
             return missing == 0
         return missing <= sum(op.invoked <= until for op in self._unanswered)
 
     def _ends_before(self, before: list[Delivery]) -> list[End]:
-        """How the last of these may have ended; one that a crash may have lost may not have been at all."""
+        """Return the possible ends of the last delivery; a crash may have undone its claim."""
         found = []
         for delivery in reversed(before):
             found += self._ends(delivery)
@@ -406,10 +411,10 @@ class Checker:
         for settlement in certain or settlements:
             yield from self._ends_by(delivery, settlement)
         if not certain:
-            for heard in (True, False) if claim.heard is None else (claim.heard,):
-                attempts, deliveries = delivery.attempt - 1 + heard, delivery.deliveries
-                reason = DEAD_OF_LAPSE if self._is_last(attempts, deliveries) else None
-                yield End("lapse", attempts, deliveries, claim.lease_until, reason)
+            for is_seen in (True, False) if claim.is_seen is None else (claim.is_seen,):
+                attempts, deliveries = delivery.attempt - 1 + is_seen, delivery.deliveries
+                reason = DEAD_OF_EXPIRY if self._is_last(attempts, deliveries) else None
+                yield End("expiry", attempts, deliveries, claim.lease_until, reason)
 
     def _ends_by(self, delivery: Delivery, settlement: Settlement) -> Iterator[End]:
         attempts, deliveries = delivery.attempt, delivery.deliveries
@@ -434,7 +439,7 @@ class Checker:
         )
 
     def _judge_values(self) -> None:
-        """Of what was sent nothing is missing, and nothing else is there."""
+        """Check that exactly the sent events were delivered."""
         ids: dict[str, set[int]] = defaultdict(set)
         first: dict[str, float] = {}
         for ev_id, deliveries in self._events.items():
@@ -443,12 +448,12 @@ class Checker:
                 ended = delivery.claim.op.ended
                 first[delivery.value] = min(first.get(delivery.value, NEVER), ended)
             if len({delivery.value for delivery in deliveries}) > 1:
-                self._say("phantom", f"event {ev_id} has two payloads", *_story(deliveries))
+                self._report("phantom", f"event {ev_id} has two payloads", *_story(deliveries))
         for ev_id, rows in self._dead.items():
             ids[rows[0]["value"]].add(ev_id)
         for value, of_value in ids.items():
             if len(of_value) > 1:
-                self._say("phantom", f"{value} is in the events {sorted(of_value)}")
+                self._report("phantom", f"{value} is in the events {sorted(of_value)}")
         unknown = set(ids)
         for op in self._by_name["send"]:
             values = op.asked["values"]
@@ -459,29 +464,29 @@ class Checker:
                 self.figures["sent info, stored"] += len(there)
             if op.outcome == "fail":
                 for value in there:
-                    self._say("phantom", f"{value} was rolled back", op)
+                    self._report("phantom", f"{value} was rolled back", op)
             elif len(there) < len(values) and (there or op.outcome == "ok"):
                 absent = [value for value in values if value not in ids]
-                self._say("lost", f"{len(absent)} of {len(values)} sent, {absent[:5]}", op)
+                self._report("lost", f"{len(absent)} of {len(values)} sent, {absent[:5]}", op)
             for value in there:
                 if first.get(value, NEVER) < op.invoked:
-                    self._say("phantom", f"{value} was delivered before it was sent", op)
+                    self._report("phantom", f"{value} was delivered before it was sent", op)
         for value in sorted(unknown):
-            self._say("phantom", f"{value} was never sent")
+            self._report("phantom", f"{value} was never sent")
 
 
 def _story(deliveries: Iterable[Delivery]) -> list[str]:
-    """What happened to an event, in a few lines."""
+    """Return the history of an event as lines of text."""
     lines = []
     for delivery in deliveries:
         claim = delivery.claim
-        said = [
+        outcomes = [
             f"{s.outcome} {s.op.outcome} by {s.op.asked['settlement']}"
             for s in claim.settlements[delivery.ev_id]
         ]
         lines.append(
             f"claim {claim.claim_id} of {claim.op.process}, attempt {delivery.attempt}, delivery {delivery.deliveries}, "
-            f"[{claim.claimed_at}, {claim.lease_until}): {', '.join(said) or 'nothing'}"
+            f"[{claim.claimed_at}, {claim.lease_until}): {', '.join(outcomes) or 'nothing'}"
             f"{' (a crash may have lost it)' if claim.may_be_lost else ''}"
         )
     return lines
@@ -497,8 +502,8 @@ def main() -> int:
     folder = Path(sys.argv[1])
     snapshot = json.loads((folder / "snapshot.json").read_text())
     checker = check(operations(folder / "history"), snapshot)
-    said = {"figures": dict(sorted(checker.figures.items())), "violations": checker.violations}
-    json.dump(said, sys.stdout, indent=1)
+    outcomes = {"figures": dict(sorted(checker.figures.items())), "violations": checker.violations}
+    json.dump(outcomes, sys.stdout, indent=1)
     return 1 if checker.violations else 0
 
 

@@ -1,8 +1,11 @@
-"""A consumer of a share group that writes down what it does: `python -m chaos.consumer URL HISTORY PROCESS SEED LEASE_S QTY_MAX WILDNESS`.
+"""A consumer of a share group that records its operations.
 
-What it makes of an event follows from the event's number, so that it is the same for every consumer: most are accepted, with
-a row in the table `effect` in the same transaction; some always fail, some are always rejected, some kill the consumer. It is
-also slow, forgetful and double-tongued, until there is a file `calm` beside the history. It ends when there is a file `stop`.
+Usage: `python -m chaos.consumer URL HISTORY PROCESS SEED LEASE_S QTY_MAX WILDNESS`.
+
+The outcome of an event follows from its number, so it is the same for every consumer: most are
+accepted, with a row in the table `effect` in the same transaction; some always fail, some are
+always rejected, some kill the consumer. The consumer is also slow, abandons claims and repeats
+acknowledgements, until there is a file `calm` in the folder of the history. A file `stop` ends it.
 """
 
 from __future__ import annotations
@@ -23,9 +26,9 @@ from chaos.sessions import MICROSECONDS, NOW, connect, is_gone
 from support.history import Log
 
 LOG, GROUP = "orders", "workers"
-# Each so many of a producer, from the so manieth on.
+# Period and offset, in the event numbers of a producer.
 ALWAYS_FAILS, ALWAYS_REJECTED = (97, 5), (101, 7)
-# Another session has been claiming for seconds, on a busy machine.
+# Another session's claim takes seconds on a busy machine.
 BUSY = "SG005"
 CLAIM = f"""
     select c.claim_id, {MICROSECONDS.format("statement_timestamp()")}, {NOW},
@@ -39,18 +42,18 @@ EFFECT = "insert into effect select %s, %s, e.* from unnest(%s::bigint[], %s::te
 
 
 def is_one(value: str, kind: tuple[int, int]) -> bool:
-    """Is the event with this value of a kind? Values are `producer-number`."""
+    """True if the event with this value is of a kind. Values are `producer-number`."""
     every, place = kind
     return int(value.partition("-")[2]) % every == place
 
 
 def kills(value: str) -> bool:
-    """Does the event kill its consumer? Few do: those take others with them, and starting a process is dear."""
+    """True if the event kills its consumer; only few do, as starting a process is slow."""
     return value.startswith("p0-") and is_one(value, (4001, 1501))
 
 
 class Part(NamedTuple):
-    """What a settlement says of some events of a claim; without numbers it is about all that are left."""
+    """Outcome of some events of a claim; without ids, of all remaining ones."""
 
     outcome: str
     events: dict[int, str]
@@ -60,7 +63,7 @@ class Part(NamedTuple):
 
 @dataclass
 class Held:
-    """A claim in the hands of this consumer, and the events of it that are not settled."""
+    """A claim held by this consumer, with its unsettled events."""
 
     claim_id: int
     lease_s: float
@@ -68,11 +71,11 @@ class Held:
 
 
 class SettledBeforeError(Exception):
-    """An acknowledgement settled fewer events than there are: what they were for is done already."""
+    """Some of the events were settled before: the transaction must be rolled back."""
 
 
 class Consumer:
-    """One process; `run` ends when it is told to."""
+    """A consumer process; `run` ends when the file `stop` exists."""
 
     def __init__(
         self,
@@ -99,7 +102,8 @@ class Consumer:
         while not (self._folder / "stop").exists():
             if self._wildness > 0 and (self._folder / "calm").exists():
                 self._wildness = 0
-                # What is left at the end are events that kill their consumers, and wait for their leases.
+                # The last events are those that kill their consumers; shorter leases redeliver them
+                # sooner.
                 self._lease_s /= 2
             if self._session.closed:
                 self._session = connect(self._url)
@@ -113,7 +117,7 @@ class Consumer:
         return self._chance.random() < probability * self._wildness
 
     def _reply_is_lost(self) -> bool:
-        """Now and then the process dies at the worst of moments, or its session does."""
+        """Occasionally kill the process, or lose its session, before the reply is recorded."""
         if self._wild(0.005):
             os.kill(os.getpid(), signal.SIGKILL)
         if self._wild(0.005):
@@ -168,29 +172,29 @@ class Consumer:
     def _handle(self, held: Held) -> None:
         time.sleep(self._chance.random() / 100)
         if self._wild(0.02):
-            return  # forgotten
+            return  # abandon the claim
         if self._wild(0.06):
             time.sleep(held.lease_s * 0.6)
             self._renew(held)
-            # Past the end that the lease had.
+            # Beyond the original end of the lease.
             time.sleep(held.lease_s * self._chance.choice([0, 0.6]))
         elif self._wild(0.02):
-            time.sleep(held.lease_s * 1.1)  # too long
+            time.sleep(held.lease_s * 1.1)  # beyond the lease
         parts = self._judge(held)
         if not parts:
             os.kill(os.getpid(), signal.SIGKILL)
-        # All in one transaction, or one for each.
-        for said in [parts] if self._chance.random() < 0.5 else [[part] for part in parts]:
-            known = self._settle(held, said)
+        # In one transaction, or one for each part.
+        for outcomes in [parts] if self._chance.random() < 0.5 else [[part] for part in parts]:
+            known = self._settle(held, outcomes)
             if not known and self._chance.random() < 0.7:
-                self._settle(held, said)
+                self._settle(held, outcomes)
             if self._wild(0.03):
-                return  # the rest is forgotten
+                return  # abandon the rest
         if any(map(kills, held.events.values())):
             os.kill(os.getpid(), signal.SIGKILL)
 
     def _judge(self, held: Held) -> list[Part]:
-        """What is to be said of which events; nothing at all when one of them kills at once."""
+        """Return the outcomes by event; none if an event kills the process immediately."""
         events: dict[str, dict[int, str]] = {"accept": {}, "retry": {}, "release": {}, "reject": {}}
         kill = False
         for ev_id, value in held.events.items():
@@ -221,10 +225,10 @@ class Consumer:
         return parts
 
     def _settle(self, held: Held, parts: list[Part]) -> bool:
-        """Settle in one transaction; false when nobody knows whether it was committed."""
+        """Settle in one transaction; return False if the outcome of the commit is unknown."""
         self._settlements += 1
         settlement = f"{self._process}-{self._settlements}"
-        said = [
+        outcomes = [
             {
                 "outcome": part.outcome,
                 "ev_ids": list(part.events),
@@ -232,7 +236,7 @@ class Consumer:
             }
             for part in parts
         ]
-        asked = {"settlement": settlement, "claim": held.claim_id, "parts": said}
+        asked = {"settlement": settlement, "claim": held.claim_id, "parts": outcomes}
         self._log.write("invoke", "settle", asked)
         if self._session.closed:
             self._session = connect(self._url)
@@ -251,7 +255,7 @@ class Consumer:
                 self._fail("settle", error.sqlstate)
             return True
         if self._wild(0.1):
-            time.sleep(0.03)  # claims go on behind it
+            time.sleep(0.03)  # claims continue before this commits
         try:
             self._session.execute("commit")
         except psycopg.Error as error:
@@ -304,7 +308,7 @@ class Consumer:
         return self._session.execute(f"select {NOW}").fetchall()[0][0]
 
     def _fail(self, name: str, code: str | None) -> None:
-        """Write down that it was refused; anything but what may happen ends the process."""
+        """Record a refusal; raise unexpected errors, which end the process."""
         if code not in ("settled before", *LEASE_LOST, BUSY):
             raise
         try:

@@ -1,4 +1,4 @@
-"""A run: producers, consumers, maintainers and a nemesis; then quiet, until everything is consumed; then the judgement."""
+"""A run of producers, consumers, maintainers and a nemesis, then draining and the checker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BACKOFF_S = 0.3
 
 @dataclass(frozen=True)
 class Plan:
-    """How large a run is, and what happens to it. The same seed gives the same schedule."""
+    """Size and failures of a run. The same seed gives the same schedule."""
 
     seed: int
     messages: int
@@ -41,7 +41,7 @@ class Plan:
     max_deliveries: int = 8
 
     def schedule(self) -> list[tuple[float, str, int]]:
-        """When what is to happen: a consumer is killed each second; of crashes each has a part of the run to itself."""
+        """Return times and faults: a kill each second, and the crashes spread over the run."""
         chance = random.Random(self.seed)
         duration_s = self.messages / self.rate_per_s
         faults = [
@@ -55,7 +55,7 @@ class Plan:
 
 
 class Run:
-    """One run in a database of its own; `folder` gets history, schedule and snapshot."""
+    """A run in its own database; history, schedule and snapshot are written to `folder`."""
 
     def __init__(
         self, url: str, folder: Path, plan: Plan, crash: Callable[[], None] | None = None
@@ -75,7 +75,7 @@ class Run:
         self.events_kept = 0
 
     def run(self) -> dict[str, Any]:
-        """Run, and return what the checker says: figures and violations."""
+        """Run, and return the checker's figures and violations."""
         schedule = self._plan.schedule()
         (self._folder / "schedule.json").write_text(json.dumps(schedule))
         print(f"{self._plan}\n{schedule}")
@@ -162,14 +162,14 @@ class Run:
             self._processes.require_end(producer)
 
     def _replace(self) -> None:
-        """Start consumers in the place of those that are dead; of any other death than a kill the run dies."""
+        """Replace killed consumers; fail if one ended otherwise."""
         for place, process in enumerate(self._consumers):
             if process.poll() is not None:
                 self._processes.require_end(process)
                 self._consumers[place] = self._start_consumer()
 
     def _drain(self) -> None:
-        """All faults are over: everything must be consumed in time."""
+        """Wait until everything is consumed, without faults; record a timeout."""
         (self._folder / "calm").touch()
         deadline = time.monotonic() + self._plan.drain_s
         with psycopg.connect(self._url, autocommit=True) as session:
@@ -219,6 +219,6 @@ class Run:
             check=False,
         )
         assert checker.stderr == b""
-        said = json.loads(checker.stdout)
-        assert checker.returncode == bool(said["violations"])
-        return said
+        report = json.loads(checker.stdout)
+        assert checker.returncode == bool(report["violations"])
+        return report

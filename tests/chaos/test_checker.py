@@ -1,4 +1,4 @@
-"""The checker against histories made up for it: it finds each kind of violation, and lets pass what may happen."""
+"""The checker reports each kind of violation in constructed histories, and accepts correct ones."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ BACKOFF_S = 2
 
 
 class Story:
-    """A history and what the tables held, one operation a tick of the clock; of one consumer unless it is said.
+    """A history of one consumer with an operation per second, and the final tables.
 
-    The server's clock is the machine's. An operation ends half a second after it begins.
+    The server's clock is the machine's. An operation takes half a second.
     """
 
     def __init__(self):
@@ -75,7 +75,7 @@ class Story:
         answer = {"at": at, "code": code} if code else {"at": at, "until": at + LEASE_S * S}
         return self._add("renew", {"claim": claim_id}, answered, answer)
 
-    def dies(self, ev_id, claim_id, reason, attempts, deliveries, value=None, error="s1"):
+    def dead_letter(self, ev_id, claim_id, reason, attempts, deliveries, value=None, error="s1"):
         self.dead.append(
             {
                 "ev_id": ev_id,
@@ -108,16 +108,16 @@ class Story:
         }
 
     def kinds(self):
-        said = check(self.history, self.snapshot).violations
-        return sorted({line.partition(":")[0] for line in said})
+        found = check(self.history, self.snapshot).violations
+        return sorted({line.partition(":")[0] for line in found})
 
 
 def one(*, synchronous=True):
-    """An event that was sent and claimed."""
+    """Return the story of an event that was sent and claimed."""
     return Story().send("v1").claim(1, (1, 1, 1), synchronous=synchronous)
 
 
-def lapsed():
+def expired():
     return one().wait(LEASE_S)
 
 
@@ -125,35 +125,35 @@ SOUND = {
     "accepted": one().settle(1, "accept", 1),
     "accepted in parts": Story().send("v1", "v2").claim(1, (1, 1, 1), (2, 1, 1))
         .settle(1, "accept", 2).settle(1, "accept", 1),
-    "rejected": one().settle(1, "reject", 1).dies(1, 1, "rejected", 1, 1),
+    "rejected": one().settle(1, "reject", 1).dead_letter(1, 1, "rejected", 1, 1),
     "released": one().settle(1, "release", 1).claim(2, (1, 1, 1)).settle(2, "accept", 1),
     "retried after the backoff": one().settle(1, "retry", 1).wait(BACKOFF_S).claim(2, (1, 2, 2))
         .settle(2, "accept", 1),
     "retried after a delay": one().settle(1, "retry", 1, delay_s=20).wait(20).claim(2, (1, 2, 2))
         .settle(2, "accept", 1),
-    "lapsed in silence": lapsed().claim(2, (1, 1, 2)).settle(2, "accept", 1),
-    "lapsed after a sign of life": one().renew(1).wait(LEASE_S).claim(2, (1, 2, 2))
+    "expired without a renewal": expired().claim(2, (1, 1, 2)).settle(2, "accept", 1),
+    "expired after a renewal": one().renew(1).wait(LEASE_S).claim(2, (1, 2, 2))
         .settle(2, "accept", 1),
-    "lapsed after part of it was settled": Story().send("v1", "v2").claim(1, (1, 1, 1), (2, 1, 1))
+    "expired after part of it was settled": Story().send("v1", "v2").claim(1, (1, 1, 1), (2, 1, 1))
         .settle(1, "accept", 2).wait(LEASE_S).claim(2, (1, 2, 2)).settle(2, "accept", 1),
-    "accepted after its lease, and nobody claimed it": lapsed().settle(1, "accept", 1),
-    "a stale acknowledgement refused": lapsed().claim(2, (1, 1, 2))
+    "accepted after its lease, before another claim": expired().settle(1, "accept", 1),
+    "a stale acknowledgement refused": expired().claim(2, (1, 1, 2))
         .settle(1, "accept", 1, answered="fail", code="SG002").settle(2, "accept", 1),
     "sent and rolled back": Story().send("v1", outcome="fail"),
-    "sent, and nobody knows": Story().send("v1", "v2", outcome="info"),
-    "sent, and nobody knew": Story().send("v1", outcome="info").claim(1, (1, 1, 1))
+    "not sent, with an unknown outcome": Story().send("v1", "v2", outcome="info"),
+    "sent, with an unknown outcome": Story().send("v1", outcome="info").claim(1, (1, 1, 1))
         .settle(1, "accept", 1),
-    "accepted, and nobody knew": one().settle(1, "accept", 1, answered="info", stored=True)
-        .wait(LEASE_S).settle(1, "accept", 1, answered="fail", code="said again"),
-    "not accepted, and nobody knew": one().settle(1, "accept", 1, answered="info").wait(LEASE_S)
+    "accepted, with an unknown outcome": one().settle(1, "accept", 1, answered="info", stored=True)
+        .wait(LEASE_S).settle(1, "accept", 1, answered="fail", code="settled before"),
+    "not accepted, with an unknown outcome": one().settle(1, "accept", 1, answered="info").wait(LEASE_S)
         .claim(2, (1, 1, 2)).settle(2, "accept", 1),
-    "retried, and nobody knows": one().settle(1, "retry", 1, answered="info").wait(BACKOFF_S)
+    "retried, with an unknown outcome": one().settle(1, "retry", 1, answered="info").wait(BACKOFF_S)
         .claim(2, (1, 2, 2)).settle(2, "accept", 1),
-    "not retried, and nobody knows": one().settle(1, "retry", 1, answered="info").wait(LEASE_S)
+    "not retried, with an unknown outcome": one().settle(1, "retry", 1, answered="info").wait(LEASE_S)
         .claim(2, (1, 1, 2)).settle(2, "accept", 1),
-    "renewed, and nobody knows": one().renew(1, "info").wait(LEASE_S).claim(2, (1, 2, 2))
+    "renewed, with an unknown outcome": one().renew(1, "info").wait(LEASE_S).claim(2, (1, 2, 2))
         .settle(2, "accept", 1),
-    "a delivery that nobody wrote down": Story().send("v1").claim(0, outcome="info").wait(LEASE_S)
+    "an unrecorded delivery": Story().send("v1").claim(0, outcome="info").wait(LEASE_S)
         .claim(1, (1, 1, 2)).settle(1, "accept", 1),
     "a claim lost in a crash": one(synchronous=False).crash().claim(2, (1, 1, 1))
         .settle(2, "accept", 1),
@@ -164,27 +164,27 @@ SOUND = {
         .settle(2, "accept", 1),
     "dead after its attempts": one().settle(1, "retry", 1, delay_s=0).claim(2, (1, 2, 2))
         .settle(2, "retry", 1, delay_s=0).claim(3, (1, 3, 3)).settle(3, "retry", 1)
-        .dies(1, 3, "too many attempts", 3, 3, error="s3"),
-    "dead of a lapse after its attempts": one().renew(1).wait(LEASE_S).claim(2, (1, 2, 2)).renew(2)
+        .dead_letter(1, 3, "too many attempts", 3, 3, error="s3"),
+    "dead of an expired lease after its attempts": one().renew(1).wait(LEASE_S).claim(2, (1, 2, 2)).renew(2)
         .wait(LEASE_S).claim(3, (1, 3, 3)).renew(3).wait(LEASE_S)
-        .dies(1, 3, "its lease ended", 3, 3, error=None),
-    "dead after its deliveries": lapsed().claim(2, (1, 1, 2)).wait(LEASE_S).claim(3, (1, 1, 3))
-        .wait(LEASE_S).claim(4, (1, 1, 4)).wait(LEASE_S).dies(1, 4, "its lease ended", 0, 4),
-    "dead in a claim that nobody wrote down": lapsed().claim(2, (1, 1, 2)).wait(LEASE_S)
+        .dead_letter(1, 3, "its lease ended", 3, 3, error=None),
+    "dead after its deliveries": expired().claim(2, (1, 1, 2)).wait(LEASE_S).claim(3, (1, 1, 3))
+        .wait(LEASE_S).claim(4, (1, 1, 4)).wait(LEASE_S).dead_letter(1, 4, "its lease ended", 0, 4),
+    "dead in an unrecorded claim": expired().claim(2, (1, 1, 2)).wait(LEASE_S)
         .claim(3, (1, 1, 3)).wait(LEASE_S).claim(0, outcome="info").wait(LEASE_S)
-        .dies(1, 4, "its lease ended", 0, 4),
+        .dead_letter(1, 4, "its lease ended", 0, 4),
 }  # fmt: skip
 
 BROKEN = {
     "lost": {
         "sent and never delivered": Story().send("v1"),
         "half a transaction": Story().send("v1", "v2").claim(1, (1, 1, 1)).settle(1, "accept", 1),
-        "half a transaction that nobody knew of": Story().send("v1", "v2", outcome="info")
+        "half a transaction with an unknown outcome": Story().send("v1", "v2", outcome="info")
             .claim(1, (1, 1, 1)).settle(1, "accept", 1),
-        "delivered and forgotten": lapsed(),
+        "delivered and forgotten": expired(),
         "released and forgotten": one().settle(1, "release", 1),
         "dead and nowhere": one().settle(1, "reject", 1),
-        "its acceptance refused": lapsed().settle(1, "accept", 1, answered="fail", code="SG002"),
+        "its acceptance refused": expired().settle(1, "accept", 1, answered="fail", code="SG002"),
     },
     "phantom": {
         "never sent": Story().claim(1, (1, 1, 1)).settle(1, "accept", 1),
@@ -214,73 +214,73 @@ BROKEN = {
         "after it was accepted": one().settle(1, "accept", 1).wait(LEASE_S).claim(2, (1, 1, 2)),
         "after it was accepted, as the table says": one()
             .settle(1, "accept", 1, answered="info", stored=True).wait(LEASE_S).claim(2, (1, 2, 2)),
-        "after it was rejected": one().settle(1, "reject", 1).dies(1, 1, "rejected", 1, 1)
+        "after it was rejected": one().settle(1, "reject", 1).dead_letter(1, 1, "rejected", 1, 1)
             .wait(LEASE_S).claim(2, (1, 2, 2)),
         "after its last attempt": one().settle(1, "retry", 1, delay_s=0).claim(2, (1, 2, 2))
             .settle(2, "retry", 1, delay_s=0).claim(3, (1, 3, 3)).settle(3, "retry", 1, delay_s=0)
             .claim(4, (1, 4, 4)).settle(4, "accept", 1),
     },
     "stale": {
-        "an acceptance": lapsed().claim(2, (1, 1, 2)).settle(1, "accept", 1),
-        "a retry": lapsed().claim(2, (1, 1, 2)).settle(1, "retry", 1),
-        "a release that nobody heard the answer of": lapsed().claim(2, (1, 1, 2))
+        "an acceptance": expired().claim(2, (1, 1, 2)).settle(1, "accept", 1),
+        "a retry": expired().claim(2, (1, 1, 2)).settle(1, "retry", 1),
+        "an acceptance whose reply was lost": expired().claim(2, (1, 1, 2))
             .settle(1, "accept", 1, answered="info", stored=True),
-        "a renewal": lapsed().claim(2, (1, 1, 2)).renew(1).settle(2, "accept", 1),
+        "a renewal": expired().claim(2, (1, 1, 2)).renew(1).settle(2, "accept", 1),
     },
     "settled twice": {
         "accepted twice": one().settle(1, "accept", 1).settle(1, "accept", 1),
         "accepted and rejected": one().settle(1, "accept", 1).settle(1, "reject", 1),
     },
     "effect twice": {
-        "by two claims": lapsed().claim(2, (1, 1, 2)).settle(2, "accept", 1)
+        "by two claims": expired().claim(2, (1, 1, 2)).settle(2, "accept", 1)
             .settle(1, "accept", 1),
-        "said again": one().settle(1, "accept", 1, answered="info", stored=True)
+        "acknowledged twice": one().settle(1, "accept", 1, answered="info", stored=True)
             .settle(1, "accept", 1),
     },
     "effect": {
         "none, though it was accepted": one().settle(1, "accept", 1).without_effects(),
         "of what was refused": one().settle(1, "accept", 1).wait(LEASE_S)
             .settle(1, "accept", 1, answered="fail", stored=True, code="SG002"),
-        "of nobody": one().settle(1, "accept", 1).extra_effect("s9", 1, 1),
+        "of an unknown settlement": one().settle(1, "accept", 1).extra_effect("s9", 1, 1),
         "of another payload": one().settle(1, "accept", 1).without_effects()
             .extra_effect("s1", 1, 1, "v2"),
         "half of one": Story().send("v1", "v2").claim(1, (1, 1, 1), (2, 1, 1))
             .settle(1, "accept", 1, 2, answered="info").extra_effect("s1", 1, 1),
     },
     "attempts": {
-        "it begins with the second": Story().send("v1").claim(1, (1, 2, 1)).settle(1, "accept", 1),
+        "the first delivery is the second event": Story().send("v1").claim(1, (1, 2, 1)).settle(1, "accept", 1),
         "a retry does not count": one().settle(1, "retry", 1, delay_s=0).claim(2, (1, 1, 2))
             .settle(2, "accept", 1),
         "a release counts": one().settle(1, "release", 1).claim(2, (1, 2, 2))
             .settle(2, "accept", 1),
-        "a silent lapse counts": lapsed().claim(2, (1, 2, 2)).settle(2, "accept", 1),
-        "a lapse after a sign of life does not": one().renew(1).wait(LEASE_S).claim(2, (1, 1, 2))
+        "an expiry without a renewal counts": expired().claim(2, (1, 2, 2)).settle(2, "accept", 1),
+        "an expiry after a renewal does not": one().renew(1).wait(LEASE_S).claim(2, (1, 1, 2))
             .settle(2, "accept", 1),
-        "a delivery is missing": lapsed().claim(2, (1, 1, 3)).settle(2, "accept", 1),
-        "more deliveries are missing than there were lost answers": Story().send("v1")
+        "a delivery is missing": expired().claim(2, (1, 1, 3)).settle(2, "accept", 1),
+        "more deliveries are missing than replies were lost": Story().send("v1")
             .claim(0, outcome="info").wait(LEASE_S).claim(1, (1, 1, 3)).settle(1, "accept", 1),
-        "a delivery does not count": lapsed().claim(2, (1, 1, 1)).settle(2, "accept", 1),
+        "a delivery does not count": expired().claim(2, (1, 1, 1)).settle(2, "accept", 1),
     },
     "missing": {
-        "more than the lost answers can hold": Story().send("v1", "v2")
+        "more than the claims with lost replies can hold": Story().send("v1", "v2")
             .claim(0, outcome="info", qty=1).wait(LEASE_S).claim(1, (1, 1, 2), (2, 1, 2))
             .settle(1, "accept", 1, 2),
     },
     "dead": {
-        "for no reason": lapsed().dies(1, 1, "too many attempts", 1, 1),
-        "before its last attempt": one().settle(1, "retry", 1).dies(1, 1, "too many attempts", 1, 1),
-        "for another reason": one().settle(1, "reject", 1).dies(1, 1, "too many attempts", 1, 1),
-        "with other attempts": one().settle(1, "reject", 1).dies(1, 1, "rejected", 2, 1),
-        "with other deliveries": one().settle(1, "reject", 1).dies(1, 1, "rejected", 1, 2),
+        "for no reason": expired().dead_letter(1, 1, "too many attempts", 1, 1),
+        "before its last attempt": one().settle(1, "retry", 1).dead_letter(1, 1, "too many attempts", 1, 1),
+        "for another reason": one().settle(1, "reject", 1).dead_letter(1, 1, "too many attempts", 1, 1),
+        "with other attempts": one().settle(1, "reject", 1).dead_letter(1, 1, "rejected", 2, 1),
+        "with other deliveries": one().settle(1, "reject", 1).dead_letter(1, 1, "rejected", 1, 2),
         "with another error": one().settle(1, "reject", 1)
-            .dies(1, 1, "rejected", 1, 1, error="s2"),
-        "of a claim that never had it": one().settle(1, "reject", 1).dies(1, 2, "rejected", 1, 1),
-        "with another payload": one().settle(1, "reject", 1).dies(1, 1, "rejected", 1, 1, "v2"),
-        "and accepted": one().settle(1, "accept", 1).dies(1, 1, "rejected", 1, 1),
+            .dead_letter(1, 1, "rejected", 1, 1, error="s2"),
+        "of a claim that never had it": one().settle(1, "reject", 1).dead_letter(1, 2, "rejected", 1, 1),
+        "with another payload": one().settle(1, "reject", 1).dead_letter(1, 1, "rejected", 1, 1, "v2"),
+        "and accepted": one().settle(1, "accept", 1).dead_letter(1, 1, "rejected", 1, 1),
     },
     "dead twice": {
-        "of one event": one().settle(1, "reject", 1).dies(1, 1, "rejected", 1, 1)
-            .dies(1, 1, "rejected", 1, 1),
+        "of one event": one().settle(1, "reject", 1).dead_letter(1, 1, "rejected", 1, 1)
+            .dead_letter(1, 1, "rejected", 1, 1),
     },
     "refused": {
         "an acknowledgement in time": one()
@@ -297,7 +297,7 @@ BROKEN = {
             .settle(1, "accept", 1),
         "ids that fall": Story().send("v1", "v2").claim(2, (1, 1, 1)).claim(1, (2, 1, 1))
             .settle(1, "accept", 2).settle(2, "accept", 1),
-        "more than was asked for": Story().send("v1", "v2").claim(1, (1, 1, 1), (2, 1, 1), qty=1)
+        "more than requested": Story().send("v1", "v2").claim(1, (1, 1, 1), (2, 1, 1), qty=1)
             .settle(1, "accept", 1, 2),
         "an event twice": Story().send("v1").claim(1, (1, 1, 1), (1, 1, 1)).settle(1, "accept", 1),
         "an event of another claim settled": Story().send("v1", "v2").claim(1, (1, 1, 1))
@@ -323,8 +323,8 @@ def test_the_checker_finds(kind, story):
     assert kind in story.kinds()
 
 
-def test_the_program_reads_what_processes_wrote_and_says_what_is_wrong(tmp_path):
-    story = lapsed()
+def test_checker_reads_the_history_files_and_prints_violations(tmp_path):
+    story = expired()
     log = Log(tmp_path / "history", "c")
     for op in story.history:
         log.write("invoke", op.name, op.asked)
@@ -341,9 +341,9 @@ def test_the_program_reads_what_processes_wrote_and_says_what_is_wrong(tmp_path)
         check=False,
     )
 
-    said = json.loads(done.stdout)
+    found = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (1, "")
-    assert [line.splitlines()[0] for line in said["violations"]] == [
+    assert [line.splitlines()[0] for line in found["violations"]] == [
         "lost: event 1: delivered 1 times"
     ]
-    assert said["figures"]["claims info"] == 1
+    assert found["figures"]["claims info"] == 1

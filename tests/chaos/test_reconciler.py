@@ -1,4 +1,4 @@
-"""The reconciler against runs made up for it: it passes a sound one, and reports each planted fault."""
+"""The reconciler reports each planted fault in constructed runs, and accepts correct ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IDLE = {
 
 
 class Story:
-    """A history and a snapshot, sound until a fault is planted."""
+    """A history and a snapshot, correct until a fault is planted."""
 
     def __init__(self):
         self.history = []
@@ -82,7 +82,7 @@ class Story:
         return self
 
     def cut_from(self, began_s):
-        """Let the cut that was written last reach up to now."""
+        """Extend the last cut to the current time."""
         self.history[0].invoked, self.history[0].ended = began_s, self.now_s
         return self
 
@@ -91,7 +91,7 @@ class Story:
 
 
 def delivered():
-    """Two events of one key, delivered to every receiver, and a message of the ordered queue."""
+    """Return a story of two events of a key, delivered to all receivers, and a message."""
     story = Story().send("t1", {"orders": [("a", "k", 1, "accept"), ("b", "k", 2, "accept")]})
     story.send("t2", {"steps": [("m", "k", 1, "accept")], "changes": [("c", "x", 1, "accept")]})
     for receiver in receivers()["orders"]:
@@ -103,29 +103,29 @@ def delivered():
 
 
 def judged(rule, receiver="jobs"):
-    """A message that its rule dead-letters."""
+    """Return the story of a message that its rule dead-letters."""
     return Story().send("t", {receiver: [("m", "k", 1, rule)]})
 
 
 SOUND = {
     "all delivered": delivered(),
     "a rolled back transaction without effects": delivered().send("t3", {"orders": [("z", "k", 3, "accept")]}, "fail"),
-    "an unknown commit that is there": delivered().send("t3", {"quiet": [("q", "k", 1, "accept")]}, "info", stored=True)
+    "an unknown commit that happened": delivered().send("t3", {"quiet": [("q", "k", 1, "accept")]}, "info", stored=True)
         .effect("quiet/watch", "q"),
-    "an unknown commit that is not": delivered().send("t3", {"quiet": [("q", "k", 1, "accept")]}, "info"),
+    "an unknown commit that did not happen": delivered().send("t3", {"quiet": [("q", "k", 1, "accept")]}, "info"),
     "a message that is still to be read": delivered().send("t3", {"jobs": [("j", "k", 1, "accept")]})
         .have(left=[["jobs", "j"]]),
     "rejected as its rule has it": judged("reject").have(dead_messages=[["jobs", "m", "rejected"]]),
     "dead after its last attempt": judged("retry").have(dead_messages=[["jobs", "m", "too many attempts"]]),
-    "buried in a log": Story().send("t", {"changes": [("c", "k", 1, "reject")]})
+    "dead-lettered to a log": Story().send("t", {"changes": [("c", "k", 1, "reject")]})
         .effect("changes/lake", "c").effect("changes/team", "c").effect(f"{DEAD_LETTER_LOG}/undertaker", "c"),
-    "a commit that was lost with the server that was given up": Story().add("cut", None)
+    "a commit lost with the old server": Story().add("cut", None)
         .send("t", {"jobs": [("m", "k", 1, "accept")]}, "ok", stored=False).cut_from(100.0),
     "messages from before a step back of the clock are delivered late": Story().send("t1", {"steps": [("a", "k", 1, "accept")]})
         .add("fault", "clock -10 s").send("t2", {"steps": [("b", "k", 2, "accept")]})
         .effect("steps", "b", n=2).effect("steps", "a", n=1),
-    "a deadlock beside a clock step": Story().add("fault", "clock +10 s").add("unexpected", DEADLOCK, "info"),
-    "an idle session ended beside a clock step": Story().add("fault", "clock +10 s").add("unexpected", IDLE, "info"),
+    "a deadlock during a clock step": Story().add("fault", "clock +10 s").add("unexpected", DEADLOCK, "info"),
+    "an idle session terminated during a clock step": Story().add("fault", "clock +10 s").add("unexpected", IDLE, "info"),
     "slots without a gap": Story().have(fired=[["beats", "1", SLOT, 1], ["beats", "2", SLOT + 1, 2]])
         .effect("beats/beat", "beat 1").effect("beats/beat", "beat 2"),
     "a gap where the clock stepped": Story().have(
@@ -168,7 +168,7 @@ BROKEN = {
         "of a key of a group": delivered().without("orders/keyed", "a").effect("orders/keyed", "a", n=1),
         "of a key of a queue": Story().send("t1", {"steps": [("a", "k", 1, "accept"), ("b", "k", 2, "accept")]})
             .add("fault", "clock -10 s").effect("steps", "b", n=2).effect("steps", "a", n=1),
-        "of a key of a group beside a clock step": delivered().add("fault", "clock -10 s")
+        "of a key of a group during a clock step": delivered().add("fault", "clock -10 s")
             .without("orders/keyed", "a").effect("orders/keyed", "a", n=1),
         "of a key of a consumer": delivered().without("orders/audit", "a").effect("orders/audit", "a", n=1),
     },

@@ -1,4 +1,4 @@
-"""A share group whose consumers are killed every second and whose server is stopped as in a power cut."""
+"""A share group whose consumers are killed every second and whose server crashes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RATE_PER_S = 1000
 
 @pytest.fixture
 def seed():
-    """Printed when the test fails; to be given again."""
+    """A random seed, printed if the test fails; the environment can set it."""
     seed = int(os.environ.get("PGSLUICE_TEST_SEED", random.randrange(2**31)))
     print(f"PGSLUICE_TEST_SEED={seed}")
     return seed
@@ -32,7 +32,10 @@ def crashing_server(servers_folder):
 @pytest.mark.slow
 @pytest.mark.timeout(300 + 6 * MESSAGES / RATE_PER_S)
 def test_nothing_is_lost_and_every_redelivery_is_explained(crashing_server, tmp_path, seed):
-    """Eight consumers, one killed every second, three crashes. `PGSLUICE_CHAOS_MESSAGES=200000` for the full size."""
+    """Eight consumers, one killed every second; three crashes.
+
+    Set `PGSLUICE_CHAOS_MESSAGES=200000` for the full size.
+    """
     plan = Plan(
         *(seed, MESSAGES, RATE_PER_S),
         consumers=8,
@@ -50,20 +53,20 @@ def test_nothing_is_lost_and_every_redelivery_is_explained(crashing_server, tmp_
         crashing_server.start()
 
     run = Run(crashing_server.url(), tmp_path, plan, crash)
-    said = run.run()
+    report = run.run()
 
-    print(f"{run.kills} kills, {run.events_kept} events kept by the log\n{said['figures']}")
-    assert said["violations"] == []
+    print(f"{run.kills} kills, {run.events_kept} events kept by the log\n{report['figures']}")
+    assert report["violations"] == []
     assert run.is_drained
-    # And it was a test of something.
-    figures = said["figures"]
+    # The run must cover enough cases.
+    figures = report["figures"]
     assert figures["crashes"] == 3
     assert figures["events"] >= 0.9 * MESSAGES
     assert run.kills >= 0.8 * MESSAGES / RATE_PER_S
     assert run.events_kept < figures["events"], "no segment of the log was emptied"
     for what in (
         *("claims info", "settlements fail", "renewals ok", "refused, lease lost"),
-        *("deliveries after lapse", "deliveries after retry", "deliveries after release"),
+        *("deliveries after expiry", "deliveries after retry", "deliveries after release"),
         *("dead, rejected", "dead, too many attempts"),
     ):
         assert figures.get(what, 0) > 0, what
@@ -73,7 +76,7 @@ CLAIM = "sluice.claim(text,text,integer,interval,boolean)"
 UNSETTLED = "sluice._unsettled(sluice.share_group,sluice.claim,text,bigint[])"
 EXPIRE_LEASE = "sluice._expire_lease(sluice.share_group,sluice.claim,bigint,integer)"
 REDELIVER = "sluice._redeliver(sluice.share_group,sluice.claim,sluice.outcome)"
-# What the checker may call it, and what is changed in which function.
+# Bug → the checker's kinds of violations, the function, and the change.
 BUGS = {
     "claim without the lock": (
         {"overlap"},
@@ -100,7 +103,7 @@ BUGS = {
             "and o.outcome not in ('renew', 'lapse')\n              and (o.ev_ids",
         ),
     ),
-    "a lapse that ignores outcomes": (
+    "an expiry that ignores outcomes": (
         {"again"},
         (
             EXPIRE_LEASE,
@@ -114,11 +117,11 @@ BUGS = {
             "if true then",
         ),
     ),
-    "a lapse that ignores renewals": (
+    "an expiry that ignores renewals": (
         {"overlap"},
         (EXPIRE_LEASE, "if v_renewal > i_renewal and", "if false and"),
     ),
-    "a lapse in silence that counts": (
+    "an expiry without a heartbeat that counts": (
         {"attempts"},
         (REDELIVER, "v_attempt := found::integer", "v_attempt := 1"),
     ),
@@ -145,7 +148,7 @@ BUGS = {
     "a dead event that is written nowhere": (
         {"lost"},
         (
-            "sluice._bury(sluice.share_group,bigint,sluice.redelivery,text,text)",
+            "sluice._dead_letter(sluice.share_group,bigint,sluice.redelivery,text,text)",
             "if found then",
             "return; if found then",
         ),
@@ -153,7 +156,7 @@ BUGS = {
     "outcomes read by the newest": (
         {"lost"},
         (
-            "sluice._read_mail(sluice.share_group,sluice.claim)",
+            "sluice._read_outcomes(sluice.share_group,sluice.claim)",
             "select late.txid",
             "select '0'::xid8",
         ),
@@ -162,9 +165,9 @@ BUGS = {
 
 
 def small_run(database, folder, seed):
-    """Few processes and much disorder; events that are lost are not waited for."""
+    """Run few processes with many faults, without waiting for lost events."""
     with database.connect() as connection:
-        # Time between what a claim reads and what it writes: with its lock that is harmless.
+        # A delay between a claim's reads and writes; with the claim's lock it is harmless.
         replace_in(
             connection,
             CLAIM,
@@ -192,8 +195,8 @@ def test_a_small_run_finds_nothing_where_nothing_is_wrong(database_18, tmp_path,
     assert run.is_drained
 
 
-# The checker is shown each of them in test_checker.py; here it meets a real run of one.
-SHOWN_ALWAYS = ("a lapse that ignores renewals",)
+# test_checker.py tests each violation; this tests the checker with real runs.
+SHOWN_ALWAYS = ("an expiry that ignores renewals",)
 
 
 @pytest.mark.slow
@@ -206,7 +209,7 @@ SHOWN_ALWAYS = ("a lapse that ignores renewals",)
 )
 def test_a_small_run_finds_each_planted_bug(make_database_18, tmp_path, seed, bug):
     found, *changes = bug
-    # A race is not lost in every run.
+    # A race does not occur in every run.
     for number in range(3):
         database, folder = make_database_18(), tmp_path / str(number)
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""The methods that look without claiming, keep archives and send again, sync and async, on a pool and a connection."""
+"""Methods to browse, retain, replay and redrive, sync and async, on a pool and a connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pgsluice import (
     ReplayStep,
     StoredMessage,
 )
-from pgsluice.errors import ArgumentError, PayloadError, QueueNotFoundError, ServerError
+from pgsluice.errors import ArgumentError, PayloadError, QueueNotFoundError
 from support import rows
 
 NOW = datetime.now(UTC)
@@ -25,7 +25,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def filled(clients, queue_name):
-    """A queue: 1 to 3 archived, 4 dead, 5 in flight, 6 delayed, 7 visible."""
+    """A queue: 1 to 3 archived, 4 dead-lettered, 5 in flight, 6 delayed, 7 visible."""
     clients.queue.send_batch(
         queue_name,
         [{"n": n, "odd": n % 2 == 1} for n in range(1, 8)],
@@ -171,11 +171,11 @@ def test_a_queue_that_does_not_exist_is_named(clients, queue_name):
     ):
         with pytest.raises(QueueNotFoundError, match="queue 'nope' does not exist; create it"):
             call()
-    with pytest.raises(ServerError, match=r"replay 0 does not exist; look at sluice\.list_replays"):
+    with pytest.raises(ArgumentError, match=r"replay 0 does not exist; list_replays"):
         clients.queue.continue_replay(0)
 
 
-def test_what_cannot_be_asked_is_refused_before_it_is_sent(clients, queue_name):
+def test_invalid_arguments_are_refused_before_the_call(clients, queue_name):
     for error, call in (
         (ArgumentError, lambda: clients.queue.peek(queue_name, 0)),
         (ArgumentError, lambda: clients.queue.browse(queue_name, qty=2**31)),

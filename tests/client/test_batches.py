@@ -1,4 +1,4 @@
-"""The methods of the event log for batches, sync and async, on a pool and on a connection."""
+"""Methods of the event log for batches, sync and async, on a pool and on a connection."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def batch_of(clients, log_name):
 
 
 def streamed(clients, *arguments, limit=None, **options):
-    """The data of the events that a stream gives, up to a limit."""
+    """Return the data of the events that a stream yields, up to a limit."""
     events = clients.log.stream_batch_events(*arguments, **options)
     if inspect.isgenerator(events):
         found = [event.ev_data for event, _ in zip(events, range(limit or 10**9), strict=False)]
@@ -103,7 +103,7 @@ def test_a_consumer_that_is_not_registered_is_an_error(clients, log_name, method
         getattr(clients.log, method)(log_name, "nobody")
 
 
-# --- reading -----------------------------------------------------------------------------------------
+# --- reading -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fetch_qty", [1, 2, 1000])
@@ -181,7 +181,7 @@ def test_a_stream_of_many_events_needs_little_memory(clients, log_name, observer
         tracemalloc.stop()
 
     assert count == 10_000
-    assert peak_bytes < 2_000_000  # of 10 MB
+    assert peak_bytes < 2_000_000  # the events have 10 MB
 
 
 def test_pages_go_on_behind_an_event(clients, batch_of):
@@ -196,10 +196,10 @@ def test_pages_go_on_behind_an_event(clients, batch_of):
         clients.log.get_batch_page(batch_id, qty=0)
 
 
-# --- events again ------------------------------------------------------------------------------------
+# --- retries -------------------------------------------------------------------------------------
 
 
-def events_again(clients, log_name, batch_id):
+def redelivered_events(clients, log_name, batch_id):
     clients.log.finish_batch(batch_id)
     while clients.log.maint_retry_events():
         pass
@@ -209,26 +209,26 @@ def events_again(clients, log_name, batch_id):
 
 
 @pytest.mark.parametrize("retry_after", [0, datetime(2020, 1, 1, tzinfo=UTC)])
-def test_an_event_is_asked_for_again_once(clients, log_name, batch_of, retry_after):
+def test_event_is_retried_once(clients, log_name, batch_of, retry_after):
     batch_id = batch_of("one", "two")
     first, _ = clients.log.get_batch_events(batch_id)
 
     assert clients.log.event_retry(batch_id, first.ev_id, retry_after) is True
     assert clients.log.event_retry(batch_id, first.ev_id, retry_after) is False
 
-    assert events_again(clients, log_name, batch_id) == [("one", 1)]
+    assert redelivered_events(clients, log_name, batch_id) == [("one", 1)]
 
 
-def test_all_events_are_asked_for_again(clients, log_name, batch_of):
+def test_batch_retry_redelivers_all_events(clients, log_name, batch_of):
     batch_id = batch_of("one", "two")
 
     assert clients.log.batch_retry(batch_id, 0) == 2
     assert clients.log.batch_retry(batch_id, 0) == 0
 
-    assert events_again(clients, log_name, batch_id) == [("one", 1), ("two", 1)]
+    assert redelivered_events(clients, log_name, batch_id) == [("one", 1), ("two", 1)]
 
 
-def test_some_events_are_asked_for_again_at_once(clients, log_name, batch_of):
+def test_retry_redelivers_the_given_events(clients, log_name, batch_of):
     batch_id = batch_of("one", "two", "three")
     one, _, three = (e.ev_id for e in clients.log.get_batch_events(batch_id))
 
@@ -237,10 +237,10 @@ def test_some_events_are_asked_for_again_at_once(clients, log_name, batch_of):
     with pytest.raises(ArgumentError, match="does not have all"):
         clients.log.retry(batch_id, [one, 10**12], delay=timedelta(0))
 
-    assert events_again(clients, log_name, batch_id) == [("one", 1), ("three", 1)]
+    assert redelivered_events(clients, log_name, batch_id) == [("one", 1), ("three", 1)]
 
 
-def test_a_delay_that_is_no_number_of_seconds_is_refused(clients, batch_of):
+def test_delay_that_is_not_a_number_of_seconds_is_refused(clients, batch_of):
     batch_id = batch_of("one")
 
     with pytest.raises(ArgumentError, match="retry_after"):
@@ -251,7 +251,7 @@ def test_a_delay_that_is_no_number_of_seconds_is_refused(clients, batch_of):
         clients.log.batch_retry(batch_id, -1)
 
 
-# --- holding -----------------------------------------------------------------------------------------
+# --- exclusive processing ------------------------------------------------------------------------
 
 
 def test_a_batch_is_held_by_one_session_up_to_the_end_of_its_transaction(
@@ -274,7 +274,7 @@ def test_a_batch_is_held_by_one_session_up_to_the_end_of_its_transaction(
         second.log.hold_batch(batch_id)
 
 
-def test_a_session_that_waits_for_the_lock_only_so_long_says_so(make, shared_url, log_name):
+def test_lock_timeout_is_reported(make, shared_url, log_name):
     first = make.connection(shared_url)
     second = make.connection(shared_url, autocommit=True, options="-c lock_timeout=50ms")
     first.log.register_consumer(log_name, "c")

@@ -1,4 +1,4 @@
-"""Settling claims while they are current: delete, archive, extend, release, reject; and those of streams."""
+"""Outcomes of current claims: delete, archive, extend, release, reject; claims of streams."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_no_messages_are_no_error_and_a_missing_queue_is_named(
         getattr(clients.queue, method)("nope", [], **options)
 
 
-def test_claimed_messages_are_deleted_archived_hidden_or_given_back(clients, queue_name, observer):
+def test_claimed_messages_are_deleted_archived_hidden_or_released(clients, queue_name, observer):
     clients.queue.send_batch(queue_name, list("abcd"))
     deleted, archived, kept, given_back = clients.queue.read(queue_name, 5, 4)
 
@@ -86,7 +86,7 @@ def test_a_claim_can_be_rejected_while_it_is_current(clients, queue_name, observ
     assert rows(observer, f"select msg_id from pgmq.q_{queue_name}") == [(2,)]
 
 
-def test_a_claim_can_be_given_back_while_it_is_current(clients, queue_name):
+def test_current_claim_can_be_released(clients, queue_name):
     clients.queue.send(queue_name, "x")
     (claim,) = clients.queue.read(queue_name, 60)
 
@@ -99,7 +99,7 @@ def test_a_claim_can_be_given_back_while_it_is_current(clients, queue_name):
     assert clients.queue.read(queue_name, 60) == []
 
 
-def test_a_stream_is_listed_and_what_it_claimed_is_given_back(observer, clients, queue_name):
+def test_stream_is_listed_and_its_claims_are_released(observer, clients, queue_name):
     clients.queue.send(queue_name, "x")
     start = "select stream_id from sluice.queue_stream_start(%s, %s)"
     ((stream,),) = rows(observer, start, queue_name, queue_name)

@@ -1,4 +1,4 @@
-"""Dead events: the methods of the share group, sync and async, on a pool and on a connection."""
+"""Dead events: methods of the share group, sync and async, on a pool and on a connection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pgsluice.errors import (
 
 @pytest.fixture
 def group(clients, log_name):
-    """A group with four dead events, of types a and b by turns."""
+    """A group with four dead events, alternately of type a and b."""
     group = clients.share_group(log_name, "g")
     group.create()
     clients.log.insert_many(
@@ -56,14 +56,14 @@ def test_they_are_browsed_by_pages_with_all_fields(group, log_name):
         ({"until": datetime.now(UTC) + timedelta(days=1)}, [1, 2, 3, 4]),
     ],
 )
-def test_a_filter_says_which_to_browse_count_and_redrive(group, matching, wanted):
+def test_filter_selects_dead_events_to_browse_count_and_redrive(group, matching, wanted):
     assert [event.ev_id for event in group.browse_dead_events(**matching)] == wanted
     assert group.count_dead_events(**matching) == len(wanted)
     assert len(group.redrive_events_matching(**matching)) == len(wanted)
     assert [event.ev_data for event in group.claim(10)] == [str(n) for n in wanted]
 
 
-def test_redriven_ones_come_again_and_say_so(group):
+def test_redriven_events_are_redelivered_with_their_origin(group):
     dead = ids(group.browse_dead_events())
 
     redriven = group.redrive_events([dead[2], dead[0]])
@@ -92,7 +92,7 @@ def test_they_go_into_a_work_queue(clients, group, queue_name):
     assert message.headers["x-pgmq-replayed-from"]["redriven"] == 1
 
 
-def test_where_they_cannot_go_they_stay(clients, group, log_name, observer):
+def test_dead_events_of_a_dropped_group_stay(clients, group, log_name, observer):
     dead = ids(group.browse_dead_events())
     with pytest.raises(QueueNotFoundError):
         group.redrive_events(dead, target_queue_name="missing")

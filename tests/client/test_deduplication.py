@@ -1,4 +1,4 @@
-"""Sending with a key: the second time nothing is stored."""
+"""Deduplication keys: a second send with the same key stores nothing."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def test_a_delay_goes_with_the_key(clients, keyed, form):
     assert clients.queue.read(keyed, 60, 9) == []
 
 
-def test_a_queue_that_knows_no_keys_says_so_with_the_way_out(clients, keyed):
+def test_deduplication_key_on_a_queue_without_deduplication_is_an_error(clients, keyed):
     clients.queue.set_deduplication(keyed, None)
 
-    with pytest.raises(DeduplicationOffError, match="set a window with sluice.set_deduplication"):
+    with pytest.raises(DeduplicationOffError, match="set a window with set_deduplication"):
         clients.queue.send(keyed, 1, deduplication_key="k")
 
 
@@ -95,7 +95,7 @@ def test_keys_and_windows_that_cannot_be_are_refused_and_nothing_is_sent(clients
 
 
 class LostReply:
-    """A way to the server for one connection, cut when the server's answer to a COMMIT comes back."""
+    """Proxy for one connection that closes it instead of forwarding the reply to COMMIT."""
 
     def __init__(self, url):
         options = conninfo.conninfo_to_dict(url)
@@ -131,7 +131,7 @@ def test_after_a_lost_reply_a_message_is_sent_again_once_with_a_key_and_twice_wi
 ):
     queue = WorkQueue(observer)
     queue.set_deduplication(queue_name, WINDOW)
-    with LostReply(shared_url) as way, closing(psycopg.connect(way.url)) as connection:
+    with LostReply(shared_url) as proxy, closing(psycopg.connect(proxy.url)) as connection:
         WorkQueue(connection).send(queue_name, "x", deduplication_key=key)
         with pytest.raises(psycopg.OperationalError):
             connection.commit()

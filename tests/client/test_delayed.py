@@ -1,4 +1,4 @@
-"""Events that wait for their time: the methods of the event log, sync and async, on a pool and on a connection."""
+"""Delayed events: methods of the event log, sync and async, on a pool and on a connection."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_an_event_waits_for_seconds_or_for_a_time_and_is_listed(clients, log_nam
     ) == [second]
 
 
-def test_one_that_is_due_has_its_ev_id_at_once(clients, log_name):
+def test_delayed_event_already_due_gets_its_ev_id_immediately(clients, log_name):
     assert clients.log.insert_delayed_event(log_name, "t", "d", 0) == 1
     past = datetime.now(UTC) - timedelta(hours=1)
     assert clients.log.insert_delayed_event(log_name, "t", "d", past) == 2
@@ -39,7 +39,7 @@ def test_a_delay_is_whole_seconds_or_a_time_with_a_zone(clients, log_name, delay
         clients.log.insert_delayed_event(log_name, "t", "d", delay)
 
 
-def test_what_cannot_be_stored_is_refused(clients, log_name):
+def test_invalid_delayed_event_is_refused(clients, log_name):
     with pytest.raises(PayloadError, match="ev_extra1"):
         clients.log.insert_delayed_event(log_name, "t", "d", 60, ev_extra1="\x00")
 

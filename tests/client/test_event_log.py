@@ -62,7 +62,7 @@ def test_a_consumer_is_registered_once_and_unregistered_once(clients, log_name):
     assert clients.log.unregister_consumer(log_name, "c") == 0
 
 
-def test_what_is_inserted_is_delivered_with_all_its_fields(clients, log_name):
+def test_inserted_event_is_delivered_with_all_its_fields(clients, log_name):
     clients.log.register_consumer(log_name, "c")
     extras = {f"ev_extra{n}": f"é{n}" for n in range(1, 5)}
 

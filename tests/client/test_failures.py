@@ -1,10 +1,11 @@
-"""What the clients say when the server is missing, refuses, or lacks the schema."""
+"""Client errors for a missing server, a refused connection and a missing schema."""
 
 from __future__ import annotations
 
 import socket
 import tempfile
 import traceback
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
@@ -14,9 +15,14 @@ from pgsluice.connection import Target, connect
 from pgsluice.embedded import EmbeddedServer
 from pgsluice.errors import (
     _BY_SQLSTATE,
+    ArgumentError,
     ConnectionFailedError,
+    GroupNotFoundError,
+    LogNotFoundError,
     NotInstalledError,
     PrivilegeError,
+    QueueNameError,
+    QueueNotFoundError,
     ServerError,
     translate,
 )
@@ -82,6 +88,34 @@ def test_without_the_tables_that_a_table_queue_needs_the_schema_is_named_too(mak
 
 
 @pytest.mark.parametrize(
+    ("drop", "call"),
+    [
+        ("function sluice.list_exports()", lambda clients: clients.queue.list_exports()),
+        ("table sluice.export cascade", lambda clients: clients.queue.list_exports()),
+        ("function pgmq.metrics(text)", lambda clients: clients.queue.metrics("q")),
+        (
+            "table sluice.deduplication cascade",
+            lambda clients: clients.queue.set_deduplication("q", None),
+        ),
+    ],
+)
+def test_a_schema_older_than_the_package_is_named_with_the_command_that_upgrades_it(
+    make, own_url, drop, call
+):
+    clients = make.pool(own_url)
+    clients.queue.create("q")
+    with psycopg.connect(own_url) as connection:
+        connection.execute(f"drop {drop}")
+
+    with pytest.raises(
+        NotInstalledError,
+        match="does not exist: the schema in this database is older than this package; "
+        "run `pgsluice schema upgrade`$",
+    ):
+        call(clients)
+
+
+@pytest.mark.parametrize(
     "call",
     [
         lambda clients, queue, log: clients.queue.create("other"),
@@ -95,14 +129,12 @@ def test_without_the_tables_that_a_table_queue_needs_the_schema_is_named_too(mak
         lambda clients, queue, log: clients.share_group(log, "g").accept(1),
     ],
 )
-def test_a_role_without_rights_is_told_whom_to_ask(
+def test_role_without_privileges_gets_the_role_to_request(
     make, shared_url, stranger, queue_name, log_name, call
 ):
     clients = make.connection(shared_url, autocommit=True, user=stranger)
 
-    with pytest.raises(
-        PrivilegeError, match="sluice_reader, sluice_writer or sluice_admin"
-    ) as caught:
+    with pytest.raises(PrivilegeError, match=r"sluice_writer \(send\), sluice_reader") as caught:
         call(clients, queue_name, log_name)
 
     assert caught.value.sqlstate == "42501"
@@ -140,7 +172,7 @@ def test_a_reader_may_work_and_not_send(make, shared_url, stranger, queue_name, 
 
 def test_a_server_that_is_not_there_is_a_failed_connection(make):
     with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can listen there
+        held.bind(("127.0.0.1", 0))  # bound and not listening: no other process can use the port
         url = f"postgresql://me:{SECRET}@127.0.0.1:{held.getsockname()[1]}/db"
         clients = make.pool(url, timeout_s=0.5)
 
@@ -179,7 +211,7 @@ def test_a_session_that_the_server_ends_is_a_failed_connection(make, shared_url,
         "the session to end",
     )
 
-    for _ in range(2):  # once told by the server, then by the driver
+    for _ in range(2):  # the server reports it the first time, the driver the second
         with pytest.raises(ConnectionFailedError):
             clients.queue.list_queues()
 
@@ -215,3 +247,74 @@ def test_each_sqlstate_that_the_server_raises_gets_its_class_its_words_and_its_h
     assert type(meaning) is kind
     assert meaning.sqlstate == sqlstate
     assert str(meaning) == "the words; the way out"
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "words"),
+    [
+        (
+            lambda clients: clients.queue.create("a" * 60),
+            QueueNameError,
+            f"'{'a' * 60}' has 60 bytes",
+        ),
+        (
+            lambda clients: clients.queue.bind_topic("a.#", "nope"),
+            QueueNotFoundError,
+            "; list_queues() lists the existing queues",
+        ),
+        (
+            lambda clients: clients.queue.send_batch("q", "abc"),
+            ArgumentError,
+            "messages is a str; pass a list of messages",
+        ),
+        (
+            lambda clients: clients.queue.set_retention("q", 5),
+            ArgumentError,
+            "archive_retention is 5; use a timedelta of 0 or more, or None",
+        ),
+        (
+            lambda clients: clients.queue.set_deduplication("q", 60),
+            ArgumentError,
+            "window is 60; use a timedelta",
+        ),
+        (
+            lambda clients: clients.queue.set_deduplication("q", timedelta(0)),
+            ArgumentError,
+            "use a positive timedelta",
+        ),
+        (
+            lambda clients: clients.queue.browse("q", since="2026-01-01"),
+            ArgumentError,
+            "since is '2026-01-01'; use a datetime with a time zone",
+        ),
+        (
+            lambda clients: clients.queue.archive_batch("q", 5),
+            ArgumentError,
+            "msg_ids is 5; pass a list of ids",
+        ),
+        (
+            lambda clients: clients.log.set_queue_config("l", "foo", "1"),
+            ArgumentError,
+            'cannot change parameter "foo"; ticker_max_count',
+        ),
+        (
+            lambda clients: clients.log.insert_event("nope", "t", "x"),
+            LogNotFoundError,
+            "create it with create_queue('nope')",
+        ),
+        (
+            lambda clients: clients.share_group("l", "nope").claim(),
+            GroupNotFoundError,
+            "create it with ShareGroup.create('l', 'nope')",
+        ),
+    ],
+)
+def test_a_wrong_argument_is_named_with_the_method_that_helps(make, own_url, call, kind, words):
+    clients = make.pool(own_url)
+    clients.queue.create("q")
+    clients.log.create_queue("l")
+
+    with pytest.raises(kind) as caught:
+        call(clients)
+
+    assert words in str(caught.value)

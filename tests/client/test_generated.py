@@ -1,4 +1,4 @@
-"""Both clients are what the calls say, and editors and type checkers know them."""
+"""Generated clients: they equal the calls, and editors and type checkers know their types."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("tool", ["clients_from_calls", "sync_from_async"])
 def test_the_clients_are_what_the_generators_write(tool):
-    answer = subprocess.run(
+    result = subprocess.run(
         [sys.executable, f"tools/{tool}.py", "--check"],
         cwd=ROOT,
         capture_output=True,
         text=True,
     )
 
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_strict_type_checker_knows_arguments_and_results(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
 
-    answer = subprocess.run(
+    result = subprocess.run(
         [*(sys.executable, "-m", "mypy", "--strict", "--config-file", "", "--follow-imports=silent"),
          *("--cache-dir", str(tmp_path / "cache"), str(program))],
         cwd=tmp_path,
@@ -118,14 +118,14 @@ def test_a_strict_type_checker_knows_arguments_and_results(tmp_path):
         text=True,
     )  # fmt: skip
 
-    lines = [line for line in answer.stdout.splitlines() if re.search(r": error: |Revealed", line)]
+    lines = [line for line in result.stdout.splitlines() if re.search(r": error: |Revealed", line)]
     found = [re.sub(r"^[^ ]+ |  \[[a-z-]+\]$", "", line) for line in lines]
-    assert found == ANSWERS, answer.stdout + answer.stderr
+    assert found == ANSWERS, result.stdout + result.stderr
 
 
 def test_help_shows_the_signature_and_the_docstring_of_a_call():
     text = pydoc.plain(pydoc.render_doc(WorkQueue.send))
 
     assert "send(self, queue_name: 'str', message: 'Any', *, headers: 'Any' = None" in text
-    assert inspect.getdoc(deduplication.send).splitlines()[0] == "Append one message."
+    assert inspect.getdoc(deduplication.send).splitlines()[0] == "Send one message."
     assert all(line.strip() in text for line in inspect.getdoc(deduplication.send).splitlines())

@@ -1,4 +1,4 @@
-"""The inbox, sync and async: part of the caller's transaction."""
+"""The inbox, sync and async: it records idempotency keys in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pgsluice.errors import ArgumentError
 from support import value
 
 
-def test_what_is_done_once_is_known_after_the_commit_and_not_after_a_rollback(caller, queue_name):
+def test_idempotency_key_is_kept_by_commit_and_not_by_rollback(caller, queue_name):
     inbox = caller.inbox()
     assert inbox.once(queue_name, "order 1") is True
     caller.source.rollback()
@@ -21,7 +21,7 @@ def test_what_is_done_once_is_known_after_the_commit_and_not_after_a_rollback(ca
     assert inbox.once(queue_name, "order 2") is True
 
 
-def test_it_is_known_as_long_as_is_said(caller, queue_name, observer):
+def test_key_is_kept_for_the_given_time(caller, queue_name, observer):
     caller.inbox().once(queue_name, "order 1", keep=timedelta(hours=1))
     caller.source.commit()
 

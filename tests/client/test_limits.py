@@ -1,4 +1,4 @@
-"""The methods about limits and order of work queues, sync and async, on a pool and a connection."""
+"""Methods for limits, priorities and keys of queues, sync and async, on a pool and a connection."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def test_limits_are_set_listed_kept_and_dropped(clients, queue_name):
     assert all(type(message) is Message for message in claimed)
     (listed,) = [one for one in queue.list_queue_limits() if one.queue_name == queue_name]
     assert listed == QueueLimits(queue_name, 2, None, 3, 90.0, None, None, 2, 2, None)
-    next_room = queue.next_room(queue_name)
-    assert next_room is not None
-    assert next_room - datetime.now(UTC) < timedelta(seconds=5)
+    next_capacity = queue.next_capacity(queue_name)
+    assert next_capacity is not None
+    assert next_capacity - datetime.now(UTC) < timedelta(seconds=5)
     assert queue.drop_queue_limits(queue_name) is True
     assert queue.drop_queue_limits(queue_name) is False
-    assert queue.next_room(queue_name) is None
+    assert queue.next_capacity(queue_name) is None
     assert ids(queue.claim_messages(queue_name, 60, 9)) == [3, 4]
 
 
@@ -71,9 +71,7 @@ def test_a_key_is_parked_listed_and_unparked(clients, queue_name):
         ({"priority_weights": [1, 0.5]}, "a priority weight is 0.5; use a whole number"),
     ],
 )
-def test_what_is_out_of_range_is_named_before_anything_is_sent(
-    clients, queue_name, limits, message
-):
+def test_argument_out_of_range_is_named_before_the_call(clients, queue_name, limits, message):
     with pytest.raises(ArgumentError, match=message):
         clients.queue.set_queue_limits(queue_name, **limits)
 

@@ -1,4 +1,4 @@
-"""The other methods of the event log: settings, consumers, cooperation, ticks and rotation."""
+"""Further methods of the event log: settings, consumers, subconsumers, ticks and rotation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def insert_and_tick(clients, log_name, *data):
 
 
 def opened(clients, log_name, consumer_name="c"):
-    """The data in the consumer's next batch, which is then finished."""
+    """Read and finish the consumer's next batch; return the data of its events."""
     batch_id = clients.log.next_batch(log_name, consumer_name)
     if batch_id is None:
         return None
@@ -52,7 +52,7 @@ def test_the_version_is_that_of_the_contract(clients):
     assert clients.log.version().startswith("3.5")
 
 
-# --- consumers ---------------------------------------------------------------------------------------
+# --- consumers -----------------------------------------------------------------------------------
 
 
 def test_a_consumer_goes_back_to_a_tick_that_is_kept(clients, log_name):
@@ -69,7 +69,7 @@ def test_a_consumer_goes_back_to_a_tick_that_is_kept(clients, log_name):
         clients.log.register_consumer_at(log_name, "c", 10**9)
 
 
-def test_how_far_behind_consumers_are_is_reported(clients, log_name):
+def test_consumer_lag_is_reported(clients, log_name):
     clients.log.register_consumer(log_name, "c")
     insert_and_tick(clients, log_name, "one", "two")
 
@@ -97,7 +97,7 @@ def test_a_policy_is_set_and_shown(clients, log_name):
         clients.log.set_log_policy(log_name, max_lag_bytes=0)
 
 
-def test_ticks_are_heard_of_between_listen_and_unlisten(make, shared_url, log_name, observer):
+def test_ticks_notify_between_listen_and_unlisten(make, shared_url, log_name, observer):
     clients = make.connection(shared_url, autocommit=True)
     channels = "select coalesce(max(c), 'none') from pg_listening_channels() as c"
 
@@ -110,7 +110,7 @@ def test_ticks_are_heard_of_between_listen_and_unlisten(make, shared_url, log_na
         clients.log.listen_log("nope")
 
 
-# --- cooperation -------------------------------------------------------------------------------------
+# --- subconsumers --------------------------------------------------------------------------------
 
 
 def test_subconsumers_get_batches_that_no_other_gets(clients, log_name):
@@ -141,7 +141,7 @@ def test_a_taken_over_batch_cannot_be_finished_by_its_first_owner(clients, log_n
     assert clients.log.coop_finish_batch(second) is True
 
 
-def test_a_subconsumer_with_a_batch_is_removed_only_when_told_to_close_it(clients, log_name):
+def test_subconsumer_with_an_open_batch_is_removed_only_with_close_batch(clients, log_name):
     clients.log.register_subconsumer(log_name, "c", "one")
     insert_and_tick(clients, log_name, "a")
     clients.log.coop_next_batch(log_name, "c", "one")
@@ -152,7 +152,7 @@ def test_a_subconsumer_with_a_batch_is_removed_only_when_told_to_close_it(client
     assert clients.log.unregister_subconsumer(log_name, "c", "one") == 0
 
 
-# --- ticks and rotation ------------------------------------------------------------------------------
+# --- ticks and rotation --------------------------------------------------------------------------
 
 
 def test_every_log_with_something_new_is_ticked(make, database_18):

@@ -1,4 +1,4 @@
-"""The methods that let a queue notify, sync and async, on a pool and on a connection."""
+"""Methods for insert notifications, sync and async, on a pool and on a connection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pgsluice import NotifyThrottle
-from pgsluice.errors import ArgumentError, ServerError
+from pgsluice.errors import ArgumentError, QueueNotFoundError, ServerError
 from support.notify import Listener
 
 
@@ -44,14 +44,14 @@ def test_a_queue_notifies_from_enabling_to_disabling(clients, queue_name, observ
     assert throttle_of(clients, queue_name) is None
 
 
-def test_what_is_not_there_is_named(clients, queue_name):
-    with pytest.raises(ServerError, match='Queue "nope" does not exist'):
+def test_missing_object_is_named(clients, queue_name):
+    with pytest.raises(QueueNotFoundError, match='Queue "nope" does not exist'):
         clients.queue.enable_notify_insert("nope")
-    with pytest.raises(ServerError, match='Queue "nope" does not exist'):
+    with pytest.raises(QueueNotFoundError, match='Queue "nope" does not exist'):
         clients.queue.update_notify_insert("nope", throttle_interval_ms=1)
     with pytest.raises(ServerError, match="does not have notify_insert enabled"):
         clients.queue.update_notify_insert(queue_name, throttle_interval_ms=1)
-    with pytest.raises(ServerError, match="upper and lower case count"):
+    with pytest.raises(ServerError, match="names are case-sensitive"):
         clients.queue.enable_notify_insert(queue_name.upper())
     assert clients.queue.disable_notify_insert("nope") is None
 

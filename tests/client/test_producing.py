@@ -1,4 +1,4 @@
-"""Many events at once: with their ids, or in any number."""
+"""Bulk inserts of events: insert_events returns ids, insert_many takes any number by COPY."""
 
 import itertools
 
@@ -11,7 +11,7 @@ from pgsluice.errors import LogNotFoundError, LogStateError, PayloadError
 from support import rows, value
 
 FULL = NewEvent("t", "d", "1", "2", "3", "4")
-# Below the number from which a COPY is used, at it, and above.
+# Below, at and above the number of events from which COPY is used.
 COUNTS = [0, 1, COPY_FROM_EVENTS - 1, COPY_FROM_EVENTS, 3 * COPY_FROM_EVENTS]
 
 
@@ -94,7 +94,7 @@ def test_a_generator_that_fails_leaves_nothing(clients, observer, log_name):
 
 @pytest.mark.parametrize("position", [1, COPY_FROM_EVENTS + 1])
 @pytest.mark.parametrize("broken", ["\x00", "\ud800", 7])
-def test_what_is_no_text_is_named_and_nothing_is_inserted(
+def test_invalid_text_is_named_and_nothing_is_inserted(
     clients, observer, log_name, position, broken
 ):
     many = [*events(position), NewEvent("t", "d", ev_extra2=broken)]
@@ -106,7 +106,7 @@ def test_what_is_no_text_is_named_and_nothing_is_inserted(
 
 @pytest.mark.parametrize("count", [0, 1, COPY_FROM_EVENTS])
 def test_an_unknown_log_is_an_error(clients, count):
-    with pytest.raises(LogNotFoundError, match="create it with pgq"):
+    with pytest.raises(LogNotFoundError, match="create it with create_queue"):
         clients.log.insert_many("missing", events(count))
 
 

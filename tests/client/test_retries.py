@@ -1,4 +1,4 @@
-"""Attempts, failures, retry policies and dead letters, by both clients."""
+"""Attempts, failures, retry policies and dead letters of queues, sync and async."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pgsluice.errors import ArgumentError, QueueNotFoundError
 from support import rows
 
 
-def test_a_message_is_begun_fails_and_is_dead_with_what_was_said(clients, queue_name):
+def test_message_is_attempted_retried_and_dead_lettered_with_its_error(clients, queue_name):
     clients.queue.send(queue_name, "a")
     for _ in range(2):
         (message,) = clients.queue.read(queue_name, 0)
@@ -39,13 +39,13 @@ def test_a_message_is_begun_fails_and_is_dead_with_what_was_said(clients, queue_
     assert clients.queue.purge_dead_letters(queue_name, older_than=timedelta()) == 1
 
 
-def test_messages_are_handed_back_and_locked(clients, queue_name):
+def test_messages_are_released_uncounted_and_locked(clients, queue_name):
     clients.queue.send_batch(queue_name, ["a", "b"])
     messages = clients.queue.read(queue_name, 60, 2)
 
     locked = clients.queue.lock_messages(queue_name, messages[::-1])
     assert locked == [ClaimOutcome(2, "done"), ClaimOutcome(1, "done")]
-    assert clients.queue.hand_back(queue_name, messages) == [
+    assert clients.queue.release_uncounted(queue_name, messages) == [
         ClaimOutcome(1, "done"), ClaimOutcome(2, "done"),
     ]  # fmt: skip
 
@@ -76,15 +76,13 @@ def test_a_policy_is_set_shown_and_dropped(clients, queue_name):
     assert default in clients.queue.list_retry_policies()
 
 
-def test_what_is_out_of_range_is_refused_and_a_missing_queue_is_named(
-    clients, queue_name, observer
-):
+def test_policy_out_of_range_is_refused_and_missing_queue_is_named(clients, queue_name, observer):
     clients.queue.send(queue_name, "a")
     messages = clients.queue.read(queue_name, 60)
     before = rows(observer, f"select * from pgmq.q_{queue_name}")
 
     for call in (
-        lambda: clients.queue.hand_back(queue_name, messages, delay_s=-1),
+        lambda: clients.queue.release_uncounted(queue_name, messages, delay_s=-1),
         lambda: clients.queue.fail(queue_name, [FailedMessage(messages[0], Retry(-1.0))]),
         lambda: clients.queue.fail(queue_name, [], policy={"max_attempts": 0}),
         lambda: clients.queue.fail(queue_name, [], policy={"tries": 5}),
@@ -101,7 +99,7 @@ def test_what_is_out_of_range_is_refused_and_a_missing_queue_is_named(
     for call in (
         lambda: clients.queue.begin_attempts("nope", messages),
         lambda: clients.queue.fail("nope", [FailedMessage(messages[0])]),
-        lambda: clients.queue.hand_back("nope", messages),
+        lambda: clients.queue.release_uncounted("nope", messages),
         lambda: clients.queue.lock_messages("nope", messages),
         lambda: clients.queue.set_retry_policy("nope"),
     ):

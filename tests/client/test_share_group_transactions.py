@@ -1,4 +1,4 @@
-"""Claims and acknowledgements of share groups in the caller's transaction, and on a pool in their own."""
+"""Transactions of share group calls: the caller's, and on a pool one for each call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support import rows, value
 
 @pytest.fixture
 def group_of(log_name, observer):
-    """A group of a log with three events, for any client."""
+    """Return a group, on the given client, of a log with three events."""
     observer.execute("select sluice.create_group(%s, 'g')", [log_name])
     observer.execute(
         "select pgq.insert_event(%s, 't', d) from unnest(array['a', 'b', 'c']) as d", [log_name]
@@ -36,7 +36,7 @@ def business(observer):
 
 
 def settled(observer, log_name):
-    """How many events each open claim of the group has, and how many of them are settled."""
+    """Return the number of events and of settled events of each open claim of the group."""
     return rows(observer, "select events, settled from sluice.list_claims(%s, 'g')", log_name)
 
 
@@ -140,7 +140,7 @@ def test_with_a_snapshot_from_the_start_of_a_transaction_nothing_is_claimed(
 
 @pytest.fixture
 def commits(observer):
-    """Record with which synchronous_commit claims and outcomes are written, while the test runs."""
+    """Record the synchronous_commit with which claims and outcomes are written."""
     observer.execute(
         "create or replace function public.note_group() returns trigger language plpgsql security definer as $$ begin "
         "insert into public.group_note values (tg_argv[0], current_setting('synchronous_commit')); "
@@ -173,7 +173,7 @@ def test_on_a_pool_only_the_claim_commits_asynchronously(
 
 
 @pytest.mark.parametrize(("synchronous", "setting"), [(True, "local"), (False, "off")])
-def test_on_a_connection_it_does_if_it_is_told_to(
+def test_on_a_connection_it_does_on_request(
     make, shared_url, group_of, commits, synchronous, setting
 ):
     clients = make.connection(shared_url, autocommit=True, options="-c synchronous_commit=local")

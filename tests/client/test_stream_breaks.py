@@ -1,4 +1,4 @@
-"""A stream of events whose connection breaks in the middle."""
+"""Streaming the events of a batch when the connection is lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgsluice import EventLog, NewEvent
 from pgsluice.errors import ConnectionFailedError
 
 
-def test_a_broken_connection_is_said_and_leaves_no_open_cursor(database):
+def test_lost_connection_raises_and_leaves_no_open_cursor(database):
     with database.connect() as observer, database.connect() as connection:
         log = EventLog(connection)
         log.create_queue("changes")
@@ -25,7 +25,7 @@ def test_a_broken_connection_is_said_and_leaves_no_open_cursor(database):
         observer.execute("select pg_terminate_backend(%s, 5000)", (connection.info.backend_pid,))
 
         with pytest.raises((ConnectionFailedError, psycopg.OperationalError)):
-            events.close()  # as who stops before the end does
+            events.close()  # as a caller that stops before the last event
 
         del events
-        gc.collect()  # an open cursor warns here, and warnings are errors
+        gc.collect()  # an open cursor would warn here, and warnings are errors

@@ -1,4 +1,4 @@
-"""Work queues without functions: what holds beside what test_work_queue.py shows of both."""
+"""Work queues on plain tables; test_work_queue.py covers the common behaviour of both backends."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ FUNCTIONS = """
 select n.nspname || '.' || p.proname from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace
 where n.nspname in ('pgmq', 'pgq', 'pgq_coop', 'sluice')
 """
-# All that makes a queue what it is, its own name taken out.
-MADE_OF = """
+# Tables, columns and indexes of a queue with privileges and definitions, without its name.
+STRUCTURE = """
 select 'table', replace(c.relname, %(name)s, ''), c.relkind, c.relpersistence,
     (select array_agg(replace(a::text, u.usename, 'owner') order by a::text) from unnest(c.relacl) as a), null
 from pg_class as c cross join (select current_user as usename) as u
@@ -45,7 +45,7 @@ order by 1, 2
 
 @pytest.fixture
 def database(empty_database):
-    """A database with the tables and without a function."""
+    """A database with the tables and without functions."""
     with empty_database.connect() as connection:
         schema.install_tables(connection)
     return empty_database
@@ -101,7 +101,7 @@ def test_a_queue_is_made_of_the_same_as_by_the_functions(connection, queue):
     connection.execute("select pgmq.create('others')")
 
     made = {
-        name: connection.execute(MADE_OF, {"name": name}).fetchall()
+        name: connection.execute(STRUCTURE, {"name": name}).fetchall()
         for name in ("orders", "others")
     }
 
@@ -150,7 +150,7 @@ def test_a_full_installation_over_it_keeps_the_queues_and_both_clients_work_on_t
     assert work.metrics("orders").queue_length == queue.metrics("orders").queue_length == 3
 
 
-def test_where_the_functions_are_they_make_and_drop_the_queue(connection, queue):
+def test_queue_is_created_and_dropped_by_the_functions_where_installed(connection, queue):
     schema.install(connection)
     work = WorkQueue(connection)
 
@@ -263,7 +263,7 @@ def test_two_readers_never_get_the_same_message_and_never_wait(database, queue):
         second.execute("set lock_timeout = '100ms'")
 
         assert ids(TableQueue(first).read("orders", 30, 2)) == [1, 2]
-        # The first also holds the ready ones that it looked at, until it commits.
+        # The first also keeps its locks on the ready messages that it examined, until it commits.
         assert ids(TableQueue(second).read("orders", 30, 9)) == [3, 6]
         first.commit()
         assert ids(TableQueue(second).read("orders", 30, 9)) == [4, 5]

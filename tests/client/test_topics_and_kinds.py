@@ -1,4 +1,4 @@
-"""The methods for topics, unlogged queues and polling, sync and async, on a pool and on a connection."""
+"""Methods for topics, unlogged queues and polling, sync and async, on a pool and a connection."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SOON = timedelta(seconds=30)
 
 @pytest.fixture
 def topic(clients, queue_name, observer):
-    """The first word of keys that only this test uses: its queue gets what begins with it."""
+    """Routing key prefix of this test's own, bound to its queue."""
     observer.execute("select pgmq.bind_topic(%s, %s)", [f"{queue_name}.#", queue_name])
     return queue_name
 
@@ -69,7 +69,7 @@ def test_a_poll_returns_what_is_sent_while_it_waits(clients, queue_name, observe
         "select exists (select from pg_stat_activity where wait_event = 'PgSleep' "
         "and datname = current_database() and query like '%read_with_poll%')"
     )
-    wait_until(lambda: rows(observer, asleep) == [(True,)], "the poll to look once and sleep")
+    wait_until(lambda: rows(observer, asleep) == [(True,)], "the poll to read once and sleep")
     observer.execute("select pgmq.send(%s, '\"late\"'::jsonb)", [queue_name])
     thread.join(timeout=30)
 
@@ -146,10 +146,9 @@ def test_a_batch_to_a_topic_returns_its_ids_by_queue(clients, topic, form):
     assert found == [("a", {"h": 1}), (None, None)]
 
 
-def test_what_the_server_refuses_says_why_and_what_to_do(clients, queue_name):
+def test_server_error_names_the_reason_and_the_way_out(clients, queue_name):
     for call, words in (
         (lambda: clients.queue.bind_topic("a..b", queue_name), "consecutive dots.*; put a word"),
-        (lambda: clients.queue.bind_topic("a", "nope"), 'Queue "nope" does not exist'),
         (lambda: clients.queue.unbind_topic("", queue_name), "pattern cannot be NULL or empty"),
         (lambda: clients.queue.test_routing("a.*"), "routing_key contains invalid characters"),
         (lambda: clients.queue.send_topic("a.", 1), "routing_key cannot end with a dot"),
@@ -157,9 +156,11 @@ def test_what_the_server_refuses_says_why_and_what_to_do(clients, queue_name):
     ):
         with pytest.raises(ServerError, match=words):
             call()
+    with pytest.raises(QueueNotFoundError, match='Queue "nope" does not exist'):
+        clients.queue.bind_topic("a", "nope")
 
 
-def test_what_cannot_be_sent_to_a_topic_is_sent_to_no_queue(clients, topic):
+def test_invalid_message_of_a_topic_reaches_no_queue(clients, topic):
     for error, call in (
         (PayloadError, lambda: clients.queue.send_topic(f"{topic}.a", float("nan"))),
         (PayloadError, lambda: clients.queue.send_batch_topic(f"{topic}.a", [1, {2: 3}])),

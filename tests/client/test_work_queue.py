@@ -1,4 +1,7 @@
-"""Every method of the work queue clients, sync and async, on a pool and on a connection, on functions and on tables."""
+"""Every method of the work queue clients: sync and async, pool and connection, both backends.
+
+The backends are functions and tables: see `mode` in conftest.py.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from pgsluice import Message, QueueInfo, QueueMetrics
-from pgsluice.client.calls.payload import DEPTH_MAX
+from pgsluice.client.json_values import DEPTH_MAX
 from pgsluice.errors import ArgumentError, PayloadError, QueueNameError, QueueNotFoundError
 from support import on_functions_and_tables, rows, value, wait_until
 
@@ -53,7 +56,7 @@ def test_all_queues_are_listed_and_measured_by_name(make, own_url):
     }
 
 
-def test_what_is_sent_is_read_with_all_its_fields(clients, queue_name):
+def test_sent_message_is_read_with_all_its_fields(clients, queue_name):
     before = datetime.now(UTC)
 
     assert clients.queue.send(queue_name, {"n": [1, None, 2.5]}, headers={"h": "é"}) == 1

@@ -1,7 +1,7 @@
-"""The same calls in PGMQ and in ours, in the same order: rows, columns, notices and errors are equal.
+"""The same calls on PGMQ and on pgsluice: rows, columns, notices and errors are equal.
 
-Timestamps are compared to ten seconds, relative to now. Rows are sorted where PGMQ promises no order.
-What differs on purpose is in DIFFERENCES, and nowhere else.
+Timestamps are rounded to ten seconds, relative to now. Rows are sorted where PGMQ promises no
+order. DIFFERENCES lists the intended differences.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 from psycopg.types.string import TextLoader
 
 LONG = "n" * 47
-# Statement → why ours answers otherwise. A statement that stops differing must leave the list.
+# Statement → why our result differs. A statement that no longer differs must leave the list.
 DIFFERENCES: dict[str, str] = {}
 SAME_TABLE = "names that fold to one table are refused: the queues would share their messages"
 EMPTY = "an empty name is refused"
@@ -91,8 +91,8 @@ SCENARIOS: dict[str, list[str]] = {
         "select * from pgmq.create('CaseD')",
         "select * from pgmq.drop_queue('CaseD')",
         "select * from pgmq.drop_queue('a;b')",
-        "select * from pgmq.create('Twin')",
-        differs("select * from pgmq.drop_queue('tWIN')", OTHER_CASE),
+        "select * from pgmq.create('Pair')",
+        differs("select * from pgmq.drop_queue('pAIR')", OTHER_CASE),
     ],
     "send": [
         "select * from pgmq.create('s')",
@@ -312,7 +312,7 @@ SCENARIOS: dict[str, list[str]] = {
 }
 
 
-# The queues of the scenarios before, some of them broken on purpose.
+# Drops the queues of earlier scenarios; some are broken on purpose.
 CLEAR = """
 do $$
 declare
@@ -331,7 +331,7 @@ $$;
 
 
 def outcome(connection, statement):
-    """Everything a caller can see of one statement."""
+    """Return everything that a caller can see of a statement."""
     notices = []
 
     def note(diagnostic):
@@ -346,7 +346,7 @@ def outcome(connection, statement):
         return {"error": (error.sqlstate, error.diag.message_primary), "notices": notices}
     finally:
         connection.remove_notice_handler(note)
-    # PGMQ promises an order only of the ids that it gives to messages.
+    # PGMQ promises an order only for new message ids.
     ordered = "send" in statement or "order by" in statement
     return {
         "columns": columns,
@@ -365,7 +365,7 @@ def comparable(columns, row):
 
 
 class RelativeLoader(TextLoader):
-    """A timestamp as its distance from now, to ten seconds; infinities and the far past as they are."""
+    """Timestamps relative to now, rounded to ten seconds; infinities and the far past stay text."""
 
     def load(self, data):
         text = super().load(data)

@@ -1,4 +1,4 @@
-"""What differs from PGMQ on purpose: the list in sql/pgmq/README.md and what the tests here allow are one list."""
+"""Intended differences from PGMQ: sql/pgmq/README.md lists exactly those that the tests allow."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ MODULES = (test_behaviour, test_edges, test_groups, test_notify, test_topics_and
 REASONS = {reason for module in MODULES for reason in module.DIFFERENCES.values()}
 (UNLOGGED,) = set(test_topics_and_kinds.DIFFERENCES.values())
 
-# How a line of the list begins → the reasons by which calls may differ for it, or the tests that show it otherwise.
+# Beginning of a line of the list → the reasons that calls give for it, or other tests that show
+# it.
 SHOWN = {
     "the sequence of an unlogged queue is logged": [UNLOGGED],
-    "`read_with_poll` and its kin sleep at most": ["db/pgmq/test_read_with_poll.py"],
+    "`read_with_poll` and its variants sleep at most": ["db/pgmq/test_read_with_poll.py"],
     "`test_routing` also sorts by queue": ["db/pgmq/test_test_routing.py"],
     "a group's run ends before its first message": [test_groups.IN_FLIGHT],
     "a message that commits late waits": [test_groups.LATE],
     "the group readers take no advisory locks": ["concurrency/test_groups.py"],
     "`read_grouped` with a negative quantity": [test_groups.NEGATIVE],
     "`create_fifo_index` makes two B-trees": ["db/pgmq/test_create_fifo_index.py"],
-    "`create_fifo_indexes_all` leaves a queue": [test_groups.BROKEN],
+    "`create_fifo_indexes_all` skips a queue": [test_groups.BROKEN],
     "of more than 1,000 messages that became due": ["db/pgmq/test__create_reader.py"],
     "the index `q_…_vt_idx` is on the deferred": ["compat/test_surface.py"],
     "rows always in `msg_id` order": ["property/test_work_queue_machine.py"],
@@ -54,7 +55,7 @@ SHOWN = {
     "nothing is notified while the server's queue": ["db/pgmq/test_notify_queue_listeners.py"],
     "`enable_notify_insert` refuses a queue": [test_notify.REFUSED],
     "`enable_notify_insert` again sets the interval": ["db/pgmq/test_enable_notify_insert.py"],
-    "`metrics_all` leaves a queue without tables": [test_behaviour.BROKEN],
+    "`metrics_all` skips a queue without tables": [test_behaviour.BROKEN],
     "`metrics` counts up to 5,000": ["db/pgmq/test__count.py"],
     "a table named like a queue's is read only after": ["db/pgmq/test__reader.py"],
     "a message that commits late may wait up to": ["db/pgmq/test__create_reader.py"],
@@ -87,7 +88,7 @@ SHOWN = {
 
 
 def lines():
-    """The first cell of every line of the table of differences."""
+    """Return the first cell of every line of the table of differences."""
     section = README.read_text().split("## Differences from PGMQ 1.13.0")[1]
     table = [line for line in section.splitlines() if line.startswith("|")]
     return [line.split(" | ")[0].removeprefix("| ") for line in table[2:]]
@@ -100,7 +101,7 @@ def test_every_difference_in_the_readme_is_shown_by_a_test():
     assert not unshown, "\n".join(unshown)
 
 
-def test_what_is_shown_is_in_the_readme():
+def test_every_shown_difference_is_in_the_readme():
     assert [start for start in SHOWN if not any(line.startswith(start) for line in lines())] == []
 
 

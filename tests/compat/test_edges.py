@@ -1,8 +1,8 @@
-"""Every public function of PGMQ with every argument at its edges, one at a time: the same answer, and the same state after.
+"""Every public function of PGMQ with edge values of every argument: same result, same state.
 
-The calls are made from PGMQ's catalogue: each overload by named and typed arguments, all valid but one, which takes each
-of the values below. Each begins with the same queues and is rolled back. What the answer to a sequence of calls is, is in
-test_behaviour and the files beside it.
+The calls are generated from PGMQ's catalogue: each overload with named and typed arguments, all
+valid but one, which takes each of the values below. Each call starts with the same queues and is
+rolled back. test_behaviour and the other files compare sequences of calls.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from compat.test_notify import REFUSED
 from support import rows
 
 FORETELLS = "validate_queue_name refuses what create refuses"
-# They cannot run on PGMQ here: it needs pg_partman.
+# Not callable on PGMQ here, as it needs pg_partman.
 PARTITIONED = {"create_partitioned", "convert_archive_partitioned"}
 NAMES = [
     "acquire_queue_lock", "archive", "bind_topic", "create", "create_fifo_index", "create_fifo_indexes_all",
@@ -37,17 +37,17 @@ NAMES = [
     "validate_queue_name", "validate_routing_key", "validate_topic_pattern",
 ]  # fmt: skip
 
-# Queues that are there, each with two messages to read and one delayed.
+# Existing queues, each with two visible messages and a delayed one.
 ODD = [
     "with space", "dot.ted", 'quo"ted', "hy-phen", "ümläut_日本", "Mixed", "select", "%s", "%I", "1", "_", "n" * 47,
     "é" * 23 + "n", "sla/sh", "emoji🐘", " ", "q_e",
 ]  # fmt: skip
-TWINS = ["E", "mixed", "MIXED", "WITH SPACE", "Ümläut_日本"]
+CASE_VARIANTS = ["E", "mixed", "MIXED", "WITH SPACE", "Ümläut_日本"]
 CONTROLS = ["\n", "a\nb", "a\tb", "\x7f"]
 MULTIBYTE = ["é" * 24, "é" * 47]
 FORBIDDEN = ["a$b", "a;b", "a--b", "a'b"]
 ABSENT = [
-    *TWINS, *CONTROLS, *MULTIBYTE, *FORBIDDEN, "", "nope", "E ", "N" * 46, "n" * 48, "x" * 70, "x" * 300, "new one",
+    *CASE_VARIANTS, *CONTROLS, *MULTIBYTE, *FORBIDDEN, "", "nope", "E ", "N" * 46, "n" * 48, "x" * 70, "x" * 300, "new one",
     "New", "new.one", 'new"one', "new-one", "é", "🐘",
 ]  # fmt: skip
 FEW = ["", "nope", "Mixed", "with space", "a;b"]
@@ -77,7 +77,7 @@ def literals(texts):
     return ["null", *["E'" + text.replace("'", "''").replace("\n", "\\n") + "'" for text in texts]]
 
 
-# Argument and type → the valid value first, then the others.
+# Argument and type → a valid value, then the other values.
 VALUES = {
     ("queue_name", "text"): ["'e'", *literals([*ODD, *ABSENT])],
     ("prefix", "text"): ["'q'", "null", "''", "'Q'", "'a b'", "'a;b'", "'$'"],
@@ -104,7 +104,7 @@ VALUES = {
     ("conditional", "jsonb"): [
         "'{}'", "null", "'null'", "'[]'", "'{\"n\": 1}'", "'{\"n\": null}'", "'1'", "'\"\"'", "'{\"other\": {}}'",
     ],
-    # Only where something is there at once: with nothing to read, null and the largest wait for ever.
+    # Only with visible messages: without any, null and the largest value wait forever.
     ("max_poll_seconds", "integer"): ["1", *INTEGERS],
     ("poll_interval_ms", "integer"): ["10", *INTEGERS],
     ("msg_id", "bigint"): ["1", "null", "-1", "0", "2", "99", "9223372036854775807", "-9223372036854775808"],
@@ -123,7 +123,7 @@ from pg_proc as p
 where p.pronamespace = 'pgmq'::regnamespace and p.proname = %s
 order by p.oid::regprocedure::text
 """
-# Times are compared to ten seconds: they must not come to the edge of two while a call is compared.
+# Times are rounded to ten seconds and must not cross a boundary between the two calls.
 FRESH_S = 2.0
 FRESH = """
 do $$
@@ -184,14 +184,14 @@ def both(ours, upstream):
 
 
 def calls(signatures, name):
-    """Each overload with each argument at each of its values, the others valid."""
+    """Return calls of each overload, with each value of each argument and the others valid."""
     made = {}
     tried = set()
     for names, types in signatures:
         arguments = list(zip(names, types, strict=True))
         valid = {a: VALUES[a][0] for a in arguments}
         for changed in [None, *arguments]:
-            # All the overloads find their queue in one way.
+            # All overloads look up their queue alike.
             again = changed in tried and name != "drop_queue"
             values = [None] if changed is None else VALUES[changed][1:]
             if changed == ("queue_name", "text"):
@@ -220,14 +220,14 @@ def state(connection):
 
 
 def answer(connection, statement):
-    """What the call says, and what the schema is like after it; then all is as before."""
+    """Return the result of the call and the schema after it, and roll back."""
     connection.execute("begin")
     try:
         connection.execute(NEXT_IDS)
-        said = outcome(connection, statement)
-        # How many identifiers PostgreSQL cuts depends on the statements inside, which are no one's business.
-        said["notices"] = [notice for notice in said["notices"] if notice[1] != "42622"]
-        return said if "error" in said else {**said, "state": state(connection)}
+        result = outcome(connection, statement)
+        # The number of truncated identifiers depends on the function's internal statements.
+        result["notices"] = [notice for notice in result["notices"] if notice[1] != "42622"]
+        return result if "error" in result else {**result, "state": state(connection)}
     finally:
         connection.execute("rollback")
 
@@ -238,7 +238,7 @@ DIFFERENCES = {
         f"select * from pgmq.{function}(queue_name => {literal}::text)": reason
         for function in CREATING
         for names, reason in [
-            (TWINS, SAME_TABLE),
+            (CASE_VARIANTS, SAME_TABLE),
             (CONTROLS, CONTROL),
             (MULTIBYTE, BYTES),
             ([""], EMPTY),
@@ -251,13 +251,13 @@ DIFFERENCES = {
     },
     **{
         f"select * from pgmq.drop_queue(queue_name => {literal}::text{rest})": OTHER_CASE
-        for literal in literals(TWINS)[1:]
+        for literal in literals(CASE_VARIANTS)[1:]
         for rest in ("", ", partitioned => false::boolean")
     },
     **{
         "select * from pgmq.enable_notify_insert("
         f"queue_name => {literal}::text, throttle_interval_ms => 50::integer)": REFUSED
-        for literal in literals(TWINS[1:])[1:]
+        for literal in literals(CASE_VARIANTS[1:])[1:]
     },
 }
 
@@ -278,7 +278,7 @@ def test_every_argument_at_its_edges_gets_pgmqs_answer(both, name):
             fresh_until = time.monotonic() + FRESH_S
         mine, theirs = answer(ours, statement), answer(upstream, statement)
         if mine != theirs and statement not in DIFFERENCES:
-            # Ages are whole seconds, and one may end between the two calls.
+            # Ages are whole seconds and may change between the two calls.
             ours.execute(FRESH)
             upstream.execute(FRESH)
             mine, theirs = answer(ours, statement), answer(upstream, statement)

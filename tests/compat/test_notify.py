@@ -1,4 +1,4 @@
-"""Notifications of new messages: the same calls in PGMQ and in ours, and the same notifications heard."""
+"""Notifications: the same calls on PGMQ and pgsluice send the same notifications."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from compat.test_behaviour import CLEAR, RelativeLoader, outcome
 from support import rows
 
-# Statement → why ours answers otherwise. A statement that stops differing must leave the list.
+# Statement → why our result differs. A statement that no longer differs must leave the list.
 DIFFERENCES: dict[str, str] = {}
 CASE = "a queue whose name has upper case notifies too, in both spellings; PGMQ's never does"
 STATEMENT = "the trigger runs once for a statement, and is no constraint that could be deferred"
@@ -72,7 +72,7 @@ SCENARIOS: dict[str, list[str]] = {
         "select * from pgmq.update_notify_insert('', 5)",
         "select * from pgmq.update_notify_insert('u')",
     ],
-    "heard": [
+    "notifications": [
         "select * from pgmq.create('h')",
         "select pgmq.send('h', '0'::jsonb)",
         "select pgmq.enable_notify_insert('h', 60000)",
@@ -142,20 +142,20 @@ def both(ours, upstream):
     return ours, upstream
 
 
-def outcome_and_heard(connection, statement):
-    """What a caller can see of a statement, and the notifications it sent."""
-    heard = []
+def outcome_and_notifications(connection, statement):
+    """Return the visible result of a statement and the notifications it sent."""
+    notifications = []
 
     def note(notification):
-        heard.append((notification.channel, notification.payload))
+        notifications.append((notification.channel, notification.payload))
 
     connection.add_notify_handler(note)
     try:
         seen = outcome(connection, statement)
-        connection.execute("select 1")  # takes in what has come
+        connection.execute("select 1")  # receives pending notifications
     finally:
         connection.remove_notify_handler(note)
-    return {**seen, "heard": heard}
+    return {**seen, "notifications": notifications}
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -166,7 +166,10 @@ def test_ours_answers_and_notifies_as_pgmq_does(both, name):
         connection.execute(CLEAR)
 
     for statement in SCENARIOS[name]:
-        mine, theirs = outcome_and_heard(ours, statement), outcome_and_heard(upstream, statement)
+        mine, theirs = (
+            outcome_and_notifications(ours, statement),
+            outcome_and_notifications(upstream, statement),
+        )
         if (mine != theirs) != (statement in DIFFERENCES):
             unlike.append(f"{statement}\n    ours: {mine}\n    PGMQ: {theirs}")
 
@@ -179,9 +182,9 @@ def test_something_was_heard_at_all(both):
         connection.execute("select pgmq.create('h')")
         connection.execute("select pgmq.enable_notify_insert('h')")
 
-        assert outcome_and_heard(connection, "select pgmq.send('h', '1'::jsonb)")["heard"] == [
-            ("pgmq.q_h.INSERT", "")
-        ]
+        assert outcome_and_notifications(connection, "select pgmq.send('h', '1'::jsonb)")[
+            "notifications"
+        ] == [("pgmq.q_h.INSERT", "")]
 
 
 def test_every_difference_is_tried():

@@ -1,8 +1,9 @@
-"""PGMQ's own Python clients, method by method, on our schema and on PGMQ's: what passes on one passes on the other.
+"""PGMQ's own Python clients, method by method, on our schema and on PGMQ's.
 
-The clients are those of the package `pgmq`: on psycopg, on asyncpg, and on SQLAlchemy over each of them. They are told
-not to create the extension, and know nothing of us. Each test names the methods that it drives; a public method that
-no test drives fails the suite, and so does a test that does not call what it names.
+The clients are those of the package `pgmq`: on psycopg, on asyncpg, and on SQLAlchemy over each of
+them. They are configured not to create the extension, and are otherwise unmodified. Each test names
+the methods that it calls; a public method without a test fails the suite, as does a test that does
+not call its methods.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from support.official import (
 )
 
 DRIVEN: dict[str, list[str]] = {}
-# What opens and closes a client, which every test does.
+# Methods that open and close a client, which every test calls.
 LIFECYCLE = {"init", "close", "dispose", "session"}
 _numbers = itertools.count(1)
 
@@ -61,7 +62,7 @@ def queue(client, observer):
 
 @pytest.fixture
 def groups(client, queue):
-    """A queue with two groups: 1, 3 and 4 are of a, 2 is of b."""
+    """A queue with two groups: `a` has 1, 3 and 4, `b` has 2."""
     client.send_batch(
         queue, [{"n": n} for n in range(1, 5)], headers=[{"x-pgmq-group": g} for g in "abaa"]
     )
@@ -266,7 +267,7 @@ def test_send_batch_takes_headers_and_any_delay(client, queue, observer, headers
 
 
 @drives("send", "send_batch")
-def test_what_the_server_refuses_raises_its_code(client, queue):
+def test_server_error_keeps_its_sqlstate(client, queue):
     for method, message in (("send", {}), ("send_batch", [{}])):
         with pytest.raises(Exception, match="does not exist") as raised:
             getattr(client, method)("no_such_queue", message)
@@ -432,7 +433,7 @@ def test_set_vt_moves_the_time_of_one_or_many(client, queue):
 
 
 @drives("delete", "delete_batch")
-def test_what_is_deleted_is_gone(client, queue, observer):
+def test_deleted_message_is_not_read(client, queue, observer):
     client.send_batch(queue, [{"n": n} for n in (1, 2, 3)])
 
     assert client.delete(queue, 1) is True
@@ -443,7 +444,7 @@ def test_what_is_deleted_is_gone(client, queue, observer):
 
 
 @drives("archive", "archive_batch")
-def test_what_is_archived_is_in_the_archive(client, queue, observer):
+def test_archived_message_is_in_the_archive(client, queue, observer):
     client.send_batch(queue, [{"n": n} for n in (1, 2, 3)], headers=[{"h": n} for n in (1, 2, 3)])
 
     assert client.archive(queue, 1) is True

@@ -14,17 +14,17 @@ from pgmq.notify_listener import AsyncNotificationListener, SyncNotificationList
 from support import rows, wait_until
 from support.official import OfficialClient, public_methods
 
-HEARD = {"event": "insert", "payload_empty": True}
+INSERT = {"event": "insert", "payload_empty": True}
 READY = {"ready": True}
 BY_HAND = {"by": "hand"}
 _numbers = itertools.count(1)
 
 
 class Listening:
-    """A listener at work in a thread of its own, until it has heard something."""
+    """A listener in a thread, until it receives a notification."""
 
     def __init__(self, kind, url):
-        self.heard = []
+        self.received = []
         self._ready = threading.Event()
         self._client = OfficialClient("psycopg", url)
         self._work = self._listen if kind == "psycopg" else self._listen_asyncio
@@ -36,7 +36,7 @@ class Listening:
         self._thread.start()
 
     def wait_until_ready(self, observer, queue):
-        """Whether a session listens cannot be seen from outside: call until it answers."""
+        """Call until the session responds, as LISTEN is not visible from outside."""
 
         def answered():
             call = "select pg_notify(%s, %s)"
@@ -50,25 +50,25 @@ class Listening:
         assert not self._thread.is_alive()
         self._client.shut()
 
-    def _hear(self, payload):
+    def _receive(self, payload):
         if payload == READY:
             self._ready.set()
             return
-        self.heard.append(payload)
+        self.received.append(payload)
         self._listener.stop()
 
     def _listen(self, queue, timeout=None):
         self._listener = SyncNotificationListener(self._client.wrapped)
-        self._listener.listen(queue, self._hear, timeout)
+        self._listener.listen(queue, self._receive, timeout)
 
     def _listen_asyncio(self, queue):
         async def work():
             self._listener = AsyncNotificationListener(self._client.wrapped)
 
-            async def hear(payload):
-                self._hear(payload)
+            async def receive(payload):
+                self._receive(payload)
 
-            await self._listener.listen(queue, hear)
+            await self._listener.listen(queue, receive)
 
         asyncio.run(work())
 
@@ -86,7 +86,7 @@ def new_queue(observer, name):
 
 
 def call_by_hand(observer, queue):
-    """What comes before it is heard before it: the order of commits."""
+    """Receive earlier notifications first: the order of commits."""
     rows(observer, "select pg_notify(%s, %s)", f"pgmq.q_{queue}.INSERT", json.dumps(BY_HAND))
 
 
@@ -96,18 +96,18 @@ def test_a_listener_has_no_other_methods_than_these():
 
 
 @pytest.mark.slow
-def test_a_listener_hears_of_a_message_and_stops(listening, observer):
-    queue = new_queue(observer, "heard")
+def test_listener_receives_a_message_and_stops(listening, observer):
+    queue = new_queue(observer, "received")
     listening.listen(queue)
     listening.wait_until_ready(observer, queue)
 
     rows(observer, "select pgmq.send(%s, '1'::jsonb)", queue)
 
     listening.join()
-    assert listening.heard == [HEARD]
+    assert listening.received == [INSERT]
 
 
-def test_a_listener_hears_nothing_of_a_send_rolled_back(listening, observer, peer):
+def test_listener_receives_nothing_of_a_rolled_back_send(listening, observer, peer):
     queue = new_queue(observer, "rolled")
     listening.listen(queue)
     listening.wait_until_ready(observer, queue)
@@ -118,10 +118,10 @@ def test_a_listener_hears_nothing_of_a_send_rolled_back(listening, observer, pee
     call_by_hand(observer, queue)
 
     listening.join()
-    assert listening.heard == [BY_HAND]
+    assert listening.received == [BY_HAND]
 
 
-def test_a_mixed_case_name_is_heard_on_ours_and_never_on_pgmqs(listening, observer, peer):
+def test_mixed_case_queue_notifies_in_ours_and_never_in_pgmq(listening, observer, peer):
     queue = new_queue(observer, "MixedCase")
     listening.listen(queue)
     listening.wait_until_ready(observer, queue)
@@ -131,7 +131,7 @@ def test_a_mixed_case_name_is_heard_on_ours_and_never_on_pgmqs(listening, observ
     if peer[0] == "upstream":
         call_by_hand(observer, queue)
     listening.join()
-    assert listening.heard == [HEARD if peer[0] == "ours" else BY_HAND]
+    assert listening.received == [INSERT if peer[0] == "ours" else BY_HAND]
 
 
 def test_a_listener_of_psycopg_gives_up_after_its_timeout(observer, peer):
@@ -140,4 +140,4 @@ def test_a_listener_of_psycopg_gives_up_after_its_timeout(observer, peer):
 
     listening.join()
 
-    assert listening.heard == []
+    assert listening.received == []

@@ -1,4 +1,4 @@
-"""Clients that never heard of us work on while PGMQ under them is adopted; at most they wait."""
+"""Adoption of PGMQ while unmodified clients use it: they may wait, but do not fail."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pgmq(empty_database):
 
 
 class Client:
-    """Sends, reads and deletes in a loop of its own; keeps what it sent, what it got, and the error that ended it."""
+    """Sends, reads and deletes in a loop; records sent and received messages, and its error."""
 
     def __init__(self, database, queues, *, prepared):
         self._database = database
@@ -62,7 +62,9 @@ class Client:
 
     def _round(self, connection):
         sent, received = [], []
-        for queue in self._queues:  # several in one transaction, each client in an order of its own
+        for queue in (
+            self._queues
+        ):  # several queues in one transaction, in a different order for each client
             send, read = (
                 (f"execute emit('{queue}')", f"execute receive('{queue}')")
                 if self._prepared
@@ -85,20 +87,22 @@ def test_clients_wait_and_go_on_and_no_message_is_lost_or_delivered_twice(empty_
     pgmq.execute("select pgmq.create('one'), pgmq.create_unlogged('two'), pgmq.create('three')")
     pgmq.execute("select pgmq.enable_notify_insert('one', 10)")
     queues = ["one", "two", "three"]
-    # One order for all: clients that lock in different orders meet in deadlocks of their own.
+    # All clients use one order: different orders would deadlock even without an adoption.
     clients = [
         Client(empty_database, queues, prepared=prepared) for prepared in (False, True, False, True)
     ]
 
     with clients[0], clients[1], clients[2], clients[3]:
-        wait_until(lambda: all(c.rounds > 20 or c.error for c in clients), "clients to work")
+        wait_until(
+            lambda: all(c.rounds > 20 or c.error for c in clients), "clients to send and read"
+        )
         steps = schema.adopt(pgmq)
         rounds = [c.rounds for c in clients]
         wait_until(
             lambda: all(
                 c.error or c.rounds > before + 20 for c, before in zip(clients, rounds, strict=True)
             ),
-            "clients to go on",
+            "clients to continue",
         )
 
     assert [c.error for c in clients] == [None] * 4
@@ -131,7 +135,7 @@ def test_a_session_that_holds_one_queue_and_wants_another_is_not_the_victim(empt
 
     adopter = threading.Thread(target=adopt)
     with empty_database.connect(autocommit=False) as client:
-        # The locks are tried by name: with q_two held, q_one is had first.
+        # Locks are taken in the order of names: q_one before q_two, which is held.
         assert rows(client, "select msg_id from pgmq.read('two', 30, 1)") == [(1,)]
         adopter.start()
         wait_until(
@@ -175,7 +179,7 @@ def test_a_queue_dropped_before_the_tables_are_locked_is_not_made_again(empty_da
         adopter.join(60)
 
     assert errors == [
-        "queues were created or dropped while the tables were being locked; adopt again; nothing was changed"
+        "queues were created or dropped while the tables were being locked; run the adoption again; nothing was changed"
     ]
     assert schema.installed_versions(pgmq) == ()
 
@@ -210,7 +214,7 @@ def test_a_session_in_the_middle_of_a_call_finishes_it_as_it_began(empty_databas
 
 @pytest.mark.slow
 def test_a_topic_batch_that_waited_fails_whole_and_is_sent_again(empty_database, pgmq):
-    # It goes on as PGMQ's function, and calls an internal one of PGMQ's that is gone.
+    # The running function is PGMQ's, and calls an internal function that no longer exists.
     pgmq.execute("select pgmq.create('one'), pgmq.create('two')")
     pgmq.execute("select pgmq.bind_topic('a', 'one'), pgmq.bind_topic('a', 'two')")
     send = "select * from pgmq.send_batch_topic('a', array['1']::jsonb[])"

@@ -1,4 +1,4 @@
-"""Replay, redrive and retention at once with themselves: each message is sent again once, each letter moved once."""
+"""Concurrent replay, redrive and retention: each message is replayed or moved once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MESSAGES = 2_000
 
 @pytest.fixture
 def archive(database):
-    """The queues `orders` and `again`; `orders` has 2,000 archived messages and as many dead letters."""
+    """Queues `orders` and `again`; `orders` has 2,000 archived messages and 2,000 dead letters."""
     with database.connect() as connection:
         connection.execute("select pgmq.create('orders'), pgmq.create('again')")
         connection.execute(
@@ -38,7 +38,7 @@ def sent(connection):
 
 @contextmanager
 def waiting(connection, observer, query):
-    """Run a query in a thread until it waits for a lock; its rows are there behind the block."""
+    """Run a query in a thread; enter when it waits for a lock. Its rows are yielded."""
     found = []
     thread = threading.Thread(target=lambda: found.extend(rows(connection, query)))
     thread.start()
@@ -50,7 +50,7 @@ def waiting(connection, observer, query):
 
 
 def at_once(database, copies, work):
-    """Run the same work in so many sessions; returns the errors."""
+    """Run the same work in several sessions at once; return the errors."""
     errors = []
 
     def run():
@@ -135,7 +135,7 @@ def test_of_two_that_redrive_the_same_letters_one_moves_them(database, archive, 
     assert sent(archive) == [1, 2]
 
 
-def test_who_redrives_by_a_filter_skips_what_another_moves(database, archive):
+def test_filtered_redrive_skips_messages_another_session_moves(database, archive):
     query = "select dead_letter_id from sluice.redrive_matching('orders', 'again', qty => 2)"
     with database.connect(autocommit=False) as first:
         assert rows(first, query) == [(1,), (2,)]
@@ -158,9 +158,7 @@ def test_eight_that_redrive_everything_move_each_letter_once(database, archive):
     assert value(archive, "select count(*) from sluice.dead_letter") == 0
 
 
-def test_eight_maintainers_and_archiving_workers_hinder_nobody_and_keep_what_is_young(
-    database, archive
-):
+def test_eight_maintainers_beside_archiving_workers_keep_recent_messages(database, archive):
     archive.execute("select sluice.set_retention('orders', '30 minutes')")
     archive.execute(
         "select setval('pgmq.q_orders_msg_id_seq', %s), "

@@ -1,4 +1,4 @@
-"""Attempts of messages, counted by several sessions at once."""
+"""Attempts of messages, counted by concurrent sessions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from support import replace_in, rows, value, wait_for_lock
 
 BEGIN = "select * from sluice.begin_attempts('orders', '{1}', '{2}', 'w', 3)"
 FAIL = 'select msg_id, outcome, attempt from sluice.fail(\'orders\', \'[{"msg_id": 1, "read_ct": 2, "delay": 600}]\')'
-HAND_BACK = "select * from sluice.hand_back('orders', '{1}', '{2}', 600)"
+HAND_BACK = "select * from sluice.release_uncounted('orders', '{1}', '{2}', 600)"
 
 
 @pytest.fixture
 def claimed(database_18):
-    """A connection to a database where message 1 of `orders` has been claimed twice, and is visible."""
+    """A connection; message 1 of `orders` has been claimed twice and is visible."""
     with database_18.connect() as connection:
         connection.execute("select pgmq.create('orders')")
         connection.execute("select pgmq.send('orders', '1')")
@@ -29,7 +29,7 @@ def claimed(database_18):
 
 
 def while_open(database, observer, first, second):
-    """The rows of a query that begins while the transaction of another is open, and waits for it."""
+    """Return the rows of a query that waits for the open transaction of another."""
     with database.connect(autocommit=False) as holder, database.connect() as waiter:
         holder.execute(first)
         found = []
@@ -72,7 +72,7 @@ def test_above_read_committed_the_second_gets_a_serialization_failure_and_counts
     ("first", "second", "outcome"),
     [
         (FAIL, HAND_BACK, (1, "stale")),
-        (HAND_BACK, FAIL, (1, "retry", 2)),  # of the second claim, which nobody began
+        (HAND_BACK, FAIL, (1, "retry", 2)),  # of the second claim, which was not started
         (f"{BEGIN}; {HAND_BACK}", FAIL, (1, "stale", None)),
         (FAIL, BEGIN, (1, None, "lost")),
     ],
@@ -87,9 +87,7 @@ def test_a_claim_is_settled_by_the_first(database_18, claimed, first, second, ou
     [(BEGIN, (1, None, "lost")), (FAIL, (1, "stale", None)), (HAND_BACK, (1, "stale"))],
     ids=["begin", "fail", "hand back"],
 )
-def test_a_message_that_somebody_claims_at_this_moment_is_theirs(
-    database_18, claimed, settle, outcome
-):
+def test_message_claimed_concurrently_belongs_to_that_claim(database_18, claimed, settle, outcome):
     claim = "select * from pgmq.read('orders', 30, 1)"
 
     assert while_open(database_18, claimed, claim, settle) == [outcome]
@@ -148,14 +146,14 @@ def test_workers_whose_claims_overlap_start_no_message_too_often_and_none_is_lef
             errors.append(error)
 
     def one_round(connection, chance):
-        # Claims that lapse at once: another worker has the same message while this one does.
+        # Claims expire immediately, so two workers hold the same message.
         claimed = rows(connection, "select msg_id, read_ct from pgmq.read('orders', 0, 5)")
         chance.shuffle(claimed)
         back = [claim for claim in claimed if chance.random() < 0.3]
         claimed = [claim for claim in claimed if claim not in back]
         if back:
             ids, counts = map(list, zip(*back, strict=True))
-            connection.execute("select sluice.hand_back('orders', %s, %s)", [ids, counts])
+            connection.execute("select sluice.release_uncounted('orders', %s, %s)", [ids, counts])
         later = [claim for claim in claimed if claim[1] > 1]
         begun = {claim[0] for claim in claimed if claim[1] == 1}
         if later:
@@ -171,7 +169,7 @@ def test_workers_whose_claims_overlap_start_no_message_too_often_and_none_is_lef
             }
         with counting:
             starts.update(begun)
-        # Half of them die without a word.
+        # Half of the workers crash.
         failures = [
             {"msg_id": msg_id, "read_ct": read_ct, "delay": 0}
             for msg_id, read_ct in claimed

@@ -1,4 +1,4 @@
-"""A copy kept by a snapshot and the changes around it is the table, whoever writes meanwhile."""
+"""A copy made from a snapshot and concurrent changes equals the table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WAYS_TO_FAIL = (
 
 @pytest.fixture
 def account(connection):
-    """A table with rows from before it is captured, and its empty copy."""
+    """A table with rows written before its capture, and its empty copy."""
     connection.execute("create table account (id integer primary key, name text, n numeric)")
     connection.execute(
         "insert into account select n * 2, 'before', n from generate_series(1, %s) as n",
@@ -39,7 +39,7 @@ def account(connection):
 
 
 def without_row_locks(connection):
-    """Plant the bug that the snapshot's row locks are against."""
+    """Plant a bug: a snapshot without row locks."""
     source = value(
         connection,
         "select pg_get_functiondef('sluice.capture_snapshot(regclass, text, jsonb, integer)'::regprocedure)",
@@ -50,7 +50,7 @@ def without_row_locks(connection):
 
 
 def write(connection, chance):
-    """One transaction of a kind that chance chooses; it may fail or be rolled back."""
+    """Run a random transaction; it may fail or be rolled back."""
     key, other = chance.randint(1, KEYS), chance.randint(1, KEYS)
     statements = chance.choice(
         [
@@ -78,7 +78,7 @@ def write(connection, chance):
 
 
 def copy_batches(connection):
-    """Apply all that is in the log, each batch in the transaction that finishes it."""
+    """Apply all events of the log, each batch in the transaction that finishes it."""
     tick(connection)
     while True:
         with connection.transaction():
@@ -97,7 +97,7 @@ def copy_batches(connection):
 
 
 def run_all(work):
-    """Run each in a thread; returns the errors."""
+    """Run each function in a thread; return the errors."""
     errors = []
 
     def guarded(one):
@@ -127,7 +127,7 @@ def test_a_copy_is_the_table_after_writes_of_all_kinds_around_a_snapshot(databas
                     begun.set()
 
     def copier():
-        # The capture begins in the middle of the writing, and so does the snapshot.
+        # The capture and the snapshot start while writers are active.
         assert begun.wait(60)
         with database.connect() as connection:
             connection.execute("select sluice.capture('account', 'changes')")
@@ -224,7 +224,7 @@ def test_a_transaction_that_has_written_before_is_waited_for(database, account):
         writer.commit()
         capturing.join(30)
     with database.connect(autocommit=False) as early:
-        # Begun before the capture, its first write comes after.
+        # The transaction starts before the capture, and writes first after it.
         account.execute("select sluice.drop_capture('account', 'changes')")
         early.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         early.execute("select pg_current_xact_id(), count(*) from account")
@@ -255,7 +255,7 @@ def test_truncate_waits_for_a_chunk_and_is_behind_it_in_the_log(database, accoun
     assert contents(account, "copy") == []
 
 
-def test_nobody_writes_to_a_table_without_a_key_until_the_snapshot_is_committed(database, account):
+def test_writes_to_a_table_without_a_key_wait_for_its_snapshot_to_commit(database, account):
     account.execute("alter table account drop constraint account_pkey")
     account.execute("select sluice.capture('account', 'changes')")
     with database.connect(autocommit=False) as taker, database.connect() as writer:

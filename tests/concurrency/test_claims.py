@@ -1,4 +1,4 @@
-"""Acknowledgements of several sessions at once: no deadlock, and a stale one changes nothing."""
+"""Concurrent acknowledgements: no deadlock, and a stale one changes nothing."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ def hundred(connection):
 
 
 def in_thread(session, query, *parameters):
-    """Run a query in a thread; join() returns its rows or its error."""
-    answers = []
+    """Run a query in a thread; return a function that waits for its rows or its error."""
+    results = []
 
     def run():
         try:
-            answers.append(rows(session, query, *parameters))
+            results.append(rows(session, query, *parameters))
         except psycopg.Error as error:
-            answers.append(error)
+            results.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
 
     def join():
         thread.join(30)
-        return answers[0]
+        return results[0]
 
     return join
 
 
 def opposite_batches(database, hundred, statement):
-    """Two sessions that want the rows 1 and 2 in opposite orders, each holding its first: their answers.
+    """Acknowledge the same rows in opposite orders in two sessions at once; return both results.
 
-    Each is held up between its two rows by a third session that holds the rows in the middle.
+    A third session locks a row in the middle, so that both hold row locks before they conflict.
     """
     ids = list(range(1, 101))
     with (
@@ -86,11 +86,11 @@ def test_the_same_batches_without_the_order_do_deadlock(database, hundred):
         "return next ids[i]; end loop; end $$"
     )
 
-    answers = opposite_batches(
+    results = opposite_batches(
         database, hundred, "select * from public.unordered(%s::bigint[], %s::integer[])"
     )
 
-    assert sum(isinstance(answer, psycopg.errors.DeadlockDetected) for answer in answers) == 1
+    assert sum(isinstance(result, psycopg.errors.DeadlockDetected) for result in results) == 1
 
 
 @pytest.mark.parametrize("effect", EFFECTS)

@@ -1,4 +1,4 @@
-"""One key from several senders: at once, rolled back, over crashes and lost replies."""
+"""Deduplication with concurrent senders, rollbacks, crashes and lost replies."""
 
 from __future__ import annotations
 
@@ -25,18 +25,20 @@ def orders(connection):
 
 
 class Sender:
-    """A session with a transaction of its own, whose sends may wait."""
+    """A session with an open transaction, whose sends may wait."""
 
     def __init__(self, database, level):
         self.session = database.connect(autocommit=False)
         self.level = level
         self._thread = None
-        self._answers = []
+        self._results = []
         self.begin()
 
     def begin(self):
         self.session.execute(f"set transaction isolation level {self.level}")
-        self.session.execute("select count(*) from pgmq.meta")  # takes the snapshot of its level
+        self.session.execute(
+            "select count(*) from pgmq.meta"
+        )  # takes the snapshot of its isolation level
 
     def send(self, *keys):
         if len(keys) == 1:
@@ -45,21 +47,21 @@ class Sender:
         return [row[0] for row in rows(self.session, call, ["1"] * len(keys), list(keys))]
 
     def send_and_wait(self, observer, *keys):
-        """Send in a thread, and return when the session waits for a lock."""
+        """Send in a thread; return when the session waits for a lock."""
 
         def run():
             try:
-                self._answers.append(self.send(*keys))
+                self._results.append(self.send(*keys))
             except psycopg.Error as error:
-                self._answers.append(error)
+                self._results.append(error)
 
         self._thread = threading.Thread(target=run)
         self._thread.start()
         wait_for_lock(observer, self.session)
 
-    def answer(self):
+    def result(self):
         self._thread.join(30)
-        return self._answers.pop()
+        return self._results.pop()
 
 
 @pytest.fixture
@@ -84,13 +86,13 @@ def test_the_second_waits_and_gets_the_first_ones_id(orders, senders, level, key
 
     first.session.commit()
 
-    answer = second.answer()
+    result = second.result()
     if level == REPEATABLE_READ:
-        assert isinstance(answer, psycopg.errors.SerializationFailure)
+        assert isinstance(result, psycopg.errors.SerializationFailure)
         second.session.rollback()
         second.begin()
-        answer = second.send(*keys)
-    assert answer == [1] * len(keys)
+        result = second.send(*keys)
+    assert result == [1] * len(keys)
     second.session.commit()
     assert value(orders, "select count(*) from pgmq.q_orders") == 1
 
@@ -104,7 +106,7 @@ def test_when_the_first_rolls_back_the_second_stores(orders, senders, level, key
 
     first.session.rollback()
 
-    assert second.answer() == [2] * len(keys)
+    assert second.result() == [2] * len(keys)
     second.session.commit()
     assert rows(orders, "select msg_id from pgmq.q_orders") == [(2,)]
     assert value(orders, "select sluice.send('orders', '1', 'k')") == 2
@@ -121,15 +123,15 @@ def test_a_key_that_runs_out_is_sent_anew_by_one_of_two(orders, senders, level, 
 
     first.session.commit()
 
-    answer = second.answer()
+    result = second.result()
     if level == REPEATABLE_READ:
-        assert isinstance(answer, psycopg.errors.SerializationFailure)
+        assert isinstance(result, psycopg.errors.SerializationFailure)
         second.session.rollback()
-        answer = second.send(*keys)
-    assert answer == [2] * len(keys)
+        result = second.send(*keys)
+    assert result == [2] * len(keys)
 
 
-def test_who_sends_a_known_key_waits_for_nobody(orders, senders):
+def test_sending_a_duplicate_key_takes_no_lock(orders, senders):
     assert value(orders, "select sluice.send('orders', '1', 'k')") == 1
     first, second = senders(), senders()
     second.session.execute("set lock_timeout = '100ms'")
@@ -143,12 +145,13 @@ def test_a_window_that_ends_while_the_second_waits_still_counts(orders, senders,
     first, second = senders(), senders()
     first.send("k")
     second.send_and_wait(orders, *keys)
-    # As if the first had been open for longer than the window: its key is over when it commits.
+    # As if the first transaction were open for longer than the window: its key expires before the
+    # commit.
     first.session.execute("update sluice.deduplication_key set expires_at = clock_timestamp()")
 
     first.session.commit()
 
-    assert second.answer() == [1] * len(keys)
+    assert second.result() == [1] * len(keys)
     over = "select expires_at < clock_timestamp() from sluice.deduplication_key"
     assert value(orders, over) is True
 
@@ -162,16 +165,16 @@ def test_batches_with_the_same_keys_in_opposite_orders_do_not_deadlock(orders, s
 
     gate.session.commit()
 
-    sent = first.answer()
+    sent = first.result()
     first.session.commit()
-    assert second.answer() == sent[::-1]
+    assert second.result() == sent[::-1]
     second.session.commit()
     assert value(orders, "select count(*) from pgmq.q_orders") == 100
 
 
 def test_eight_senders_of_the_same_keys_store_each_key_once(database, orders):
     start = threading.Barrier(8)
-    answers, errors = {}, []
+    results, errors = {}, []
 
     def send(number):
         try:
@@ -181,12 +184,12 @@ def test_eight_senders_of_the_same_keys_store_each_key_once(database, orders):
                 for key in range(40):
                     call = "select sluice.send('orders', %s::jsonb, %s)"
                     msg_id = value(session, call, str(key), f"key {key}")
-                    # Some roll back, and what they were told means nothing.
+                    # Ignore the results of senders that roll back.
                     if (key + number) % 3 == 0:
                         session.rollback()
                         continue
                     session.commit()
-                    answers.setdefault(key, set()).add(msg_id)
+                    results.setdefault(key, set()).add(msg_id)
         except Exception as error:
             errors.append(error)
 
@@ -199,15 +202,15 @@ def test_eight_senders_of_the_same_keys_store_each_key_once(database, orders):
     assert errors == []
     assert value(orders, "select count(*) from pgmq.q_orders") == 40
     stored = dict(rows(orders, "select message::int, msg_id from pgmq.q_orders"))
-    assert answers == {key: {msg_id} for key, msg_id in stored.items()}
+    assert results == {key: {msg_id} for key, msg_id in stored.items()}
 
 
 @pytest.fixture
 def crashing(servers_folder):
-    """A server of this test's own with a logged and an unlogged queue, and a function that crashes it."""
+    """A separate server with a logged and an unlogged queue, and a function that crashes it."""
     folder = Path(tempfile.mkdtemp(dir=servers_folder))
     folder.chmod(0o755)
-    # The WAL of what is committed must survive, so commits are not asynchronous.
+    # Commits are synchronous, as their WAL must survive the crash.
     own = EmbeddedServer(folder / "own", options={**FAST, "synchronous_commit": "on"})
     own.start()
     with psycopg.connect(own.url(), autocommit=True) as connection:

@@ -1,4 +1,4 @@
-"""pg_dump beside maintenance: a dump holds what its snapshot saw, although TRUNCATE ignores snapshots."""
+"""pg_dump during maintenance: dumps are complete, although TRUNCATE is not MVCC-safe."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ CLAIMS = "select group_id, claim_id from sluice.claim order by 1, 2"
 
 @contextmanager
 def waiting_dump(database, file):
-    """Run pg_dump, which has its snapshot and waits for its first lock, until the block ends.
+    """Run pg_dump; in the block it has its snapshot and waits for its first lock.
 
-    It locks tables by their age, and the ledger of migrations is our first one.
+    It locks tables in the order of their OIDs, and sluice.migration is our first one.
     """
     with database.connect(autocommit=False) as holder, database.connect() as observer:
         holder.execute("lock table sluice.migration in access exclusive mode")
@@ -44,7 +44,7 @@ def waiting_dump(database, file):
 
 
 def prepare(connection):
-    """A consumer and a group that have something to read, and a ledger of each kind with contents."""
+    """Create a log with a consumer, a group, and events that neither has read."""
     connection.execute("select pgq.create_queue('changes')")
     connection.execute("update pgq.queue set queue_rotation_period = '0'")
     connection.execute("select pgq.register_consumer('changes', 'lake')")
@@ -56,7 +56,7 @@ def prepare(connection):
 
 
 def rotate(connection):
-    """Empty all that can be emptied; return what else was said of segments."""
+    """Truncate everything possible; return the actions and reasons for the segments."""
     connection.execute("select sluice.log_tick('changes')")
     found = []
     for _ in range(3):
@@ -72,7 +72,7 @@ def test_dump_keeps_what_its_snapshot_saw_while_maintenance_runs(
 ):
     prepare(connection)
     with waiting_dump(database, tmp_path / "dump"):
-        # Behind the snapshot of the dump everything is read, and rotated away.
+        # After the dump's snapshot, all events are read and rotated away.
         claim_id = value(connection, f"select claim_id from {GROUP} limit 1")
         connection.execute("select sluice.acknowledge('changes', 'mail', %s)", [claim_id])
         batch = value(connection, "select pgq.next_batch('changes', 'lake')")
@@ -109,7 +109,7 @@ def test_maintenance_goes_on_after_a_dump_and_names_it_before(database, connecti
         assert value(connection, "select count(*) from pgq.event_1") == 3
 
     wait_until(
-        lambda: value(connection, "select pgq._dumped_by() is null") is True, "the session's end"
+        lambda: value(connection, "select pgq._dumped_by() is null") is True, "the session to end"
     )
     assert "reclaimed" in {action for action, _ in rotate(connection)}
     assert value(connection, "select count(*) from pgq.event_1") == 0
@@ -118,9 +118,11 @@ def test_maintenance_goes_on_after_a_dump_and_names_it_before(database, connecti
 def begin_dump_while_ledgers_are_copied(database, connection):
     """Take the snapshot of a dump while maintenance waits for a ledger.
 
-    Returns what maintenance said, the claims that the dump sees, and what maintenance says when it saw the dump.
+        Return the result of maintenance, the claims that the dump sees, and the reason that
+    maintenance gives if it detected the dump.
 
-    Maintenance looked for sessions of pg_dump before the wait. It waits 100 ms: on a busy machine the dump may be later.
+    Maintenance looks for sessions of pg_dump before it waits, for at most 100 ms; on a busy machine
+        the dump may start later.
     """
     emptied: list[tuple[str, str]] = []
     with (
@@ -165,6 +167,6 @@ def test_dump_that_begins_while_the_ledgers_are_copied_has_them(database, connec
 
     assert emptied == [("kept", reason)]
     wait_until(
-        lambda: value(connection, "select pgq._dumped_by() is null") is True, "the session's end"
+        lambda: value(connection, "select pgq._dumped_by() is null") is True, "the session to end"
     )
     assert value(connection, "select action from sluice._maintain_ledgers(0)") == "emptied"

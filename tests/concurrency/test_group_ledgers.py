@@ -1,6 +1,6 @@
-"""Emptying the ledgers of share groups against claims and acknowledgements: what was said and handed out stays so.
+"""Truncation of share-group ledgers during claims and acknowledgements: no outcome is lost.
 
-Each way to lose something is also shown to lose it where what stands against it is taken away.
+For each safeguard, a variant with a planted bug shows that its removal loses data.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def group(connection):
     connection.execute(
         "select sluice.create_group('changes', 'mail', '{\"backoff_base\": \"0 s\"}')"
     )
-    # Whatever waits here would wait for the test itself.
+    # A wait here would be a deadlock with the test itself.
     connection.execute("set lock_timeout = '10 s'")
     insert(connection, 5)
 
@@ -41,7 +41,7 @@ def insert(session, events=1):
 
 
 def claim(session, qty=1, lease=None, group="mail"):
-    """The claim's number and those of its events."""
+    """Return the id of a new claim and the ids of its events."""
     found = rows(
         session,
         "select claim_id, ev_id from sluice.claim('changes', %s, %s, %s::interval)",
@@ -59,12 +59,12 @@ def acknowledge(session, claim_id, outcome="accept", ev_ids=None):
 
 
 def forget_kept(session):
-    """Let the ledgers be emptied however much the last time has kept."""
+    """Reset the threshold, so that the next maintenance truncates the ledgers."""
     session.execute("update sluice.ledger set kept_bytes = 0")
 
 
 def empty(session):
-    """What came of emptying the ledgers, however small they are."""
+    """Truncate the ledgers, however small, and return the result."""
     return rows(session, "select * from sluice._maintain_ledgers(0)")[0]
 
 
@@ -81,7 +81,7 @@ def locked_by(session):
 
 @contextmanager
 def in_background(work, *arguments):
-    """Run something in a thread; its result is in the list."""
+    """Run a function in a thread; append its result or error to the list."""
     result: list[object] = []
 
     def run():
@@ -97,11 +97,12 @@ def in_background(work, *arguments):
     assert not thread.is_alive()
 
 
-# The planted bug: no lock that stands against anybody. TRUNCATE then waits for them, behind the copy.
+# The planted bug: a lock that conflicts with no session, so that only TRUNCATE waits, after the
+# copy.
 WEAK_LOCK = ("'access exclusive'", "'access share'")
 
 
-def test_what_an_open_transaction_acknowledges_is_not_emptied_away(database, connection, group):
+def test_truncation_keeps_acknowledgements_of_an_open_transaction(database, connection, group):
     claim_id, _ = claim(connection)
     with database.connect(autocommit=False) as consumer:
         acknowledge(consumer, claim_id)
@@ -126,7 +127,7 @@ def test_an_acknowledgement_is_lost_without_the_lock(database, connection, group
     assert len(open_claims(connection)) == 1, "the planted bug must lose the acknowledgement"
 
 
-def test_what_an_open_transaction_claims_is_not_handed_out_again(database, connection, group):
+def test_events_claimed_by_an_open_transaction_are_not_claimed_twice(database, connection, group):
     with database.connect(autocommit=False) as consumer:
         _, first = claim(consumer, 2)
         assert empty(connection) == locked_by(consumer)
@@ -151,7 +152,7 @@ def test_events_are_handed_out_twice_without_the_lock(database, connection, grou
 
 @pytest.fixture
 def halfway(database, connection, group):
-    """A claim that is held, and ledgers that are emptied in a transaction which is not committed yet."""
+    """A held claim, and a session that truncated the ledgers and has not committed yet."""
     claim_id, _ = claim(connection, 2)
     with database.connect(autocommit=False) as maintainer:
         assert empty(maintainer) == ("emptied", None)
@@ -216,7 +217,7 @@ def test_a_held_claim_is_forgotten_when_only_the_newest_is_kept(connection, grou
     claim(connection, 1)
     empty(connection)
 
-    with pytest.raises(psycopg.Error, match="is not held any more"):
+    with pytest.raises(psycopg.Error, match="is no longer held"):
         acknowledge(connection, claim_id)
 
 
@@ -224,8 +225,8 @@ def create_other(session):
     session.execute("select sluice.create_group('changes', 'other', '{\"start\": \"beginning\"}')")
 
 
-def create_at_the_door(database, connection):
-    """A group's first claim, which chose its table before that one was emptied, and has written into it since."""
+def create_in_a_truncated_table(database, connection):
+    """Create a group whose first claim is written to a table that was truncated meanwhile."""
     with database.connect(autocommit=False) as maintainer, database.connect() as creator:
         empty(maintainer)
         with in_background(create_other, creator):
@@ -237,7 +238,7 @@ def create_at_the_door(database, connection):
 
 @pytest.mark.slow
 def test_a_row_in_a_table_that_is_not_the_current_one_counts(database, connection, group):
-    create_at_the_door(database, connection)
+    create_in_a_truncated_table(database, connection)
 
     for number in (0, 1, 0):
         forget_kept(connection)
@@ -250,7 +251,7 @@ def test_a_row_in_a_table_that_is_not_the_current_one_counts(database, connectio
 def test_a_row_in_a_table_that_is_not_the_current_one_is_lost_when_that_is_taken_for_empty(
     database, connection, group
 ):
-    create_at_the_door(database, connection)
+    create_in_a_truncated_table(database, connection)
     plant(connection, ("    execute format(\n        'with newest", "    truncate sluice.claim_0;\n    execute format(\n        'with newest"))  # fmt: skip
 
     forget_kept(connection)
@@ -261,7 +262,7 @@ def test_a_row_in_a_table_that_is_not_the_current_one_is_lost_when_that_is_taken
 
 
 def retry_unread(database, connection, late):
-    """A retry that no claim has read; with late, of a transaction that was running when the last claim looked."""
+    """Retry events without a later claim; with `late`, commit after a claim read the backlog."""
     claim_id, _ = claim(connection, 2)
     with database.connect(autocommit=False) as consumer:
         acknowledge(consumer, claim_id, "retry")
@@ -272,7 +273,7 @@ def retry_unread(database, connection, late):
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["new", "late"])
-def test_what_no_claim_has_read_yet_is_read_by_the_next(database, connection, group, late):
+def test_unread_acknowledgements_are_read_by_the_next_claim(database, connection, group, late):
     retry_unread(database, connection, late)
 
     assert empty(connection) == ("emptied", None)
@@ -280,8 +281,8 @@ def test_what_no_claim_has_read_yet_is_read_by_the_next(database, connection, gr
     assert claim(connection, 2)[1] == [1, 2]
 
 
-def test_what_no_claim_has_read_yet_is_lost_when_settled_claims_go(database, connection, group):
-    plant(connection, ("and (not o.is_mail or pg_visible_in_snapshot(o.outcome_txid, n.mail_snapshot))", ""))  # fmt: skip
+def test_removing_settled_claims_loses_unread_acknowledgements(database, connection, group):
+    plant(connection, ("and (not o.is_backlog or pg_visible_in_snapshot(o.outcome_txid, n.backlog_snapshot))", ""))  # fmt: skip
     retry_unread(database, connection, late=True)
 
     empty(connection)
@@ -289,7 +290,7 @@ def test_what_no_claim_has_read_yet_is_lost_when_settled_claims_go(database, con
     assert claim(connection, 2)[1] == [4, 5], "the planted bug must lose the retry"
 
 
-def test_of_a_claim_that_is_settled_in_part_the_rest_lapses(connection, group):
+def test_rest_of_a_partly_settled_claim_expires(connection, group):
     claim_id, _ = claim(connection, 3, lease="10 ms")
     acknowledge(connection, claim_id, ev_ids=[1])
 
@@ -303,7 +304,7 @@ def test_of_a_claim_that_is_settled_in_part_the_rest_lapses(connection, group):
 WITHOUT_OUTCOMES = ("o.claim_id = (n.claim).claim_id", "false")
 
 
-def test_what_was_settled_comes_again_when_outcomes_are_not_kept(connection, group):
+def test_settled_events_are_redelivered_when_outcomes_are_not_kept(connection, group):
     plant(connection, WITHOUT_OUTCOMES)
     claim_id, _ = claim(connection, 3, lease="10 ms")
     acknowledge(connection, claim_id, ev_ids=[1])
@@ -333,7 +334,7 @@ def test_a_renewal_is_lost_when_outcomes_are_not_kept(connection, group):
 
 
 def redeliveries(connection):
-    """Event 1 comes again in an hour, 2 and 3 are being redelivered; then the ledgers are emptied and the lease ends."""
+    """Truncate the ledgers while event 1 waits for its retry and 2 and 3 are redelivered."""
     claim_id, _ = claim(connection, 3)
     value(
         connection,
@@ -373,7 +374,7 @@ OLD_SNAPSHOT = pytest.mark.parametrize(
 )
 
 
-def say_with_an_old_snapshot(database, connection, call):
+def settle_with_an_old_snapshot(database, connection, call):
     claim_id, _ = claim(connection, 2)
     with database.connect(autocommit=False) as old:
         old.execute("set transaction isolation level repeatable read")
@@ -385,7 +386,7 @@ def say_with_an_old_snapshot(database, connection, call):
 @OLD_SNAPSHOT
 def test_an_old_snapshot_gets_a_serialization_failure(database, connection, group, call):
     with pytest.raises(psycopg.errors.SerializationFailure):
-        say_with_an_old_snapshot(database, connection, call)
+        settle_with_an_old_snapshot(database, connection, call)
 
 
 @pytest.mark.slow
@@ -399,14 +400,14 @@ def test_an_old_snapshot_gets_a_wrong_answer_without_a_look_at_the_ledger(
         function="sluice._hold_claim(sluice.share_group, bigint)",
     )
     with pytest.raises(psycopg.Error, match="has no claim|is not held"):
-        say_with_an_old_snapshot(database, connection, call)
+        settle_with_an_old_snapshot(database, connection, call)
 
 
 def maintain_twice(database, connection):
-    """Two at once; the second one waits, as the ledgers are much too large."""
+    """Run maintenance twice at once; the second one waits, as the ledgers are far too large."""
     claim(connection, 2)
     with database.connect(autocommit=False) as first, database.connect() as second:
-        # Time enough for the first to commit.
+        # A longer wait, so that the first can commit.
         replace_in(connection, EMPTY, "v_wait_ms_max constant integer := 100", "v_wait_ms_max constant integer := 10000")  # fmt: skip
         assert empty(first) == ("emptied", None)
         with in_background(empty, second) as result:
@@ -417,7 +418,7 @@ def maintain_twice(database, connection):
 
 
 def test_of_two_maintainers_one_empties(database, connection, group):
-    assert maintain_twice(database, connection) == ("kept", "somebody else did it")
+    assert maintain_twice(database, connection) == ("kept", "another session did it")
 
 
 def test_of_two_maintainers_both_think_they_did_without_a_second_look(database, connection, group):
@@ -426,7 +427,7 @@ def test_of_two_maintainers_both_think_they_did_without_a_second_look(database, 
 
 
 def consume_under_emptying(database, events, seconds):
-    """Consumers that accept, release, retry and let lapse, while the ledgers are emptied all the time. What was accepted."""
+    """Consume with all outcomes while the ledgers are truncated constantly; return accepted ids."""
     accepted: list[int] = []
     turns: list[str] = []
     failed: list[BaseException] = []
@@ -449,7 +450,7 @@ def consume_under_emptying(database, events, seconds):
                             acknowledge(session, claim_id)
                         accepted.extend(ev_ids[1:] if step % 5 == 0 else ev_ids)
                     except psycopg.Error as error:
-                        if error.sqlstate != "SG002":  # the lease was over
+                        if error.sqlstate != "SG002":  # the lease had expired
                             raise
         except BaseException as error:
             failed.append(error)
@@ -517,7 +518,7 @@ def test_rows_of_a_dropped_group_go(connection, group):
 
 
 @pytest.mark.slow
-def test_what_was_kept_must_double_before_the_next_turn(connection, group):
+def test_ledger_is_rewritten_only_after_the_kept_rows_doubled(connection, group):
     insert(connection, 1000)
     for _ in range(300):
         claim(connection)

@@ -1,4 +1,4 @@
-"""Eight sessions that claim at once from a queue with limits: never one too many, never one too few; and bugs that this finds."""
+"""Eight concurrent sessions claim exactly up to the limits of a queue; planted bugs are found."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENDINGS = (
     "select sluice.reject('q', %s, %s, 'bad')",
     "select sluice.release('q', %s, %s, 600)",
     "select sluice.release('q', %s, %s)",
-    # Its worker died, and its time is over.
+    # Its worker died and its lease expired.
     "update pgmq.q_q set vt = clock_timestamp() where msg_id = %s and read_ct = %s",
 )
 
@@ -58,7 +58,7 @@ def pool():
 
 
 def claim_at_once(sessions, pool, quantities):
-    """What each session got: (msg_id, read_ct, key)."""
+    """Return the messages of each session: (msg_id, read_ct, key)."""
     barrier = threading.Barrier(SESSIONS)
 
     def claim(session: psycopg.Connection, qty: int) -> list[tuple]:
@@ -75,7 +75,7 @@ def settle(sessions, claims, generator):
 
 
 def check_fleet(sessions, pool, rounds):
-    """Each round all claim at once; what is not settled of the rounds before keeps its places."""
+    """In each round all sessions claim at once; unsettled earlier messages use up slots."""
     generator = random.Random(1)
     held: list[tuple] = []
     for _ in range(rounds):
@@ -94,7 +94,7 @@ def check_keys(sessions, pool, rounds):
         claims = claim_at_once(sessions, pool, [generator.randint(1, 9) for _ in sessions])
         by_key = [sum(claim[2] == str(key) for claim in claims) for key in range(KEYS)]
         assert max(by_key) <= KEY_LIMIT
-        # The last to come may have asked for less than there was room for.
+        # The last session may have requested fewer messages than there was room for.
         claims += claim_at_once(sessions, pool, [99] * SESSIONS)
         assert [sum(claim[2] == str(key) for claim in claims) for key in range(KEYS)] == [
             KEY_LIMIT
@@ -103,7 +103,7 @@ def check_keys(sessions, pool, rounds):
 
 
 def check_rate(sessions, pool, rounds):
-    """Each round begins when the interval of the one before is over."""
+    """Each round starts when the interval of the previous one has ended."""
     for _ in range(rounds):
         claims = claim_at_once(sessions, pool, [random.randint(1, 9) for _ in sessions])
         assert len(claims) <= RATE
@@ -133,38 +133,40 @@ def test_eight_sessions_use_what_there_is_and_no_more(sessions, pool, check):
 @pytest.mark.parametrize(
     ("check", "function", "old", "new"),
     [
-        # Without the lock, two count the same places. Of keys they also choose the same messages, and one gets them: see below.
+        # Without the lock, two sessions count the same slots. With keys they also choose the same
+        # messages,
+        # and one of them gets these: see below.
         (check, "sluice._lock_limits(integer)", "not sluice._try_lock(v_lock_class, limits_id)", "false")
         for check in (check_fleet, check_rate)
     ]
     + [
-        # What waits counts as in flight.
+        # Waiting messages count as in flight.
         (
             check_fleet,
             "sluice._in_flight(text, timestamptz, integer)",
             "q.last_read_at is not null",
             "q.vt > q.enqueued_at",
         ),
-        # What lapsed counts as in flight.
+        # Expired messages count as in flight.
         (check_fleet, "sluice._in_flight(text, timestamptz, integer)", "and q.vt > $1", ""),
-        # What is in flight of a key is not looked at.
+        # Messages in flight of a key are ignored.
         (
             check_keys,
             "sluice._first_of_keys(sluice.queue_limits, timestamptz, bigint[], integer)",
             "and q.vt > q.enqueued_at and q.last_read_at is not null",
             "and q.vt > q.enqueued_at and q.last_read_at is null",
         ),
-        # The total forgets the newest claim.
+        # The total omits the newest claim.
         (
             check_rate,
-            "sluice._room(sluice.queue_limits, timestamptz)",
+            "sluice._capacity(sluice.queue_limits, timestamptz)",
             "before := v_last.before + v_last.started",
             "before := v_last.before",
         ),
         # The interval never ends.
         (
             check_rate,
-            "sluice._room(sluice.queue_limits, timestamptz)",
+            "sluice._capacity(sluice.queue_limits, timestamptz)",
             "s.started_at > at - i_limits.rate_interval",
             "s.started_at > '-infinity'",
         ),
@@ -181,7 +183,7 @@ def test_a_planted_bug_is_found(sessions, pool, check, function, old, new):
 @pytest.mark.slow
 @pytest.mark.parametrize("when_waiting", ["block", "skip"])
 def test_messages_of_a_key_are_handled_one_after_the_other(database_18, pool, when_waiting):
-    """Eight sessions; of each message the first claims fail, lapse or are given back. With block also the ends are in order."""
+    """First claims of messages fail, expire or are released; `block` also orders the ends."""
     per_key = 12
     held: set[str] = set()
     ended: dict[str, list[int]] = {str(key): [] for key in range(KEYS)}
@@ -228,7 +230,7 @@ def test_messages_of_a_key_are_handled_one_after_the_other(database_18, pool, wh
 
 @pytest.mark.parametrize("is_locked", [True, False])
 def test_a_key_needs_the_lock_for_what_commits_late(database_18, pool, is_locked):
-    """One session has chosen 2; then 1 commits, and another session would choose that, and both would be in flight."""
+    """Message 1 commits after a session chose 2; another session must not claim 1 as well."""
     with (
         database_18.connect() as connection,
         database_18.connect(autocommit=False) as late,
@@ -274,8 +276,8 @@ def test_a_key_needs_the_lock_for_what_commits_late(database_18, pool, is_locked
 
 
 @pytest.mark.slow
-def test_in_real_time_every_interval_has_as_many_starts_as_the_rate_and_no_more(sessions, pool):
-    """By the server's clock: 40 in any 400 ms. Each session waits as next_room says."""
+def test_no_real_time_interval_exceeds_the_rate_limit(sessions, pool):
+    """At most 40 messages in any 400 ms of the server's clock; sessions wait for next_capacity."""
     rate, interval_s, wanted = 40, 0.4, 160
     sessions[0].execute(
         "select sluice.set_queue_limits('q', rate => %s, rate_interval => make_interval(secs => %s))",
@@ -297,12 +299,12 @@ def test_in_real_time_every_interval_has_as_many_starts_as_the_rate_and_no_more(
                 return starts
             assert time.monotonic() < deadline
             session.execute(
-                "select pg_sleep_until(greatest(sluice.next_room('q'), clock_timestamp()))"
+                "select pg_sleep_until(greatest(sluice.next_capacity('q'), clock_timestamp()))"
             )
 
     starts = sorted(itertools.chain.from_iterable(pool.map(claim, sessions)))
 
     for first, beyond in zip(starts, starts[rate:], strict=False):
         assert beyond - first >= interval_s - 1e-4
-    # Three intervals are what it takes; the rest of four more is for a machine that has something else to do.
+    # Three intervals are needed; four more allow for a busy machine.
     assert starts[wanted - 1] - starts[0] < 7 * interval_s

@@ -1,4 +1,4 @@
-"""A log under everything at once: every committed event comes exactly once to each consumer, and nothing else does."""
+"""A log under stress: each consumer receives every committed event once, and no other event."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ NO_SUCH_BATCH = "PQ003"
 class Stress:
     """Writers, tickers, consumers, a rotation each period and a long transaction, on one log.
 
-    One consumer has two sessions, one falls behind by some periods now and then, one is a group of two members.
+    One consumer has two sessions, one lags by some periods now and then, one is a group of two
+    members.
     """
 
     def __init__(self, database, events: int, *, period_s: float, seed: int) -> None:
@@ -97,7 +98,7 @@ class Stress:
             raise self._failures[0]
 
     def _is_drained(self, session: psycopg.Connection) -> bool:
-        # Of a group the members' batches count: the main consumer runs ahead of them.
+        # In a group the members' batches count, as the main consumer's position is ahead of them.
         return (
             rows(
                 session,
@@ -126,7 +127,7 @@ class Stress:
         while done < self._events_each and not self._drained.is_set():
             names = [f"{number}-{done + n}" for n in range(chance.randint(1, 600))]
             if chance.random() < 0.05:
-                # An old snapshot: rotations happen between it and the insert.
+                # An old snapshot, with rotations before the insert.
                 session.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
                 session.execute("select from pgq.consumer")
                 time.sleep(chance.random() * 3 * self._period_s)
@@ -143,7 +144,7 @@ class Stress:
             else:
                 table = value(session, "select pgq.current_event_table(%s)", LOG)
                 if chance.random() < 0.2:
-                    # Stalled between choosing the table and writing to it.
+                    # Stall between choosing the table and writing to it.
                     time.sleep(chance.random() * self._period_s)
                 with session.cursor().copy(f"copy {table} (ev_type, ev_data) from stdin") as copy:
                     copy.write("".join(f"t\t{name}\n" for name in names))
@@ -171,7 +172,8 @@ class Stress:
             if self._drained.wait(self._period_s / 5):
                 return
             if attempt % 5 == 0:
-                # A segment is emptied when nobody is in it, and these consumers read nearly all the time: a short rest.
+                # Segments are truncated only while they are not read, so pause the consumers
+                # briefly.
                 with self._lock:
                     self._may_read.clear()
                 wait_until(lambda: self._readers == 0, "the consumers to end their batches", 60)
@@ -237,7 +239,7 @@ class Stress:
                 raise
             session.rollback()  # another session has finished it
             return
-        # Whatever it returns: many handlers do not look.
+        # Ignore the result, as many handlers do.
         session.execute(f"select {finish}(%s)", (batch,))
         session.commit()
         with self._lock:
@@ -245,7 +247,7 @@ class Stress:
 
 
 def differences(committed: list[str], received: list[str]) -> list[str]:
-    """What was lost, doubled or made up, a few of each."""
+    """Return a few lost, duplicated and unknown events."""
     counts, expected = Counter(received), Counter(committed)
     if counts == expected:
         return []
@@ -258,9 +260,9 @@ def differences(committed: list[str], received: list[str]) -> list[str]:
 
 def judged(stress: Stress) -> dict[str, list[str]]:
     return {
-        name: said
+        name: wrong
         for name, received in stress.received.items()
-        if (said := differences(stress.committed, received))
+        if (wrong := differences(stress.committed, received))
     }
 
 
@@ -282,7 +284,7 @@ def small_stress(database) -> Stress:
 
 
 def widen_the_gap_between_snapshot_and_tick(connection: psycopg.Connection) -> None:
-    """Let a ticker wait a little behind its snapshot: with its lock that is harmless."""
+    """Delay a ticker after it took its snapshot; with its lock this is harmless."""
     replace_in(
         connection,
         "pgq._take_tick(integer)",
@@ -301,7 +303,7 @@ def tick_without_the_lock(connection: psycopg.Connection) -> None:
     )
 
 
-def reclaim_without_a_look(connection: psycopg.Connection) -> None:
+def reclaim_without_probing(connection: psycopg.Connection) -> None:
     connection.execute(
         """create or replace function pgq._segment_use(
             i_queue_id integer, i_number integer, out consumers text[], out reason text
@@ -310,7 +312,7 @@ def reclaim_without_a_look(connection: psycopg.Connection) -> None:
 
 
 def read_two_segments(connection: psycopg.Connection) -> None:
-    """Leave out of batches what is in neither the current table nor the one before it."""
+    """Omit events from batches that are in neither the current table nor the previous one."""
     replace_in(
         connection,
         "pgq._batch_sql(integer,integer,pg_snapshot,pg_snapshot,text[],bigint)",
@@ -361,7 +363,7 @@ def test_a_small_stress_finds_nothing_where_nothing_is_wrong(database_18):
     [
         (tick_without_the_lock, "too often"),
         (read_without_late_commits, "lost"),
-        pytest.param(reclaim_without_a_look, "lost", marks=pytest.mark.long),
+        pytest.param(reclaim_without_probing, "lost", marks=pytest.mark.long),
         pytest.param(read_two_segments, "lost", marks=pytest.mark.long),
         pytest.param(open_batches_without_lock_and_key, "too often", marks=pytest.mark.long),
     ],
@@ -370,6 +372,6 @@ def test_a_small_stress_finds_each_planted_bug(database_18, plant, found):
     with database_18.connect() as connection:
         plant(connection)
 
-    said = judged(small_stress(database_18))
+    wrong = judged(small_stress(database_18))
 
-    assert [line for lines in said.values() for line in lines if line.startswith(found)] != []
+    assert [line for lines in wrong.values() for line in lines if line.startswith(found)] != []

@@ -1,4 +1,4 @@
-"""Maintenance by many at once, under senders and readers: nothing is lost, nobody fails, no deadlock."""
+"""Concurrent maintenance with senders and readers: no lost messages, errors or deadlocks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ BATCHES = 120
 BATCH = 25
 DEADLINE_S = 120.0
 CREATE = {
-    # Partitions of 50: each sender crosses into another every second batch, and often there is none yet.
+    # With partitions of 50, every second batch of a sender crosses into a partition that may not
+    # exist yet.
     "ids": "select pgmq.create_partitioned('orders', '50', null, 2)",
     "time": "select pgmq.create_partitioned('orders', '1 second', null, 2)",
 }
 
 
 class Threads:
-    """Runs functions in threads of their own, each with a connection, and keeps what they raise."""
+    """Runs functions in threads, each with a connection, and records their errors."""
 
     def __init__(self, database) -> None:
         self._database = database
@@ -53,7 +54,7 @@ class Threads:
 
 
 def reader(all_sent, taken):
-    """Reads and acknowledges, every second one by archiving, until all is sent and nothing is left."""
+    """Delete and archive messages in turn until all are sent and the queue is empty."""
 
     def read(session, number):
         acknowledge = "archive" if number % 2 else "delete"
@@ -69,7 +70,9 @@ def reader(all_sent, taken):
 
 
 @pytest.mark.parametrize("kind", CREATE)
-def test_eight_maintainers_with_senders_and_readers_lose_nothing_and_fail_nobody(database, kind):
+def test_eight_maintainers_beside_senders_and_readers_lose_nothing_and_raise_nothing(
+    database, kind
+):
     sent: Counter[int] = Counter()
     taken: Counter[int] = Counter()
     given_up: Counter[str] = Counter()
@@ -119,7 +122,7 @@ def test_eight_maintainers_with_senders_and_readers_lose_nothing_and_fail_nobody
         assert 0 < archived < len(sent)
 
 
-# Each is called by eight at once, again and again. All do harm to nobody: services call them when they start.
+# Idempotent calls that services make when they start; eight sessions repeat them at once.
 CALLS = (
     "select * from sluice.maintain()",
     "select pgmq.create('orders')",
@@ -134,7 +137,7 @@ CALLS = (
 
 
 @pytest.mark.slow
-def test_eight_copies_of_every_maintenance_call_lose_nothing_and_fail_nobody(database):
+def test_eight_copies_of_every_maintenance_call_lose_nothing_and_raise_nothing(database):
     sent: list[int] = []
     taken: Counter[int] = Counter()
     over = threading.Event()
@@ -145,7 +148,7 @@ def test_eight_copies_of_every_maintenance_call_lose_nothing_and_fail_nobody(dat
         connection.execute("select pgmq.enable_notify_insert('orders')")
 
     def call(session, number):
-        # Each begins with another one, so that all are at work at the same time.
+        # Each session starts with another call, so that all run at the same time.
         for position in itertools.count(number):
             if over.is_set():
                 return
@@ -154,7 +157,7 @@ def test_eight_copies_of_every_maintenance_call_lose_nothing_and_fail_nobody(dat
     def send(session, number):
         for batch in range(BATCHES // 4):
             keys = [f"{number}/{batch}/{item}" for item in range(BATCH)]
-            for _ in range(2):  # the second time stores nothing
+            for _ in range(2):  # the second send is a duplicate
                 ids = rows(
                     session,
                     "select * from sluice.send_batch('orders', array_fill('1'::jsonb, array[%s]), %s)",
@@ -189,12 +192,12 @@ def test_eight_copies_of_every_maintenance_call_lose_nothing_and_fail_nobody(dat
 
 
 def done(connection):
-    """What one call did; on a busy machine it may also say that its time is up."""
+    """Return the steps of a call; on a busy machine these may include its deadline."""
     return [d for (d,) in rows(connection, "select detail from sluice.maintain() where done")]
 
 
 def test_queues_are_shared_among_those_who_maintain(database):
-    """The second passes by the table that the first has in hand, and does the other."""
+    """The second session skips the table that the first one has locked."""
     with database.connect() as connection:
         connection.execute("select pgmq.create_partitioned('orders', '10', '100', 1)")
         connection.execute("select pgmq.send_batch('orders', array_fill('1'::jsonb, array[15]))")

@@ -1,4 +1,4 @@
-"""Notifications under open senders, crashes and a full server: ours holds, PGMQ's own SQL is seen to fail."""
+"""Notifications with open senders, crashes and a full queue; PGMQ's own SQL is shown to fail."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def install(connection, system):
 
 @pytest.fixture(scope="module")
 def own_server(servers_folder):
-    """A server that may crash and whose queue of notifications is small."""
+    """A server with a small notification queue, which tests may crash."""
     folder = servers_folder / "notify"
     folder.mkdir(mode=0o755)
     server = EmbeddedServer(folder / "data", options={**FAST, "max_notify_queue_pages": "64"})
@@ -45,7 +45,7 @@ def system(request):
 
 @pytest.fixture
 def url(own_server, system):
-    """A database with ours or with PGMQ, and a queue that notifies at most once in ten minutes."""
+    """A database with pgsluice or PGMQ, and a queue that notifies at most once in ten minutes."""
     with psycopg.connect(own_server.url(), autocommit=True) as connection:
         connection.execute("create database notify")
     with psycopg.connect(own_server.url("notify"), autocommit=True) as connection:
@@ -79,7 +79,8 @@ def test_the_open_transaction_of_a_sender_delays_no_other_sender(url, system, in
 @pytest.mark.slow
 def test_a_batch_of_10000_at_throttle_0_runs_the_trigger_once(url, system):
     with connect(url) as connection, connect(url) as session:
-        # PGMQ's own needs half a minute for 10,000: each one walks over the row versions of those before.
+        # PGMQ needs half a minute for 10,000 sends: each one scans the row versions of the previous
+        # ones.
         size = 10_000 if system == "ours" else 500
         connection.execute("select pgmq.update_notify_insert('orders', 0)")
         listener = Listener(session, CHANNEL)
@@ -94,10 +95,10 @@ def test_a_batch_of_10000_at_throttle_0_runs_the_trigger_once(url, system):
         assert listener.heard() == [CHANNEL]
 
 
-# PGMQ's second sender would wait for the first.
+# In PGMQ the second sender waits for the first.
 @pytest.mark.slow
 @pytest.mark.parametrize("system", ["ours"])
-def test_a_claim_of_an_open_transaction_silences_nobody_and_a_committed_one_does(url):
+def test_only_a_committed_claim_suppresses_notifications(url):
     with (
         connect(url) as session,
         connect(url, autocommit=False) as slow,
@@ -118,11 +119,11 @@ def test_a_claim_of_an_open_transaction_silences_nobody_and_a_committed_one_does
         assert listener.heard() == [CHANNEL]
 
 
-# PGMQ's senders run one by one.
+# PGMQ's senders are serialized.
 @pytest.mark.slow
 @pytest.mark.parametrize("system", ["ours"])
 def test_senders_at_once_notify_at_least_once_and_the_rest_of_the_window_is_quiet(url):
-    """Some roll back: they must not use up the window for those who commit."""
+    """Some senders roll back and must not use up the throttle window."""
     start = threading.Barrier(8)
     errors: list[Exception] = []
 
@@ -152,7 +153,7 @@ def test_senders_at_once_notify_at_least_once_and_the_rest_of_the_window_is_quie
         assert errors == []
         heard = listener.heard()
         assert value(session, "select count(*) from pgmq.q_orders") == 160
-        # One for each that met another before the first commit; 160 would be no throttle at all.
+        # Senders concurrent with the first commit notify, too; 160 would mean no throttling.
         assert 1 <= len(heard) <= 32
         session.execute(SEND)
         assert listener.heard() == []
@@ -173,7 +174,7 @@ def test_after_a_crash_listeners_are_notified_as_before(own_server, url, system)
         if system == "ours":
             assert value(connection, LAST_NOTIFIED) == last
             connection.execute(SEND)
-            assert listener.heard() == [], "the interval goes on over the crash"
+            assert listener.heard() == [], "the interval continues after the crash"
             connection.execute("select pgmq.update_notify_insert('orders', 0)")
             connection.execute(SEND)
             assert listener.heard() == [CHANNEL]
@@ -184,14 +185,14 @@ def test_after_a_crash_listeners_are_notified_as_before(own_server, url, system)
                 connection.execute("select pgmq.update_notify_insert('orders', 0)")
 
 
-# PGMQ notifies nobody after a crash.
+# PGMQ sends no notifications after a crash.
 @pytest.mark.slow
 @pytest.mark.parametrize("system", ["ours"])
 def test_a_sender_that_a_crash_cut_off_uses_up_no_window(own_server, url):
-    # Closed and not left: there is nothing to commit on a server that crashed.
+    # Close it without a commit, which would fail on a crashed server.
     with closing(connect(url)) as connection, closing(connect(url, autocommit=False)) as cut_off:
         cut_off.execute(SEND)
-        # Something committed behind it takes its claim to the disk.
+        # A later commit flushes its claim to disk.
         connection.execute("set synchronous_commit = on")
         connection.execute("create table behind ()")
         assert value(connection, LAST_NOTIFIED) > 0
@@ -217,7 +218,9 @@ def test_a_full_queue_of_notifications_fails_no_sender(url, system):
         connection.execute("select pgmq.update_notify_insert('orders', 0)")
         deaf.execute("listen filler")
         deaf.commit()
-        deaf.execute("select 1")  # in a transaction: what is sent from now on must be kept for it
+        deaf.execute(
+            "select 1"
+        )  # in a transaction, so that the server must keep later notifications for it
         with pytest.raises(psycopg.errors.ProgramLimitExceeded):
             fill_notifications(connection)
 

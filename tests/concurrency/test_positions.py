@@ -1,4 +1,4 @@
-"""Several sessions and one consumer, or one group of cooperative consumers: every event once, and nobody waits in a circle."""
+"""Concurrent sessions of a consumer or a cooperative group: each event once, no deadlocks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def batches(connection, log):
 
 
 def together(database, *works: Callable[[psycopg.Connection], None]) -> list[Exception]:
-    """Run each in a session and a thread of its own; returns what they raised."""
+    """Run each function in a thread with its own session; return the errors."""
     errors: list[Exception] = []
 
     def run(work):
@@ -50,7 +50,7 @@ def together(database, *works: Callable[[psycopg.Connection], None]) -> list[Exc
     return errors
 
 
-def test_two_sessions_have_one_batch_and_one_of_them_finishes_it(database, connection, batches):
+def test_batch_of_two_sessions_is_finished_once(database, connection, batches):
     with database.connect(autocommit=False) as first, database.connect() as second:
         batch = value(connection, "select pgq.next_batch('changes', 'lake')")
         assert value(second, "select pgq.next_batch('changes', 'lake')") == batch
@@ -87,7 +87,7 @@ def test_without_lock_and_key_two_sessions_have_two_batches_of_the_same_events(
 
 
 def process(done: list[int], *, isolation: str = "read committed"):
-    """A worker whose effect and position are one transaction; the ids of what it has committed go to `done`."""
+    """Consume with effect and position in one transaction; append the committed ids to `done`."""
 
     def work(session: psycopg.Connection) -> None:
         session.execute(f"set default_transaction_isolation = '{isolation}'")
@@ -150,14 +150,14 @@ def test_a_move_during_the_change_of_ledgers_waits_and_goes_to_the_new_one(
 
 
 def test_a_change_of_ledgers_that_does_not_lock_loses_a_move(database, connection, batches):
-    """The planted bug: without the lock the position is copied while a worker moves on, and its move stays behind."""
+    """The planted bug: without the lock, a worker moves its position after it was copied."""
     source = value(
         connection, "select pg_get_functiondef('pgq._maintain_positions(bigint)'::regprocedure)"
     )
     assert source.count("for no key update skip locked") == 1
     source = source.replace("for no key update skip locked", "")
     connection.execute(source)
-    # A plain update would wait for the worker's lock; what is wrong is to have read before it.
+    # A plain update would wait for the worker's lock; the bug is to read before it.
     with database.connect(autocommit=False) as worker, database.connect() as keeper:
         batch = value(worker, "select pgq.next_batch('changes', 'lake')")
         assert value(worker, "select pgq.finish_batch(%s)", batch) == 1
@@ -221,7 +221,7 @@ def test_a_finish_that_comes_during_the_takeover_waits_and_is_0(database, connec
     assert ids(connection, taken) == [1]
 
 
-def test_one_name_in_two_sessions_is_told_apart_and_the_group_goes_on(
+def test_one_name_in_two_sessions_is_distinguished_and_the_group_continues(
     database, connection, batches
 ):
     batch = coop_next(connection, "one")
@@ -246,7 +246,7 @@ def test_eight_members_that_take_over_all_the_time_do_each_event_and_never_deadl
     def member(number: int):
         def work(session: psycopg.Connection) -> None:
             name = f"m{number}"
-            # Dead after no time at all: whoever is not inside a transaction right now loses its batch.
+            # Members count as dead at once: a member outside a transaction loses its batch.
             while (batch := coop_next(session, name, "0 s")) is not None:
                 with session.transaction():
                     try:

@@ -1,4 +1,4 @@
-"""Events that come again, with sessions in a stated order: none is lost, none comes twice."""
+"""Retried events with sessions in fixed orders: none is lost, none is delivered twice."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def batch(connection):
 
 
 def move_by_time_only(connection):
-    """The planted bug: what is due is what became due since the last pass."""
+    """The planted bug: move only events that became due since the last pass."""
     source = value(
         connection,
         "select pg_get_functiondef('pgq._due_retries(pgq.retry_pass, pgq.retry_pass)'::regprocedure)",
@@ -44,7 +44,7 @@ def move_by_time_only(connection):
 
 
 def commit_late(database, connection, batch):
-    """Event 2 is queued for now by a transaction that commits behind the next pass, which moves event 4 of another consumer."""
+    """Retry event 2 now, and commit after a pass that moves another consumer's event 4."""
     other = value(connection, "select pgq.next_batch('changes', 'other')")
     with database.connect(autocommit=False) as late:
         late.execute("select pgq.event_retry(%s, 2, 0)", (batch,))
@@ -82,7 +82,7 @@ def test_a_mover_that_goes_by_time_loses_it(database, connection, batch):
 def test_one_whose_transaction_began_after_the_pass_but_whose_time_is_older_is_moved(
     database, connection, batch
 ):
-    """The id is not in the pass's list of running transactions, but above its end."""
+    """Its id is not among the pass's running transactions, but above the end of the list."""
     with database.connect(autocommit=False) as late:
         late.execute("select now()")
         other = value(connection, "select pgq.next_batch('changes', 'other')")
@@ -135,7 +135,7 @@ def test_without_the_lock_two_movers_at_once_fail_at_the_ledger(database, connec
         first.commit()
         thread.join(30)
 
-    assert errors == ["23505"], "a pass has one number: the key is what stands behind the lock"
+    assert errors == ["23505"], "a pass has one number: the key protects it without the lock"
 
 
 def test_a_mover_that_dies_has_moved_nothing(database, connection, batch):
@@ -153,18 +153,18 @@ def test_a_mover_that_dies_has_moved_nothing(database, connection, batch):
 
 
 def test_two_sessions_that_ask_for_one_event_queue_it_once(database, connection, batch):
-    answers = []
+    results = []
     with database.connect(autocommit=False) as first, database.connect() as second:
         assert value(first, "select pgq.event_retry(%s, 3, 0)", batch) == 1
         thread = threading.Thread(
-            target=lambda: answers.append(value(second, "select pgq.event_retry(%s, 3, 0)", batch))
+            target=lambda: results.append(value(second, "select pgq.event_retry(%s, 3, 0)", batch))
         )
         thread.start()
         wait_for_lock(connection, second)
         first.commit()
         thread.join(30)
 
-    assert answers == [0]
+    assert results == [0]
     assert waiting(connection) == [3]
 
 
@@ -195,7 +195,7 @@ def test_without_the_key_an_older_snapshot_queues_it_twice(database, connection,
 
 
 def test_an_entry_written_while_the_tables_are_emptied_is_kept(database, connection, batch):
-    """The writer waits for the emptying, and then writes to the table that it had been told of before."""
+    """The writer waits for the truncation, and then writes to the table that it chose before."""
     with database.connect(autocommit=False) as emptier, database.connect() as writer:
         assert value(emptier, "select pgq._maintain_retry(0)") is True
         thread = threading.Thread(
@@ -211,7 +211,7 @@ def test_an_entry_written_while_the_tables_are_emptied_is_kept(database, connect
 
 
 def copy_and_move(connection):
-    """Four events wait and are due, two of them have been copied to the other table: how many come."""
+    """Return how many events are delivered if two of four are copied to the other table."""
     for _ in range(4):
         delay_event(connection)
     assert value(connection, "select pgq._maintain_retry(0, 2)") is True
@@ -224,7 +224,7 @@ def test_entries_that_have_been_copied_come_once(connection, batch):
 
 
 def test_a_mover_that_reads_both_tables_moves_them_twice(connection, batch):
-    """The planted bug: what has been copied still counts where it was."""
+    """The planted bug: copied rows are also read from their old table."""
     source = value(
         connection,
         "select pg_get_functiondef('pgq._due_retries(pgq.retry_pass, pgq.retry_pass)'::regprocedure)",

@@ -1,6 +1,6 @@
-"""Rotation against writers, readers and consumers: no committed event is lost, nothing waits, and what stays says why.
+"""Rotation with concurrent writers, readers and consumers: no lost events, no waits, reasons given.
 
-Each way to lose an event is also shown to lose it where the check against it is taken away.
+For each check, a variant with a planted bug shows that its removal loses events.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from support.log import consume_all, tick
 
 GATE = 4711
 
-# What rotation with PgQ's rule asks: have all consumers passed the ticks of the segment? Not: its rows.
+# PgQ's rule: all consumers have passed the segment's ticks, whatever rows the segment has.
 BY_TICKS = """
 create or replace function pgq._segment_use(i_queue_id integer, i_number integer, out consumers text[], out reason text)
 language plpgsql as $$
@@ -37,12 +37,12 @@ def log(connection):
         set queue_ticker_max_lag = '0', queue_ticker_idle_period = '0', queue_rotation_period = '0'"""
     )
     connection.execute("select pgq.register_consumer('changes', 'lake')")
-    # Whatever waits here would wait for the test itself.
+    # A wait here would be a deadlock with the test itself.
     connection.execute("set lock_timeout = '10 s'")
 
 
 def rotate(connection):
-    """The number of the new segment, and what happened to each old one."""
+    """Return the number of the new segment, and the result for each old one."""
     steps = rows(connection, "select segment, action, reason from sluice.rotate('changes')")
     switched = [segment for segment, action, _ in steps if action == "switched"]
     return (switched or [None])[0], {s: (a, r) for s, a, r in steps if a != "switched"}
@@ -133,7 +133,7 @@ def test_a_writer_that_straddles_ticks_is_lost_when_only_what_began_after_the_ti
 
 
 def insert_behind_a_savepoint(session):
-    """One event of the transaction itself, one of a savepoint, and one that is rolled back."""
+    """Insert an event in the transaction, one in a savepoint, and one that is rolled back."""
     written = [insert(session)]
     session.execute("savepoint one")
     written.append(insert(session))
@@ -164,10 +164,10 @@ def test_savepoints_and_rollbacks_across_ticks_and_rotations_are_delivered_once(
     assert "kept" not in {action for action, _ in rotate(connection)[1].values()}
 
 
-def test_what_a_savepoint_wrote_is_lost_when_rows_go_by_their_own_transaction(
+def test_filtering_by_subtransaction_id_loses_events_written_in_a_savepoint(
     database, connection, log
 ):
-    """The planted bug: xmin, the id that a row itself has, is the savepoint's, and no snapshot lists it as running."""
+    """The planted bug: a row's xmin is the savepoint's id, which no snapshot lists as running."""
     function = "pgq._events_between_sql(integer,pg_snapshot,pg_snapshot,integer,integer)"
     source = value(connection, "select pg_get_functiondef(%s::regprocedure)", function)
     assert source.count("event.ev_txid") == 4
@@ -183,7 +183,7 @@ def test_what_a_savepoint_wrote_is_lost_when_rows_go_by_their_own_transaction(
 
 
 def write_from_an_old_snapshot(database, connection, write):
-    """A session whose snapshot is from before two rotations writes into the segment that was current then."""
+    """Insert with a snapshot from before two rotations, into the segment that was current then."""
     with database.connect(autocommit=False) as old:
         old.execute("set transaction isolation level repeatable read")
         assert value(old, "select queue_cur_table from pgq.queue") == 0
@@ -229,7 +229,7 @@ def test_an_event_from_an_old_snapshot_is_lost_when_only_ticks_count(
 
 def stall_across_rotations(database, connection, write):
     with database.connect() as slow, database.connect(autocommit=False) as gate:
-        # It has chosen segment 0, and waits at its door.
+        # It has chosen segment 0 and waits for its lock.
         gate.execute("lock table only pgq.event_1_0 in share mode")
         stalled = threading.Thread(target=write, args=(slow,))
         stalled.start()
@@ -285,7 +285,7 @@ def test_an_insert_that_waits_for_the_truncation_of_its_segment_is_delivered(
     assert consume(connection) == [2]
 
 
-def test_rotation_waits_for_nobody_and_names_who_is_in_the_way(database, connection, log):
+def test_rotation_does_not_wait_and_names_the_blocking_session(database, connection, log):
     insert(connection)
     rotate(connection)
     tick(connection)
@@ -315,7 +315,7 @@ def test_rotation_waits_for_nobody_and_names_who_is_in_the_way(database, connect
 
 
 def test_rotation_that_waits_for_a_reader_makes_writers_wait_behind_it(database, connection, log):
-    """The planted bug: a rotation that waits for as long as it takes lets one reader stop everybody."""
+    """The planted bug: if rotation waits without a limit, one reader blocks all writers."""
     replace_in(connection, "pgq._reclaim(integer,integer)", "integer := 100", "integer := 60000")
     insert(connection)
     rotate(connection)
@@ -337,8 +337,8 @@ def test_rotation_that_waits_for_a_reader_makes_writers_wait_behind_it(database,
         waiting.join(30)
 
 
-def reclaimed_beside_consumers_that_always_read(database, connection):
-    """Whether one of ten rotations empties segment 0 while at any time some consumer is reading all segments."""
+def reclaimed_with_constant_readers(database, connection):
+    """True if one of ten rotations truncates segment 0 while consumers read all segments."""
     insert(connection)
     rotate(connection)
     tick(connection)
@@ -353,7 +353,7 @@ def reclaimed_beside_consumers_that_always_read(database, connection):
             )
             rotating.start()
             rotating.join(0.02)
-            # The next one begins to read before the last one ends.
+            # The next reader starts before the previous one ends.
             beginning = threading.Thread(
                 target=value, args=(readers[1], "select count(*) from pgq.event_1")
             )
@@ -370,7 +370,7 @@ def reclaimed_beside_consumers_that_always_read(database, connection):
 def test_consumers_that_are_always_reading_do_not_keep_a_segment_for_ever(
     database, connection, log
 ):
-    assert reclaimed_beside_consumers_that_always_read(database, connection)
+    assert reclaimed_with_constant_readers(database, connection)
 
 
 def test_without_a_wait_they_keep_it(database, connection, log):
@@ -381,16 +381,16 @@ def test_without_a_wait_they_keep_it(database, connection, log):
         "v_wait_ms_max constant integer := 0",
     )
 
-    assert not reclaimed_beside_consumers_that_always_read(database, connection)
+    assert not reclaimed_with_constant_readers(database, connection)
 
 
-def rotate_between_look_and_lock(database, connection, *, look_again):
-    """A transaction that wrote to segment 0 commits when rotation has looked and found nothing, and has not locked yet."""
+def rotate_between_probe_and_lock(database, connection, *, probe_again):
+    """Commit a write to segment 0 after rotation found it empty and before it locks it."""
     function = "pgq._reclaim(integer,integer)"
     source = value(connection, "select pg_get_functiondef(%s::regprocedure)", function)
     before, between, behind = source.split("v_use := pgq._segment_use(i_queue_id, i_number);")
-    look = f"v_use := pgq._segment_use(i_queue_id, i_number); perform pg_advisory_xact_lock_shared({GATE});"
-    second = look if look_again else "v_use.reason := null;"
+    probe = f"v_use := pgq._segment_use(i_queue_id, i_number); perform pg_advisory_xact_lock_shared({GATE});"
+    second = probe if probe_again else "v_use.reason := null;"
     with (
         database.connect(autocommit=False) as gate,
         database.connect(autocommit=False) as writer,
@@ -400,7 +400,7 @@ def rotate_between_look_and_lock(database, connection, *, look_again):
         tick(connection)
         consume_all(connection)
         assert rotate(connection)[0] == 1
-        connection.execute(before + look + between + second + behind)
+        connection.execute(before + probe + between + second + behind)
         gate.execute("select pg_advisory_xact_lock(%s)", (GATE,))
         steps = []
         rotating = threading.Thread(target=lambda: steps.append(rotate(rotator)[1][0]))
@@ -413,14 +413,14 @@ def rotate_between_look_and_lock(database, connection, *, look_again):
 
 
 def test_a_commit_between_look_and_lock_is_seen_by_the_second_look(database, connection, log):
-    assert rotate_between_look_and_lock(database, connection, look_again=True)[0] == "kept"
+    assert rotate_between_probe_and_lock(database, connection, probe_again=True)[0] == "kept"
 
     tick(connection)
     assert consume(connection) == [1]
 
 
 def test_a_commit_between_look_and_lock_is_lost_without_the_second_look(database, connection, log):
-    assert rotate_between_look_and_lock(database, connection, look_again=False)[0] == "reclaimed"
+    assert rotate_between_probe_and_lock(database, connection, probe_again=False)[0] == "reclaimed"
 
     tick(connection)
     assert consume(connection) == [], "the planted bug must lose the event"
@@ -431,7 +431,7 @@ def test_rotation_leaves_a_log_alone_that_is_registered_to_or_ticked(database, c
         other.execute("select pgq.register_consumer('changes', 'second')")
         assert rotate(connection) == (
             None,
-            {None: ("kept", "the log is being registered to, rotated or changed")},
+            {None: ("kept", "the log is locked by a registration, rotation or change")},
         )
         other.rollback()
         other.execute("select pgq.ticker('changes')")
@@ -439,7 +439,7 @@ def test_rotation_leaves_a_log_alone_that_is_registered_to_or_ticked(database, c
 
 
 def test_a_segment_is_not_emptied_under_a_consumer_that_goes_back(database, connection, log):
-    """A registration at an old tick, seen by nobody yet, holds the log's row: rotation cannot pass it."""
+    """An uncommitted registration at an old tick locks the log's row, and rotation waits for it."""
     insert(connection)
     tick(connection)
     consume_all(connection)
@@ -456,7 +456,7 @@ def test_a_segment_is_not_emptied_under_a_consumer_that_goes_back(database, conn
 def test_ticks_between_a_late_transaction_and_its_end_go_with_its_segment(
     database, connection, log
 ):
-    """Who asks for events from a tick that is kept must get all of them."""
+    """A reader from a retained tick gets every event since it."""
     with database.connect(autocommit=False) as writer:
         insert(writer)
         rotate(connection)
@@ -489,7 +489,7 @@ def test_installation_waits_for_a_rotation_and_a_rotation_skips_its_logs(databas
     consume_all(connection)
     tick(connection)
     consume_all(connection)
-    # An installation locks the logs that it changes.
+    # The installation locks the logs that it changes.
     connection.execute("revoke select on pgq.event_1_0 from pgq_reader")
     outcome = []
 
@@ -510,5 +510,5 @@ def test_installation_waits_for_a_rotation_and_a_rotation_skips_its_logs(databas
         assert outcome == ["installed"]
 
         steps = rows(rotating, "select segment, action, reason from sluice.rotate('changes')")
-        assert (None, "kept", "the log is being registered to, rotated or changed") in steps
+        assert (None, "kept", "the log is locked by a registration, rotation or change") in steps
         other.commit()

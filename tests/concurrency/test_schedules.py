@@ -1,4 +1,4 @@
-"""Several who fire, and those who pause and change: each slot is sent once, whoever comes when, and whoever is killed."""
+"""Concurrent and killed schedulers, pauses and changes: each slot is fired once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ with ConnectionPool(sys.argv[1], min_size=1, max_size=1, open=True) as pool:
 
 @pytest.fixture
 def due(database):
-    """A schedule whose slot of half an hour ago was not fired, and a queue for it."""
+    """Create a queue and a schedule whose slot of half an hour ago was not fired."""
     with database.connect() as connection:
         connection.execute("select pgmq.create('orders')")
         schedule(connection, every="1 hour")
@@ -55,7 +55,7 @@ def test_of_two_at_once_one_fires_and_the_other_passes_by_without_waiting(databa
     assert (sent(due), len(fired_slots(due))) == (1, 1)
 
 
-def test_what_a_crash_takes_back_is_fired_by_the_next(database, due):
+def test_schedule_lost_in_a_crash_is_fired_by_the_next_scheduler(database, due):
     slot = state(due, "next_slot")
     with database.connect(autocommit=False) as crashing:
         fire(crashing)
@@ -84,7 +84,7 @@ def test_a_pause_waits_for_who_fires_and_then_nothing_is_fired(database, due):
     assert fire(due) == []
 
 
-def test_while_a_pause_is_not_committed_nobody_waits_for_it_and_it_can_be_taken_back(database, due):
+def test_uncommitted_pause_blocks_no_scheduler_and_can_be_rolled_back(database, due):
     with database.connect(autocommit=False) as pausing:
         pausing.execute("select sluice.pause_schedule('nightly')")
         due.execute("set statement_timeout = '5s'")
@@ -95,7 +95,7 @@ def test_while_a_pause_is_not_committed_nobody_waits_for_it_and_it_can_be_taken_
     assert len(fire(due)) == 1
 
 
-def test_those_who_declare_one_at_once_write_it_once(database):
+def test_schedule_declared_concurrently_is_written_once(database):
     with database.connect() as connection:
         connection.execute("select pgmq.create('orders')")
     written: list[bool] = []
@@ -116,16 +116,16 @@ def test_those_who_declare_one_at_once_write_it_once(database):
 
 
 def two_at_once(database, due):
-    """One fires and does not commit; another fires; the first commits. Returns what the other one said."""
-    said = []
+    """Fire in two sessions, the first commits last; return the result of the second."""
+    fired = []
     with database.connect(autocommit=False) as first, database.connect() as second:
         fire(first)
-        thread = threading.Thread(target=lambda: said.extend(fire(second)))
+        thread = threading.Thread(target=lambda: fired.extend(fire(second)))
         thread.start()
-        wait_until(lambda: not thread.is_alive() or is_waiting(due, second), "the second one")
+        wait_until(lambda: not thread.is_alive() or is_waiting(due, second), "the second scheduler")
         first.commit()
         thread.join(30)
-    return said
+    return fired
 
 
 def is_waiting(observer, session):
@@ -165,7 +165,7 @@ def test_without_both_a_slot_is_sent_twice(database, due):
 
 @pytest.mark.slow
 def test_three_schedulers_that_are_killed_at_random_fire_every_slot_once(database_18):
-    """Real processes, killed with SIGKILL twenty times, up to all of them at once."""
+    """Real processes, killed twenty times, up to all at once."""
     choose = random.Random(6)
     with database_18.connect() as connection:
         connection.execute("select pgmq.create('orders')")

@@ -1,4 +1,4 @@
-"""Groups with keys and many consumers: a key is with one of them at a time, in the order of the log, whoever dies."""
+"""Share groups with keys: one consumer at a time has a key, in log order, also if consumers die."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TURNS = "sluice._end_turns(sluice.share_group,sluice.claim,bigint,bigint[],integ
 RETURNED = "sluice._write_returned(sluice.key_turn,sluice.redelivery[],timestamp with time zone)"
 
 
-# Sessions in a stated order
+# Sessions in a fixed order
 
 
 def test_two_claims_at_once_have_different_keys(database, connection):
@@ -83,7 +83,7 @@ def test_a_retry_that_is_committed_late_comes_before_later_events(database, conn
     assert claimed_keys(connection)[1] == "a2 a3"
 
 
-def test_what_was_retried_and_what_lapsed_come_once_and_in_order(connection):
+def test_retried_and_expired_events_of_a_key_are_redelivered_once_in_order(connection):
     make_keyed(connection)
     send_keys(connection, "aaa")
     claim_id, _ = claimed_keys(connection, 2)
@@ -159,7 +159,7 @@ def in_hand(connection) -> int:
 
 
 def fill(connection, count: int, keys: int, chance: random.Random) -> dict[int, str | None]:
-    """Events by number with their keys; some have none."""
+    """Insert events, most of them with a key; return the keys by event id."""
     sent = {}
     for _ in range(count):
         key = chance.choice([None, *(f"k{n}" for n in range(keys))])
@@ -186,7 +186,7 @@ def run(
     seed: int = 1,
     deadline_s: float = 90,
 ) -> dict[int, str | None]:
-    """Let consumers work until some have been killed and nothing is left; the events, and what they did in the folder."""
+    """Consume all events while consumers are killed; return the events."""
     numbers = itertools.count(1)
     chance = random.Random(seed)
     sent = fill(connection, 200, keys, chance)
@@ -203,7 +203,7 @@ def run(
     try:
         while kills or not is_done(connection):
             if time.monotonic() > end:
-                break  # what is left, the judge sees
+                break  # the judge reports events that are left
             if kills:
                 sent |= fill(connection, 20, keys, chance)
             for place, (process, path) in enumerate(running):
@@ -259,12 +259,12 @@ PLANTED = {
         "bool_and(e.ev_id = any (v_settled))",
         "bool_or(e.ev_id = any (v_settled))",
     ),
-    "what comes again comes in another order": (
+    "redeliveries come in another order": (
         RETURNED,
         "order by w.place",
         "order by w.place desc",
     ),
-    "nobody looks at a key whose turn is over": (
+    "a key is not checked after its turn": (
         TURNS,
         "t.waiting > 0 or t.returned <> '{}'",
         "t.returned <> '{}'",
@@ -272,7 +272,7 @@ PLANTED = {
 }
 
 
-# Races take their time to be lost; tests/property finds most of these bugs without one.
+# Races need time to occur; tests/property finds most of these bugs without races.
 SHOWN_ALWAYS = ("a turn ends with the first event",)
 
 
@@ -288,7 +288,7 @@ def test_the_judge_sees_a_planted_bug(database_18, tmp_path, bug):
         )
         replace_in(connection, *PLANTED[bug])
 
-        # A race is not lost every time. Where consumers fail over it, it is seen too.
+        # A race does not occur in every run. Failing consumers are a finding, too.
         for seed in range(1, 6):
             folder = tmp_path / str(seed)
             folder.mkdir()
@@ -312,29 +312,29 @@ def given(claim_id: int, *ev_ids: int, until: float = 100.0) -> dict:
     return {"claim": claim_id, "until": until, "events": [[ev_id, "a"] for ev_id in ev_ids]}
 
 
-def said(claim_id: int, outcome: str, *ev_ids: int) -> dict:
+def settled(claim_id: int, outcome: str, *ev_ids: int) -> dict:
     return {"asked": claim_id, "outcome": outcome, "ev_ids": list(ev_ids)}
 
 
 @pytest.mark.parametrize(
     ("lines", "wrong"),
     [
-        ([given(1, 1), said(1, "accept", 1), given(2, 2), said(2, "accept", 2)], []),
+        ([given(1, 1), settled(1, "accept", 1), given(2, 2), settled(2, "accept", 2)], []),
         (
-            [given(1, 1), given(2, 2), said(1, "accept", 1), said(2, "accept", 2)],
+            [given(1, 1), given(2, 2), settled(1, "accept", 1), settled(2, "accept", 2)],
             ["claim 2 of a[2] while claim 1 has [1]", "claim 2 of a[2] passes [1]"],
         ),
-        ([given(1, 1, 2, until=0.5), given(2, 1, 2), said(2, "accept", 1, 2)], []),
+        ([given(1, 1, 2, until=0.5), given(2, 1, 2), settled(2, "accept", 1, 2)], []),
         (
-            [given(1, 2, 1), said(1, "accept", 1, 2)],
+            [given(1, 2, 1), settled(1, "accept", 1, 2)],
             ["claim 1 of a[2, 1] is not in the order of the log"],
         ),
         (
-            [given(1, 1), said(1, "retry", 1), given(2, 2), said(2, "accept", 2)],
+            [given(1, 1), settled(1, "retry", 1), given(2, 2), settled(2, "accept", 2)],
             ["event 1 was not settled", "claim 2 of a[2] passes [1]"],
         ),
         (
-            [given(1, 1, 2), said(1, "retry", 1), given(2, 1, 2), said(2, "accept", 1, 2)],
+            [given(1, 1, 2), settled(1, "retry", 1), given(2, 1, 2), settled(2, "accept", 1, 2)],
             [],
         ),
     ],

@@ -1,6 +1,6 @@
-"""Share groups, with sessions in a stated order: no event is lost, and none is with two consumers at a time.
+"""Share groups with sessions in fixed orders: no event is lost or held by two consumers at once.
 
-Each order is also shown to go wrong where what stands against it is taken away.
+For each safeguard, a variant with a planted bug shows that the order fails without it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WINDOW = "pgq.tick_1_window(bigint,pg_snapshot,bigint)"
 LOCK = "sluice._lock_group(text,text)"
 HOLD = "sluice._hold_claim(sluice.share_group,bigint)"
 LEASE = "sluice._expire_lease(sluice.share_group,sluice.claim,bigint,integer)"
-MAIL = "sluice._read_mail(sluice.share_group,sluice.claim)"
+BACKLOG = "sluice._read_outcomes(sluice.share_group,sluice.claim)"
 CLAIM = "sluice.claim(text,text,integer,interval,boolean)"
 NEXT_WINDOW = "sluice._next_window(sluice.share_group,sluice.claim,integer)"
 ACKNOWLEDGE = "sluice.acknowledge(text,text,bigint,text,bigint[],interval,text,text)"
@@ -53,32 +53,32 @@ REDELIVER = "sluice._redeliver(sluice.share_group,sluice.claim,sluice.outcome)"
 def group(connection: psycopg.Connection) -> None:
     make_log(connection)
     create_group(connection)
-    # Whatever waits here would wait for the test itself.
+    # A wait here would be a deadlock with the test itself.
     connection.execute("set lock_timeout = '10 s'")
 
 
 @contextmanager
-def beside(observer: psycopg.Connection, session: psycopg.Connection, work: Callable) -> Iterator:
-    """Do it in a thread; the block begins when the session waits for a lock. Its answer, or error, is in the list behind."""
-    answers: list = []
+def waiting(observer: psycopg.Connection, session: psycopg.Connection, work: Callable) -> Iterator:
+    """Run work in a thread; enter when it waits for a lock. Its result or error is yielded."""
+    results: list = []
 
     def run() -> None:
         try:
-            answers.append(work(session))
+            results.append(work(session))
         except psycopg.Error as error:
-            answers.append(error)
+            results.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
     try:
         wait_for_lock(observer, session)
-        yield answers
+        yield results
     finally:
         thread.join(30)
 
 
 def drop_keys(connection: psycopg.Connection, ledger: str) -> None:
-    """Take away the key of a ledger's tables: what stands behind a lock."""
+    """Drop the primary keys of a ledger's tables, which protect it without the lock."""
     for number in (0, 1):
         connection.execute(
             f"alter table sluice.{ledger}_{number} drop constraint {ledger}_{number}_pkey"
@@ -88,18 +88,18 @@ def drop_keys(connection: psycopg.Connection, ledger: str) -> None:
 # Two claimers
 
 
-def claim_beside_a_claim(database, connection):
-    """The second claims while the first has not committed; what each of them got."""
+def claim_during_a_claim(database, connection):
+    """Claim while another claim is uncommitted; return the events of both."""
     send(connection, *"abcd")
     with database.connect(autocommit=False) as first, database.connect() as second:
         got = claimed(first, 2)
-        with beside(connection, second, lambda session: claimed(session, 2)) as answers:
+        with waiting(connection, second, lambda session: claimed(session, 2)) as results:
             first.commit()
-    return got, answers[0]
+    return got, results[0]
 
 
 def test_the_second_claimer_waits_for_the_first_and_gets_what_follows(database, connection, group):
-    assert claim_beside_a_claim(database, connection) == ([1, 2], [3, 4])
+    assert claim_during_a_claim(database, connection) == ([1, 2], [3, 4])
 
 
 def test_without_the_lock_the_key_refuses_the_second_claimer(database, connection, group):
@@ -109,10 +109,10 @@ def test_without_the_lock_the_key_refuses_the_second_claimer(database, connectio
         "for update of l skip locked;",
         ";",
     )
-    # As if both had asked in the same microsecond.
+    # As if both had claimed in the same microsecond.
     replace_in(connection, CLAIM, "extract(epoch from v_claim.claimed_at) *", "0 *")
 
-    _, second = claim_beside_a_claim(database, connection)
+    _, second = claim_during_a_claim(database, connection)
 
     assert isinstance(second, psycopg.errors.UniqueViolation)
 
@@ -132,21 +132,21 @@ def test_without_lock_and_key_two_claimers_get_the_same_events(database, connect
 
 
 def test_a_claimer_that_waited_sees_what_was_acknowledged_meanwhile(database, connection, group):
-    """Its statement is older than the lock, its steps are not."""
+    """Its statement starts before it gets the lock; the statements inside start afterwards."""
     send(connection, "a")
     (event,) = claim(connection)
     with database.connect(autocommit=False) as first, database.connect() as second:
         assert claimed(first) == []
         first.execute("select sluice._try_lock(1936221042, 1)")
-        with beside(connection, second, claimed) as answers:
+        with waiting(connection, second, claimed) as results:
             acknowledge(connection, event.claim_id, "release")
             first.commit()
 
-    assert answers == [[1]]
+    assert results == [[1]]
 
 
-def settle_beside_a_claim(database, connection, settle):
-    """Settle while a claim stands between taking its time and reading what consumers said; return when that was."""
+def settle_during_a_claim(database, connection, settle):
+    """Settle after a claim took its time and before it reads the backlog; return the time."""
     replace_in(
         connection,
         CLAIM,
@@ -155,12 +155,12 @@ def settle_beside_a_claim(database, connection, settle):
     )
     with database.connect(autocommit=False) as gate, database.connect() as second:
         gate.execute("select pg_advisory_xact_lock(1)")
-        with beside(connection, second, claimed) as answers:
-            time.sleep(0.2)  # the time that must not be taken from the event
+        with waiting(connection, second, claimed) as results:
+            time.sleep(0.2)  # this delay must not shorten the event's back-off or lease
             at = value(connection, "select clock_timestamp()")
             settle()
             gate.rollback()
-    assert answers == [[]]
+    assert results == [[]]
     return at
 
 
@@ -170,7 +170,7 @@ def test_a_retry_waits_from_its_acknowledgement_also_when_a_claim_had_begun(
     send(connection, "a")
     (event,) = claim(connection)
 
-    at = settle_beside_a_claim(
+    at = settle_during_a_claim(
         database,
         connection,
         lambda: acknowledge(connection, event.claim_id, "retry", delay="500 ms"),
@@ -188,7 +188,7 @@ def test_a_renewed_lease_lasts_from_its_renewal_also_when_a_claim_had_begun(
     connection.execute("select pg_sleep_until(%s)", [event.lease_until])
     renewed_until = []
 
-    settle_beside_a_claim(
+    settle_during_a_claim(
         database,
         connection,
         lambda: renewed_until.append(renew(connection, event.claim_id, "500 ms")),
@@ -206,7 +206,7 @@ def test_a_renewed_lease_lasts_from_its_renewal_also_when_a_claim_had_begun(
 
 
 def send_late(database, connection, *, commit=True):
-    """A transaction takes the first number, and ends when the later ones were claimed; what was claimed behind its end."""
+    """End the transaction of the first event after later ones are claimed; return later claims."""
     with database.connect(autocommit=False) as late:
         assert send(late, "late") == [1]
         assert send(connection, *"abc") == [2, 3, 4]
@@ -276,7 +276,7 @@ def test_a_transaction_across_many_ticks_claims_and_segments_is_delivered_once(
     assert take_all(connection) == []
 
 
-def test_what_a_sender_rolled_back_never_comes_and_nobody_waits_for_it(database, connection, group):
+def test_rolled_back_event_is_never_claimed_and_blocks_no_claim(database, connection, group):
     assert send_late(database, connection, commit=False) == []
 
     with database.connect(autocommit=False) as sender:
@@ -303,11 +303,11 @@ def test_a_claim_that_wants_each_number_waits_for_the_rolled_back_one_for_ever(
     assert take_all(connection) == [], "the planted bug must wait for a number that never comes"
 
 
-# A claimer that dies, or that goes on
+# A claimer that is killed, or that continues
 
 
 def kill_a_claimer(database, connection):
-    """It is killed between its claim and its commit; what the next one gets."""
+    """Kill a claimer before its commit; return the next claim's events."""
     send(connection, *"ab")
     claimer = database.connect(autocommit=False)
     assert claimed(claimer, 2) == [1, 2]
@@ -316,7 +316,7 @@ def kill_a_claimer(database, connection):
     return [(event.ev_id, event.attempt, event.deliveries) for event in claim(connection, 2)]
 
 
-def test_what_a_killed_claimer_did_not_commit_comes_at_once_and_for_the_first_time(
+def test_uncommitted_claim_of_a_killed_consumer_is_claimed_immediately_as_first_attempt(
     database, connection, group
 ):
     assert kill_a_claimer(database, connection) == [(1, 1, 1), (2, 1, 1)]
@@ -374,7 +374,7 @@ def test_a_claim_that_is_rolled_back_to_a_savepoint_has_claimed_nothing(
 
 
 def claim_in_the_senders_transaction(database, connection):
-    """It writes, claims beside another's event, and writes again; what is claimed behind its commit."""
+    """Claim in a transaction that also sends; return its events, and those claimed later."""
     with database.connect(autocommit=False) as sender:
         send(sender, "own")
         send(connection, "a")
@@ -439,13 +439,13 @@ def test_a_claim_that_stays_open_is_named_to_the_others_and_nothing_is_lost(
         error = refused(connection, "select sluice.claim(%s, %s)", LOG, GROUP)
         assert error.sqlstate == "SG005"
         assert str(idle.info.backend_pid) in error.diag.message_detail
-        # What is in work already goes on.
+        # The held claim is not affected.
         idle.rollback()
 
     assert claimed(connection, 2) == [1, 2]
 
 
-def test_who_waits_for_a_group_does_not_hold_up_another_group_or_log(database, connection, group):
+def test_lock_on_a_group_does_not_block_another_group_or_log(database, connection, group):
     create_group(connection, "others")
     make_log(connection, "second")
     create_group(connection, log="second")
@@ -463,7 +463,7 @@ def test_who_waits_for_a_group_does_not_hold_up_another_group_or_log(database, c
 
 
 def claim_around_an_open_tick(database, connection):
-    """A tick is taken, an event comes and is claimed from a snapshot on the spot, and then the tick is committed."""
+    """Claim an event that was sent after an uncommitted tick, and then commit the tick."""
     send(connection, "a")
     with database.connect(autocommit=False) as ticker:
         tick(ticker)
@@ -495,12 +495,12 @@ def test_a_window_that_ends_at_an_older_tick_hands_events_out_twice(database, co
     assert behind != [3], "the planted bug must hand events out twice"
 
 
-# Acknowledgements against the end of the lease
+# Acknowledgements and expiring leases
 
 
 @pytest.fixture
 def event(connection, group):
-    """One event, claimed; its lease has ended."""
+    """A claimed event whose lease has expired."""
     send(connection, "a")
     (event,) = claim(connection)
     let_pass(connection)
@@ -519,14 +519,14 @@ def claim_while_another_acknowledges(database, connection, event, *, commit):
     return first, claimed(connection)
 
 
-def test_a_lease_that_ends_while_it_is_acknowledged_does_not_lapse(database, connection, event):
+def test_lease_that_ends_during_its_acknowledgement_does_not_expire(database, connection, event):
     assert claim_while_another_acknowledges(database, connection, event, commit=True) == ([], [])
 
     assert open_claims(connection) == {}
     assert info(connection).retrying == 0
 
 
-def test_when_that_acknowledgement_is_rolled_back_it_lapses(database, connection, event):
+def test_lease_expires_when_its_acknowledgement_is_rolled_back(database, connection, event):
     first, behind = claim_while_another_acknowledges(database, connection, event, commit=False)
 
     assert (first, behind) == ([], [1])
@@ -544,15 +544,15 @@ def test_a_look_that_does_not_lock_hands_out_what_is_being_acknowledged(
 
 
 def acknowledge_while_another_claims(database, connection, event):
-    """The claim that lets it lapse has not committed yet; what the acknowledgement says then."""
+    """Acknowledge while the claim that redelivers the event is uncommitted; return both results."""
     with database.connect(autocommit=False) as claimer, database.connect() as worker:
         (again,) = claim(claimer)
         assert again.ev_id == event.ev_id
-        with beside(
+        with waiting(
             connection, worker, lambda session: acknowledge(session, event.claim_id)
-        ) as answers:
+        ) as results:
             claimer.commit()
-    return again, answers[0]
+    return again, results[0]
 
 
 def test_an_acknowledgement_that_comes_while_the_event_is_claimed_again_is_refused(
@@ -567,12 +567,12 @@ def test_an_acknowledgement_that_comes_while_the_event_is_claimed_again_is_refus
 def test_it_is_taken_when_that_claim_is_rolled_back(database, connection, event):
     with database.connect(autocommit=False) as claimer, database.connect() as worker:
         assert claimed(claimer) == [1]
-        with beside(
+        with waiting(
             connection, worker, lambda session: acknowledge(session, event.claim_id)
-        ) as answers:
+        ) as results:
             claimer.rollback()
 
-    assert answers == [1]
+    assert results == [1]
     assert claimed(connection) == []
 
 
@@ -589,7 +589,7 @@ def test_an_acknowledgement_that_does_not_lock_is_refused_by_the_key(database, c
 
     _, error = acknowledge_while_another_claims(database, connection, event)
 
-    assert error.sqlstate == "SG002", "the key is what stands behind the lock"
+    assert error.sqlstate == "SG002", "the key protects the event without the lock"
 
 
 def test_without_lock_and_key_an_event_is_accepted_that_another_one_has(
@@ -632,16 +632,16 @@ def test_a_renewal_in_an_open_transaction_keeps_the_claim(database, connection, 
 
 
 def acknowledge_twice(database, connection, first, second):
-    """The second comes before the first has committed; what it is told."""
+    """Acknowledge a claim twice, the second time before the first commits; return that result."""
     send(connection, *"ab")
     claim_id = claim(connection, 2)[0].claim_id
     with database.connect(autocommit=False) as one, database.connect() as two:
         assert acknowledge(one, claim_id, *first) > 0
-        with beside(
+        with waiting(
             connection, two, lambda session: acknowledge(session, claim_id, *second)
-        ) as answers:
+        ) as results:
             one.commit()
-    return answers[0]
+    return results[0]
 
 
 def test_the_same_said_by_two_settles_once(database, connection, group):
@@ -674,11 +674,11 @@ def test_without_lock_and_key_both_settle_the_same_events(database, connection, 
         one.commit()
 
 
-# Mail that is committed late
+# Acknowledgements that are committed late
 
 
-def say_late(database, connection, outcome):
-    """One consumer sends an event back, and commits when another claim has read the mail; what comes then."""
+def settle_late(database, connection, outcome):
+    """Release or retry an event, commit after a claim read the backlog; return later claims."""
     send(connection, *"abc")
     one, other = claim(connection)[0], claim(connection)[0]
     with database.connect(autocommit=False) as late:
@@ -691,34 +691,36 @@ def say_late(database, connection, outcome):
 
 
 @pytest.mark.parametrize("outcome", ["retry", "release"])
-def test_what_is_sent_back_and_committed_late_comes_again(database, connection, group, outcome):
-    assert say_late(database, connection, outcome) == [1]
+def test_release_committed_late_is_redelivered(database, connection, group, outcome):
+    assert settle_late(database, connection, outcome) == [1]
     assert claimed(connection) == []
 
 
-def test_mail_that_is_read_by_what_began_since_loses_the_late_one(database, connection, group):
+def test_reading_acknowledgements_by_start_of_transaction_loses_a_late_commit(
+    database, connection, group
+):
     replace_in(
         connection,
-        MAIL,
-        "from pg_snapshot_xip(claim.mail_snapshot)",
+        BACKLOG,
+        "from pg_snapshot_xip(claim.backlog_snapshot)",
         "from pg_snapshot_xip('1:1:')",
     )
 
-    assert say_late(database, connection, "retry") == [], "the planted bug must lose the event"
+    assert settle_late(database, connection, "retry") == [], "the planted bug must lose the event"
 
 
-def test_mail_that_is_looked_for_among_what_began_since_loses_the_late_one(
+def test_probing_acknowledgements_by_start_of_transaction_loses_a_late_commit(
     database, connection, group
 ):
-    of_table = "where o.group_id = v_claim.group_id and o.is_mail and o.outcome_txid >= "
+    of_table = "where o.group_id = v_claim.group_id and o.is_backlog and o.outcome_txid >= "
     for table in ("sluice.outcome_0", "sluice.outcome_1"):
         there = f"from {table} as o\n            {of_table}pg_snapshot_xmin"
         replace_in(connection, CLAIM, there, there.replace("xmin", "xmax"))
 
-    assert say_late(database, connection, "retry") == [], "the planted bug must lose the event"
+    assert settle_late(database, connection, "retry") == [], "the planted bug must lose the event"
 
 
-def test_mail_that_is_put_behind_what_was_read_is_lost(database, connection, group):
+def test_acknowledgement_written_behind_the_read_position_is_lost(database, connection, group):
     replace_in(
         connection,
         REDELIVER,
@@ -726,14 +728,14 @@ def test_mail_that_is_put_behind_what_was_read_is_lost(database, connection, gro
         "greatest($3.outcome_at, $3.outcome_at",
     )
 
-    assert say_late(database, connection, "retry") == [], "the planted bug must lose the event"
+    assert settle_late(database, connection, "retry") == [], "the planted bug must lose the event"
 
 
 # Rotation
 
 
 def rotate_around_a_claim(connection):
-    """An event is claimed, and everything that can be emptied is; what the claim lapses to."""
+    """Claim an event, rotate as far as possible, let the lease expire; return event and actions."""
     send(connection, "a")
     (event,) = claim(connection)
     steps = {}
@@ -771,7 +773,7 @@ def test_a_group_that_moves_past_its_open_claims_loses_their_events(connection, 
     assert claimed(connection) == [], "the planted bug must lose the event"
 
 
-def test_a_segment_of_which_a_claim_has_not_committed_is_kept(database, connection, group):
+def test_segment_with_an_uncommitted_claim_is_kept(database, connection, group):
     send(connection, "a")
     tick(connection)
     with database.connect(autocommit=False) as claimer:
@@ -786,17 +788,17 @@ def test_a_segment_of_which_a_claim_has_not_committed_is_kept(database, connecti
     assert event.ev_data == "a"
 
 
-# The end of a group
+# Dropping a group
 
 
-def test_a_claim_that_waited_while_its_group_was_dropped_is_told_so(database, connection, group):
+def test_claim_waiting_while_its_group_is_dropped_gets_an_error(database, connection, group):
     send(connection, "a")
     with database.connect(autocommit=False) as dropper, database.connect() as claimer:
         dropper.execute("select sluice.drop_group(%s, %s)", (LOG, GROUP))
-        with beside(connection, claimer, claimed) as answers:
+        with waiting(connection, claimer, claimed) as results:
             dropper.commit()
 
-    assert answers[0].sqlstate == "SG001"
+    assert results[0].sqlstate == "SG001"
 
 
 def test_a_claim_that_waited_while_its_group_was_made_anew_is_of_the_new_one(
@@ -807,10 +809,10 @@ def test_a_claim_that_waited_while_its_group_was_made_anew_is_of_the_new_one(
     with database.connect(autocommit=False) as dropper, database.connect() as claimer:
         dropper.execute("select sluice.drop_group(%s, %s)", (LOG, GROUP))
         create_group(dropper)
-        with beside(connection, claimer, claimed) as answers:
+        with waiting(connection, claimer, claimed) as results:
             dropper.commit()
 
-    assert answers[0] == [1] or answers[0].sqlstate == "SG001"
+    assert results[0] == [1] or results[0].sqlstate == "SG001"
 
 
 def test_twenty_that_create_one_group_make_one(database, connection):
@@ -838,7 +840,7 @@ def test_two_that_change_different_options_both_do(database, connection, group):
     with database.connect(autocommit=False) as one, database.connect() as two:
         change = "select sluice.set_group_options(%s, %s, %s)"
         one.execute(change, (LOG, GROUP, '{"max_attempts": 7}'))
-        with beside(
+        with waiting(
             connection, two, lambda s: s.execute(change, (LOG, GROUP, '{"max_deliveries": 70}'))
         ):
             one.commit()

@@ -1,4 +1,4 @@
-"""An app of Celery with tasks for what its surface promises; a worker and a test make it alike."""
+"""Celery app with tasks for the feature tests; the worker process and the test both create it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from celery.exceptions import Reject
 
 
 def make_app(dsn: str, **settings: Any) -> Celery:
-    """Return the app; results are kept in the same database."""
+    """Return the app; its result backend is the same database."""
     backend = "db+" + dsn.replace("postgresql://", "postgresql+psycopg://", 1)
     app = Celery("tests", broker=dsn, backend=backend, set_as_current=False)
     app.conf.update(
@@ -24,7 +24,7 @@ def make_app(dsn: str, **settings: Any) -> Celery:
             "task_acks_late": True,
             "task_reject_on_worker_lost": True,
             "worker_send_task_events": True,
-            "worker_lost_wait": 0.5,  # instead of ten seconds
+            "worker_lost_wait": 0.5,  # default: 10 seconds
             **settings,
         },
     )
@@ -47,11 +47,11 @@ def make_app(dsn: str, **settings: Any) -> Celery:
             raise ValueError("again")
         return self.request.retries
 
-    @task(name="die_once", bind=True)
-    def die_once(self):
+    @task(name="crash_once", bind=True)
+    def crash_once(self):
         if not self.request.delivery_info["redelivered"]:
             os.kill(os.getpid(), signal.SIGKILL)
-        return "lived"
+        return "survived"
 
     @task(name="refuse", bind=True)
     def refuse(self):
@@ -59,9 +59,9 @@ def make_app(dsn: str, **settings: Any) -> Celery:
 
     @task(name="work")
     def work(folder, number):
-        """Write down that it runs, wait for the gate, and write down that it is done."""
-        with Path(folder, "began").open("a") as began:
-            began.write(f"{number}\n")
+        """Record the start, wait for the gate file, and record the end."""
+        with Path(folder, "started").open("a") as started:
+            started.write(f"{number}\n")
         while not Path(folder, "gate").exists():
             time.sleep(0.02)
         with Path(folder, "done").open("a") as done:

@@ -1,4 +1,4 @@
-"""What is said where an extra is not installed."""
+"""Errors for an extra that is not installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(module, extra):
     command = f"import sys; sys.modules['{module}'] = None; import pgsluice.contrib.{module}"
 
-    answer = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
+    result = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
 
-    assert f"pip install 'pgsluice[{extra}]'" in answer.stderr
-    assert "MissingExtraError" in answer.stderr
+    assert f"pip install 'pgsluice[{extra}]'" in result.stderr
+    assert "MissingExtraError" in result.stderr

@@ -1,4 +1,4 @@
-"""Each row of the guide's tables of features is shown by a test."""
+"""The feature tables of the guide: each row has a test that proves it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CELERY = {
     "without `task_acks_late`": (
         "celery: test_without_late_acknowledgement_a_killed_worker_loses_what_it_runs"
     ),
-    "`task_reject_on_worker_lost`": "celery: test_a_task_whose_process_dies_is_run_again",
+    "`task_reject_on_worker_lost`": "celery: test_a_task_whose_process_crashes_is_redelivered",
     "`Reject(requeue=False)`": "celery: test_a_rejected_task_is_dead_lettered",
     "`worker_prefetch_multiplier`": (
         "kombu: test_a_consumer_claims_no_more_than_its_prefetch_count"
     ),
     "`priority`, `x-max-priority`, and other queue arguments": (
-        "kombu: test_what_has_no_effect_is_logged_once"
+        "kombu: test_option_without_effect_is_logged_once"
     ),
     "direct, topic and fanout exchanges": (
         "kombu: test_exchanges_of_one_process_deliver_to_queues_that_another_has_bound"
@@ -64,7 +64,7 @@ CELERY = {
     "a worker of the same name": (
         "kombu: test_a_process_of_the_same_name_gets_nothing_that_was_broadcast_before"
     ),
-    "messages of other senders": "kombu: test_what_kombu_did_not_send_goes_to_the_dead_letters",
+    "messages of other senders": "kombu: test_message_not_sent_by_kombu_is_dead_lettered",
 }
 _ACK_TYPES = "taskiq_surface: test_a_task_is_acknowledged_when_its_ack_type_says"
 TASKIQ = {
@@ -73,7 +73,7 @@ TASKIQ = {
     ),
     "serializers": "taskiq: test_bytes_of_any_serializer_come_back_as_they_were",
     "the label `delay`": (
-        "taskiq: test_the_queue_keeps_a_delayed_task test_a_delay_that_is_none_is_refused"
+        "taskiq: test_the_queue_keeps_a_delayed_task test_invalid_delay_is_refused"
     ),
     "ack type `when_received`": _ACK_TYPES,
     "ack type `when_executed`": _ACK_TYPES,
@@ -98,13 +98,11 @@ TASKIQ = {
     "several workers": "taskiq_surface: test_workers_share_tasks",
     "`SIGTERM`": (
         "taskiq_surface: test_a_worker_that_is_stopped_gives_back_what_it_has_not_done"
-        " test_what_taskiq_drops_is_given_back_at_shutdown"
+        " test_messages_dropped_by_taskiq_are_released_at_shutdown"
     ),
     "`SIGKILL`": "taskiq: test_a_worker_that_is_killed_loses_no_task",
-    "a lost connection": (
-        "taskiq_surface: test_a_broker_that_loses_its_connections_says_so_and_goes_on"
-    ),
-    "messages of other senders": "taskiq: test_what_no_broker_sent_goes_to_the_dead_letters",
+    "a lost connection": ("taskiq_surface: test_broker_logs_a_lost_connection_and_reconnects"),
+    "messages of other senders": "taskiq: test_message_not_sent_by_taskiq_is_dead_lettered",
 }
 
 

@@ -1,4 +1,4 @@
-"""The transport of kombu: Celery's first steps with a real worker, what a killed worker leaves, claims, delays."""
+"""The kombu transport: Celery's first steps with a real worker, killed workers, claims, delays."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from pgsluice.errors import ArgumentError, ConnectionFailedError, QueueNotFoundE
 
 TRANSPORT = "pgsluice.contrib.kombu:Transport"
 
-# Celery's tutorial, "First steps with Celery", with results, as the guide has it.
+# Celery's tutorial "First steps with Celery", with results, as in the guide.
 FIRST_STEPS = """
 from tasks import add
 result = add.delay(4, 4)
 print(result.get(timeout=20), result.ready(), result.state)
 """
 
-# Acknowledged late: each task says that it runs, and waits for the gate; then it says that it is done.
+# Tasks with late acknowledgement; each records its start, waits for the gate, and records its end.
 GATED = """
 import pathlib, time
 from celery import Celery
@@ -45,7 +45,7 @@ app.conf.update(
 
 @app.task
 def work(number):
-    pathlib.Path(f"began-{number}").touch()
+    pathlib.Path(f"started-{number}").touch()
     while not pathlib.Path("gate").exists():
         time.sleep(0.02)
     with open("done", "a") as done:
@@ -77,14 +77,16 @@ def observer(database_18):
 def test_the_first_steps_with_celery_run(database_18, observer, tmp_path):
     support.processes.write_example("taskiq-and-celery", "tasks.py", tmp_path)
     (tmp_path / "first_steps.py").write_text(FIRST_STEPS)
-    url = f"{database_18.url}&password=hunter2"  # is it in a log?
+    url = f"{database_18.url}&password=hunter2"  # must not appear in a log
 
     with worker(tmp_path, url, "tasks"):
-        said = support.processes.run([sys.executable, "first_steps.py"], tmp_path, PGSLUICE_DSN=url)
+        output = support.processes.run(
+            [sys.executable, "first_steps.py"], tmp_path, PGSLUICE_DSN=url
+        )
 
-    assert said == "8 True SUCCESS\n"
+    assert output == "8 True SUCCESS\n"
     assert "hunter2" not in (tmp_path / "log").read_text()
-    # The queue of the results was the client's and is gone with it.
+    # The client dropped its result queue when it disconnected.
     assert rows(observer, "select queue_name from pgmq.list_queues()") == [("celery",)]
     assert value(observer, "select count(*) from pgmq.q_celery") == 0
 
@@ -97,13 +99,13 @@ def test_a_worker_that_is_killed_loses_no_task(database_18, tmp_path):
     done = tmp_path / "done"
 
     with worker(tmp_path, database_18.url, "gated") as process:
-        wait_until(lambda: len(list(tmp_path.glob("began-*"))) == 2, "two to begin")
+        wait_until(lambda: len(list(tmp_path.glob("started-*"))) == 2, "two tasks to start")
         support.processes.kill(process)
     assert not done.exists()
     (tmp_path / "gate").touch()
     with worker(tmp_path, database_18.url, "gated"):
         wait_until(
-            lambda: done.exists() and len(set(done.read_text().split())) == 12, "all to be done"
+            lambda: done.exists() and len(set(done.read_text().split())) == 12, "all tasks to end"
         )
 
 
@@ -153,7 +155,9 @@ def test_a_consumer_is_woken_by_what_is_sent(database_18, notifier):
         with pytest.raises(TimeoutError):
             connection.drain_events(timeout=0.1)
         subscriptions = connection.transport.session._subscriptions.values()
-        wait_until(lambda: all(each.is_reliable for each in subscriptions), "the listener")
+        wait_until(
+            lambda: all(each.is_reliable for each in subscriptions), "the listener to be reliable"
+        )
         for number, queue in enumerate(queues):
             sender.Producer().publish(number, routing_key=queue.name, exchange="")
 
@@ -173,7 +177,7 @@ def test_an_acknowledgement_that_comes_too_late_changes_nothing(database_18, obs
 
             message.ack()
 
-            assert "claimed by another consumer" in caplog.text
+            assert "another consumer read the message" in caplog.text
             assert value(observer, "select count(*) from pgmq.q_work") == 1
             assert other.payload == "hello"
             assert other.delivery_info["redelivered"]
@@ -181,7 +185,7 @@ def test_an_acknowledgement_that_comes_too_late_changes_nothing(database_18, obs
     assert value(observer, "select count(*) from pgmq.q_work") == 0
 
 
-def test_a_rejected_message_is_dead_and_a_requeued_one_comes_again(database_18, observer):
+def test_rejected_message_is_dead_lettered_and_requeued_one_is_redelivered(database_18, observer):
     with connected(database_18) as connection:
         queue = connection.SimpleQueue("work")
         queue.put("first")
@@ -193,9 +197,7 @@ def test_a_rejected_message_is_dead_and_a_requeued_one_comes_again(database_18, 
     ]
 
 
-def test_what_is_not_acknowledged_is_given_back_when_the_connection_is_closed(
-    database_18, observer
-):
+def test_unacknowledged_messages_are_released_when_the_connection_closes(database_18, observer):
     with connected(database_18, visibility_timeout=600) as connection:
         queue = connection.SimpleQueue("work")
         queue.put("first")
@@ -219,7 +221,7 @@ def test_a_message_comes_as_it_was_sent(database_18, observer):
         assert text.headers["at"] == at
         assert bytes(binary.body) == b"\x80\x04"
         (body,) = rows(observer, "select message ->> 'body' from pgmq.q_work where msg_id = 1")[0]
-        assert body.startswith('{"float"'), "people can read it"
+        assert body.startswith('{"float"'), "the body is readable JSON"
 
 
 def test_a_topic_exchange_delivers_to_each_queue_that_wants_it(database_18):
@@ -246,7 +248,7 @@ def test_a_topic_exchange_delivers_to_each_queue_that_wants_it(database_18):
     assert sorted(received) == [("orders.paid", 1), ("orders.paid", 1), ("orders.sent", 2)]
 
 
-def test_what_kombu_did_not_send_goes_to_the_dead_letters(database_18, observer):
+def test_message_not_sent_by_kombu_is_dead_lettered(database_18, observer):
     with connected(database_18) as connection:
         queue = connection.SimpleQueue("work")
         observer.execute("select pgmq.send('work', '[1]')")
@@ -257,7 +259,7 @@ def test_what_kombu_did_not_send_goes_to_the_dead_letters(database_18, observer)
     assert value(observer, "select count(*) from sluice.dead_letter") == 1
 
 
-def test_a_reply_that_nobody_waits_for_is_dropped_and_a_task_is_not(database_18):
+def test_reply_without_a_reader_is_dropped_and_a_task_is_kept(database_18):
     with connected(database_18) as connection:
         producer = connection.Producer()
         producer.publish("reply", exchange="", routing_key="gone", delivery_mode="transient")
@@ -322,7 +324,7 @@ def test_a_queue_name_that_is_too_long_is_shortened(database_18, observer):
     assert len(set(stored)) == 2
 
 
-def test_what_has_no_effect_is_logged_once(database_18, caplog):
+def test_option_without_effect_is_logged_once(database_18, caplog):
     with connected(database_18) as connection:
         queue = Queue("work", max_priority=9, message_ttl=60)
         for _ in range(2):
@@ -331,8 +333,8 @@ def test_what_has_no_effect_is_logged_once(database_18, caplog):
             )
 
     assert caplog.messages == [
-        "queue work: ignored queue arguments: max_priority, message_ttl",
-        "queue work: ignored priorities; send what is urgent to a queue of its own",
+        'unsupported option queue=work reason="queue arguments ignored: max_priority, message_ttl"',
+        'unsupported option queue=work reason="priorities ignored; use a separate queue for urgent messages"',
     ]
 
 

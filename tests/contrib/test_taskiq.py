@@ -1,4 +1,4 @@
-"""The broker of Taskiq: its own example with a real worker, what a killed worker leaves, claims, delays."""
+"""The Taskiq broker: Taskiq's example with a real worker, killed workers, claims and delays."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from taskiq import AsyncBroker, BrokerMessage
 
 from pgsluice.contrib.taskiq import PgsluiceBroker
 
-# The example of Taskiq's guide, "Getting started": sent by one process, run in another, and the result comes back. Where
-# the guide keeps results in Redis, this one has a folder.
+# The example of Taskiq's guide "Getting started": one process sends the task, a worker runs it, and
+# the sender waits for the result. A folder replaces the guide's Redis result backend.
 EXAMPLE = """
 import asyncio, pathlib, pickle
 from taskiq import AsyncResultBackend
@@ -59,7 +59,7 @@ if __name__ == "__main__":
     asyncio.run(main())
 """
 
-# Each task says that it runs, and waits for the gate; then it says that it is done.
+# Each task records its start, waits for the gate file, and records its end.
 GATED = """
 import asyncio, pathlib
 from pgsluice.contrib.taskiq import PgsluiceBroker
@@ -68,7 +68,7 @@ broker = PgsluiceBroker(lease_s=3)
 
 @broker.task
 async def work(number: int) -> None:
-    pathlib.Path(f"began-{number}").touch()
+    pathlib.Path(f"started-{number}").touch()
     while not pathlib.Path("gate").exists():
         await asyncio.sleep(0.02)
     with open("done", "a") as done:
@@ -108,11 +108,11 @@ def test_the_example_of_taskiq_runs(database_18, tmp_path):
     (tmp_path / "broker.py").write_text(EXAMPLE)
 
     with worker(tmp_path, database_18, "broker"):
-        said = support.processes.run(
+        output = support.processes.run(
             [sys.executable, "broker.py"], tmp_path, PGSLUICE_DSN=database_18.url
         )
 
-        assert said == "Returned value: 2\n"
+        assert output == "Returned value: 2\n"
         with database_18.connect() as connection:
             wait_until(
                 lambda: value(connection, "select count(*) from pgmq.q_taskiq") == 0,
@@ -146,13 +146,13 @@ async def test_a_worker_that_is_killed_loses_no_task(database_18, tmp_path):
         await work.kiq(number)
     await sender.shutdown()
     with worker(tmp_path, database_18, "gated") as process:
-        wait_until(lambda: len(list(tmp_path.glob("began-*"))) == 30, "all to begin")
+        wait_until(lambda: len(list(tmp_path.glob("started-*"))) == 30, "all tasks to start")
         support.processes.kill(process)
     assert not done.exists()
     (tmp_path / "gate").touch()
     with worker(tmp_path, database_18, "gated"):
         wait_until(
-            lambda: done.exists() and len(set(done.read_text().split())) == 30, "all to be done"
+            lambda: done.exists() and len(set(done.read_text().split())) == 30, "all tasks to end"
         )
 
 
@@ -167,18 +167,18 @@ async def test_a_claim_is_extended_while_taskiq_holds_the_task_and_no_longer(bro
         query = "select vt > %s from pgmq.q_taskiq"
         await until(lambda: value(connection, query, *claimed_until), "a heartbeat")
 
-        # A middleware that fails lets go of a task without an acknowledgement.
+        # A failing middleware drops a task without an acknowledgement.
         del message
 
-        def is_let_go() -> bool:
+        def is_dropped() -> bool:
             gc.collect()
             return not broker._claims
 
-        await until(is_let_go, "the heartbeat that is under way to end")
+        await until(is_dropped, "the current heartbeat to end")
     await messages.aclose()
 
 
-async def test_what_was_not_acknowledged_is_given_back_at_the_end(database_18):
+async def test_unacknowledged_messages_are_released_at_shutdown(database_18):
     broker = PgsluiceBroker(database_18.url, lease_s=600)
     broker.is_worker_process = True
     await broker.startup()
@@ -202,7 +202,7 @@ async def test_a_worker_is_woken_by_what_is_sent(database_18, notifier):
     await broker.startup()
     messages = broker.listen()
     message = asyncio.create_task(anext(messages))
-    await until(lambda: str(broker._listener.state) == "listening", "the listener")
+    await until(lambda: str(broker._listener.state) == "listening", "the listener to listen")
 
     await kick(broker, 1)
 
@@ -212,7 +212,7 @@ async def test_a_worker_is_woken_by_what_is_sent(database_18, notifier):
 
 
 async def test_the_queue_keeps_a_delayed_task(broker, database_18):
-    await kick(broker, 1, delay="29.5")  # Taskiq makes text of labels
+    await kick(broker, 1, delay="29.5")  # Taskiq converts labels to strings
 
     query = "select extract(epoch from vt - enqueued_at)::float8 from pgmq.q_taskiq"
     with database_18.connect() as connection:
@@ -220,7 +220,7 @@ async def test_the_queue_keeps_a_delayed_task(broker, database_18):
 
 
 @pytest.mark.parametrize("delay", ["soon", "-1", "nan", "inf"])
-async def test_a_delay_that_is_none_is_refused(broker, delay):
+async def test_invalid_delay_is_refused(broker, delay):
     with pytest.raises(ArgumentError, match="delay"):
         await kick(broker, 1, delay=delay)
 
@@ -237,7 +237,7 @@ async def test_bytes_of_any_serializer_come_back_as_they_were(broker):
     await messages.aclose()
 
 
-async def test_what_no_broker_sent_goes_to_the_dead_letters(broker, database_18):
+async def test_message_not_sent_by_taskiq_is_dead_lettered(broker, database_18):
     await broker.queue.send("taskiq", {"something": "else"})
     await kick(broker, 1)
     messages = broker.listen()
@@ -262,7 +262,7 @@ async def test_a_task_that_another_worker_has_by_now_is_not_deleted(broker, data
         await message.ack()
 
         assert value(connection, "select count(*) from pgmq.q_taskiq") == 1
-    assert "claimed by another worker" in caplog.text
+    assert "another worker read the message" in caplog.text
     await messages.aclose()
 
 

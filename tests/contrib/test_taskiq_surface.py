@@ -1,4 +1,4 @@
-"""What of Taskiq's surface holds with the broker: acknowledgement, labels, retries, requeueing, schedules, shutdown."""
+"""Taskiq features: acknowledgement, labels, retries, requeueing, schedules, shutdown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from taskiq.receiver import Receiver
 from pgsluice.contrib.taskiq import PgsluiceBroker
 from pgsluice.errors import ConnectionFailedError
 
-# A task for a worker of its own process: it says that it runs, waits for the gate, and says that it is done.
+# A task for a worker process: it records its start, waits for the gate file, and records its end.
 GATED = """
 import asyncio, pathlib
 from taskiq import TaskiqScheduler
@@ -37,8 +37,8 @@ scheduler = TaskiqScheduler(broker, [LabelScheduleSource(broker)])
 
 @broker.task(task_name="work")
 async def work(number: int) -> None:
-    with open("began", "a") as began:
-        began.write(f"{number}\\n")
+    with open("started", "a") as started:
+        started.write(f"{number}\\n")
     while not pathlib.Path("gate").exists():
         await asyncio.sleep(0.02)
     with open("done", "a") as done:
@@ -52,7 +52,7 @@ LENGTH = "select count(*) from pgmq.q_taskiq"
 
 
 class Results(AsyncResultBackend):
-    """Results in memory, with the length of the queue when each was saved."""
+    """In-memory results, each with the queue length at the time it was saved."""
 
     def __init__(self, observer):
         self.observer = observer
@@ -87,7 +87,7 @@ async def broker(database_18, observer) -> AsyncIterator[PgsluiceBroker]:
 
 
 async def run(broker: PgsluiceBroker, qty: int, ack_type: AcknowledgeType | None = None) -> None:
-    """Run what the next messages ask for, as a worker of Taskiq does."""
+    """Run the tasks of the next messages as a Taskiq worker does."""
     receiver = Receiver(broker, max_async_tasks=1, ack_type=ack_type)
     messages = broker.listen()
     for _ in range(qty):
@@ -227,7 +227,7 @@ async def test_a_task_that_no_worker_knows_is_acknowledged_by_taskiq(broker, obs
     assert any('task "work" is not found' in message for message in caplog.messages)
 
 
-async def test_a_broker_that_loses_its_connections_says_so_and_goes_on(broker, observer):
+async def test_broker_logs_a_lost_connection_and_reconnects(broker, observer):
     done = []
 
     @broker.task(task_name="work")
@@ -244,7 +244,7 @@ async def test_a_broker_that_loses_its_connections_says_so_and_goes_on(broker, o
     with pytest.raises(SendTaskError) as raised:
         await work.kiq(2)
     assert isinstance(raised.value.__cause__, ConnectionFailedError)
-    for _ in range(4):  # each connection of the pool
+    for _ in range(4):  # one attempt for each connection of the pool
         with contextlib.suppress(SendTaskError):
             await work.kiq(3)
             break
@@ -253,7 +253,7 @@ async def test_a_broker_that_loses_its_connections_says_so_and_goes_on(broker, o
     assert done == [1, 3]
 
 
-async def test_what_taskiq_drops_is_given_back_at_shutdown(database_18, observer):
+async def test_messages_dropped_by_taskiq_are_released_at_shutdown(database_18, observer):
     broker = PgsluiceBroker(database_18.url, lease_s=600)
     broker.is_worker_process = True
     await broker.startup()
@@ -302,7 +302,7 @@ async def test_workers_share_tasks(database_18, tmp_path):
     await send(database_18, 100)
 
     with worker(database_18, tmp_path, "--workers=2"):
-        wait_until(lambda: len(lines_of(tmp_path / "done")) == 100, "all to be done", 120)
+        wait_until(lambda: len(lines_of(tmp_path / "done")) == 100, "all tasks to end", 120)
 
     assert set(Counter(lines_of(tmp_path / "done")).values()) == {1}
 
@@ -314,7 +314,7 @@ async def test_a_worker_that_is_stopped_gives_back_what_it_has_not_done(
     await send(database_18, 6)
     options = ["--workers=1", "--max-async-tasks=2", "--wait-tasks-timeout=0.5"]
     with worker(database_18, tmp_path, *options) as process:
-        wait_until(lambda: len(lines_of(tmp_path / "began")) == 2, "two to begin", 120)
+        wait_until(lambda: len(lines_of(tmp_path / "started")) == 2, "two tasks to start", 120)
 
         process.send_signal(signal.SIGTERM)
         process.wait(90)
@@ -332,4 +332,4 @@ async def test_a_scheduler_sends_what_is_due(database_18, observer, tmp_path):
     command = [sys.executable, "-m", "taskiq", "scheduler", "gated:scheduler"]
     with support.processes.running(command, tmp_path, PGSLUICE_DSN=database_18.url):
         query = "select count(*) from pgmq.q_taskiq where message ->> 'task_name' = 'tick'"
-        wait_until(lambda: value(observer, query) >= 2, "two messages", 120)
+        wait_until(lambda: value(observer, query) >= 2, "two messages to be sent", 120)

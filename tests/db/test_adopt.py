@@ -1,4 +1,4 @@
-"""Adopting PGMQ's schema: what stays, what changes, who can go on, and that nothing happens by half."""
+"""Adoption of PGMQ: messages and privileges it keeps, objects it replaces, roles, atomicity."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def pgmq(empty_database):
 
 @pytest.fixture
 def client(pgmq, role):
-    """A role that some other software uses."""
+    """A role of another application."""
     yield role
     pgmq.execute("reset role")
     pgmq.execute(f"drop owned by {role} cascade")
 
 
 def refusal(connection):
-    """Why adopting is refused, said by the plan and by the act, which changed nothing."""
+    """Check that plan and adoption are refused and change nothing; return the reasons."""
     before = schema.fingerprint(connection)
 
     plan = schema.plan_adoption(connection)
@@ -54,7 +54,7 @@ def test_a_hundred_thousand_messages_stay_with_their_ids_rights_policies_and_tri
 
     steps = schema.adopt(pgmq)
 
-    assert "make the indexes of queues anew: 3 (2 logged, 1 unlogged, 0 partitioned)" in "\n".join(
+    assert "recreate the indexes of queues: 3 (2 logged, 1 unlogged, 0 partitioned)" in "\n".join(
         steps
     )
     assert contents(pgmq) == contents_before
@@ -129,22 +129,22 @@ def test_the_plan_says_every_step_and_changes_nothing(pgmq, client):
     plan = schema.plan_adoption(pgmq)
 
     assert plan.objections == ()
-    # How many of PGMQ's 76 stay depends on what ours have inside.
+    # The number of functions replaced in place, of PGMQ's 76, depends on our release.
     [dropped] = [line for line in plan.steps if line.startswith("drop functions: ")]
     assert "pgmq._belongs_to_pgmq(text), " in dropped
     stay = 76 - int(dropped.split()[2])
     assert [re.sub(r", reading \d+ \w+$", "", line) for line in plan.steps] == [
-        "lock tables to the end, while senders and readers wait: 9",
+        "lock tables until the end, which blocks senders and readers: 9",
         f"replace functions in place: {stay}",
         dropped,
-        "leave functions alone that are not PGMQ's: 1 (pgmq.mine())",
-        "make table pgmq.notify_insert_throttle logged",
-        "make the indexes of queues anew: 3 (2 logged, 1 unlogged, 0 partitioned)",
-        "make the ids of unlogged queues logged: 1",
+        "keep functions that are not PGMQ's: 1 (pgmq.mine())",
+        "set table pgmq.notify_insert_throttle logged",
+        "recreate the indexes of queues: 3 (2 logged, 1 unlogged, 0 partitioned)",
+        "make the sequences of unlogged queues logged: 1",
         "replace FIFO indexes: 1",
         "replace notify triggers, and keep their throttles: 1",
-        "let pg_monitor go on calling all functions",
-        f"let {client} go on calling all functions",
+        "grant pg_monitor execute on all functions",
+        f"grant {client} execute on all functions",
         "create schemas pgq, pgq_coop and sluice",
     ]  # fmt: skip
     assert (schema.fingerprint(pgmq), contents(pgmq), rights(pgmq)) == before
@@ -205,7 +205,7 @@ def test_an_adoption_that_fails_midway_changes_nothing(pgmq, client, tag):
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("names", "reason"),
     [
         (["MyQ", "myq"], "queues 'MyQ' and 'myq' share the table pgmq.q_myq; keep the name that"),
         ([""], "queue name '' is empty or contains control characters; rename its tables"),
@@ -213,11 +213,11 @@ def test_an_adoption_that_fails_midway_changes_nothing(pgmq, client, tag):
         (["ä" * 24], "queue name '" + "ä" * 24 + "' has 48 bytes; rename its tables"),
     ],
 )
-def test_names_that_would_lose_messages_are_refused_with_the_way_out(pgmq, names, said):
+def test_names_that_would_lose_messages_are_refused_with_the_way_out(pgmq, names, reason):
     for name in names:
         pgmq.execute("select pgmq.create(%s)", (name,))
 
-    assert said in refusal(pgmq)
+    assert reason in refusal(pgmq)
 
 
 @pytest.mark.slow
@@ -258,7 +258,7 @@ def test_an_older_pgmq_is_adopted_with_its_messages(pgmq, client, version):
     assert after.pop("topic_bindings")[2] == 0
     assert after == before
     assert rights(pgmq) == rights_before
-    assert "drop type pgmq.message_record and make it anew" in steps
+    assert "drop and recreate type pgmq.message_record" in steps
     assert "add to type pgmq.metrics_result: default_partition_length bigint" in steps
     assert "add columns (headers, last_read_at) to tables of queues: 6" in steps
     assert schema.verify(pgmq) == ()
@@ -273,7 +273,7 @@ def test_an_older_pgmq_is_adopted_with_its_messages(pgmq, client, version):
 
 
 @pytest.mark.slow
-def test_what_depends_on_a_type_that_changed_is_named_and_refused(pgmq):
+def test_objects_depending_on_a_changed_type_are_refused_by_name(pgmq):
     pgmq.execute("select pgmq.create('orders')")
     make_older(pgmq, "1.9")
     pgmq.execute("create view public.next as select msg_id from pgmq.read('orders', 0, 1)")
@@ -281,20 +281,20 @@ def test_what_depends_on_a_type_that_changed_is_named_and_refused(pgmq):
         "create function public.take() returns setof pgmq.message_record language sql as 'select * from pgmq.pop(''orders'')'"
     )
 
-    said = refusal(pgmq)
+    reason = refusal(pgmq)
 
     assert re.search(
         r"view public.next depends on .*function pgmq.read\(text,integer,integer,jsonb\), which",
-        said,
+        reason,
     )
-    assert "function public.take() depends on type pgmq.message_record, which" in said
-    assert said.count("drop it, adopt, and make it anew") == 2
+    assert "function public.take() depends on type pgmq.message_record, which" in reason
+    assert reason.count("drop it, adopt, and create it again") == 2
     pgmq.execute("drop view public.next; drop function public.take()")
     assert schema.adopt(pgmq) != ()
 
 
 @pytest.mark.slow
-def test_who_called_the_functions_goes_on_and_who_could_not_still_cannot(pgmq, client):
+def test_execute_privileges_are_unchanged(pgmq, client):
     fill(pgmq)
     add_users(pgmq, client)
 
@@ -312,14 +312,14 @@ def test_who_called_the_functions_goes_on_and_who_could_not_still_cannot(pgmq, c
     with pytest.raises(psycopg.errors.InsufficientPrivilege, match="q_fast"):
         pgmq.execute("select pgmq.read('fast', 1, 1)")
     pgmq.execute("reset role")
-    # A function of a later release, too: it may be one that read calls.
+    # Functions of a later release too, as read may call them.
     pgmq.execute(
         "set role sluice_owner; create function pgmq.later() returns integer return 1; reset role"
     )
     assert (
         value(pgmq, "select has_function_privilege(%s, 'pgmq.later()', 'execute')", client) is True
     )
-    # And a queue made later, once its tables are granted.
+    # Also a queue created later, once the role is granted its tables.
     pgmq.execute("select pgmq.create('later')")
     pgmq.execute(f"grant select, insert, update, delete on pgmq.q_later to {client}")
     pgmq.execute(f"set role {client}")
@@ -354,12 +354,12 @@ def test_a_schema_that_public_may_use_is_refused(pgmq):
 
 
 @pytest.mark.slow
-def test_listeners_hear_of_messages_with_the_same_throttle(empty_database, pgmq):
+def test_adopted_queue_notifies_listeners_with_the_same_throttle(empty_database, pgmq):
     pgmq.execute("select pgmq.create('orders'), pgmq.create('other')")
     pgmq.execute("select pgmq.enable_notify_insert('orders', 60000)")
-    heard = []
+    channels = []
     with empty_database.connect() as listener:
-        listener.add_notify_handler(lambda notification: heard.append(notification.channel))
+        listener.add_notify_handler(lambda notification: channels.append(notification.channel))
         listener.execute('listen "pgmq.q_orders.INSERT"')
 
         schema.adopt(pgmq)
@@ -367,16 +367,18 @@ def test_listeners_hear_of_messages_with_the_same_throttle(empty_database, pgmq)
             pgmq.execute("select pgmq.send('orders', '1'::jsonb), pgmq.send('other', '1'::jsonb)")
         listener.execute("select 1")
 
-    assert heard == ["pgmq.q_orders.INSERT"]
+    assert channels == ["pgmq.q_orders.INSERT"]
     assert rows(pgmq, "select queue_name, throttle_interval_ms from pgmq.list_notify_insert_throttles()") == [
         ("orders", 60000)
     ]  # fmt: skip
 
 
 @pytest.mark.slow
-def test_a_listener_that_a_crash_made_deaf_hears_again(pgmq):
+def test_notifications_that_a_crash_disabled_are_enabled_again(pgmq):
     pgmq.execute("select pgmq.create('orders'), pgmq.enable_notify_insert('orders', 60000)")
-    pgmq.execute("truncate pgmq.notify_insert_throttle")  # unlogged: what a crash does
+    pgmq.execute(
+        "truncate pgmq.notify_insert_throttle"
+    )  # as after a crash, since the table is unlogged
 
     schema.adopt(pgmq)
 
@@ -386,15 +388,13 @@ def test_a_listener_that_a_crash_made_deaf_hears_again(pgmq):
 
 
 @pytest.mark.slow
-def test_a_queue_whose_table_is_missing_is_left_alone_and_said(pgmq):
+def test_a_queue_whose_table_is_missing_is_skipped_and_reported(pgmq):
     pgmq.execute("select pgmq.create('orders'), pgmq.create('broken')")
     pgmq.execute("drop table pgmq.q_broken")
 
     steps = schema.adopt(pgmq)
 
-    assert (
-        "leave queue 'broken' alone: its table is missing; delete its row from pgmq.meta" in steps
-    )
+    assert "skip queue 'broken', whose table is missing: delete its row from pgmq.meta" in steps
     assert value(pgmq, "select to_regclass('pgmq.q_broken')") is None
 
 
@@ -405,7 +405,9 @@ def test_tables_that_cannot_be_locked_in_time_are_named_and_nothing_changes(empt
 
     with empty_database.connect(autocommit=False) as long:
         long.execute("select pgmq.read('orders', 1, 1)")
-        with pytest.raises(RetryableError, match="could not be locked within 0.3 s.*pgmq.q_orders"):
+        with pytest.raises(
+            RetryableError, match="could not lock the tables within 0.3 s.*pgmq.q_orders"
+        ):
             schema.adopt(pgmq, lock_deadline_s=0.3)
         long.rollback()
 
@@ -413,7 +415,7 @@ def test_tables_that_cannot_be_locked_in_time_are_named_and_nothing_changes(empt
     assert schema.adopt(pgmq) != ()
 
 
-def test_who_owns_nothing_of_pgmq_is_refused_and_told_who_may(empty_database, pgmq, client):
+def test_role_without_ownership_of_pgmq_is_refused_naming_the_owner(empty_database, pgmq, client):
     pgmq.execute(f"grant create on database {empty_database.name} to {client}")
     url = empty_database.url.replace("postgres@", f"{client}@")
     with psycopg.connect(url, autocommit=True) as stranger:
@@ -424,9 +426,9 @@ def test_who_owns_nothing_of_pgmq_is_refused_and_told_who_may(empty_database, pg
         with pytest.raises(SchemaError):
             schema.adopt(stranger)
 
-    [said] = [line for line in plan.objections if "belong to postgres" in line]
-    assert said.endswith(
-        f"and {client} has no rights of that role; adopt as postgres or as a superuser"
+    [reason] = [line for line in plan.objections if "belong to postgres" in line]
+    assert reason.endswith(
+        f"whose rights {client} does not have; adopt as postgres or as a superuser"
     )
 
 
@@ -441,7 +443,6 @@ def test_the_owner_adopts_without_being_superuser(empty_database, server, role, 
     url = empty_database.url.replace("postgres@", f"{role}@")
     try:
         with psycopg.connect(url, autocommit=True) as owner:
-            # A role may grant to pg_monitor what it owns.
             owner.execute(sql)
             fill(owner)
             before = contents(owner)
@@ -497,8 +498,9 @@ def test_the_owner_before_keeps_its_rights_when_a_superuser_adopts(empty_databas
 def test_a_schema_in_the_way_of_ours_is_refused(pgmq, name):
     pgmq.execute(f"create schema {name}")
 
-    assert f"schema {name} exists and was not made by pgsluice; move it out of the way" in refusal(
-        pgmq
+    assert (
+        f"schema {name} exists and was not created by pgsluice; move it out of the way"
+        in refusal(pgmq)
     )
 
 
@@ -506,16 +508,16 @@ def test_a_schema_that_is_not_pgmqs_is_refused(empty_database):
     with empty_database.connect() as connection:
         connection.execute("create schema pgmq; create table pgmq.meta (queue_name text)")
 
-        said = refusal(connection)
+        reason = refusal(connection)
 
-    assert "this is not PGMQ 1.5 to 1.13: pgmq.meta has no column created_at" in said
-    assert "type pgmq.message_record is missing or has no attribute headers" in said
+    assert "this is not PGMQ 1.5 to 1.13: pgmq.meta has no column created_at" in reason
+    assert "type pgmq.message_record is missing or has no attribute headers" in reason
 
 
-def test_where_there_is_nothing_to_adopt_install_is_named(empty_database):
+def test_adopt_without_pgmq_names_install(empty_database):
     with empty_database.connect() as connection:
         for act in (schema.adopt, schema.plan_adoption):
-            with pytest.raises(SchemaError, match="no PGMQ and no PgQ .* to adopt; install with"):
+            with pytest.raises(SchemaError, match="neither PGMQ nor PgQ to adopt; install with"):
                 act(connection)
 
 
@@ -537,7 +539,7 @@ def test_a_function_of_another_role_in_the_schema_is_named_with_the_way_out(pgmq
 
 
 @pytest.mark.slow
-def test_who_could_not_create_queues_cannot_drop_them_afterwards(pgmq, client):
+def test_role_that_could_not_create_queues_cannot_drop_them_afterwards(pgmq, client):
     fill(pgmq)
     add_users(pgmq, client)
 

@@ -1,4 +1,4 @@
-"""Adopting PGMQ that was installed as an extension: its objects are let go, and the extension is gone."""
+"""Adoption of PGMQ's extension: the extension is dropped and its objects are kept."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEBIAN_15 = Path("/usr/share/postgresql/15/extension")
 
 
 def folder_of(server, servers_folder: Path) -> Path:
-    """Where a server looks for extensions, as far as a test may write there."""
+    """Return the extension folder of a server; skip the test if it is not writable."""
     if server.version >= 18:
         folder = servers_folder / "pgmq" / "extension"
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def extension(empty_database, server, servers_folder: Path) -> Iterator[psycopg.
 
 @pytest.fixture
 def client(extension, role):
-    """A role that some other software uses."""
+    """A role of another application."""
     yield role
     extension.execute("reset role")
     extension.execute(f"drop owned by {role} cascade")
@@ -92,7 +92,7 @@ def test_the_extension_is_dropped_and_everything_stays(extension, client):
 
 @pytest.mark.slow
 def test_tables_of_queues_that_belong_to_the_extension_stay(extension):
-    # Before 1.6, create made the tables its members.
+    # Before PGMQ 1.6, pgmq.create made the tables members of the extension.
     fill(extension)
     extension.execute(
         """alter extension pgmq add table pgmq.q_orders; alter extension pgmq add table pgmq.a_orders;
@@ -124,7 +124,7 @@ def test_a_version_that_is_not_known_is_refused(extension, version):
 
     with pytest.raises(
         SchemaError,
-        match=f"the extension pgmq is version {version}; this release knows 1.5 to 1.13",
+        match=f"the extension pgmq is version {version}; this release adopts 1.5 to 1.13",
     ):
         schema.adopt(extension)
 

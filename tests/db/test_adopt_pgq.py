@@ -1,4 +1,4 @@
-"""Adopting PgQ: logs, events, ticks, positions, retries and triggers stay; functions are replaced."""
+"""Adoption of PgQ: it keeps logs, events, ticks, positions, retries and triggers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.replication import tables_without_identity
 
 @pytest.fixture(params=["plain SQL", "extension"])
 def pgq(request, empty_database, server):
-    """A superuser's session in a database with PgQ: its plain PL/pgSQL form, or the extension with its parts in C."""
+    """A superuser's session in a database with PgQ, in PL/pgSQL or as the extension with C code."""
     if request.param == "extension":
         need_extension(server.version)
     with empty_database.connect() as connection:
@@ -133,10 +133,10 @@ def test_the_plan_says_every_step_and_changes_nothing(pgq):
 
     assert plan.objections == ()
     assert schema.fingerprint(pgq) == before
-    said = "\n".join(plan.steps)
-    assert "widen transaction ids to xid8, writing the events of logs anew: 2, " in said
-    assert "leave functions alone that are not PgQ's: 1 (pgq.mine())" in said
-    assert "create schemas pgmq, pgq_coop and sluice" in said
+    steps = "\n".join(plan.steps)
+    assert "widen transaction ids to xid8, rewriting the event tables of logs: 2, " in steps
+    assert "keep functions that are not PgQ's: 1 (pgq.mine())" in steps
+    assert "create schemas pgmq, pgq_coop and sluice" in steps
     assert schema.adopt(pgq) == plan.steps
     assert value(pgq, "select pgq.mine()") == 1
 
@@ -160,7 +160,7 @@ def test_a_view_on_what_changes_its_shape_is_refused_and_named(pgq):
     with pytest.raises(SchemaError, match="view .*lag depends on pgq.subscription") as caught:
         schema.adopt(pgq)
 
-    assert "drop it, adopt, and make it anew" in str(caught.value)
+    assert "drop it, adopt, and create it again" in str(caught.value)
     assert schema.fingerprint(pgq) == before
 
 
@@ -168,14 +168,14 @@ def test_a_view_on_what_changes_its_shape_is_refused_and_named(pgq):
 def test_a_schema_in_the_way_of_ours_is_refused(pgq, name):
     pgq.execute(f"create schema {name}")
 
-    with pytest.raises(SchemaError, match=f"schema {name} exists and was not made by pgsluice"):
+    with pytest.raises(SchemaError, match=f"schema {name} exists and was not created by pgsluice"):
         schema.adopt(pgq)
 
 
-def test_who_owns_nothing_of_pgq_is_refused_and_told_who_may(empty_database, pgq, role):
+def test_role_without_ownership_of_pgq_is_refused_naming_the_owner(empty_database, pgq, role):
     with (
         empty_database.connect(user=role) as other,
-        pytest.raises(SchemaError, match=f"{role} has no rights of that role; adopt as"),
+        pytest.raises(SchemaError, match=f"whose rights {role} does not have; adopt as"),
     ):
         schema.adopt(other)
 
@@ -198,7 +198,7 @@ def test_pgmq_and_pgq_in_one_database_are_adopted_together(pgq):
 def test_an_adoption_that_fails_midway_changes_nothing(pgq):
     fill(pgq)
     before = schema.fingerprint(pgq)
-    # A constraint that no row keeps once the ticks are copied.
+    # A constraint that fails when the ticks are copied.
     pgq.execute("alter table pgq.tick add constraint odd check (tick_id < 0) not valid")
 
     with pytest.raises(SluiceError):
@@ -228,7 +228,7 @@ def test_clients_wait_and_go_on_and_no_event_is_lost_or_delivered_twice(empty_da
     interrupted: list[str] = []
 
     def repeated(name: str, action: Callable[[psycopg.Connection], None]) -> None:
-        """Do it again and again; a call that waited inside of PgQ's function may fail when it goes on."""
+        """Repeat the action; a call that waits inside PgQ's function may fail later."""
         try:
             with empty_database.connect() as session:
                 while not stop.is_set():
@@ -273,7 +273,7 @@ def test_clients_wait_and_go_on_and_no_event_is_lost_or_delivered_twice(empty_da
         thread.join(30)
     assert failures == []
     assert len(interrupted) == len(set(interrupted))
-    # An event may have been counted by the last tick and committed behind it: then the idle rule decides.
+    # An event that the last tick counted may have committed after it, so tick without the limits.
     pgq.execute("update pgq.queue set queue_ticker_max_lag = '0', queue_ticker_idle_period = '0'")
     pgq.execute("select pgq.ticker('empty')")
     received.extend(row[0] for row in drain(pgq, "empty", "judge"))

@@ -1,4 +1,4 @@
-"""Queues and logs with missing tables or unusable names: they are skipped and named, and the others work."""
+"""Queues and logs with missing tables or invalid names are skipped and reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BAD_NAME = "it's $5"
 
 @pytest.fixture
 def warnings(connection: psycopg.Connection) -> list[str]:
-    """The database has a queue that works and two that do not; what the server warns of from then on."""
+    """Create a valid and two broken queues; return a list that collects later warnings."""
     for name in ("orders", "gone"):
         connection.execute("select pgmq.create(%s)", (name,))
     connection.execute("drop table pgmq.q_gone")
@@ -33,18 +33,18 @@ def warnings(connection: psycopg.Connection) -> list[str]:
     return found
 
 
-def test_queue_is_created_and_dropped_beside_a_bad_row(
+def test_queue_is_created_and_dropped_despite_a_bad_row(
     connection: psycopg.Connection, warnings: list[str]
 ) -> None:
     connection.execute("select pgmq.create('new')")
     connection.execute("select pgmq.create_partitioned('parts', '1 day', '7 days')")
-    connection.execute("select pgmq.create('gone')")  # made whole
+    connection.execute("select pgmq.create('gone')")  # recreates the missing table
     assert value(connection, "select pgmq.drop_queue('orders')") is True
     with pytest.raises(psycopg.Error, match="would share its table"):
         connection.execute("select pgmq.create('NEW')")
 
 
-def test_settings_of_a_queue_are_changed_beside_a_bad_row(
+def test_settings_of_a_queue_are_changed_despite_a_bad_row(
     connection: psycopg.Connection, warnings: list[str]
 ) -> None:
     connection.execute("select sluice.set_deduplication('orders', '5 minutes')")
@@ -53,13 +53,13 @@ def test_settings_of_a_queue_are_changed_beside_a_bad_row(
     connection.execute("select pgmq.convert_archive_partitioned('orders', '1 day', '7 days')")
 
 
-def test_all_queues_are_listed_beside_a_bad_row(
+def test_all_queues_are_listed_despite_a_bad_row(
     connection: psycopg.Connection, warnings: list[str]
 ) -> None:
     assert rows(connection, "select queue_name from pgmq.metrics_all()") == [("orders",)]
     assert [w.split(":")[0] for w in warnings] == [
-        "queue gone has no table and is left out",
-        f"queue {BAD_NAME} is left out",
+        "queue gone skipped",
+        f"queue {BAD_NAME} skipped",
     ]
     names = [("gone",), (BAD_NAME,), ("orders",)]
     assert rows(connection, "select queue_name from sluice.notifier_queues()") == [("orders",)]
@@ -68,19 +68,19 @@ def test_all_queues_are_listed_beside_a_bad_row(
         assert sorted(found) == sorted(names), function
 
 
-def test_fifo_indexes_are_created_beside_a_bad_row(
+def test_fifo_indexes_are_created_despite_a_bad_row(
     connection: psycopg.Connection, warnings: list[str]
 ) -> None:
     connection.execute("select pgmq.create_fifo_indexes_all()")
 
     assert [w.split(":")[0] for w in warnings] == [
-        "queue gone has no table and is left out",
-        f"queue {BAD_NAME} is left out",
+        "queue gone skipped",
+        f"queue {BAD_NAME} skipped",
     ]
     assert value(connection, "select to_regclass('pgmq.q_orders_fifo_read_idx') is not null")
 
 
-def test_queues_are_maintained_beside_a_bad_row(
+def test_queues_are_maintained_despite_a_bad_row(
     connection: psycopg.Connection, warnings: list[str]
 ) -> None:
     connection.execute(
@@ -151,7 +151,7 @@ def test_log_that_fails_is_left_out_of_the_list_and_named(
     connection.execute("select pgq.create_queue('broken'), pgq.create_queue('events')")
     connection.execute("drop sequence pgq.event_1_id_seq cascade")
     assert rows(connection, "select queue_name from pgq.get_queue_info()") == [("events",)]
-    assert [w.split(":")[0] for w in warnings] == ["event log broken is left out"]
+    assert [w.split(":")[0] for w in warnings] == ["event log broken skipped"]
     with pytest.raises(psycopg.errors.UndefinedTable):
         connection.execute("select * from pgq.get_queue_info('broken')")
 
@@ -180,7 +180,7 @@ def test_queue_that_fails_stops_no_waking_of_listeners_of_another(
     connection.execute("select pgmq.send('orders', '{}'::jsonb)")
     connection.execute("alter table pgmq.q_broken rename column enqueued_at to away")
     look = (
-        "select queue_name, first_ready from sluice.notifier_look("
+        "select queue_name, first_ready from sluice.notifier_poll("
         "array['broken', 'orders'], '{}'::bigint[], '{}'::timestamptz[])"
     )
 

@@ -1,4 +1,4 @@
-"""The clock of the tests: the server's wall clock steps in every session, and nothing else does."""
+"""The test clock: it steps the server's wall clock in every session, and no other clock."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def test_timeouts_that_start_after_a_step_are_on_time(
         for step in (-DAY_S, 2 * DAY_S):
             clock.shift(step)
             session.execute("set statement_timeout = '50 ms'")
-            begun = time.monotonic()
+            started_s = time.monotonic()
             with pytest.raises(psycopg.errors.QueryCanceled):
                 session.execute("select pg_sleep(60)")
-            assert time.monotonic() - begun < 30
+            assert time.monotonic() - started_s < 30
             session.execute("reset statement_timeout")
 
 
@@ -52,19 +52,19 @@ def test_timeouts_that_start_after_a_step_are_on_time(
 def test_a_step_forward_ends_a_transaction_that_is_idle_before_its_limit(
     clock_database: Database, clock: Clock
 ) -> None:
-    """PostgreSQL's own: the alarm of an earlier limit finds that the later one is over by the clock."""
+    """PostgreSQL's timeout alarm compares every pending timeout with the wall clock."""
     with clock_database.connect() as observer, clock_database.connect() as session:
         session.execute("set idle_in_transaction_session_timeout = '60 s'")
         session.execute("set statement_timeout = '1 s'")
         session.execute("begin")
         pid = session.info.backend_pid
-        begun = time.monotonic()
+        started_s = time.monotonic()
 
         clock.shift(3600)
 
         query = "select count(*) from pg_stat_activity where pid = %s"
-        wait_until(lambda: value(observer, query, pid) == 0, "the session to be ended")
-        assert time.monotonic() - begun < 30
+        wait_until(lambda: value(observer, query, pid) == 0, "the server to end the session")
+        assert time.monotonic() - started_s < 30
         with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
             session.execute("select 1")
 

@@ -1,4 +1,4 @@
-"""Installing: once, twice, twenty times at once, as nobody special, over somebody else's schema, by psql."""
+"""Installation: repeated, concurrent, unprivileged, over foreign schemas, and by psql."""
 
 import subprocess
 import threading
@@ -10,13 +10,13 @@ from click.testing import CliRunner
 
 from pgsluice import schema
 from pgsluice.cli.main import cli
-from pgsluice.errors import NotInstalledError, SchemaError
+from pgsluice.errors import NotInstalledError, PrivilegeError, SchemaError
 from pgsluice.schema import texts
 from support import rows, value
 
 
 def errors_of_racing(database, installer, how_many=20):
-    """Run the installer in as many sessions at once; return the SQLSTATEs of those that failed."""
+    """Run the installer in several sessions at once; return the SQLSTATEs of the failed ones."""
     barrier = threading.Barrier(how_many)
     errors = []
 
@@ -54,7 +54,7 @@ def test_twenty_installers_at_once_all_succeed(empty_database):
 
 
 @pytest.mark.slow
-def test_without_the_lock_most_of_them_fail(empty_database):
+def test_concurrent_installs_fail_without_the_lock(empty_database):
     errors = errors_of_racing(empty_database, install_unlocked)
 
     assert len(errors) >= 10
@@ -94,7 +94,7 @@ def test_an_installation_that_begins_the_callers_transaction_does_not_commit_it(
 
 
 @pytest.mark.slow
-def test_the_callers_role_and_settings_are_given_back(empty_database):
+def test_the_callers_role_and_settings_are_restored(empty_database):
     with empty_database.connect(autocommit=False) as connection:
         connection.execute("set check_function_bodies = on")
         before = rows(
@@ -171,7 +171,7 @@ def test_a_schema_that_is_not_ours_is_left_alone(empty_database, name):
             schema.install(connection)
 
         assert (
-            f"schema {name} already exists and was not made by pgsluice; install into another database"
+            f"schema {name} already exists and was not created by pgsluice; install into another database"
             in str(caught.value)
         )
         assert rows(
@@ -182,7 +182,7 @@ def test_a_schema_that_is_not_ours_is_left_alone(empty_database, name):
 
 @pytest.fixture
 def owned_database(empty_database, server, role):
-    """An empty database that belongs to a role which is not a superuser."""
+    """An empty database owned by a role that is not a superuser."""
     with psycopg.connect(server.url(), autocommit=True) as admin:
         admin.execute(f"alter database {empty_database.name} owner to {role}")
         yield empty_database
@@ -193,6 +193,22 @@ def owned_database(empty_database, server, role):
 
 def as_role(database, role):
     return psycopg.connect(database.url.replace("postgres@", f"{role}@"), autocommit=True)
+
+
+def test_installing_without_the_right_to_create_schemas_names_the_grant(empty_database, role):
+    with as_role(empty_database, role) as connection, pytest.raises(PrivilegeError) as caught:
+        schema.install(connection)
+
+    grant = f"grant create on database {empty_database.name} to {role}"
+    assert str(caught.value) == (
+        f"permission denied for database {empty_database.name}; let its owner run: {grant}"
+    )
+    with empty_database.connect() as admin:
+        admin.execute(grant)
+    with as_role(empty_database, role) as connection:
+        assert schema.install(connection)
+    with empty_database.connect() as admin:
+        admin.execute(f"drop owned by {role} cascade")
 
 
 @pytest.mark.slow
@@ -229,7 +245,7 @@ def test_a_role_that_may_create_roles_hands_the_schemas_to_sluice_owner(
     owned_database, server, role
 ):
     with psycopg.connect(server.url(), autocommit=True) as admin:
-        # What it needs to be given in a server where somebody else has made the roles already.
+        # Required if the roles exist already, as on a server shared with another installation.
         admin.execute(f"grant sluice_owner to {role} with admin option")
     with as_role(owned_database, role) as connection:
         schema.install(connection)
@@ -313,7 +329,7 @@ def test_a_breaking_migration_must_be_allowed(connection, monkeypatch):
     )
 
 
-def test_upgrading_and_verifying_what_is_not_there_says_so(empty_database):
+def test_upgrade_and_verify_without_schema_are_errors(empty_database):
     with empty_database.connect() as connection:
         for act in (schema.upgrade, schema.verify, schema.uninstall):
             with pytest.raises(
@@ -354,7 +370,7 @@ def test_uninstalling_asks_before_it_destroys_dead_events_of_a_log_that_is_gone(
 def test_an_installation_killed_at_any_point_leaves_nothing(empty_database):
     text = schema.print_sql()
     for fraction in (0.1, 0.4, 0.7, 0.95):
-        # After a grant: a semicolon that ends a line may stand in a comment or in a function.
+        # Cut after a grant, as a semicolon at a line end may be inside a comment or a function.
         cut = text.rfind("$grant$;\n", 0, int(len(text) * fraction)) + len("$grant$;")
         connection = empty_database.connect(autocommit=False)
         connection.execute(text[:cut], prepare=False)
@@ -386,12 +402,12 @@ def test_uninstalling_names_what_depends_on_the_schemas_and_asks(connection):
     with pytest.raises(SchemaError, match="objects outside the schemas depend on them") as caught:
         schema.uninstall(connection, drop_data=True)
 
-    said = str(caught.value)
+    message = str(caught.value)
     for name in (
         "view public.lengths", "function public.one()", " on public.account", "queue_name_fkey on public.follower",
         "table column public.typed.message",
     ):  # fmt: skip
-        assert name in said, said
+        assert name in message, message
     assert value(connection, "select to_regclass('public.lengths') is not null")
 
     schema.uninstall(connection, drop_data=True, drop_dependents=True)

@@ -1,4 +1,4 @@
-"""The installer runs no code that others may have planted: in our schemas, on the session's path, or in its temporary schema."""
+"""Untrusted code: the installer runs none from our schemas, the search_path or pg_temp."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pgsluice.errors import SchemaError
 from support import rows, value
 from support.pgmq import upstream_sql
 
-# A planted function sets this sequence: its trace survives a rollback, and any role can leave it.
+# Planted functions advance this sequence, as any role can, and a rollback does not undo it.
 WITNESS = """
 create sequence public.witness;
 grant usage on sequence public.witness to public;
@@ -29,7 +29,7 @@ def executed(connection: psycopg.Connection) -> bool:
 
 @pytest.fixture
 def member(database, connection, role) -> Iterator[psycopg.Connection]:
-    """A session of a role that may create in schema pgmq, as roles of sluice_admin could in earlier installations."""
+    """A session of a role that may create in schema pgmq, as sluice_admin formerly could."""
     connection.execute(WITNESS)
     connection.execute(f"grant sluice_admin to {role}")
     connection.execute(f"grant create on schema pgmq to {role}")
@@ -84,7 +84,7 @@ def test_verify_lists_a_function_of_another_role_and_does_not_run_it(connection,
 
 
 @pytest.mark.parametrize(
-    ("create", "said"),
+    ("create", "message"),
     [
         (
             "create procedure pgmq.p() language sql as ''",
@@ -109,14 +109,14 @@ def test_verify_lists_a_function_of_another_role_and_does_not_run_it(connection,
     ],
 )
 def test_install_refuses_every_kind_of_object_that_runs_code(
-    connection, member, role, create, said
+    connection, member, role, create, message
 ):
     member.execute(create)
 
     with pytest.raises(SchemaError) as caught:
         schema.install(connection)
 
-    assert said.format(role=role) in str(caught.value).replace("pg_catalog.text", "text")
+    assert message.format(role=role) in str(caught.value).replace("pg_catalog.text", "text")
 
 
 def test_every_planted_object_is_named(connection, member):
@@ -172,7 +172,7 @@ def test_a_planted_function_of_the_older_names_is_refused(connection, database, 
     connection.execute(f"drop owned by {role}")
 
 
-# What the installers' texts called without a schema, and operators for what they compared, in types that match better.
+# Functions and operators that unqualified names would resolve to, as their types match better.
 HOSTILE = """
 create schema if not exists hostile;
 grant usage on schema hostile to public;
@@ -196,7 +196,7 @@ BETTER_MATCHES = (
 
 @pytest.fixture
 def trapped(request, empty_database) -> Iterator[psycopg.Connection]:
-    """A session of a superuser whose path begins with a schema in which others may have planted functions and operators."""
+    """A superuser's session whose search_path starts with a schema of planted functions."""
     with empty_database.connect() as connection:
         connection.execute(WITNESS)
         connection.execute(HOSTILE.replace("{planted}", PLANTED))

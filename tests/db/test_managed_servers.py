@@ -1,7 +1,8 @@
-"""Everything works for a role that is no superuser, as managed servers give it: install, upgrade, adopt, use and uninstall.
+"""Managed servers: install, upgrade, adopt, use and uninstall without a superuser.
 
-Amazon RDS, Azure Database and Cloud SQL give their customer a role with CREATEDB and CREATEROLE and nothing else. The server of
-these tests is new, so that none of our roles exists before that role makes them: PostgreSQL 16 changed what CREATEROLE may do.
+Amazon RDS, Azure Database and Cloud SQL give their customer a role with only CREATEDB and
+CREATEROLE. These tests start a new server, so that this role creates our roles: PostgreSQL 16
+changed what CREATEROLE allows.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ where n.nspname in ('pgmq', 'pgq', 'pgq_coop', 'sluice')
 
 @dataclass(frozen=True)
 class Tenant:
-    """A role of a managed server and the database that it made."""
+    """A role of a managed server and the database that it owns."""
 
     server: EmbeddedServer
     role: str
@@ -42,9 +43,9 @@ class Tenant:
 
 @pytest.fixture(params=VERSIONS, ids=[f"pg{version}" for version in VERSIONS])
 def managed_server(request, servers, servers_folder):
-    """A server on which nothing of ours was ever installed."""
+    """A new server, on which pgsluice was never installed."""
     if request.param == "15":
-        servers.get("15")  # skips where it is not installed
+        servers.get("15")  # skips the test if PostgreSQL 15 is not installed
     folder = Path(servers_folder) / "managed"
     folder.mkdir(mode=0o755, exist_ok=True)
     server = make_server(request.param, folder)
@@ -117,7 +118,7 @@ select pgq.drop_queue('changes');
 
 
 def use_everything(connection: psycopg.Connection) -> None:
-    """One statement at a time, so that a failure names its statement."""
+    """Run the statements one by one, so that a failure shows its statement."""
     for statement in (WORK_QUEUE + EVENT_LOG).split(";"):
         if statement.strip():
             connection.execute(statement)
@@ -135,7 +136,7 @@ def test_a_role_with_createrole_makes_sluice_owner_and_does_everything(managed_s
         assert schema.upgrade(connection) == ()
         assert schema.verify(connection) == ()
 
-    # On another day, from a session that knows nothing of the first one.
+    # Later, in a new session.
     with tenant.connect() as connection:
         assert schema.verify(connection) == ()
         schema.uninstall(connection, drop_data=True)
@@ -225,9 +226,7 @@ def test_roles_made_after_the_installation_get_their_grants_at_the_next_one(mana
 
 @pytest.mark.slow
 @pytest.mark.parametrize("createrole", [True, False], ids=["createrole", "nocreaterole"])
-def test_a_second_tenant_of_the_server_installs_beside_the_roles_of_the_first(
-    managed_server, createrole
-):
+def test_a_second_tenant_of_the_server_installs_with_existing_roles(managed_server, createrole):
     first = new_tenant(managed_server, createrole=True)
     with first.connect() as connection:
         schema.install(connection)
@@ -238,6 +237,6 @@ def test_a_second_tenant_of_the_server_installs_beside_the_roles_of_the_first(
         use_everything(connection)
         assert schema.install(connection) == ()
         assert schema.verify(connection) == ()
-        # Before 16, CREATEROLE lets a role grant itself any role that is no superuser's.
+        # Before PostgreSQL 16, CREATEROLE allows granting oneself any role that is not a superuser.
         may_become_owner = createrole and connection.info.server_version < 160_000
         assert rows(connection, OWNERS) == [("sluice_owner" if may_become_owner else "second",)]

@@ -1,6 +1,6 @@
 """Thousands of queues and logs: a transaction locks a bounded number of tables.
 
-The server here has a table of locks that a few dozen of them fill.
+The lock table of the server in these tests has room for a few dozen queues and logs only.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def many(small_server) -> Iterator[psycopg.Connection]:
 
 
 def create(url, logs, queues):
-    """Create logs and queues, a few in each transaction.
+    """Create logs and queues, a few in each transaction and some hundreds in each session.
 
-    Some hundreds in each session: a session remembers each table that it has seen, and becomes slow with many.
+    A session caches each table that it has used, and becomes slow with many.
     """
     for kind, count in (
         ("pgq.create_queue('log ' || n)", logs),
@@ -65,7 +65,7 @@ def create(url, logs, queues):
 
 
 def make_outdated(session):
-    """Let all functions, rights and settings of queues and logs differ from the release."""
+    """Make all functions, privileges and settings of queues and logs differ from the release."""
     session.execute(
         r"""
         update pg_proc set prosrc = prosrc || E'\n-- old', proacl = null
@@ -83,7 +83,7 @@ def outdated(session):
 
 
 def most_locks(session, query):
-    """The locks on tables, sequences and indexes of users' that a statement holds at its end."""
+    """Return a statement's rows and the number of its locks on user relations."""
     with session.transaction():
         found = rows(session, query)
         locks = value(
@@ -136,7 +136,7 @@ def test_upgrade_in_the_callers_transaction_names_what_remains(many):
     [(message, hint)] = [n for n in notices if "not brought to this release" in n[0]]
     assert message.startswith(f"{left} queues")
     assert "pgsluice schema upgrade" in hint
-    # The old functions still work, and verify tells about them.
+    # The old functions still work, and verify reports them.
     many.execute("select pgmq.send('queue_40', '{}')")
     assert len(rows(many, "select pgmq.read('queue_40', 30, 1)")) == 1
     many.execute("select pgq.ticker('log 40')")
@@ -200,10 +200,10 @@ def test_list_of_all_keeps_no_lock_for_each(many, query, count):
 
 
 def test_notifier_looks_at_all_queues_in_bounded_locks(many):
-    # As if there were thousands: of the first hundred the locks are kept.
+    # 400 names, as only the first hundred keep their locks.
     names = "array(select queue_name from generate_series(1, 10) cross join pgmq.meta order by queue_name)"
 
-    looked, locks = most_locks(many, f"select * from sluice.notifier_look({names}, '{{}}', '{{}}')")
+    looked, locks = most_locks(many, f"select * from sluice.notifier_poll({names}, '{{}}', '{{}}')")
 
     assert len(looked) == 10 * QUEUES
     assert locks < 60
@@ -223,7 +223,9 @@ def test_waiting_consumers_of_all_logs_are_woken_in_bounded_locks(many):
 
     for _ in range(LOGS):
         _, locks = most_locks(many, "select sluice.wake_groups()")
-        assert locks < 200  # of them 80 on sequences, which a rollback does not release
+        assert (
+            locks < 200
+        )  # includes 80 on sequences, which a rollback to a savepoint does not release
 
     assert before & set(rows(many, woken)) == set()
 
@@ -258,7 +260,7 @@ def test_five_thousand_queues_and_logs_on_default_settings(servers_folder):
     server = EmbeddedServer(folder / "pg18", version=18, options=options)
     server.start()
     try:
-        timed("install", lambda: within(server.url(), schema.install))
+        timed("install", lambda: with_session(server.url(), schema.install))
         timed("create 5,000 logs and 5,000 queues", lambda: create(server.url(), 5_000, 5_000))
         timed("register a consumer and create a group in each log", lambda: register(server.url()))
         run_everything(server.url())
@@ -266,15 +268,15 @@ def test_five_thousand_queues_and_logs_on_default_settings(servers_folder):
         server.stop("immediate")
 
 
-def within(url, call):
-    """Call something with a new session, as each command has one: what a session remembers of tables slows it down."""
+def with_session(url, call):
+    """Call a function with a new session, as cached tables slow a session down."""
     with psycopg.connect(url, autocommit=True) as session:
         return call(session)
 
 
 def register(url):
     for first in range(1, 5_001, 200):
-        within(
+        with_session(
             url,
             lambda session, first=first: session.execute(
                 "select pgq.register_consumer('log ' || n, 'consumer'), sluice.create_group('log ' || n, 'group') "
@@ -285,19 +287,21 @@ def register(url):
 
 def run_everything(url):
     """Run each operation on many queues and logs, and print how long it took."""
-    timed("install again", lambda: within(url, schema.install))
-    assert timed("verify", lambda: within(url, schema.verify)) == ()
-    timed("make all functions and rights differ", lambda: within(url, make_outdated))
-    timed("upgrade all", lambda: within(url, schema.upgrade))
-    assert timed("verify", lambda: within(url, schema.verify)) == ()
-    assert timed("problems", lambda: within(url, schema.problems)) == ()
+    timed("install again", lambda: with_session(url, schema.install))
+    assert timed("verify", lambda: with_session(url, schema.verify)) == ()
+    timed("make all functions and rights differ", lambda: with_session(url, make_outdated))
+    timed("upgrade all", lambda: with_session(url, schema.upgrade))
+    assert timed("verify", lambda: with_session(url, schema.verify)) == ()
+    assert timed("problems", lambda: with_session(url, schema.problems)) == ()
     for name, setting in (
         ("sluice.tick", "tick"),
         ("sluice.tick", "tick"),
         ("pgq.ticker", "ticker"),
         ("sluice.rotate", "rotate"),
     ):
-        pages = timed(name, lambda n=name, s=setting: within(url, lambda each: sweep(each, n, s)))
+        pages = timed(
+            name, lambda n=name, s=setting: with_session(url, lambda each: sweep(each, n, s))
+        )
         print(f"{name}: {pages} transactions")
     for query in (
         "select * from pgmq.metrics_all()",
@@ -310,12 +314,14 @@ def run_everything(url):
         "select sluice.wake_groups()",
         "select sluice.notify_ready()",
     ):
-        timed(query, lambda q=query: within(url, lambda each: rows(each, q)))
-    timed("uninstall", lambda: within(url, lambda each: schema.uninstall(each, drop_data=True)))
+        timed(query, lambda q=query: with_session(url, lambda each: rows(each, q)))
+    timed(
+        "uninstall", lambda: with_session(url, lambda each: schema.uninstall(each, drop_data=True))
+    )
 
 
 def sweep(session, function, setting):
-    """Call a function that takes pages of logs up to the last one; return the number of calls."""
+    """Call a paged function until it has processed all logs; return the number of calls."""
     session.execute("select set_config(%s, '>', false)", (f"sluice.{setting}_after",))
     for calls in range(1, 10_000):
         session.execute(f"select * from {function}()")

@@ -1,4 +1,4 @@
-"""Publications of our tables: every table has a replica identity, so a publication stops no statement of ours."""
+"""Logical replication: every table of ours has a replica identity, so updates and deletes work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.replication import (
 from support.share_groups import let_pass
 
 SLOT = "reader"
-# Functions with an update or a delete that the calls below do not reach, and why.
+# Functions with an update or a delete that this test does not call, and the reason.
 NOT_CALLED = {
     "pgmq._partman_create": "needs pg_partman, and writes its tables",
     "pgmq._partman_forget": "needs pg_partman, and writes its tables",
@@ -35,7 +35,7 @@ NOT_CALLED = {
 
 @pytest.fixture(params=VERSIONS, ids=[f"pg{v}" for v in VERSIONS])
 def published(request, servers):
-    """A database with one of everything, all of it published, and a slot that reads the publication."""
+    """A database with objects of every kind, a publication of all tables, and a slot for it."""
     server = logical_server(servers, request.param)
     for database in _new_database(server, TEMPLATE):
         with database.connect() as connection:
@@ -52,7 +52,7 @@ def published(request, servers):
 
 
 def changes(connection: psycopg.Connection) -> dict[str, int]:
-    """Read what the slot has, as a subscriber would; how many messages of each kind."""
+    """Consume the slot's changes; return the number of pgoutput messages of each type."""
     found = rows(
         connection,
         """
@@ -100,7 +100,7 @@ def test_a_second_upgrade_locks_no_table_of_a_log(connection):
 
 
 def make_as_before(connection: psycopg.Connection) -> None:
-    """Take away what the migrations of replica identities did."""
+    """Undo the migrations of replica identities."""
     connection.execute(
         """
         do $$
@@ -173,7 +173,7 @@ def test_every_call_that_updates_or_deletes_works_under_a_publication(published)
 
 @pytest.fixture(params=VERSIONS, ids=[f"pg{v}" for v in VERSIONS])
 def publisher_and_subscriber(request, servers):
-    """A database with two queues and a log, and one that is to subscribe to it."""
+    """A publisher with two queues, and a subscriber with a copy of one archive table."""
     server = logical_server(servers, request.param)
     database_on = contextmanager(_new_database)
     with (
@@ -211,10 +211,10 @@ def publisher_and_subscriber(request, servers):
 def subscribe(publisher, subscriber, publication, options="copy_data = true"):
     publisher.execute(f"create publication mirror {publication}".encode())
     publisher.execute("select pg_create_logical_replication_slot('mirror', 'pgoutput')")
-    # Not info.dsn: it has options that the server's libpq may not know, such as sslcertmode for PostgreSQL 15.
+    # Not info.dsn: the server's libpq may not know all its options; 15 lacks sslcertmode.
     info = publisher.info
     address = make_conninfo(host=info.host, port=info.port, user=info.user, dbname=info.dbname)
-    # In one cluster the command cannot make the slot itself: it would wait for its own transaction.
+    # Within one cluster, CREATE SUBSCRIPTION with create_slot would wait for its own transaction.
     subscriber.execute(
         f"""create subscription mirror connection '{address}' publication mirror
         with (create_slot = false, slot_name = mirror, {options})""".encode()
@@ -255,7 +255,8 @@ def test_a_subscriber_to_inserts_of_an_archive_keeps_what_retention_deletes(
     publisher.execute("insert into account values (2)")
 
     wait_until(
-        lambda: (2,) in rows(subscriber, "select id from account"), "the row behind the deletion"
+        lambda: (2,) in rows(subscriber, "select id from account"),
+        "the row inserted after the deletion",
     )
     assert rows(subscriber, "select msg_id, message from pgmq.a_orders") == [(1, 1)]
 
@@ -279,7 +280,7 @@ def test_a_subscriber_to_the_schema_of_queues_stops_at_a_queue_that_it_does_not_
 
 
 def missed(connection: psycopg.Connection) -> set[str]:
-    """The functions with an update or a delete in their text that were not called."""
+    """Return the functions with an update or a delete in their text that were not called."""
     connection.execute("select pg_stat_force_next_flush()")
     found = rows(
         connection,
@@ -303,7 +304,7 @@ def call(connection: psycopg.Connection, *calls: str) -> None:
 
 
 def claim(connection: psycopg.Connection, queue: str = "target") -> tuple[int, int]:
-    """Send a message and claim it: its number and that of the claim."""
+    """Send a message and claim it; return its msg_id and the claim's read_ct."""
     call(connection, f"pgmq.send('{queue}', '{{}}', '{{\"x-pgmq-group\": \"a\"}}'::jsonb)")
     found = rows(connection, "select msg_id, read_ct from sluice.claim_messages(%s, 60, 1)", queue)
     return found[0]
@@ -340,7 +341,7 @@ def use_queues(connection: psycopg.Connection) -> None:
         f"sluice.release({claims(connection)}, 60)",
         f"sluice.delete({claims(connection)})",
         f"sluice.begin_attempts({claims(connection)}, 'worker')",
-        f"sluice.hand_back({claims(connection)})",
+        f"sluice.release_uncounted({claims(connection)})",
         "sluice.start_replay('orders', 'target')",
         "sluice.continue_replay(1)",
         "sluice.queue_stream_start('stream', 'target')",
@@ -394,6 +395,8 @@ def use_logs(connection: psycopg.Connection) -> None:
         "sluice.run_schedule('beat')",
         "pgq_coop.next_batch('changes', 'coop', 'first')",
         "pgq.set_queue_config('changes', 'ticker_max_count', '100')",
+        *["sluice.hold_pipeline('changes', 'plain', 'events', '/lake', pg_backend_pid())"] * 2,
+        "sluice.report_pipeline('changes', 'plain', 1, now())",
     )
     connection.execute("update pgq.subscription set sub_active = now() where sub_consumer = 1")
 
@@ -426,8 +429,7 @@ def use_groups(connection: psycopg.Connection) -> None:
 
 
 def maintain(connection: psycopg.Connection) -> None:
-    """Everything that a daemon calls, with ledgers that are due."""
-    # What maintenance would find later, it finds now.
+    """Call everything that daemons call, with all maintenance due."""
     connection.execute("update sluice.deduplication_key set expires_at = now()")
     connection.execute("update sluice.inbox set expires_at = now()")
     connection.execute("update sluice.schedule_slot set fired_at = '-infinity'")

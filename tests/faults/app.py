@@ -1,4 +1,4 @@
-"""What the workers of these tests run. Each start and end of a handler is a line of the file $FAULTS_HISTORY, which outlives the process."""
+"""App of the workers in these tests; handlers write each start and end to $FAULTS_HISTORY."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ app = App(name="faults")
 
 
 class Work(TypedDict, total=False):
-    """What a message says: which of the many, what to do with it, and for how long."""
+    """Payload: number, action and duration."""
 
     n: int
     do: str
@@ -28,7 +28,7 @@ class Work(TypedDict, total=False):
 
 
 def note(word: str, work: Work, context: Any) -> None:
-    """Append a line; one write, which no kill tears apart."""
+    """Append a line in one write, so that a kill cannot truncate it."""
     line = {
         "word": word,
         "n": work["n"],
@@ -44,8 +44,8 @@ def note(word: str, work: Work, context: Any) -> None:
         os.close(descriptor)
 
 
-def suffer(work: Work) -> None:
-    """Do what kills."""
+def misbehave(work: Work) -> None:
+    """Fail, exit, hang or crash as the payload requests."""
     match work.get("do"):
         case "raise":
             raise RuntimeError(f"message {work['n']} cannot be handled")
@@ -72,7 +72,7 @@ def suffer(work: Work) -> None:
 
 
 def hold_interpreter() -> None:
-    """Stay in C code with the interpreter's lock for two leases, in the first of all processes that gets here."""
+    """Hold the interpreter's lock in C code for two leases; only the first caller does so."""
     try:
         os.close(os.open(gripped(), os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -81,12 +81,12 @@ def hold_interpreter() -> None:
 
 
 def gripped() -> str:
-    """Return the file that says that a process has held its interpreter."""
+    """Return the path of the file that marks that a process holds or held its interpreter."""
     return f"{os.environ['FAULTS_HISTORY']}-gripped"
 
 
 def is_gripped() -> bool:
-    """Return True when a process holds its interpreter, or has."""
+    """True if a process holds or held its interpreter."""
     return os.path.exists(gripped())  # noqa: PTH110 - of handlers in the loop too
 
 
@@ -100,7 +100,7 @@ def in_a_thread(work: Work, context: SyncContext) -> None:
     """Work, and write the effect in the transaction that acknowledges."""
     note("start", work, context)
     time.sleep(work.get("seconds", 0))
-    suffer(work)
+    misbehave(work)
     with context.transaction() as connection:
         connection.execute(
             "insert into effect (n, attempt) values (%s, %s)", (work["n"], context.attempt)
@@ -115,7 +115,7 @@ def in_a_thread(work: Work, context: SyncContext) -> None:
     concurrency=4,
 )
 async def in_the_loop(work: Work, context: Context) -> None:
-    """As `in_a_thread`, without one."""
+    """As `in_a_thread`, in the event loop."""
     note("start", work, context)
     while work.get("do") == "wait" and not is_gripped():  # noqa: ASYNC110 - of other processes
         await asyncio.sleep(0.01)
@@ -136,10 +136,10 @@ async def in_the_loop(work: Work, context: Context) -> None:
     concurrency=2,
 )
 def in_a_process(work: Work, context: SyncContext) -> None:
-    """Work without a connection; whatever it does ends one process, and no other."""
+    """Work without a connection; a crash ends only the handler's process."""
     note("start", work, context)
     time.sleep(work.get("seconds", 0))
-    suffer(work)
+    misbehave(work)
     note("done", work, context)
 
 
@@ -150,9 +150,9 @@ def in_a_process(work: Work, context: SyncContext) -> None:
     concurrency=2,
 )
 def with_little_memory(work: Work, context: SyncContext) -> None:
-    """As `in_a_process`, with time to eat."""
+    """As `in_a_process`, without a timeout, so that it can use up memory."""
     note("start", work, context)
-    suffer(work)
+    misbehave(work)
     note("done", work, context)
 
 
@@ -161,7 +161,7 @@ def without_a_transaction(work: Work, context: SyncContext) -> None:
     """Work without writing anything."""
     note("start", work, context)
     time.sleep(work.get("seconds", 0))
-    suffer(work)
+    misbehave(work)
     note("done", work, context)
 
 
@@ -172,14 +172,14 @@ def without_a_transaction(work: Work, context: SyncContext) -> None:
     lease_s=LEASE_S,
 )
 def in_its_transaction(work: Work, context: SyncContext) -> None:
-    """The row of the message is locked from before the start, and goes with the commit."""
+    """Work in the transaction that locks the message's row and acknowledges it."""
     note("start", work, context)
     with context.transaction() as connection:
         connection.execute(
             "insert into effect (n, attempt) values (%s, %s)", (work["n"], context.attempt)
         )
         time.sleep(work.get("seconds", 0))
-        suffer(work)
+        misbehave(work)
     note("done", work, context)
 
 
@@ -188,7 +188,7 @@ def in_a_group(work: Work, context: SyncContext) -> None:
     """Work on an event, and write the effect in the transaction that acknowledges."""
     note("start", work, context)
     time.sleep(work.get("seconds", 0))
-    suffer(work)
+    misbehave(work)
     with context.transaction() as connection:
         connection.execute(
             "insert into effect (n, attempt) values (%s, %s)", (work["n"], context.attempt)

@@ -1,4 +1,4 @@
-"""Workers that get no connection at their start as a limit of the server is reached."""
+"""Workers that get no connection at startup because a connection limit is reached."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_a_worker_that_gets_no_connection_names_the_limit_and_starts_when_there_
     some = workers("threads", "--no-maintenance", url=url)
     process = some.start()
 
-    said = f'too many connections for {limited} "{name}"'
-    some.wait_until(lambda: some.log().count(said) >= 2, "the line")
+    warning = f'too many connections for {limited} "{name}"'
+    some.wait_until(lambda: some.log().count(warning) >= 2, "two warnings")
     assert process.poll() is None
     connection.execute(f"alter {limited} {name} connection limit -1")
-    some.wait_until(lambda: len(some.lines("done")) == EACH, "all to be done")
+    some.wait_until(lambda: len(some.lines("done")) == EACH, "all messages to be handled")
 
-    lines = [line for line in some.log().splitlines() if said in line]
+    lines = [line for line in some.log().splitlines() if warning in line]
     assert all("WARNING pgsluice.worker.process.process: cannot connect" in line for line in lines)
 
 
@@ -73,7 +73,9 @@ def test_a_worker_that_finds_the_server_full_names_it_and_starts_when_there_is_r
                 assert process.poll() is None
                 for other in others:
                     other.close()
-                some.wait_until(lambda: len(some.lines("done")) == EACH, "all to be done")
+                some.wait_until(
+                    lambda: len(some.lines("done")) == EACH, "all messages to be handled"
+                )
             assert value(connection, "select count(*) from effect") == EACH
     finally:
         server.stop("immediate")

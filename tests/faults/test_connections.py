@@ -1,4 +1,4 @@
-"""Connections that end, are cut, or say nothing any more; and a server that gives up on statements."""
+"""Terminated, closed and unresponsive connections, and statements cancelled by timeouts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from support import rows, value
 
 MESSAGES = 200
-# All of a worker's sessions; not those of the test.
+# The worker's sessions, without the test's own.
 OTHERS = """
     select pid from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"""
@@ -46,7 +46,7 @@ def test_sessions_that_are_terminated_come_back_without_a_flood_of_words(
             if found:
                 connection.execute("select pg_terminate_backend(%s)", [chance.choice(found)])
         time.sleep(0.02)
-    some.wait_until(lambda: len(effects(connection)) == MESSAGES, "all of them")
+    some.wait_until(lambda: len(effects(connection)) == MESSAGES, "all effects")
 
     assert effects(connection) == list(range(MESSAGES))
     assert process.poll() is None
@@ -54,7 +54,7 @@ def test_sessions_that_are_terminated_come_back_without_a_flood_of_words(
     seconds = time.monotonic() - began
     warnings = re.findall(r"^\S+Z (?:WARNING|ERROR) (\S+): ", some.log(), re.MULTILINE)
     of_handlers = warnings.count("pgsluice.worker.engine.failure_log")
-    # An attempt whose session ended is a line of its own; it has a traceback the first time.
+    # Each attempt whose session ended is logged as a line, the first one with a traceback.
     assert of_handlers <= MESSAGES // 5, some.log()
     assert some.log().count("Traceback") <= 10, some.log()
     assert 0 < len(warnings) - of_handlers <= 5 + 2 * seconds, some.log()
@@ -66,28 +66,28 @@ def test_connections_that_are_cut_are_made_again(connection, queue, workers, pro
     for n in range(40):
         queue.send("threads", {"n": n, "seconds": 0.01})
         if n % 10 == 5:
-            some.wait_until(lambda: len(effects(connection)) > 0, "the first")
+            some.wait_until(lambda: len(effects(connection)) > 0, "the first effect")
             proxy.cut()
 
-    some.wait_until(lambda: len(effects(connection)) == 40, "all of them")
+    some.wait_until(lambda: len(effects(connection)) == 40, "all effects")
 
     assert effects(connection) == list(range(40))
     assert process.poll() is None
 
 
 @pytest.mark.slow
-def test_replies_that_are_lost_bring_nobody_to_the_dead_letters(
-    connection, queue, workers, proxy, far_url
-):
+def test_lost_replies_dead_letter_no_message(connection, queue, workers, proxy, far_url):
     some = workers("threads", "--no-maintenance", url=far_url)
     process = some.start()
     for n in range(60):
         queue.send("threads", {"n": n})
         if n % 6 == 0:
             proxy.lose_the_next_reply()
-    some.wait_until(lambda: len(effects(connection)) >= 60, "all of them", 60)
+    some.wait_until(lambda: len(effects(connection)) >= 60, "all effects", 60)
     some.wait_until(
-        lambda: value(connection, "select count(*) from pgmq.q_threads") == 0, "none left", 60
+        lambda: value(connection, "select count(*) from pgmq.q_threads") == 0,
+        "the queue to be empty",
+        60,
     )
 
     assert effects(connection) == list(range(60))
@@ -100,7 +100,8 @@ def test_connections_into_a_black_hole_are_found(connection, queue, workers, pro
     some = workers("threads", "--no-maintenance", url=far_url)
     process = some.start()
     queue.send("threads", {"n": 0})
-    # The handler's transaction is committed after its last line: in the black hole it would stay open in the server.
+    # Wait for the commit, which follows the handler's last line:
+    # without it the server would keep the transaction open.
     some.wait_until(lambda: effects(connection) == [0], "the effect of the first")
 
     proxy.swallow()
@@ -125,11 +126,13 @@ def test_a_server_that_gives_up_on_statements_loses_nothing(
     connection.execute(f"alter database {name} set {setting}")
     some = workers("threads", "--no-maintenance")
     process = some.start()
-    some.wait_until(lambda: len(some.lines("start")) > 0 or "again" in some.log(), "it to try")
+    some.wait_until(
+        lambda: len(some.lines("start")) > 0 or "again" in some.log(), "the first attempt"
+    )
 
     connection.execute(f"alter database {name} reset all")
     connection.execute(f"select pg_terminate_backend(o.pid) from ({OTHERS}) as o")
-    some.wait_until(lambda: len(effects(connection)) == 40, "all of them", 60)
+    some.wait_until(lambda: len(effects(connection)) == 40, "all effects", 60)
 
     assert effects(connection) == list(range(40))
     assert process.poll() is None

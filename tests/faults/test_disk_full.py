@@ -1,4 +1,4 @@
-"""A server without disk space: nothing is lost or counted, and the worker continues when there is room."""
+"""A full disk: no message is lost, no attempt is counted, and the worker continues afterwards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EACH = 20
 
 @pytest.fixture
 def disk(servers_folder, server_18):
-    """A small disk that the server can write."""
+    """A small disk that is writable for the server."""
     folder = Path(tempfile.mkdtemp(dir=servers_folder))
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(folder)]
     if os.getuid() or subprocess.run(mount, capture_output=True).returncode:
@@ -33,7 +33,7 @@ def disk(servers_folder, server_18):
 
 @pytest.fixture
 def small(connection, disk):
-    """The name of a tablespace on the small disk, with the queues and the effects of handlers in it."""
+    """A tablespace on the small disk that holds the queues and the handlers' effects."""
     name = f"small_{value(connection, 'select current_database()::text')}"
     connection.execute(f"create tablespace {name} location '{disk}'")
     tables = [f"pgmq.{kind}_{queue}" for queue in QUEUES for kind in "qa"]
@@ -51,7 +51,7 @@ def small(connection, disk):
 
 
 def fill(connection, tablespace):
-    """Write until nothing fits, in smaller and smaller pieces."""
+    """Fill the disk, with smaller and smaller inserts."""
     connection.execute(f"create table filler (n text) tablespace {tablespace}")
     connection.execute("alter table filler alter n set storage plain")
     for qty in (1_000, 100, 10, 1):
@@ -68,12 +68,12 @@ def test_a_full_disk_costs_no_attempt_and_each_effect_is_written_once(
     for number, name in enumerate(QUEUES):
         first = number * EACH
         queue.send_batch(name, [{"n": first + n, "seconds": 0.3} for n in range(EACH)])
-    some = workers(",".join(QUEUES), "--no-maintenance", "--lease-s", "60")
+    some = workers(",".join(QUEUES), "--no-maintenance", "--lease", "60s")
     process = some.start()
-    some.wait_until(lambda: len(some.lines("start")) >= 3, "the first")
+    some.wait_until(lambda: len(some.lines("start")) >= 3, "the first handlers to start")
 
     fill(connection, small)
-    # Small rows may still find room in pages: take that too.
+    # Fill the remaining space in pages with small rows.
     with contextlib.suppress(psycopg.errors.DiskFull):
         connection.execute("insert into effect select -1, 0 from generate_series(1, 1000)")
     some.wait_until(lambda: some.log().count("No space left on device") >= 4, "lines")
@@ -81,7 +81,7 @@ def test_a_full_disk_costs_no_attempt_and_each_effect_is_written_once(
     connection.execute("drop table filler")
     some.wait_until(
         lambda: value(connection, "select count(*) from effect where n >= 0") >= len(QUEUES) * EACH,
-        "all to be done",
+        "all messages to be handled",
         60,
     )
 

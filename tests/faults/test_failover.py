@@ -1,4 +1,4 @@
-"""Workers whose DSN names a primary and its standby, which is promoted; and workers that reach a standby alone."""
+"""Failover to a promoted standby, and workers that are connected to a standby."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from support.standby import either, follow, promote, remove
 
 QUEUES = ("threads", "loop", "held")
 EACH = 30
-# A crash of the server alone loses nothing that the operating system has; but commits wait for the standby.
+# A crash of the server loses nothing that the operating system has in its cache;
+# commits wait for the standby.
 STANDBY = (
-    "the server is a standby, which takes no writes; connect to the primary, or name all servers in the DSN and add "
-    "target_session_attrs=read-write; again in"
+    "the server is a standby, which is read-only; connect to the primary, or list all servers in the DSN and add "
+    "target_session_attrs=read-write; retry in"
 )
 OPTIONS = {"fsync": "off", "full_page_writes": "off", "jit": "off", "synchronous_commit": "on"}
 
@@ -78,7 +79,7 @@ async def test_a_worker_at_a_standby_names_it_and_finds_the_primary_among_severa
 
 
 def test_workers_continue_at_the_promoted_standby_and_write_each_effect_once(pair, tmp_path):
-    """Beside a worker that has waited at the standby since its start."""
+    """A second worker has waited at the standby since its start."""
     primary, standby = pair
     with psycopg.connect(primary.url(), autocommit=True) as connection:
         for number, name in enumerate(QUEUES):
@@ -92,12 +93,16 @@ def test_workers_continue_at_the_promoted_standby_and_write_each_effect_once(pai
         Workers(either(primary, standby), tmp_path, queues=",".join(QUEUES)) as some,
     ):
         process, other = some.start(), waiting.start()
-        some.wait_until(lambda: len(some.lines("done")) > EACH // 2, "some of them")
-        waiting.wait_until(lambda: STANDBY in waiting.log(), "the line")
+        some.wait_until(
+            lambda: len(some.lines("done")) > EACH // 2, "half of a queue to be handled"
+        )
+        waiting.wait_until(lambda: STANDBY in waiting.log(), "the warning about the standby")
         assert other.poll() is None
         promote(primary, standby)
         with psycopg.connect(standby.url(), autocommit=True) as connection:
-            waiting.wait_until(lambda: "worker: it begins" in waiting.log(), "it to begin")
+            waiting.wait_until(
+                lambda: "worker started" in waiting.log(), "the waiting worker to start"
+            )
             WorkQueue(connection).send("threads", {"n": len(QUEUES) * EACH})
             for name in QUEUES:
                 some.wait_until(

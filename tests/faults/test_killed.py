@@ -1,4 +1,4 @@
-"""Workers that are killed, stopped, and woken up too late."""
+"""Workers that are killed, stopped, or suspended for longer than their lease."""
 
 from __future__ import annotations
 
@@ -27,38 +27,41 @@ def test_workers_that_are_killed_lose_nothing_and_write_each_effect_once(
     queue.send_batch(queue_name, [{"n": n, "seconds": 0.02} for n in range(MESSAGES)])
     some = workers(queue_name, "--no-maintenance")
     running = [some.start() for _ in range(3)]
-    some.wait_until(lambda: len(some.lines("done")) > 10, "the first of them")
+    some.wait_until(lambda: len(some.lines("done")) > 10, "the first messages to be handled")
 
     for _ in range(6):
-        time.sleep(chance.uniform(0.05, 0.3))  # the schedule of the faults; nothing is waited for
+        time.sleep(
+            chance.uniform(0.05, 0.3)
+        )  # the schedule of the faults, not a wait for a condition
         place = chance.randrange(len(running))
         running[place].kill()
         running[place].wait()
         running[place] = some.start()
-    some.wait_until(lambda: len(effects(connection)) >= MESSAGES, "all of them")
+    some.wait_until(lambda: len(effects(connection)) >= MESSAGES, "all effects")
     some.wait_until(
-        lambda: value(connection, f"select count(*) from pgmq.q_{queue_name}") == 0, "none left"
+        lambda: value(connection, f"select count(*) from pgmq.q_{queue_name}") == 0,
+        "the queue to be empty",
     )
 
     assert effects(connection) == list(range(MESSAGES))
     assert value(connection, "select count(*) from sluice.dead_letter") == 0
     assert value(connection, f"select count(*) from pgmq.a_{queue_name}") == MESSAGES
-    # At most what was in the hands of those that were killed came again.
+    # Only messages claimed by killed workers were redelivered.
     assert len(some.lines("start")) <= MESSAGES + 6 * 4
 
 
-def test_what_a_killed_worker_had_comes_after_its_lease_with_the_next_attempt(
+def test_messages_of_a_killed_worker_are_redelivered_after_the_lease_as_next_attempt(
     connection, queue, workers
 ):
     queue.send_batch("threads", [{"n": n, "seconds": 60} for n in range(4)])
     some = workers("threads", "--no-maintenance")
     first = some.start()
-    some.wait_until(lambda: len(some.lines("start")) == 4, "all to start")
+    some.wait_until(lambda: len(some.lines("start")) == 4, "all handlers to start")
     connection.execute("update pgmq.q_threads set message = message || '{\"seconds\": 0}'")
 
     first.kill()
     some.start()
-    some.wait_until(lambda: len(some.lines("done")) == 4, "all to be done")
+    some.wait_until(lambda: len(some.lines("done")) == 4, "all messages to be handled")
 
     assert sorted((line["n"], line["attempt"]) for line in some.lines("done")) == [
         (n, 2) for n in range(4)
@@ -77,7 +80,7 @@ def test_a_worker_that_slept_longer_than_its_lease_settles_nothing_and_starts_no
     other = some.start()
     some.wait_until(
         lambda: {line["n"] for line in some.lines("done") if line["pid"] == other.pid} == {0, 1, 2},
-        "the other one to do all",
+        "the other worker to handle all messages",
     )
 
     sleeper.send_signal(signal.SIGCONT)
@@ -112,7 +115,7 @@ def test_the_first_signal_finishes_what_runs_and_gives_the_rest_back_uncounted(
     queue.send_batch(queue_name, [{"n": n, "seconds": 0.5} for n in range(20)])
     some = workers(queue_name, "--no-maintenance", "--concurrency", "2")
     process = some.start()
-    some.wait_until(lambda: len(some.lines("start")) >= 2, "two to start")
+    some.wait_until(lambda: len(some.lines("start")) >= 2, "two handlers to start")
 
     process.send_signal(signal.SIGTERM)
 

@@ -1,4 +1,4 @@
-"""Messages that kill: dead after exactly the attempts that were set, with the reason, and others keep flowing."""
+"""Messages that kill their worker: dead-lettered after max_attempts, and others continue."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ IN_A_PROCESS = {
 
 
 def dead_letters(connection) -> dict[int, tuple[str, str, int]]:
-    """Reason, error type and attempts, by message."""
+    """Return reason, error type and attempts by message."""
     return {
-        n: tuple(said)
-        for n, *said in rows(
+        n: tuple(details)
+        for n, *details in rows(
             connection,
             "select (message ->> 'n')::integer, reason, error_type, attempts from sluice.dead_letter",
         )
@@ -33,7 +33,7 @@ def dead_letters(connection) -> dict[int, tuple[str, str, int]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_what_kills_its_process_is_dead_after_its_attempts_and_others_keep_flowing(
+def test_message_that_kills_its_process_is_dead_lettered_and_others_continue(
     connection, queue, workers
 ):
     poison = {1000 + n: do for n, do in enumerate(IN_A_PROCESS)}
@@ -43,9 +43,11 @@ def test_what_kills_its_process_is_dead_after_its_attempts_and_others_keep_flowi
     some.start()
 
     some.wait_until(
-        lambda: len(dead_letters(connection)) == len(poison), "all poison to be dead", 60
+        lambda: len(dead_letters(connection)) == len(poison),
+        "all poison messages to be dead-lettered",
+        60,
     )
-    some.wait_until(lambda: len(some.lines("done")) >= HEALTHY, "the others")
+    some.wait_until(lambda: len(some.lines("done")) >= HEALTHY, "the other messages to be handled")
 
     starts = some.count("start")
     assert {n: starts[n] for n in poison} == dict.fromkeys(poison, ATTEMPTS)
@@ -60,16 +62,19 @@ def test_what_kills_its_process_is_dead_after_its_attempts_and_others_keep_flowi
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("queue_name", ["threads", "held"])
-def test_what_kills_the_worker_itself_is_dead_after_its_attempts(
+def test_message_that_kills_the_worker_is_dead_lettered_after_max_attempts(
     connection, queue, workers, queue_name
 ):
     queue.send_batch(queue_name, [{"n": 0, "do": "exit"}, *({"n": n} for n in range(1, 10))])
     some = workers(queue_name, "--no-maintenance", "--supervise")
     some.start()
 
-    some.wait_until(lambda: len(dead_letters(connection)) == 1, "it to be dead", 60)
     some.wait_until(
-        lambda: value(connection, f"select count(*) from pgmq.a_{queue_name}") == 9, "the others"
+        lambda: len(dead_letters(connection)) == 1, "the message to be dead-lettered", 60
+    )
+    some.wait_until(
+        lambda: value(connection, f"select count(*) from pgmq.a_{queue_name}") == 9,
+        "the other messages to be handled",
     )
 
     assert some.count("start")[0] == ATTEMPTS
@@ -78,7 +83,9 @@ def test_what_kills_the_worker_itself_is_dead_after_its_attempts(
     assert rows(connection, "select n from effect order by n") == [(n,) for n in range(1, 10)]
 
 
-def test_what_does_not_fit_is_dead_at_once_with_what_does_not_fit(connection, queue, workers):
+def test_payload_of_the_wrong_type_is_dead_lettered_immediately_with_the_reason(
+    connection, queue, workers
+):
     queue.send_batch("threads", [["no", "work"], {"n": "one"}, {"n": 1}])
     some = workers("threads", "--no-maintenance", "--until-empty")
 
@@ -91,12 +98,12 @@ def test_what_does_not_fit_is_dead_at_once_with_what_does_not_fit(connection, qu
 
 
 @pytest.mark.slow
-def test_what_is_tried_again_is_dead_after_its_attempts_too(connection, queue, workers):
+def test_retried_message_is_dead_lettered_after_max_attempts(connection, queue, workers):
     queue.send("threads", {"n": 0, "do": "again"})
     some = workers("threads", "--no-maintenance")
     some.start()
 
-    some.wait_until(lambda: len(dead_letters(connection)) == 1, "it to be dead")
+    some.wait_until(lambda: len(dead_letters(connection)) == 1, "the message to be dead-lettered")
 
     assert some.count("start")[0] == ATTEMPTS
 
@@ -104,7 +111,7 @@ def test_what_is_tried_again_is_dead_after_its_attempts_too(connection, queue, w
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_an_event_that_kills_takes_no_other_of_its_claim_with_it(connection, workers):
-    """All are claimed at once, time after time: if each claim that lapses cost all of them an attempt, all would be dead."""
+    """All events are claimed together: an expired claim must not count as an attempt of each."""
     connection.execute("select pgq.create_queue('events')")
     ShareGroup(connection, "events", "group").create(max_attempts=ATTEMPTS)
     works = [{"n": n, **({"do": "exit"} if n == 5 else {"seconds": 0.05})} for n in range(30)]
@@ -116,11 +123,13 @@ def test_an_event_that_kills_takes_no_other_of_its_claim_with_it(connection, wor
 
     some.wait_until(
         lambda: value(connection, "select count(*) from sluice.dead_event") >= 1,
-        "it to be dead",
+        "the event to be dead-lettered",
         90,
     )
     some.wait_until(
-        lambda: value(connection, "select count(distinct n) from effect") == 29, "the others", 60
+        lambda: value(connection, "select count(distinct n) from effect") == 29,
+        "the other messages to be handled",
+        60,
     )
 
     assert rows(connection, "select (ev_data::jsonb ->> 'n')::int, reason, attempts from sluice.dead_event") == [
@@ -134,15 +143,17 @@ def test_an_event_that_kills_takes_no_other_of_its_claim_with_it(connection, wor
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_what_eats_memory_is_dead_after_its_attempts_and_others_keep_flowing(
+def test_message_that_exhausts_memory_is_dead_lettered_and_others_continue(
     connection, queue, workers
 ):
     queue.send_batch("hungry", [{"n": 0, "do": "eat"}, *({"n": n} for n in range(1, 10))])
     some = workers("hungry", "--no-maintenance", "--max-memory-mb", "900")
     some.start()
 
-    some.wait_until(lambda: len(dead_letters(connection)) == 1, "it to be dead", 60)
-    some.wait_until(lambda: len(some.lines("done")) >= 9, "the others")
+    some.wait_until(
+        lambda: len(dead_letters(connection)) == 1, "the message to be dead-lettered", 60
+    )
+    some.wait_until(lambda: len(some.lines("done")) >= 9, "the other messages to be handled")
 
     assert dead_letters(connection) == {0: ("too many attempts", "MemoryError", ATTEMPTS)}
     assert some.processes[0].poll() is None

@@ -1,4 +1,4 @@
-"""The answer of the server is lost: was it done? Whoever asked is told that nobody knows."""
+"""Lost replies of the server: the client reports that the outcome of the commit is unknown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support import value
 
 
 @pytest.fixture(autouse=True)
-def mail(queue):
+def create_queue(queue):
     queue.create("mail")
 
 
@@ -27,7 +27,7 @@ def test_a_send_whose_reply_is_lost_is_unknown_and_was_done(connection, proxy, f
         pool.wait()
         proxy.lose_the_next_reply()
 
-        with pytest.raises(CommitUnknownError, match="may have been done"):
+        with pytest.raises(CommitUnknownError, match="may have been committed"):
             WorkQueue(pool).send("mail", {"n": 1})
 
     assert length(connection) == 1
@@ -73,7 +73,7 @@ def test_a_connection_that_cannot_be_made_is_no_unknown_commit(far_url, proxy):
     assert not isinstance(caught.value, CommitUnknownError)
 
 
-def test_a_claim_whose_reply_is_lost_comes_again(connection, proxy, far_url):
+def test_claim_whose_reply_is_lost_is_redelivered(connection, proxy, far_url):
     WorkQueue(connection).send("mail", {"n": 1})
     with ConnectionPool(far_url, min_size=1, max_size=1) as pool:
         pool.wait()

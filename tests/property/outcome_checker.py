@@ -1,7 +1,8 @@
-"""Judge a run of handlers by what they journaled, what the database holds and what the worker counted and logged.
+"""Check a run of handlers by their journal, the database, and the worker's counts and log.
 
-It knows the drawn steps and their predicted outcomes (outcome_steps.py), and nothing of the code of the worker. A start that
-took as long as its timeout may have timed out instead; what else happened has to be what was predicted.
+The checker uses the drawn steps and their predicted outcomes (outcome_steps.py), and none of the
+worker's code. A start that took as long as its timeout may have timed out instead; everything else
+must be as predicted.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from property.outcome_steps import (
     is_effective,
 )
 
-# Event of a log line → the results it is for; the second is logged in place of further lines.
+# Event of a log line → the results that it reports; the second replaces repeated lines.
 LINES = {
     "retry": ("handler failed", "handler failed repeatedly"),
     "acknowledged": ("handler failed", "handler failed repeatedly"),
@@ -53,7 +54,7 @@ class Start(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What the database says of a claim: `done`, `retry`, `released` or `dead`."""
+    """Outcome of a claim in the database: `done`, `retry`, `released` or `dead`."""
 
     queue: str
     msg_id: int
@@ -85,7 +86,7 @@ class Effect(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A failed attempt that has to be in the log."""
+    """A failed attempt that must be in the log."""
 
     msg_id: int
     attempt: int
@@ -95,17 +96,17 @@ class Failure(NamedTuple):
 
 @dataclass
 class Evidence:
-    """What is known of a run.
+    """Records of a run.
 
     Attributes:
         sent: Messages by queue.
-        starts: What handlers journaled.
-        settled: What the database says of each claim.
-        waiting: Messages that are left in their queues.
-        effects: What handlers wrote.
-        counts: By queue, the worker's counts as a dictionary.
+        starts: Starts that handlers journaled.
+        settled: Outcomes of claims in the database.
+        waiting: Messages left in their queues.
+        effects: Rows that handlers wrote.
+        counts: The worker's counts by queue.
         lines: Event and fields of each line of the failure log.
-        found: What handlers found that should not be.
+        found: Faults that handlers found.
         left_over: Sessions and processes that outlived the worker.
     """
 
@@ -121,14 +122,14 @@ class Evidence:
 
 
 class Checker:
-    """One run; `violations` is empty when nothing is wrong."""
+    """Checks one run; `violations` is empty if it is correct."""
 
     def __init__(self, evidence: Evidence, step_of: Callable[[str, int, int], Step]) -> None:
         """Prepare it.
 
         Args:
-            evidence: What is known.
-            step_of: Returns what was drawn for a queue, the number of a message and the ordinal of a start.
+            evidence: Records of the run.
+            step_of: Returns the step for a queue, a message's number and the ordinal of a start.
         """
         self._evidence = evidence
         self._step_of = step_of
@@ -140,7 +141,8 @@ class Checker:
         self._effects: dict[tuple[str, int], list[Effect]] = defaultdict(list)
         self._failures: dict[str, list[Failure]] = defaultdict(list)
         self._error_types: dict[str, Counter[str]] = defaultdict(Counter)
-        # Messages of a batch that were done when it may have timed out: its line may be among those that are only counted.
+        # Messages acknowledged in batches that may have timed out: the line may be one that is only
+        # counted.
         self._may_be_logged: Counter[str] = Counter()
         self._results: dict[str, Counter[str]] = defaultdict(Counter)
         for start in sorted(evidence.starts, key=lambda each: each.ordinal):
@@ -151,14 +153,14 @@ class Checker:
             self._effects[effect.queue, effect.msg_id].append(effect)
 
     def run(self) -> None:
-        """Judge every message and every queue."""
+        """Check every message and every queue."""
         for queue, msg_ids in self._evidence.sent.items():
             for msg_id in msg_ids:
                 self._judge_message(KINDS[queue], msg_id)
             self._judge_counts(queue, msg_ids)
             self._judge_log(queue)
 
-    def _say(self, kind: str, queue: str, msg_id: int, what: str) -> None:
+    def _report(self, kind: str, queue: str, msg_id: int, what: str) -> None:
         steps = [self._step(start) for start in self._starts[queue, msg_id]]
         story = [
             f"{start}\n        {step}"
@@ -173,7 +175,7 @@ class Checker:
         return self._step_of(start.queue, start.number, start.ordinal)
 
     def _of_all(self, start: Start) -> Step | None:
-        """Return the step of the message that ended a batch for all."""
+        """Return the step of the message that ended the batch for all of its messages."""
         if start.of_all is None:
             return None
         (leader,) = [
@@ -189,22 +191,22 @@ class Checker:
         key = kind.name, msg_id
         settled = {each.fence: each for each in self._settled[key]}
         if len(settled) < len(self._settled[key]):
-            self._say("settled twice", *key, "a claim has two outcomes")
+            self._report("settled twice", *key, "a claim has two outcomes")
         last = self._settled[key][-1] if self._settled[key] else None
         if (last is not None and last.result in ("done", "dead")) is (key in self._waiting):
             place = "in no place" if key not in self._waiting else "in two places"
-            self._say("lost", *key, place)
+            self._report("lost", *key, place)
         counted = 0
         before: Start | None = None
         starts = {start.fence: start for start in self._starts[key]}
         if len(starts) < len(self._starts[key]):
-            self._say("overlap", *key, "a claim was started twice")
+            self._report("overlap", *key, "a claim was started twice")
         for fence in sorted({*settled, *starts}):
             start, outcome = starts.get(fence), settled.get(fence)
             if start is None:
                 self._judge_unstarted(kind, settled[fence])
             elif outcome is None:
-                self._say("unsettled", *key, f"start {start.ordinal} has no outcome")
+                self._report("unsettled", *key, f"start {start.ordinal} has no outcome")
             else:
                 self._judge_start(kind, start, outcome, counted, before)
                 before = start
@@ -213,12 +215,12 @@ class Checker:
         self._judge_waiting(kind, msg_id, starts, last)
 
     def _judge_unstarted(self, kind: Kind, outcome: Settled) -> None:
-        # Its process, or its connection and the lock of its row, were not there in time.
+        # The process, or the connection and the row lock, were not available in time.
         is_slow = outcome.error_type == "timeout" and (
             kind.execution == "process" or kind.is_transaction
         )
         if outcome.result != "released" and not is_slow:
-            self._say(
+            self._report(
                 "phantom", kind.name, outcome.msg_id, "a claim that was not started is settled"
             )
         if is_slow:
@@ -229,14 +231,17 @@ class Checker:
     ) -> None:
         key = kind.name, start.msg_id
         if start.attempt != counted + 1:
-            self._say("attempts", *key, f"start {start.ordinal} is attempt {counted + 1}")
+            self._report("attempts", *key, f"start {start.ordinal} is attempt {counted + 1}")
         if before is not None:
             ended = max(self._at(before), before.ended_at or self._at(before))
             if start.began_at + _CLOCKS < ended:
-                self._say("overlap", *key, f"start {start.ordinal} began before the last one ended")
+                self._report(
+                    "overlap", *key, f"start {start.ordinal} began before the last one ended"
+                )
         allowed = [self._expected(kind, start)]
         took = max(outcome.at, start.ended_at or outcome.at) - start.began_at
-        # The time of a commit is not known: the settlement has that of its transaction's statement.
+        # The time of the commit is unknown: the settlement has the time of a statement in its
+        # transaction.
         is_late_commit = outcome.result == "done" and self._is_logged_timeout(start)
         if took >= _SLOW or is_late_commit:
             allowed += [replace(TIMED_OUT, result="done", is_failed_after=True), TIMED_OUT]
@@ -246,12 +251,12 @@ class Checker:
                 self._may_be_logged[kind.name] += 1
         wrong = [_differs(each, outcome, start.attempt) for each in allowed]
         if all(wrong):
-            self._say("outcome", *key, f"start {start.ordinal}: {wrong[0]}")
+            self._report("outcome", *key, f"start {start.ordinal}: {wrong[0]}")
         else:
             self._note(kind, outcome, start.attempt, allowed[wrong.index("")])
 
     def _is_logged_timeout(self, start: Start) -> bool:
-        """True if a line says that a handler timed out after a transaction of it was committed."""
+        """True if a line reports a timeout of the handler after its transaction was committed."""
         return any(
             (fields["queue"], fields.get("msg_id")) == (start.queue, start.msg_id)
             and (fields.get("attempt"), fields.get("outcome")) == (start.attempt, "acknowledged")
@@ -273,7 +278,7 @@ class Checker:
         )
 
     def _note(self, kind: Kind, outcome: Settled, attempt: int, expected: Expected) -> None:
-        """Note what the worker has to have counted and logged."""
+        """Record what the worker must have counted and logged."""
         result = outcome.result
         self.figures[result] += 1
         self.figures[f"{kind.name}: {result}"] += 1
@@ -305,13 +310,13 @@ class Checker:
                     wanted.add((start.ordinal, True))
         found = Counter((e.ordinal, e.is_transaction) for e in self._effects[kind.name, msg_id])
         for effect in sorted(wanted - set(found)):
-            self._say("no effect", kind.name, msg_id, f"done without its effect {effect}")
+            self._report("no effect", kind.name, msg_id, f"done without its effect {effect}")
         committed = Counter({each: qty for each, qty in found.items() if each[1]})
         for effect, qty in committed.items():
             if qty > 1 or sum(committed.values()) > 1:
-                self._say("effect twice", kind.name, msg_id, f"{effect}")
+                self._report("effect twice", kind.name, msg_id, f"{effect}")
             if effect not in wanted:
-                self._say("effect", kind.name, msg_id, f"{effect} of a start that was not done")
+                self._report("effect", kind.name, msg_id, f"{effect} of a start that was not done")
 
     def _judge_waiting(
         self, kind: Kind, msg_id: int, starts: dict[int, Start], last: Settled | None
@@ -322,9 +327,9 @@ class Checker:
         self.figures["waiting"] += 1
         start = None if last is None else starts.get(last.fence)
         if start is None or not self._expected(kind, start).is_later:
-            self._say("lost", kind.name, msg_id, "left in the queue")
+            self._report("lost", kind.name, msg_id, "left in the queue")
         elif not LATER_S / 2 < waiting.due_s <= LATER_S:
-            self._say("delay", kind.name, msg_id, f"due in {waiting.due_s:.0f} s")
+            self._report("delay", kind.name, msg_id, f"due in {waiting.due_s:.0f} s")
 
     # One handler
 
@@ -395,7 +400,7 @@ def _differs(expected: Expected, outcome: Settled, attempt: int) -> str:
 
 
 def _take(failures: Counter[Failure], event: str, fields: dict[str, Any]) -> bool:
-    """Remove the failure that a line is for; return False if there is none."""
+    """Remove the failure that a line reports; return False if there is none."""
     attempt = fields.get("attempts", fields.get("attempt"))
     outcome = fields.get("outcome", "dead" if "attempts" in fields else "retry")
     for failure, qty in failures.items():

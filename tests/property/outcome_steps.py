@@ -1,7 +1,7 @@
-"""Draw what handlers do at each start of each message, and predict the outcome: the model of test_worker_outcomes.py.
+"""Draw the steps of handlers and predict their outcomes: the model of test_worker_outcomes.py.
 
-A message's payload is a seed and a number. From them, the kind of its handler and the number of the start everything else
-follows, here as in the process of a handler.
+A message's payload is a seed and a number. These, the kind of handler and the ordinal of the start
+determine the step, in the test as well as in the handler's process.
 """
 
 from __future__ import annotations
@@ -64,16 +64,16 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Expected:
-    """What a start of a handler has to lead to.
+    """Required outcome of a start of a handler.
 
     Attributes:
         result: `done`, `retry`, `dead` or `released`.
         error_types: The error types that may be stored and logged; empty: it is no failure.
-        error: The text that is stored, or None if it does not matter.
+        error: The stored text, or None for any text.
         reason: The reason of the dead letter, if it is rejected.
-        is_later: True if the message is not due within the test.
+        is_later: True if the message is due only after the test.
         is_lost: True if it is released because its session was lost.
-        is_failed_after: True if it fails after its transaction was committed: that is only logged.
+        is_failed_after: True if it fails after its transaction was committed, which is only logged.
     """
 
     result: str
@@ -86,11 +86,11 @@ class Expected:
 
 
 class GiveUpError(Exception):
-    """What the handlers' `give_up_on` names."""
+    """Exceptions in the handlers' `give_up_on`."""
 
 
 class UnprintableError(Exception):
-    """An exception whose text cannot be made."""
+    """An exception whose `str()` fails."""
 
     def __str__(self) -> str:
         raise RuntimeError("no text")
@@ -110,14 +110,14 @@ def rejected(error_type: str, error: str, reason: str) -> Expected:
 
 @dataclass(frozen=True)
 class End:
-    """How a handler ends.
+    """End of a handler.
 
     Attributes:
-        make: Makes what is returned or raised.
-        expected: What that means.
+        make: Creates the returned or raised object.
+        expected: The predicted outcome.
         is_raisable: False if it can only be returned.
         is_exception: False if it cannot be caught by `except Exception`.
-        is_for_all: False if it means something else when it is returned for a whole batch.
+        is_for_all: False if it has another meaning when returned for a whole batch.
     """
 
     make: Callable[[], Any]
@@ -175,7 +175,7 @@ OTHERS = {
         lambda: psycopg.OperationalError("of another"), failed("OperationalError", "of another")
     ),
     "an error without text": End(
-        UnprintableError, failed("UnprintableError", "(its text cannot be made)")
+        UnprintableError, failed("UnprintableError", "(str() of the exception failed)")
     ),
     "an error with a NUL": End(lambda: ValueError("a\x00b"), failed("ValueError", "a\\x00b")),
     "an error with half a character": End(
@@ -203,16 +203,17 @@ OTHERS = {
     ),
     "Release, much later": End(lambda: Release(LATER_S), Expected("released", is_later=True)),
 }  # fmt: skip
-# Of a batch only.
+# Only in batches.
 FOR_ALL = {"too few": End(list, failed("HandlerError"), is_raisable=False)}
 ENDS = {**SUCCESSES, **OTHERS, **FOR_ALL}
 
-TIMED_OUT = failed("timeout", f"the handler ran longer than {TIMEOUT_S:g} s")
+TIMED_OUT = failed("timeout", f"the handler exceeded its timeout of {TIMEOUT_S:g} s")
 DIED = failed("process died")
 MISUSED = failed("HandlerError")
 LOST_TYPES = frozenset({"AdminShutdown", "OperationalError", "ConnectionFailedError"})
 LOST = Expected("released", LOST_TYPES, is_lost=True)
-# What a handler did to its transaction and kept to itself: what happens if that transaction is to be committed.
+# Changes of the transaction that a handler hides → the outcome if the transaction is to be
+# committed.
 BREAKAGES = {
     "swallows an error": Expected("retry", frozenset({"HandlerError", "InFailedSqlTransaction"})),
     "swallows the loss of its session": LOST,
@@ -234,16 +235,16 @@ IN_BLOCK = ("changes its session", "swallows an error in a savepoint", "terminat
 
 @dataclass(frozen=True)
 class Step:
-    """What a handler does in one start of one message.
+    """Steps of one start of a handler for one message.
 
     Attributes:
-        where: `plain`, without a block of `context.transaction()`; `within` one, or `after` it, it ends.
+        where: Where it ends: `plain` without `context.transaction()`, `within` or `after` it.
         trouble: What it does before it ends.
-        is_late: True if the trouble is after the end of the block.
+        is_late: True if the trouble follows the block.
         end: How it ends, a key of `ENDS`.
-        is_raised: True if it raises that, False if it returns it.
-        for_all: Of a batch: None, or `before` or `after` it handled the messages it ends for all of them like this.
-        salt: For what else is drawn.
+        is_raised: True if the end is raised, False if it is returned.
+        for_all: In batches: `before` or `after` if the end applies to all messages, else None.
+        salt: Seed of further random choices.
     """
 
     where: str = "plain"
@@ -256,7 +257,7 @@ class Step:
 
 
 def expected_of(kind: Kind, step: Step) -> Expected:
-    """Predict the outcome of a step that is not slow and of no batch that ends for all."""
+    """Predict the outcome of a step that is not slow and does not end a batch for all."""
     nominal = ENDS[step.end].expected
     if step.trouble in HANGS:
         return TIMED_OUT
@@ -274,9 +275,10 @@ def expected_of(kind: Kind, step: Step) -> Expected:
             and is_raised_around
             and step.end == OF_ANOTHER
         ):
-            return LOST  # whose error it is cannot be told, and the session was lost
-        # What is raised within the block ends it before anything is to be committed. The end of a block within that of the
-        # mode finds no lost connection.
+            return LOST  # the error's origin is unknown, and the session was lost
+        # An exception within the block prevents the commit. The end of a block nested in the
+        # transaction
+        # of the mode does not detect a lost connection.
         is_unseen = kind.is_transaction and step.trouble in UNSEEN
         is_saved = is_unseen or step.is_late or (step.is_raised and step.where == "within")
         return nominal if is_saved and not is_done else BREAKAGES[step.trouble]
@@ -286,7 +288,7 @@ def expected_of(kind: Kind, step: Step) -> Expected:
 
 
 def expected_in_batch(kind: Kind, step: Step, of_all: Step) -> Expected:
-    """Predict the outcome of a message in a batch that ended for all of its messages."""
+    """Predict the outcome of a message in a batch that ends for all of its messages."""
     nominal = expected_of(kind, replace(of_all, where="plain"))
     if step.where != "plain" and of_all.for_all == "after":
         return _done_in_block(nominal)
@@ -299,17 +301,17 @@ def _done_in_block(nominal: Expected) -> Expected:
 
 
 def is_effective(step: Step, of_all: Step | None) -> bool:
-    """True if a step wrote what it was to write before it ended."""
+    """True if a step writes its effect before it ends."""
     return of_all is None or of_all.for_all == "after"
 
 
 @lru_cache(maxsize=4096)
 def step_of(seed: int, kind_name: str, number: int, ordinal: int) -> Step:
-    """Return what the start of this ordinal, from 1, of a message does; beyond its script it succeeds."""
+    """Return the step of a message's start, numbered from 1; starts after its script succeed."""
     chance = random.Random(f"{seed}/{kind_name}/{number}")
     kind = KINDS[kind_name]
     length = chance.choice([0, 1, 1, 2, 2, 3, 4, 5])
-    rare = set()  # what takes seconds happens once to a message
+    rare = set()  # slow steps occur at most once per message
     steps = []
     for _ in range(length):
         step = _draw(chance, kind)
@@ -345,7 +347,7 @@ def _draw(chance: random.Random, kind: Kind) -> Step:
     if trouble == "shrugs off its timeout":
         end = chance.choice(["nothing", "Done", "an error"])
     is_raised = ENDS[end].is_raisable and chance.random() < 0.5
-    if kind.is_batch:  # what is raised outside of a block ends all; see there
+    if kind.is_batch:  # an exception outside a block ends all; see _draw_for_all
         is_raised = is_raised and where == "within" and ENDS[end].is_exception
     return Step(where, trouble, is_late, end, is_raised, salt=salt)
 

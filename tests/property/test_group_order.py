@@ -1,4 +1,4 @@
-"""Six consumers that roll back, forget, are slow, lose their sessions and are killed: the order of every group holds."""
+"""Order of FIFO groups with consumers that roll back, abandon claims, are slow or are killed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEADLINE_S = 60.0
 
 
 class Consumers:
-    """Six processes; one that is killed is replaced by another."""
+    """Six processes; a killed one is replaced."""
 
     def __init__(self, url, reader, source, history):
         self._arguments = (url, reader, source, history)
@@ -60,7 +60,7 @@ class Consumers:
 
 
 def run(database, reader, seed, history):
-    """Consume all of a queue under faults; returns what was done, and the group of every message."""
+    """Consume a queue with faults; return the operations, and the group of every message."""
     source = random.Random(seed)
     with database.connect() as connection:
         connection.execute("select pgmq.create('orders')")
@@ -88,7 +88,7 @@ def run(database, reader, seed, history):
                         "order by md5(pid::text || %s) limit 1",
                         [source.random()],
                     )
-    # As they were sent: the first is 1.
+    # In the order of sending, from 1 on.
     return operations(history), {n: str(n * n % 11) for n in range(1, MESSAGES + 1)}
 
 
@@ -103,7 +103,7 @@ def history(tmp_path):
 
 @pytest.fixture
 def seed():
-    """Printed when the test fails; to be given again."""
+    """A random seed, printed if the test fails; the environment can set it."""
     seed = int(os.environ.get("PGSLUICE_TEST_SEED", random.randrange(2**31)))
     print(f"PGSLUICE_TEST_SEED={seed}")
     return seed
@@ -115,7 +115,7 @@ def test_six_consumers_keep_the_order_of_every_group(database_18, history, seed,
     done, group_of = run(database_18, reader, seed, history)
 
     assert list(violations(done, group_of)) == []
-    # And it was a test of something: all was delivered, by claims that ended in each way.
+    # The run must cover all cases: everything was delivered, and claims ended in each way.
     delivered = {msg_id for op in done if op.name.startswith("claim") for msg_id in ids(op)}
     assert delivered == set(group_of)
     assert {op.name for op in done if op.outcome == "ok"} >= {"finish", "claim to roll back"}
@@ -128,7 +128,7 @@ def test_a_reader_that_knows_no_groups_is_found_out(database_18, history, seed):
     assert len(list(violations(done, group_of))) > 10
 
 
-# What the two conditions of _next_groups hold back: each alone would hold back what is in flight.
+# The two conditions of _next_groups; each suffices to skip groups in flight.
 GUARDS = {
     "where %2$s between named.key and named.key\n                order by": (
         "where %2$s between named.key and named.key and q.vt <= $1\n                order by"
@@ -165,7 +165,7 @@ def finish(msg_id, invoked, ended, outcome="ok", name="finish"):
 
 
 BROKEN = {
-    "the second while nobody has the first": [claim([2], 0, 1)],
+    "the second while the first is unclaimed": [claim([2], 0, 1)],
     "the second while the first is in flight": [claim([1], 0, 0.1), claim([2], 0.2, 0.3)],
     "the second before the first was asked to go": [
         claim([1], 0, 0.1), claim([2], 5, 5.1), finish(1, 5.2, 5.3),
@@ -189,7 +189,7 @@ SOUND = {
     "the second when nobody knows of the first": [
         claim([1], 0, 0.1), finish(1, 0.2, float("inf"), "info"), claim([2], 5, 5.1),
     ],
-    "two claims at once, of which one may have been undone first": [
+    "two claims at once; one may have been undone first": [
         claim([1], 0, 0.5, "claim to roll back"), claim([1], 0.4, 0.6),
     ],
     "the first again when its claim has lapsed": [claim([1], 0, 0.1), claim([1], VT_S, VT_S + 0.2)],
@@ -213,7 +213,7 @@ def test_the_checker_lets_pass(sound):
     assert list(violations(sound, GROUPS)) == []
 
 
-def test_the_log_of_a_killed_consumer_ends_in_what_nobody_knows(history):
+def test_history_of_a_killed_consumer_ends_with_an_unknown_outcome(history):
     log, other = Log(history, "killed"), Log(history, "other")
     log.write("invoke", "claim")
     log.write("ok", "claim", [1, 2])

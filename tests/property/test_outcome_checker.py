@@ -1,4 +1,4 @@
-"""The checker of test_worker_outcomes.py finds what a worker must not do, in histories that are made up."""
+"""The checker of test_worker_outcomes.py reports each planted fault in constructed histories."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_ACCOUNT = ("ValueError", "no such account")
 
 
 class Story:
-    """A history of one message, sound as long as its methods are called without options."""
+    """A history of one message, correct unless its methods are called with options."""
 
     def __init__(self, *steps, queue=QUEUE):
         self.steps = list(steps)
@@ -29,7 +29,7 @@ class Story:
         self.starts = self.failed = 0
 
     def start(self, *, attempt=None, slow_s=0.0):
-        """The handler runs; its effect outside of the transaction is written."""
+        """Add a run of the handler, with an effect outside the transaction."""
         self.starts += 1
         begun, self.at = self.at, self.at + timedelta(seconds=0.1 + slow_s)
         self.evidence.starts.append(
@@ -42,12 +42,12 @@ class Story:
         return self
 
     def effect(self):
-        """Its transaction is committed with its effect."""
+        """Add an effect of the committed transaction."""
         self.evidence.effects.append(Effect(self.queue, 1, self.starts, True))
         return self
 
     def settle(self, result, error=(None, None), reason=None, *, counted=None, attempts=None):
-        """The database has an outcome."""
+        """Add an outcome in the database."""
         self.at += timedelta(seconds=0.1)
         attempt = self.failed + 1 if attempts is None else attempts
         self.evidence.settled.append(
@@ -63,28 +63,28 @@ class Story:
         return self
 
     def line(self, event, error, attempt=None, **fields):
-        """The log has a line."""
+        """Add a log line."""
         name = "attempts" if event == "message dead-lettered" else "attempt"
         given = {"queue": self.queue, "msg_id": 1, name: attempt or self.failed, "error": error}
         self.evidence.lines.append((event, given | fields))
         return self
 
     def fail(self):
-        """An attempt fails as `ERROR` does."""
+        """Add an attempt that fails as `ERROR` does."""
         text = ": ".join(NO_ACCOUNT)
         return self.start().settle("retry", NO_ACCOUNT).line("handler failed", text)
 
     def do(self):
-        """An attempt succeeds."""
+        """Add a successful attempt."""
         return self.start().effect().settle("done")
 
     def wait(self, due_s):
-        """The message is in its queue."""
+        """Add the message to its queue."""
         self.evidence.waiting.append(Waiting(self.queue, 1, self.starts, due_s))
         return self
 
     def kinds(self):
-        """Kinds of violations."""
+        """Return the kinds of violations that the checker reports."""
         self.evidence.counts = {self.queue: self.counts | {"by_error_type": self.by_error_type}}
         steps = [*self.steps, *[Step("within")] * 9]
         checker = Checker(self.evidence, lambda _queue, _number, ordinal: steps[ordinal - 1])
@@ -93,14 +93,14 @@ class Story:
 
 
 def dead(*, error=NO_ACCOUNT, reason="too many attempts", attempts=3, logged=True):
-    """A message that failed for the last time."""
+    """Return the story of a message that failed for the last time."""
     story = Story(*[ERROR] * MAX_ATTEMPTS).fail().fail().start()
     story.settle("dead", error, reason, attempts=attempts)
     return story.line("message dead-lettered", ": ".join(NO_ACCOUNT), 3) if logged else story
 
 
 def timed_out(slow_s):
-    error = ("timeout", f"the handler ran longer than {TIMEOUT_S:g} s")
+    error = ("timeout", f"the handler exceeded its timeout of {TIMEOUT_S:g} s")
     return (
         Story(Step("within"))
         .start(slow_s=slow_s)
@@ -193,11 +193,11 @@ BROKEN = {
 }  # fmt: skip
 _late, _next = BROKEN["overlap"]["two starts of one claim"].evidence.starts
 BROKEN["overlap"]["two starts of one claim"].evidence.starts[1] = _next._replace(fence=_late.fence)
-_beside = Story(ERROR).fail().do()
-_beside.evidence.starts[1] = _beside.evidence.starts[1]._replace(
-    began_at=_beside.evidence.starts[0].began_at
+_overlapping = Story(ERROR).fail().do()
+_overlapping.evidence.starts[1] = _overlapping.evidence.starts[1]._replace(
+    began_at=_overlapping.evidence.starts[0].began_at
 )
-BROKEN["overlap"]["a start before the last one ended"] = _beside
+BROKEN["overlap"]["a start before the last one ended"] = _overlapping
 
 
 @pytest.mark.parametrize("story", SOUND.values(), ids=SOUND)

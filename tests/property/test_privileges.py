@@ -1,13 +1,13 @@
-"""Each role calls each function with hostile arguments, and reads and writes each table: nothing beyond what is declared happens.
+"""Privileges: no role can read or change more than declared, by any function or table.
 
-A call runs in a real session of the role, in a transaction that is rolled back. What it changed is what the server counted for
-that transaction (`pg_stat_xact_all_tables`, catalogs included), whatever function it came through. What it read is searched for
-the marks that were put into messages, events, keys and a table of another owner.
+Each call runs in a session of the role, in a transaction that is rolled back, with hostile
+arguments. Changes are those that the server counts for the transaction in
+`pg_stat_xact_all_tables`, catalogs included. Results are searched for marks in messages, events,
+keys and a table of another owner.
 
-The arguments are drawn at random from a list for each type: from one seed in the normal run, from a new one in the long run,
-which is printed. PGSLUICE_PRIVILEGE_SEED repeats a run. Not
-seen by these tests: sequences and advisory locks, which no rollback takes back; what a call would do after waiting longer than
-the statement timeout.
+Arguments are drawn at random from a list for each type: with a fixed seed in the normal run, with a
+new, printed one in the long run. PGSLUICE_PRIVILEGE_SEED repeats a run. Not covered: sequences and
+advisory locks, which no rollback undoes, and effects after the statement timeout.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KINDS = (
     ("archive", r"pgmq\.a_"),
     ("event", r"pgq\.event_[0-9]+"),
     ("tick", r"pgq\.tick_[0-9]+"),
-    ("position", r"pgq\.(position|subscriber|consumer|subconsumer|retry)"),
+    ("position", r"pgq\.(position|subscriber|consumer|subconsumer|retry)|sluice\.pipeline"),
     (
         "claim",
         r"sluice\.(claim|outcome|redelivery|key_|turn|waiting|parked_key|share_)",
@@ -45,7 +45,7 @@ KINDS = (
     ("delivery", r"sluice\.(attempt|queue_start|inbox|queue_stream|queue_turn|started)"),
     ("send", r"sluice\.(deduplication_key|sink|stage_|stage|delayed)"),
     ("lock", r"sluice\.(lock|named_lock)$"),
-    ("failure", r"sluice\.failure$"),  # a claim retries due events, and notes a log that fails
+    ("failure", r"sluice\.failure$"),  # a claim retries due events, and records a log that fails
     ("ours", r"(pgmq|pgq|pgq_coop|sluice)\."),
     ("toast", r"pg_toast\."),
     ("catalog", r"pg_"),
@@ -57,8 +57,8 @@ class Rights:
     """Rights that a role has through any function.
 
     Attributes:
-        changes: Kinds of tables in which rows may be inserted, updated or deleted; None: all of ours, and the catalog.
-        marks: What it may read.
+        changes: Kinds of tables whose rows may be changed; None for all of ours, and the catalog.
+        marks: Marks that it may read.
     """
 
     grants: tuple[str, ...] = ()
@@ -183,7 +183,7 @@ join pg_namespace as n on n.oid = p.pronamespace
 where n.nspname = any (%s) and p.prokind in ('f', 'p') and p.prorettype <> 'trigger'::regtype
 order by 1
 """
-# What a caller would give, by the parameter's name: without it most calls would fail at their first argument.
+# Plausible arguments by parameter name; with others most calls fail at their first argument.
 FITTING: dict[str, list[str | None]] = {
     "queue_name": ["orders", "many", "changes"],
     "i_queue_name": ["changes"],
@@ -282,7 +282,7 @@ def _literal(text: str | None) -> str:
 
 @contextmanager
 def filled(database: Database) -> Iterator[dict[str, str]]:
-    """Fill a database; yield the names of its login roles by what they are granted."""
+    """Fill a database; yield the names of its login roles by their granted role."""
     names = {right: f"fuzz_{right}_{next(_numbers)}" for right in ROLES}
     with database.connect() as admin:
         for right, name in names.items():
@@ -320,7 +320,7 @@ def functions(connection: psycopg.Connection) -> list[Function]:
 def composites(
     connection: psycopg.Connection, found: list[Function]
 ) -> dict[str, list[str | None]]:
-    """A row of each table whose type is an argument, as text, and null."""
+    """Return a row of each table whose type is an argument, as text, and null."""
     values: dict[str, list[str | None]] = {}
     for type_ in sorted(
         {t.removesuffix("[]") for f in found for _, t in f.arguments} - set(VALUES)
@@ -377,7 +377,7 @@ where n_tup_ins + n_tup_upd + n_tup_del > 0
 def faults_of_a_call(
     connection: psycopg.Connection, role: str, rights: Rights, statement: str
 ) -> list[str]:
-    """Call a function as a role, roll back, and return what it did beyond the role's rights."""
+    """Call a function as a role, roll back, and return violations of the role's rights."""
     faults: list[str] = []
     try:
         before = dict(rows(connection, CHANGES))
@@ -416,7 +416,7 @@ def _may_change(rights: Rights, table: str) -> bool:
 def fuzz(
     database: Database, world: dict[str, str], seed: int, calls: int, only: str = ""
 ) -> tuple[list[str], int]:
-    """Call each function, or those of one name, `calls` times as each role; return faults and the number of faultless calls."""
+    """Call functions `calls` times as each role; return faults, and the number of correct calls."""
     rng = random.Random(seed)
     faults: list[str] = []
     faultless = 0
@@ -435,7 +435,7 @@ def fuzz(
     for right, name in world.items():
         connection = as_role(database, name)
         for function in found:
-            # A function that may not be called is called once: it must be refused whatever its arguments are.
+            # A function without EXECUTE is called once, as it is refused with any arguments.
             for _ in range(calls if (right, function.signature) in may else 1):
                 statement = function.call([draw(rng, *a, values) for a in function.arguments])
                 if connection.closed:
@@ -525,8 +525,8 @@ def test_no_role_reads_more_from_any_table_than_its_rights(database_18, world):
     assert not faults, "\n".join(faults)
 
 
-# Rights on tables, by role and kind of table; what a role changes otherwise, it changes through functions. Everything of ours
-# that is not named here may not be changed directly at all.
+# Direct rights on tables, by role and kind of table. No other table of ours may be changed without
+# functions.
 DIRECT = {
     "writer": {"queue": "insert", "event": "insert"},
     "pgq_writer": {"event": "insert"},

@@ -1,6 +1,7 @@
-"""Any sequence of calls against groups with keys, beside a model of them: whose turn each key has, and what waits behind it.
+"""Random sequences of calls to share groups with keys, against a model of keys and events.
 
-One session does all of it. The clock of the ledgers is put forward in hours, and the ledgers are emptied in between.
+One session makes all calls. The clock of the ledgers advances in hours, and the ledgers are
+truncated in between.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _log_numbers = itertools.count(1)
 
 @dataclass
 class Event:
-    """An event that is not settled for good; those of a key are in the order of the log."""
+    """An event without a final outcome; the events of a key are in log order."""
 
     ev_id: int
     key: str | None
@@ -45,12 +46,12 @@ class Event:
     due: int = 0
     claim_id: int | None = None
     is_parked: bool = False
-    is_back: bool = False  # it comes again at once
+    is_back: bool = False  # to be redelivered immediately
 
 
 @dataclass
 class Claim:
-    """A claim, with those of its events that are not settled."""
+    """A claim, with its unsettled events."""
 
     lease_end: int
     heard_of: bool = False
@@ -58,7 +59,7 @@ class Claim:
 
 
 class ShareKeyMachine(RuleBasedStateMachine):
-    """The rules are the calls; each looks at what it gets."""
+    """A state machine whose rules make calls and check their results."""
 
     database = None
     only_when_waiting: str | None = None
@@ -121,7 +122,7 @@ class ShareKeyMachine(RuleBasedStateMachine):
 
     # Claims
 
-    def lapse(self):
+    def expire_leases(self):
         for claim_id, held in list(self.claims.items()):
             if held.lease_end > self.now:
                 continue
@@ -133,16 +134,16 @@ class ShareKeyMachine(RuleBasedStateMachine):
                 event.is_back = True
                 event.due = self.now
                 if event.attempts >= MAX_ATTEMPTS or event.deliveries >= MAX_DELIVERIES:
-                    self.bury(event)
+                    self.dead_letter(event)
                 elif event.key in self.parked:
                     event.is_parked = True
 
-    def bury(self, event):
+    def dead_letter(self, event):
         self.pending.remove(event)
         self.dead.append(event.ev_id)
 
     def eligible(self, key):
-        """What of a key may be handed out now, in order."""
+        """Return the events of a key that may be claimed now, in order."""
         events = self.of_key(key)
         if key is None:
             return [e for e in events if e.claim_id is None and e.due <= self.now]
@@ -154,7 +155,7 @@ class ShareKeyMachine(RuleBasedStateMachine):
 
     @rule(qty=st.integers(1, 6), lease=st.sampled_from([1, 3]))
     def claim(self, qty, lease):
-        self.lapse()
+        self.expire_leases()
         found = claim(self.main, qty, f"{lease} hours", group="workers", log=self.log)
         assert len(found) <= qty
         may = {key: self.eligible(key) for key in ["a", "b", "c", None]}
@@ -187,11 +188,13 @@ class ShareKeyMachine(RuleBasedStateMachine):
         if self.when_waiting != "skip":
             assert ids == [event.ev_id for event in may][: len(ids)]
             return
-        # What waited comes when its time has come; what never did, in the order of the log.
+        # Due events are redelivered; new events follow in log order.
         new = [event for event in events if event.is_new]
         assert new == [event for event in may if event.is_new][: len(new)]
         left = [event for event in may if event not in events]
-        assert not (new and any(event.is_back for event in left)), "it was to come first"
+        assert not (new and any(event.is_back for event in left)), (
+            "redeliveries must precede new events"
+        )
         assert ids == sorted(ids)
 
     # Acknowledgements
@@ -208,9 +211,9 @@ class ShareKeyMachine(RuleBasedStateMachine):
         claim_id = sorted(self.claims)[place % len(self.claims)]
         held = self.claims[claim_id]
         if some is None:
-            asked = list(held.events)
+            requested = list(held.events)
         else:
-            asked = [
+            requested = [
                 event
                 for n, event in enumerate(held.events)
                 if n in {s % len(held.events) for s in some}
@@ -220,35 +223,35 @@ class ShareKeyMachine(RuleBasedStateMachine):
             self.main,
             claim_id,
             outcome,
-            None if some is None else [event.ev_id for event in asked],
+            None if some is None else [event.ev_id for event in requested],
             delay=None if delay is None else f"{delay} hours",
             group="workers",
             log=self.log,
         )
         held.heard_of = True
-        again = self.settle(asked, outcome, delay)
-        behind = self.behind(held, asked, again)
-        assert settled == len(asked) + len(behind)
-        self.settle(behind, "release", 0)
-        waits = {e.key for e in again if e.due > self.now and e.key is not None}
+        redelivered = self.settle(requested, outcome, delay)
+        following = self.following(held, requested, redelivered)
+        assert settled == len(requested) + len(following)
+        self.settle(following, "release", 0)
+        waits = {e.key for e in redelivered if e.due > self.now and e.key is not None}
         if self.when_waiting == "park":
             self.parked |= waits
             for event in self.pending:
                 if event.key in self.parked and event.claim_id is None:
                     event.is_parked = True
-        held.events = [event for event in held.events if event not in asked + behind]
+        held.events = [event for event in held.events if event not in requested + following]
         if not held.events:
             del self.claims[claim_id]
 
     def settle(self, events, outcome, delay):
-        """What becomes of them; those that come again."""
-        again = []
+        """Apply the outcomes and return the events to redeliver."""
+        redelivered = []
         for event in events:
             event.claim_id = None
             if outcome == "accept":
                 self.pending.remove(event)
             elif outcome == "reject":
-                self.bury(event)
+                self.dead_letter(event)
             else:
                 event.attempts += outcome == "retry"
                 event.deliveries += outcome == "retry"
@@ -258,22 +261,22 @@ class ShareKeyMachine(RuleBasedStateMachine):
                 if outcome == "retry" and (
                     event.attempts >= MAX_ATTEMPTS or event.deliveries >= MAX_DELIVERIES
                 ):
-                    self.bury(event)
+                    self.dead_letter(event)
                 else:
-                    again.append(event)
-        return again
+                    redelivered.append(event)
+        return redelivered
 
-    def behind(self, held, asked, again):
+    def following(self, held, requested, redelivered):
         if self.when_waiting == "skip":
             return []
         first = {}
-        for event in again:
+        for event in redelivered:
             if event.key is not None:
                 first.setdefault(event.key, held.events.index(event))
         return [
             event
             for place, event in enumerate(held.events)
-            if event not in asked and first.get(event.key, len(held.events)) < place
+            if event not in requested and first.get(event.key, len(held.events)) < place
         ]
 
     @rule(place=st.integers(0, 5), lease=st.sampled_from([1, 3]))
@@ -289,7 +292,7 @@ class ShareKeyMachine(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from(["a", "b", "c"]))
     def unpark(self, key):
-        self.lapse()
+        self.expire_leases()
         self.main.execute("select sluice.maintain_groups(%s)", (self.log,))
         parked = value(self.main, "select sluice.unpark_key(%s, 'workers', %s)", self.log, key)
         assert (parked > 0) == (key in self.parked)
@@ -304,8 +307,8 @@ class ShareKeyMachine(RuleBasedStateMachine):
 
     @rule()
     def look(self):
-        """After the mail is read, the list says which keys wait for what."""
-        self.lapse()
+        """Check the list of blocked keys after the acknowledgement backlog is read."""
+        self.expire_leases()
         self.main.execute("select sluice.maintain_groups(%s)", (self.log,))
         listed = {
             key: (reason, claim_id, ev_id)
@@ -340,7 +343,7 @@ class ShareKeyMachine(RuleBasedStateMachine):
 
 
 class ParkedKeyMachine(ShareKeyMachine):
-    """Park keys, send to them and unpark them: among all rules and keys these calls rarely follow each other."""
+    """Park keys, send to them and unpark them; with all rules, this sequence is rare."""
 
     only_when_waiting = "park"
 
@@ -353,7 +356,7 @@ class ParkedKeyMachine(ShareKeyMachine):
     def acknowledge(self, outcome, delay):
         super().acknowledge(place=0, outcome=outcome, delay=delay, some=None)
 
-    # A method that overrides a rule is none.
+    # An overriding method is not a rule unless decorated.
     def time_passes(self):
         super().time_passes()
 
@@ -418,27 +421,27 @@ PLANTED = {
         "if v_behind is null then",
         "if true then",
     ),
-    "what comes again comes in the order in which it was given back": (
+    "events are redelivered in the order of their release": (
         "sluice._write_returned(sluice.key_turn,sluice.redelivery[],timestamp with time zone)",
         "order by w.place",
         "order by w.waiting_id desc",
     ),
-    "a pause is not kept": (
+    "a back-off is not kept": (
         "sluice._write_returned(sluice.key_turn,sluice.redelivery[],timestamp with time zone)",
         "i_turn.due_at := greatest(i_turn.due_at, i_due_at);",
         "",
     ),
-    "nobody looks at a key whose turn is over": (
+    "a key is not checked after its turn": (
         "sluice._end_turns(sluice.share_group,sluice.claim,bigint,bigint[],integer)",
         "t.waiting > 0 or t.returned <> '{}'",
         "t.returned <> '{}'",
     ),
-    "the ledgers lose what waits": (
+    "the ledgers lose waiting events": (
         "sluice._maintain_ledgers(bigint)",
         "w.waiting_id > (t.turn).upto_waiting",
         "w.waiting_id > (t.turn).upto_waiting + 1",
     ),
-    "new events pass those that wait": (
+    "new events overtake waiting ones": (
         "sluice._sort_events(sluice.share_group,integer,sluice.claim,pgq.event_template[])",
         "select t.waiting = 0 and t.returned = '{}' and t.claim_id is null",
         "select t.claim_id is null",
@@ -451,18 +454,18 @@ PLANTED = {
 }
 
 
-# Machines that find a bug in one of the first runs with any seed. With all rules it took hundreds, and more time than a test has.
+# Machines that find a bug in an early run with any seed; with all rules it takes hundreds of runs.
 QUICK_MACHINES = {"a parked key is free": ParkedKeyMachine}
 
-# With these seeds one of the first runs finds it. The others take minutes, with any seed.
+# Seeds with which an early run finds the bug. Other bugs take minutes with any seed.
 QUICK_SEEDS = {
     "a key that is claimed is free": 18,
-    "a pause is not kept": 28,
+    "a back-off is not kept": 28,
     "a turn ends with the first event": 26,
     "later events stay in the claim": 6,
-    "nobody looks at a key whose turn is over": 26,
-    "the ledgers lose what waits": 8,
-    "what comes again comes in the order in which it was given back": 6,
+    "a key is not checked after its turn": 26,
+    "the ledgers lose waiting events": 8,
+    "events are redelivered in the order of their release": 6,
 }
 
 

@@ -1,16 +1,16 @@
-"""A program of its own that copies the archive of the queue `orders`, drops it, and can be held at a step.
+"""A program that copies and drops the archive of the queue `orders`, and can be held at a step.
 
     python archive_driver.py LAKE STEP FOLDER KIND
 
-It leaves the file FOLDER/held and stops for ever when it comes to the STEP, so that it can be killed there:
+At the STEP it creates the file FOLDER/held and sleeps forever, so that it can be killed there:
 
-    read       the archive is read as a transaction sees it, nothing is written
-    files      the lake's files are written, and belong to no commit
-    commit     the lake has them, nothing is verified
+    read       the archive is read in a transaction, nothing is written
+    files      the lake's files are written, without a commit
+    commit     the files are committed, nothing is verified
     verify     the first messages are verified
     verified   all are verified, nothing is dropped
-    drop       the first messages are dropped in a transaction that is open
-    dropped    the first messages are dropped, others are not
+    drop       the first messages are dropped in an open transaction
+    dropped    the first messages are dropped, the others are not
 
 With KIND `spark` Spark copies; with `plain` this process does, see plain_copy.py.
 """
@@ -27,9 +27,10 @@ from pyspark.sql.types import StructType
 from pgsluice.client.calls import spark_exports
 from pgsluice.pipelines import archive
 from pgsluice.pipelines.archive import ArchiveCopy, ArchiveProgress, Source
-from pgsluice.spark import lake_sink
+from pgsluice.spark import lake_source
 from pgsluice.spark.access import Access
-from pgsluice.spark.lake_sink import DeltaSink, LakeBatchWriter
+from pgsluice.spark.lake_sink import LakeBatchWriter
+from pgsluice.spark.lake_source import DeltaSource
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from spark.plain_copy import PlainCopy
@@ -44,7 +45,7 @@ def reached(step: str, *, wanted: str = STEP, folder: str = FOLDER) -> None:
 
 
 class HeldWriter(LakeBatchWriter):
-    # Spark's process for the commit does not know this program's arguments.
+    # Spark's commit process does not have this program's arguments.
     step, folder = STEP, FOLDER
 
     def commit(self, messages: Any) -> None:
@@ -53,9 +54,10 @@ class HeldWriter(LakeBatchWriter):
         reached("commit", wanted=self.step, folder=self.folder)
 
 
-class HeldSink(DeltaSink):
+class HeldSink(DeltaSource):
     def writer(self, schema: StructType, overwrite: bool) -> LakeBatchWriter:
-        return HeldWriter(super().writer(schema, overwrite).table, self.options)
+        table = super().writer(schema, overwrite).table
+        return HeldWriter(table, self.options, overwrite=overwrite)
 
 
 class HeldCopy(PlainCopy):
@@ -85,7 +87,7 @@ class HeldCopy(PlainCopy):
 
 
 def main() -> None:
-    lake_sink.DeltaSink = HeldSink  # type: ignore[misc]
+    lake_source.DeltaSource = HeldSink  # type: ignore[misc]
     archive._VERIFY_ROWS = archive._DROP_ROWS = 10
     if KIND == "spark":
         from pgsluice.spark.session import spark_session

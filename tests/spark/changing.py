@@ -1,21 +1,36 @@
-"""A table as PostgreSQL has it, and the events of its changes: the model that current states are held against."""
+"""A model of a PostgreSQL table and its change events, to check current-state tables."""
 
 from __future__ import annotations
 
 import json
 import random
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
+from pgsluice.pipelines.current_state import apply as applying
+from pgsluice.pipelines.current_state.collapse import Collapsed, collapse, portion_of
 from pgsluice.pipelines.current_state.envelope import Change, Row
+from pgsluice.pipelines.current_state.pieces import (
+    Collapsing,
+    Division,
+    collapse_files,
+    in_turn,
+)
+from pgsluice.pipelines.current_state.reading import COLUMNS
+from pgsluice.pipelines.current_state.table import CurrentTable
 
 NAME = "public.account"
 KINDS = {"id": pa.int64(), "name": pa.string(), "extra": pa.int64()}
 
 
 class Source:
-    """A table as PostgreSQL has it, and the events of its changes."""
+    """A model of a PostgreSQL table and the events of its changes."""
 
     def __init__(self, *, key: tuple[str, ...], before: bool = True) -> None:
         self.key = key
@@ -31,7 +46,7 @@ class Source:
         if "extra" in self.columns:
             row["extra"] = len(self.log)
         self.rows.append(row)
-        self._tell("c", None, row)
+        self._record("c", None, row)
 
     def update(self, at: int, number: int, name: str) -> None:
         if not self.rows:
@@ -41,26 +56,26 @@ class Source:
             number = row["id"]  # type: ignore[assignment]
         old = {column: row.get(column) for column in self.columns}
         row.update({column: row.get(column) for column in self.columns}, id=number, name=name)
-        told: Row | None = old
+        previous: Row | None = old
         if not self.before:
-            told = {"id": old["id"]} if old["id"] != number else None
-        self._tell("u", told, row)
+            previous = {"id": old["id"]} if old["id"] != number else None
+        self._record("u", previous, row)
 
     def delete(self, at: int) -> None:
         if not self.rows:
             return
         row = self.rows.pop(at % len(self.rows))
         old = {column: row.get(column) for column in self.columns}
-        self._tell("d", old if self.before else {"id": row["id"]}, None)
+        self._record("d", old if self.before else {"id": row["id"]}, None)
 
     def truncate(self) -> None:
         self.rows.clear()
-        self._tell("t", None, None)
+        self._record("t", None, None)
 
     def snapshot(self) -> None:
         txid = len(self.log)
         for row in self.rows:
-            self._tell("r", None, row, txid)
+            self._record("r", None, row, txid)
 
     def add_column(self) -> None:
         if "extra" not in self.columns:
@@ -69,7 +84,7 @@ class Source:
     def contents(self) -> list[tuple]:
         return sorted((tuple(row.get(name) for name in KINDS) for row in self.rows), key=repr)
 
-    def _tell(
+    def _record(
         self, op: str, before: Row | None, after: Row | None, txid: int | None = None
     ) -> None:
         seq = len(self.log) + 1
@@ -101,7 +116,7 @@ def played(source: Source, history: list[tuple]) -> Source:
 
 
 def cut(log: list[Change], dice: random.Random) -> list[list[Change]]:
-    """The log in batches; a snapshot without a key is one transaction, and is not divided."""
+    """Split the log into batches, but not the transaction of a snapshot without a key."""
     batches: list[list[Change]] = []
     for change in log:
         together = batches and change.txid is not None and batches[-1][-1].txid == change.txid
@@ -113,8 +128,8 @@ def cut(log: list[Change], dice: random.Random) -> list[list[Change]]:
 
 
 def event_of(change: Change) -> tuple:
-    """The event that is read as this change."""
-    schema, table = change.table.split(".")
+    """Return the event from which this change is read."""
+    schema, _, table = change.table.partition(".")
     envelope = {
         "op": change.op,
         "before": change.before,
@@ -129,3 +144,47 @@ def live(rows: pa.Table) -> list[tuple]:
         (tuple(row[name] for name in KINDS) for row in rows.to_pylist() if not row["_deleted"]),
         key=repr,
     )
+
+
+def collapsed(changes: Sequence[Change], dice: random.Random | None = None) -> Collapsed:
+    """Collapse changes of `NAME` in random portions, or in one."""
+    portions = [list(changes)]
+    while dice is not None and len(portions[-1]) > 1 and dice.random() < 0.7:
+        place = dice.randrange(1, len(portions[-1]))
+        portions[-1:] = [portions[-1][:place], portions[-1][place:]]
+    return collapse([portion_of(portion, KINDS) for portion in portions])
+
+
+def write_events(path: Path, changes: Sequence[Change | tuple], *, row_groups: int = 2) -> None:
+    """Write the events of changes, or events as they are, to a Parquet file."""
+    kinds = [pa.int64(), pa.timestamp("us", "UTC"), *[pa.string()] * 4]
+    events = [one if isinstance(one, tuple) else event_of(one) for one in changes]
+    values = zip(*events, strict=True)
+    columns = [pa.array(column, kind) for column, kind in zip(values, kinds, strict=True)]
+    rows = pa.table(columns, list(COLUMNS))
+    pq.write_table(rows, path, row_group_size=-(-len(changes) // row_groups))
+
+
+def apply(
+    table: CurrentTable,
+    changes: Sequence[Change],
+    *,
+    version: int,
+    app_id: str = "a",
+    kept_h: float = 1e6,
+    part_count: int = 1,
+    are_many: bool = False,
+    rejects: Path | None = None,
+) -> bool:
+    """Apply changes as the pipeline does, in this process; by rewriting files if they are many."""
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        write_events(scratch / "events.parquet", changes)
+        counts = {table.name: table.bucket_count} if table.bucket_count else {}
+        how = Collapsing({table.name: table.kinds}, {}, scratch, Division(counts, part_count))
+        found = collapse_files({version: [str(scratch / "events.parquet")]}, how, in_turn)
+        with patch.object(applying, "_ROWS_MERGED_MAX", -1 if are_many else 500_000):
+            return applying.apply(
+                table, found[table.name], app_id=app_id, version=version, deleted_kept_h=kept_h,
+                scratch=scratch, tasks=in_turn, rejects=rejects,
+            )  # fmt: skip

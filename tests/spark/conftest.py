@@ -1,4 +1,4 @@
-"""One Spark session for all tests of this folder: a JVM takes longer to start than most tests to run."""
+"""One Spark session for all tests of this folder, as a JVM starts slower than most tests run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import psycopg
 import pytest
 
 from conftest import Database
+from support.object_store import ObjectStore, environment, free_port, running_object_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOG = "log"
-# A JVM of a test lives for seconds: the second compiler and the parallel collector cost more than they bring.
+# For JVMs that run for seconds, the second compiler and the parallel collector do not pay off.
 FAST_JVM = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
@@ -29,11 +30,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A PGSLUICE_HOME of the tests' own."""
+    """The tests' PGSLUICE_HOME."""
     folder = tmp_path_factory.mktemp("home")
     before = os.environ.get("PGSLUICE_HOME")
     os.environ["PGSLUICE_HOME"] = str(folder)
-    # Where pyiceberg looks for its catalogues, in this process and in Spark's.
+    # The folder of pyiceberg's configuration, in this process and in Spark's.
     os.environ["PYICEBERG_HOME"] = str(folder)
     yield folder
     del os.environ["PYICEBERG_HOME"]
@@ -44,15 +45,32 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
+def object_store_port() -> Iterator[int]:
+    """The port of the object store, in the environment of this process and of Spark's, which starts only once."""
+    port = free_port()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment(port).items():
+            patch.setenv(name, value)
+        yield port
+
+
+@pytest.fixture(scope="session")
+def object_store(object_store_port: int) -> Iterator[ObjectStore]:
+    """A store with the S3 protocol and the bucket `lake`, which this process and Spark's workers reach."""
+    with running_object_store(object_store_port) as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
 def event_log(home: Path) -> Path:
-    """The folder in which Spark writes its own event log."""
+    """The folder of Spark's own event log."""
     folder = home / "spark-events"
     folder.mkdir()
     return folder
 
 
 @pytest.fixture(scope="session")
-def spark(home: Path, event_log: Path) -> Iterator[SparkSession]:
+def spark(home: Path, event_log: Path, object_store_port: int) -> Iterator[SparkSession]:
     from pgsluice.spark.session import spark_session
 
     session = spark_session(
@@ -80,6 +98,6 @@ def db(database_18: Database) -> Iterator[psycopg.Connection]:
 
 @pytest.fixture
 def log(db: psycopg.Connection) -> psycopg.Connection:
-    """The same, with an event log in it."""
+    """A connection as `db`, with an event log in the database."""
     db.execute("select pgq.create_queue(%s)", (LOG,))
     return db

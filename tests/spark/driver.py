@@ -1,10 +1,11 @@
-"""A program of its own that streams an event log into the lake, and can be held at a moment.
+"""A program that streams an event log into the lake, and can be held at a commit.
 
     python driver.py LAKE CHECKPOINT MOMENT FOLDER OFFSETS
 
-MOMENT is `before N` or `after N`: the driver stops for ever before or after the lake's commit of
-micro-batch N, and leaves the file FOLDER/held, so that it can be killed there. With `between` it leaves the
-file when its first micro-batch is done and the next is a day away. With `never` it runs until it is killed. OFFSETS is `ticks` or `snapshots`.
+With MOMENT `before N` or `after N` the driver creates the file FOLDER/held before or after the lake
+commit of micro-batch N and sleeps forever, so that it can be killed there. With `between` it
+creates the file when its first micro-batch is committed and the next one is due in a day. With
+`never` it runs until it is killed. OFFSETS is `ticks` or `snapshots`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from pathlib import Path
 from pyspark.sql.types import StructType
 
 from pgsluice.pipelines.events import EventStream, events
-from pgsluice.spark import lake_sink
-from pgsluice.spark.lake_sink import DeltaSink, IcebergSink, LakeStreamWriter
+from pgsluice.spark import lake_source
+from pgsluice.spark.lake_sink import LakeStreamWriter
+from pgsluice.spark.lake_source import DeltaSource, IcebergSource
 from pgsluice.spark.session import spark_session
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -41,19 +43,19 @@ class HeldWriter(LakeStreamWriter):
             threading.Event().wait()
 
 
-class HeldSink(DeltaSink):
+class HeldSink(DeltaSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> LakeStreamWriter:
         return HeldWriter(super().streamWriter(schema, overwrite).table)
 
 
-class HeldIcebergSink(IcebergSink):
+class HeldIcebergSink(IcebergSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> LakeStreamWriter:
         return HeldWriter(super().streamWriter(schema, overwrite).table)
 
 
 def main() -> None:
-    lake_sink.DeltaSink = HeldSink  # type: ignore[misc]
-    lake_sink.IcebergSink = HeldIcebergSink  # type: ignore[misc]
+    lake_source.DeltaSource = HeldSink  # type: ignore[misc]
+    lake_source.IcebergSource = HeldIcebergSink  # type: ignore[misc]
     # See FAST_JVM in conftest.py.
     conf = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
     stream = events(
@@ -63,7 +65,7 @@ def main() -> None:
         trigger_s=86_400 if WHEN == "between" else 0.1,
         max_rows_per_trigger=200,
         offsets=OFFSETS,
-        # A task that fails is tried again, as on a cluster.
+        # Failed tasks are retried, as on a cluster.
         spark=spark_session("pgsluice driver", master="local[2,4]", conf=conf),
     )
     stream.await_ready(deadline_s=300)

@@ -1,9 +1,10 @@
-"""A program of its own that streams an event log into a work queue, and the queue into the lake.
+"""A program that streams an event log into a work queue, and the queue into the lake.
 
     python driver_queues.py LAKE CHECKPOINT MOMENT FOLDER OFFSETS
 
-MOMENT is `before N` or `after N`: each of the two stops for ever before or after its commit of micro-batch N, and leaves the
-file FOLDER/held-queue or FOLDER/held-lake. With `never` they run until they are killed, with `once` until all is in the lake.
+With MOMENT `before N` or `after N` each stream creates the file FOLDER/held-queue or
+FOLDER/held-lake before or after its commit of micro-batch N, and sleeps forever. With `never` they
+run until they are killed, with `once` until all events are in the lake.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from pgsluice.spark import retry, running
-from pgsluice.spark.lake_sink import DeltaSink, LakeStreamWriter
-from pgsluice.spark.retry import patiently
+from pgsluice.spark.lake_sink import LakeStreamWriter
+from pgsluice.spark.lake_source import DeltaSource
+from pgsluice.spark.retry import with_retries
 from pgsluice.spark.running import RunningStream
 from pgsluice.spark.session import spark_session
 from pgsluice.spark.sink import RowStreamWriter
@@ -27,10 +29,11 @@ from pgsluice.spark.source import PgsluiceSource
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from support import wait_until
 
-# On a machine that is busy with other tests processes of Spark's come up too late again and again.
+# On a busy machine, Spark's processes often start too late.
 running.STARTS_MAX = retry.STARTS_MAX = 50
 LAKE, CHECKPOINT, MOMENT, FOLDER, OFFSETS = sys.argv[1:]
-# Small ones, so that there are some before and after each kill; in the end all that writers left is to be carried.
+# Small micro-batches, so that there are some before and after each kill; large ones for the final
+# run.
 ROWS, MESSAGES = ("5000", "5000") if MOMENT == "once" else ("50", "10")
 WHEN, _, NUMBER = MOMENT.partition(" ")
 AT = (WHEN, int(NUMBER or -1))
@@ -69,7 +72,7 @@ class HeldLakeWriter(LakeStreamWriter):
         hold(("after", batchId), self.at, self.mark)
 
 
-class HeldLake(DeltaSink):
+class HeldLake(DeltaSource):
     @classmethod
     def name(cls) -> str:
         return "held-lake"
@@ -79,7 +82,7 @@ class HeldLake(DeltaSink):
 
 
 class Stream(RunningStream):
-    """Started again when a process of Spark's came up too late, which says nothing about us."""
+    """A stream that is restarted when a process of Spark starts too late."""
 
     def settle(self) -> None:
         pass
@@ -88,16 +91,16 @@ class Stream(RunningStream):
 def stream(
     spark: SparkSession, source: dict[str, str], columns: list[str], sink: str, **places: str
 ) -> Stream:
-    rows = patiently(lambda: spark.readStream.format("pgsluice").options(**source).load())
+    rows = with_retries(lambda: spark.readStream.format("pgsluice").options(**source).load())
     writer = rows.selectExpr(*columns).writeStream.format(sink).options(**places)
     writer = writer.option("checkpointLocation", f"{CHECKPOINT}/{sink}")
     once = {"availableNow": True} if MOMENT == "once" else {"processingTime": "100 milliseconds"}
     query = Stream(writer.trigger(**once), what=sink, cleanup=ExitStack())
     if MOMENT == "once":
         query.drain()
-    # The next one begins when this one has: two that start at once need twice as long.
+    # Start one stream after the other: starting both at once takes twice as long.
     offsets = Path(CHECKPOINT, sink, "offsets", "0")
-    wait_until(lambda: query.has_ended() or offsets.exists(), f"{sink} to begin", 600)
+    wait_until(lambda: query.has_ended() or offsets.exists(), f"{sink} to start", 600)
     return query
 
 

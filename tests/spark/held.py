@@ -1,4 +1,4 @@
-"""A program that stops for ever where it is told to, so that it can be killed there with all its processes."""
+"""Programs that are held at a step and killed there with all their processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEADLINE_S = 240.0
 
 @contextmanager
 def held(program: Path, *arguments: object, folder: Path, **variables: str) -> Iterator[None]:
-    """Run a Python program until it leaves the file `held` in the folder; at the end it is killed."""
+    """Run a Python program until it creates the file `held` in the folder; kill it at the end."""
     (folder / "held").unlink(missing_ok=True)
     with (folder / "driver.log").open("ab") as output:
         process = subprocess.Popen(
@@ -29,8 +29,8 @@ def held(program: Path, *arguments: object, folder: Path, **variables: str) -> I
         )
 
     def there() -> bool:
-        said = (folder / "driver.log").read_text()[-4000:]
-        assert process.poll() is None, f"{program.name} ended:\n{said}"
+        output = (folder / "driver.log").read_text()[-4000:]
+        assert process.poll() is None, f"{program.name} ended:\n{output}"
         return (folder / "held").exists()
 
     try:
@@ -53,7 +53,7 @@ def run(program: Path, *arguments: object, **variables: str) -> None:
 
 
 def _kill(process: subprocess.Popen) -> None:
-    """SIGKILL for every process of its session: driver, JVM and Python workers at once."""
+    """Kill every process of its session: driver, JVM and Python workers."""
     for pid in _session(process.pid):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -64,7 +64,7 @@ def _kill(process: subprocess.Popen) -> None:
 def _session(leader: int) -> Iterator[int]:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            # pid (name) state parent group session …; a name may hold spaces and parentheses
+            # pid (name) state parent group session …; names may contain spaces and parentheses
             state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
         except (FileNotFoundError, ProcessLookupError):
             continue

@@ -1,4 +1,4 @@
-"""The lake as a stranger reads it, without Spark: the table's log for the names of the files, Arrow for the rows."""
+"""Independent readers of lake tables, without Spark."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
+from deltalake import DeltaTable, QueryBuilder
 
 ICEBERG = "iceberg:"
 
@@ -15,8 +15,16 @@ def lake_table(lake: Path | str) -> pa.Table:
     if str(lake).startswith(ICEBERG):
         return iceberg_rows(str(lake))
     table = DeltaTable(str(lake))
+    if "://" in str(lake):
+        return delta_rs_rows(table)
     files = [Path(lake) / uri.removeprefix(table.table_uri[7:]) for uri in table.file_uris()]
     return pa.concat_tables(pq.read_table(file, partitioning=None) for file in files)
+
+
+def delta_rs_rows(table: DeltaTable) -> pa.Table:
+    """Return the rows as delta-rs reads them, without pyarrow's file systems."""
+    found = QueryBuilder().register("rows", table).execute("select * from rows").read_all()
+    return pa.table(found)
 
 
 def lake_column(lake: Path | str, name: str) -> list:
@@ -34,7 +42,7 @@ def iceberg_rows(address: str) -> pa.Table:
     from pyiceberg.utils.config import Config
 
     name, _, table = address.removeprefix(ICEBERG).partition("/")
-    # pyiceberg itself reads its configuration once, at its import.
+    # pyiceberg reads its configuration only once, at its import.
     catalog = load_catalog(name, **Config().get_catalog_config(name))
     try:
         return catalog.load_table(table).scan().to_arrow()

@@ -1,4 +1,4 @@
-"""`analytics`: the figures are those of a plain computation over the same messages."""
+"""`analytics`: the metrics equal those of a plain computation over the same messages."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def windows_of(rows: list[dict[str, Any]], column: str) -> dict[int, list[dict[s
 
 @pytest.fixture
 def queue(db: psycopg.Connection[Any], tmp_path: Path) -> psycopg.Connection[Any]:
-    """Queue q with 2,000 archived messages, half of which are in the lake alone and 100 in both, one dead and two left."""
+    """Queue q with 2,000 archived messages in database and lake, a dead letter and two messages."""
     db.execute("select pgmq.create('q')")
     db.execute(MESSAGES)
     db.execute(
@@ -104,7 +104,9 @@ def test_the_figures_are_those_of_a_plain_computation_over_lake_and_archive(
         for row in gold_rows(gold, "queue_windows", "window_start")
     }
     ended, sent = windows_of(rows, "archived_at"), windows_of(rows, "enqueued_at")
-    assert found.keys() == ended.keys() | sent.keys() | {max(found)}  # what waits was sent last
+    assert found.keys() == ended.keys() | sent.keys() | {
+        max(found)
+    }  # the remaining messages were sent last
     outstanding = 0
     for at, row in sorted(found.items()):
         done = ended.get(at, [])
@@ -144,7 +146,7 @@ def test_since_leaves_earlier_windows_as_they_are_and_counts_later_ones_in_full(
         analytics(gold, since="2026-01-31T10:05", **how)
     analytics(gold, queue="q", **how)
     before = gold_rows(gold, "queue_windows", "window_start")
-    # What retention removes has been counted.
+    # Messages removed by retention are still counted.
     queue.execute("delete from pgmq.a_q where archived_at < '2026-01-31T10:05Z'")
 
     analytics(gold, queue=["q"], since="2026-01-31T10:05", **how)
@@ -155,7 +157,7 @@ def test_since_leaves_earlier_windows_as_they_are_and_counts_later_ones_in_full(
 
 
 @pytest.mark.slow
-def test_the_command_measures_all_queues_and_says_how_much(
+def test_metrics_command_measures_all_queues_and_reports_counts(
     spark: SparkSession, queue: psycopg.Connection[Any], database_18: Database, tmp_path: Path
 ):
     queue.execute("select pgmq.create('empty')")
@@ -174,11 +176,11 @@ def test_the_command_measures_all_queues_and_says_how_much(
     [
         ({"queue": "none"}, QueueNotFoundError, "queue 'none' does not exist"),
         ({"window_s": 0}, ConfigurationError, "window_s is 0; use whole seconds"),
-        ({"since": "today"}, ConfigurationError, "since is 'today', which is no time"),
+        ({"since": "today"}, ConfigurationError, "since = 'today' is not a valid time"),
         ({"lake": "{}/x"}, ConfigurationError, "holds no archive of q"),
     ],
 )
-def test_what_cannot_be_used_is_named_before_spark_starts(
+def test_invalid_option_is_named_before_spark_starts(
     db: psycopg.Connection[Any],
     database_18: Database,
     tmp_path: Path,

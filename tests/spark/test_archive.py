@@ -45,7 +45,7 @@ def queue(db: psycopg.Connection) -> WorkQueue:
 
 
 def archive_new(queue: WorkQueue, count: int) -> list[int]:
-    """Send and archive messages; each third one is read first, and has other headers."""
+    """Send and archive messages; every third one is read first and has other headers."""
     ids = queue.send_batch("orders", [{"n": n, "text": "🦆\n\t\"'"} for n in range(count)])
     queue.read("orders", vt=0, qty=count // 3 + 1)
     queue.archive_batch("orders", ids)
@@ -61,7 +61,7 @@ def contents(db: psycopg.Connection) -> list[tuple]:
 
 
 @pytest.mark.slow
-def test_what_is_verified_is_dropped_and_what_commits_late_comes_with_the_next_run(
+def test_verified_rows_are_dropped_and_late_commits_are_exported_by_the_next_run(
     spark: SparkSession,
     db: psycopg.Connection,
     database_18: Database,
@@ -133,7 +133,7 @@ def test_without_drop_it_is_retention_that_drops_and_only_what_is_verified(
         (range(0, 256 * 1000, 256), [(0, 99_839), (99_840, 199_679), (199_680, 255_999)]),
     ],
 )
-def test_what_is_near_is_read_at_once_and_never_more_than_fits_into_memory(
+def test_adjacent_ranges_are_read_together_within_the_memory_limit(
     firsts: Sequence[int], wanted: list[tuple[int, int]]
 ):
     backlog = [Backlog(first, first + 255, 256) for first in firsts]
@@ -151,7 +151,7 @@ def test_messages_that_are_far_apart_are_not_looked_for_one_by_one():
 
 
 class FilledCopy(ArchiveCopy):
-    """A copy whose lake is filled by the test."""
+    """A copy that leaves filling the lake to the test."""
 
     def copy(self, reader: object, backlog: object) -> None:
         pass
@@ -165,7 +165,7 @@ def filled(database: Database, lake: Path) -> FilledCopy:
     return FilledCopy(source(database), lake)
 
 
-def fill(lake: Path, messages: list[tuple]) -> None:
+def fill(lake: Path, messages: list[tuple], version: int = 0) -> None:
     table = table_at(str(lake), ARCHIVE_SCHEMA)
     columns = list(zip(*messages, strict=True))
     arrays = [
@@ -173,10 +173,12 @@ def fill(lake: Path, messages: list[tuple]) -> None:
         for column, field in zip(columns, table.arrow_schema, strict=True)
     ]
     batch = pa.RecordBatch.from_arrays(arrays, schema=table.arrow_schema)
-    table.commit(table.write(iter([batch]), part=0), app_id=None, version=None)
+    table.commit(
+        table.write(iter([batch]), part=0), app_id="pgsluice:archive:orders", version=version
+    )
 
 
-def test_what_the_lake_holds_otherwise_is_named_and_kept(
+def test_archive_row_that_differs_in_the_lake_is_named_and_kept(
     db: psycopg.Connection, database_18: Database, queue: WorkQueue, tmp_path: Path
 ):
     archive_new(queue, 4)
@@ -184,19 +186,21 @@ def test_what_the_lake_holds_otherwise_is_named_and_kept(
     messages[2] = (*messages[2][:6], '{"n": 2}', None)
     fill(tmp_path / "lake", messages)
 
-    with pytest.raises(SluiceError, match="holds 1 messages otherwise than the archive of queue"):
+    with pytest.raises(
+        SluiceError, match="1 messages in the lake table .* differ from the archive of queue"
+    ):
         filled(database_18, tmp_path / "lake").run(drop=True)
 
     assert archived(db) == [1, 2, 3, 4]
     assert value(db, "select sluice.drop_exported('orders')") == 3
 
 
-def test_what_the_lake_holds_twice_is_named_and_kept(
+def test_archive_row_duplicated_in_the_lake_is_named_and_kept(
     db: psycopg.Connection, database_18: Database, queue: WorkQueue, tmp_path: Path
 ):
     archive_new(queue, 4)
-    for _ in range(2):
-        fill(tmp_path / "lake", contents(db)[1:2])
+    for version in range(2):
+        fill(tmp_path / "lake", contents(db)[1:2], version)
 
     with pytest.raises(SluiceError, match="holds the message with msg_id 2 twice"):
         filled(database_18, tmp_path / "lake").run(drop=True)
@@ -218,7 +222,7 @@ def test_a_message_that_is_not_in_the_lake_is_kept(
     assert archived(db) == [2, 3]
 
 
-def test_what_is_verified_was_forced_to_disk_whatever_the_folder_is_called(
+def test_verified_files_are_synced_to_disk_for_any_folder_name(
     db: psycopg.Connection,
     database_18: Database,
     queue: WorkQueue,
@@ -233,7 +237,7 @@ def test_what_is_verified_was_forced_to_disk_whatever_the_folder_is_called(
     filled(database_18, lake).run(drop=True)
 
     assert archived(db) == []
-    # And a file by which the folder was tried, which is gone.
+    # The file that probed the folder has been deleted.
     assert forced >= {path.stat().st_ino for path in (lake, *lake.rglob("*"))}
 
 
@@ -289,11 +293,31 @@ def test_a_role_that_may_only_read_cannot_have_messages_kept(
         db.execute("drop role copier")
 
 
+def test_the_rows_of_two_queues_are_not_mixed_in_one_table(
+    spark: SparkSession,
+    db: psycopg.Connection,
+    database_18: Database,
+    queue: WorkQueue,
+    tmp_path: Path,
+):
+    lake = tmp_path / "lake"
+    archive_new(queue, 3)
+    archive("orders", lake, dsn=database_18.url, spark=spark)
+    queue.create("other")
+    queue.archive_batch("other", queue.send_batch("other", [1, 2]))
+
+    with pytest.raises(ConfigurationError, match="not copied from the archive of queue 'other'"):
+        archive("other", lake, dsn=database_18.url, spark=spark)
+
+    assert value(db, "select count(*) from sluice.list_exports() where queue_name = 'other'") == 0
+    assert archive("orders", lake, dsn=database_18.url, spark=spark).rows == 0
+
+
 @pytest.mark.parametrize("options", [{"drop": True}, {"export": "lake"}])
 def test_a_queue_is_neither_verified_nor_dropped(
     database_18: Database, tmp_path: Path, options: dict
 ):
-    with pytest.raises(ConfigurationError, match="drop and export are for archives"):
+    with pytest.raises(ConfigurationError, match="drop and export apply to archives"):
         archive("orders", tmp_path / "lake", table="queue", dsn=database_18.url, **options)
 
 
@@ -307,7 +331,7 @@ def test_any_number_of_copies_at_once_lose_nothing_and_double_nothing(
         while not archiving.is_set():
             try:
                 PlainCopy(source(database_18), lake).run(drop=True)
-            except SluiceError as error:  # the lake takes one commit at a time
+            except SluiceError as error:  # concurrent commits to the lake are refused
                 refused.append(error)
 
     with ThreadPoolExecutor(3) as pool:
@@ -326,7 +350,7 @@ def test_any_number_of_copies_at_once_lose_nothing_and_double_nothing(
 
 
 def check_places(db: psycopg.Connection, lake: Path, ever: list[int]) -> None:
-    """No message that was ever archived is in neither place, and none is twice in the lake."""
+    """Check that each archived message is in the archive or the lake, and in the lake only once."""
     in_lake = Counter(lake_column(lake, "msg_id")) if (lake / "_delta_log").exists() else Counter()
     assert set(ever) - set(in_lake) - set(archived(db)) == set(), "in neither place"
     assert [msg_id for msg_id, count in in_lake.items() if count > 1] == [], "twice in the lake"
@@ -344,7 +368,7 @@ def test_killed_at_every_step_no_message_is_in_neither_place_and_none_twice_in_t
     home: Path,
     kind: str,
 ):
-    """With the first messages in the lake, and with others; one that is archived commits after all of it."""
+    """Kill the copy at each step; the transaction of one archived message stays open throughout."""
     lake = tmp_path / "lake"
     java = find_java(environ={"PATH": os.environ["PATH"], "PGSLUICE_HOME": str(home)}).home
     ever: list[int] = []

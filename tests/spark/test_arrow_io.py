@@ -1,4 +1,4 @@
-"""Reading rows as Arrow, without Spark: three ways, one result."""
+"""Reading rows as Arrow without Spark: three methods with equal results."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_each_reader_gives_the_same_rows_and_types(
         )
     )
 
-    # More rows than a cursor gives at a time, and more bytes than a batch has.
+    # More rows than a cursor fetches at a time, and more bytes than a batch has.
     rows = read(
         database_18,
         reader,
@@ -140,7 +140,7 @@ def test_a_moment_that_spark_does_not_have_is_refused(
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_a_value_that_does_not_fit_is_told_by_its_column(
+def test_unreadable_value_is_reported_with_its_column(
     database_18: Database, db: psycopg.Connection, reader: str
 ):
     def reading(query: str, **columns: str) -> pa.Table:
@@ -150,7 +150,7 @@ def test_a_value_that_does_not_fit_is_told_by_its_column(
     assert reading("select 7::bigint as n", n="string").to_pylist() == [{"n": "7"}]
     with pytest.raises(SluiceError, match="column 'n' cannot be read as int32"):
         reading("select 1::bigint << 40 as n", n="integer")
-    with pytest.raises(SluiceError, match="no column 'm', only n"):
+    with pytest.raises(SluiceError, match="column 'm' does not exist; the rows have n"):
         reading("select 1 as n", m="integer")
     with pytest.raises(ServerError, match="division by zero") as caught:
         reading("select 1 / (2 - n) as n from generate_series(1, 3) as n", n="integer")
@@ -165,7 +165,7 @@ def test_all_see_what_the_snapshot_sees(db: psycopg.Connection, database_18: Dat
         (snapshot,) = holder.execute("select pg_export_snapshot()").fetchone() or ("",)
         db.execute("insert into t values (4)")
 
-        for _ in range(2):  # the second time on the same connection, where it is kept
+        for _ in range(2):  # the second time on the same connection if that is kept
             rows = read(
                 database_18,
                 reader,
@@ -240,7 +240,7 @@ def test_a_connection_lost_later_is_an_error(
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_who_stops_early_leaves_nothing_behind(
+def test_reader_closed_early_leaves_no_open_transaction(
     db: psycopg.Connection, database_18: Database, reader: str
 ):
     batches = read_batches(
@@ -264,7 +264,7 @@ def test_who_stops_early_leaves_nothing_behind(
     assert others == (0,)
 
 
-def test_what_is_not_there_leaves_the_reading_to_the_next(
+def test_unavailable_driver_falls_back_to_the_next(
     db: psycopg.Connection, database_18: Database, monkeypatch: pytest.MonkeyPatch
 ):
     schema = arrow_schema(struct(n="integer"))

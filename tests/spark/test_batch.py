@@ -1,4 +1,4 @@
-"""Queues and archives as tables of Spark, and the way of real payloads through all of it."""
+"""Queues and archives as Spark tables, and real payloads from end to end."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_filters_of_spark_reach_the_server_and_leave_the_same_rows(
     queue.read("q", vt=0, qty=4)
     moment = db.execute("select max(last_read_at) from pgmq.q_q").fetchone()
     everything = reading(spark, database_18, queue="q").cache()
-    # Some for the server, some for Spark, and some for both.
+    # Filters for the server, for Spark, and for both.
     for condition in (
         "msg_id > 3 and msg_id <= 9 and msg_id <> 5",
         f"last_read_at = timestamp '{moment[0].isoformat() if moment else ''}' and msg_id in (1, 2, 40)",
@@ -88,7 +88,7 @@ def test_filters_of_spark_reach_the_server_and_leave_the_same_rows(
         "msg_id = 3"
     )
     plan = one._jdf.queryExecution().executedPlan().toString()
-    assert "Filter (" not in plan  # nothing is left of it for Spark
+    assert "Filter (" not in plan  # no filter remains for Spark
 
 
 @pytest.mark.slow
@@ -141,7 +141,13 @@ def test_a_copy_of_an_unknown_queue_is_named(
     assert not (tmp_path / "lake").exists()
 
 
-@pytest.mark.parametrize("lake", ["s3://bucket/table", "iceberg:catalogue/space.table"])
-def test_a_lake_that_is_no_folder_is_named(database_18: Database, lake: str):
-    with pytest.raises(ConfigurationError, match=f"lake '{lake}' is not a folder"):
+@pytest.mark.parametrize(
+    ("lake", "message"),
+    [
+        ("ftp://host/table", "is neither a folder nor"),
+        ("iceberg:catalogue/space.table", "is an Iceberg table"),
+    ],
+)
+def test_a_lake_that_is_no_folder_is_named(database_18: Database, lake: str, message: str):
+    with pytest.raises(ConfigurationError, match=f"the lake '{lake}' {message}"):
         archive("q", lake, dsn=database_18.url)

@@ -1,4 +1,4 @@
-"""What a batch read gives: tested on the readers themselves, without Spark."""
+"""Readers of batch queries, without Spark."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def no_idle_connections() -> Iterator[None]:
 def table_of(
     options: dict[str, str], schema: StructType | None = None, *filters: Filter
 ) -> pa.Table:
-    """What Spark would get: planned in one process, and each task read in another."""
+    """Return the rows as Spark reads them: planned in one process, each task read in another."""
     schema = schema or schema_of(options)
     reader = batch.reader(options, schema)
     sent = pickle.dumps(reader)
@@ -110,7 +110,7 @@ def test_tables_of_one_snapshot_hold_each_message_once(
 
     assert sorted(before) == sorted(after) == list(range(1, 21))
     assert archived == []
-    with pytest.raises(ConfigurationError, match="inside of `with shared_snapshot"):
+    with pytest.raises(ConfigurationError, match="inside `with shared_snapshot"):
         column(options, "msg_id")
 
 
@@ -179,7 +179,7 @@ def test_a_role_that_may_only_read_reads_up_to_the_last_tick(
     assert (events, messages, nothing) == (["ticked"], [1], [])
 
 
-def test_events_that_the_log_forgets_while_they_are_read_are_missed_by_nobody_in_silence(
+def test_events_rotated_away_during_a_read_are_an_error(
     log: psycopg.Connection, database_18: Database
 ):
     options = {"dsn": database_18.url, "log": LOG}
@@ -198,11 +198,11 @@ def test_events_that_the_log_forgets_while_they_are_read_are_missed_by_nobody_in
     with pytest.raises(LogStateError, match="set failOnDataLoss to false"):
         column(gone, "ev_data")
     assert column({**gone, "failOnDataLoss": "false"}, "ev_data") == ["new"]
-    assert column(options, "ev_data") == ["new"]  # earliest is what there is
+    assert column(options, "ev_data") == ["new"]  # earliest starts at the oldest retained event
 
 
 def forget(log: psycopg.Connection) -> None:
-    """Let the log rotate until it has forgotten all that it holds."""
+    """Rotate the log until it retains no events."""
     log.execute("select pgq.set_queue_config(%s, 'rotation_period', '0')", (LOG,))
     for _ in range(6):
         log.execute("select sluice.log_tick(%s)", (LOG,))
@@ -253,10 +253,10 @@ def test_filters_are_applied_by_the_server_as_spark_would(
         EqualTo(("headers",), True),
         EqualTo(("message",), "NUL \x00"),
         In(("msg_id",), (1, None)),
-        LessThan(("message",), "x"),  # by the collation in PostgreSQL, by bytes in Spark
+        LessThan(("message",), "x"),  # compared by collation in PostgreSQL, by bytes in Spark
         Not(StringContains(("message",), "x")),
         StringEndsWith(("message",), "x"),
-        EqualTo(("read_ct",), 3),  # read as text below: '3' is not 3
+        EqualTo(("read_ct",), 3),  # read as text below, where '3' is not 3
     ],
 )
 def test_other_filters_stay_sparks(database_18: Database, found: Filter):
@@ -277,14 +277,14 @@ def test_only_with_pushdown_a_reader_takes_filters(database_18: Database):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "give the option queue or the option log"),
-        ({"queue": "q", "log": "l"}, "give the option queue or the option log"),
+        ({}, "set either the option queue or the option log"),
+        ({"queue": "q", "log": "l"}, "set either the option queue or the option log"),
         ({"queue": "q", "table": "both"}, "table is 'both'; use queue, archive or dead_letters"),
-        ({"queue": "q", "snapshot": "'; drop"}, "is no snapshot"),
+        ({"queue": "q", "snapshot": "'; drop"}, "is not a snapshot name"),
         ({"queue": "q", "pushdown": "1"}, "pushdown is '1'; use true or false"),
         ({"log": "l", "snapshot": "1"}, "leave them out with log"),
         ({"log": "l", "startingOffsets": "latest"}, 'use earliest or {"tick": 12}'),
-        ({"log": "l", "startingOffsets": "1", "startingTimestamp": "1"}, "give one of them"),
+        ({"log": "l", "startingOffsets": "1", "startingTimestamp": "1"}, "set only one"),
         ({"log": "l", "endingTimestamp": "noon"}, "endingTimestamp is 'noon'; use milliseconds"),
         ({"log": "l", "endingOffsets": '{"tick": true}'}, 'use latest or {"tick": 12}'),
     ],
@@ -305,9 +305,7 @@ def test_a_schema_of_the_callers_is_all_that_is_read(db: psycopg.Connection, dat
     assert rows.schema.field("msg_id").type == pa.int32()
 
 
-def test_where_nothing_is_spark_reads_a_partition_of_its_own(
-    db: psycopg.Connection, database_18: Database
-):
+def test_empty_range_is_read_as_one_partition(db: psycopg.Connection, database_18: Database):
     WorkQueue(db).create("q")
     reader = batch.reader({"dsn": database_18.url, "queue": "q"}, QUEUE_SCHEMA)
 
@@ -323,5 +321,7 @@ def test_an_unknown_queue_is_named(database_18: Database):
 
 
 def test_a_column_that_is_not_there_is_named():
-    with pytest.raises(ConfigurationError, match="no column 'text'; choose from msg_id, read_ct"):
+    with pytest.raises(
+        ConfigurationError, match="column 'text' does not exist; choose from msg_id, read_ct"
+    ):
         batch.reader({"queue": "q"}, struct(msg_id="long", text="string"))

@@ -1,4 +1,4 @@
-"""The pipeline `changes`, in this process: every kind of change, and what each table is after it."""
+"""The pipeline `changes`, in this process: current-state tables after every kind of change."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import psycopg
 import pytest
 
 from conftest import Database
-from pgsluice.errors import CaptureError, ConfigurationError, LogNotFoundError, SluiceError
+from pgsluice.errors import CaptureError, ChangeError, ConfigurationError, LogNotFoundError
 from pgsluice.pipelines.changes import changes
 from pgsluice.pipelines.current_state.table import CurrentTable, live, names_in
+from pgsluice.verify import verify_current
 from spark.conftest import LOG
 from spark.lake_reading import lake_table
-from support import value
+from support import value, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Place:
-    """A lake and its checkpoint, and the database whose changes it gets."""
+    """A lake, its checkpoint, and the database whose changes it receives."""
 
     def __init__(self, spark: SparkSession, database: Database, folder: Path) -> None:
         self.spark = spark
@@ -39,6 +40,9 @@ class Place:
 
     def rows(self, table: str) -> list[tuple]:
         return sorted(map(tuple, live(self.spark, self.lake, table).collect()), key=repr)
+
+    def equal(self, table: str) -> bool:
+        return verify_current(table, self.lake / "current" / table, dsn=self.dsn).equal
 
 
 @pytest.fixture
@@ -64,14 +68,14 @@ def test_every_kind_of_change_ends_in_the_current_state(place: Place, log: psyco
     )
     log.execute("select pgq.insert_event(%s, 'order.created', '{}')", (LOG,))
 
-    # Rows of before, with changes beside them.
+    # Existing rows, with concurrent changes.
     log.execute("update account set name = 'changed' where id % 10 = 0")
     log.execute("insert into note select '2026-01-01', n::text from generate_series(1, 3) as n")
     stream = place.run(snapshots=["account"])
     first = stream.progress()
     assert place.rows("public.account") == rows_of(log, "select * from account")
 
-    # Deletes, inserts after them, keys that move into the place of others, a column that is new.
+    # Deletes, re-inserts, rows that take over keys of others, and a new column.
     log.execute("delete from account where id <= 20")
     log.execute("insert into account values (1, 'again', 1.10), (2, 'again', null)")
     log.execute("delete from account where id = 2")
@@ -97,7 +101,7 @@ def test_every_kind_of_change_ends_in_the_current_state(place: Place, log: psyco
     assert place.rows("public.Odd.Table") == [("a", True)]
     assert names_in(place.lake / "current") == ["public.Odd.Table", "public.account", "public.note"]
 
-    # A truncate, and what comes after it.
+    # A truncate, and changes after it.
     log.execute(
         "begin; truncate account, note; insert into account values (7, 'new', 7, null); commit"
     )
@@ -127,9 +131,9 @@ def test_executors_apply_what_the_driver_would(place: Place, log: psycopg.Connec
 
     assert place.rows("public.account") == rows_of(log, "select * from account")
     assert len(before) == 8
-    assert len(files_of(place) & before) >= 4  # the others were not touched
+    assert len(files_of(place) & before) >= 4  # the other tables were not written
     log.execute("delete from account where id = 4")
-    with pytest.raises(ConfigurationError, match="has 8 buckets, and buckets says none"):
+    with pytest.raises(ConfigurationError, match="has 8 buckets, but buckets is not set"):
         place.run()
 
     log.execute("begin; truncate account; insert into account values (5, 'five'); commit")
@@ -145,17 +149,17 @@ def files_of(place: Place) -> set[str]:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_kept_stops_the_stream_with_a_way_out(place: Place, log: psycopg.Connection):
+def test_unstorable_change_stops_the_stream_with_a_hint(place: Place, log: psycopg.Connection):
     log.execute("create table account (id int primary key, due date)")
     log.execute("select sluice.capture('account', %s)", (LOG,))
-    log.execute("insert into account values (1, '2026-01-01'), (2, 'infinity')")
+    log.execute("insert into account values (1, '2026-01-01'), (2, '0044-03-15 BC')")
 
-    with pytest.raises(SluiceError, match="text_columns=public.account.due"):
-        place.run()
-    # Events are there already, and the current state is not: it comes with the same micro-batch.
+    with pytest.raises(ChangeError, match="text_columns=public.account.due"):
+        place.run(on_bad_value="fail")
+    # Events exist already but no current-state table: the same micro-batch creates it.
     place.run(text_columns=["public.account.due"])
 
-    assert place.rows("public.account") == [(1, "2026-01-01"), (2, "infinity")]
+    assert place.rows("public.account") == [(1, "2026-01-01"), (2, "0044-03-15 BC")]
     assert lake_table(place.lake / "events").num_rows == 2
 
 
@@ -175,8 +179,12 @@ def test_only_chosen_tables_get_a_current_state(place: Place, log: psycopg.Conne
 def test_mistakes_are_named(place: Place, log: psycopg.Connection):
     with pytest.raises(LogNotFoundError):
         changes("none", place.lake, place.checkpoint, dsn=place.dsn, spark=place.spark)
+    with pytest.raises(ConfigurationError, match="use park, null, fail"):
+        place.run(on_bad_value="skip")
     with pytest.raises(ConfigurationError, match="use a number from 2"):
         place.run(buckets={"public.account": 1})
+    with pytest.raises(ConfigurationError, match="driver_memory 'much' is not a size"):
+        place.run(driver_memory="much")
     log.execute("create table account (id int primary key)")
     with pytest.raises(CaptureError, match="is not captured into event log"):
         place.run(snapshots=["account"])
@@ -198,3 +206,50 @@ def test_lake_of_changes_that_is_moved_keeps_its_consumer(place: Place, log: psy
 
     assert place.rows("public.item") == [(1,), (2,)]
     assert log.execute("select consumer_name from pgq.get_consumer_info()").fetchall() == [(name,)]
+
+
+@pytest.mark.slow
+def test_current_state_is_updated_less_often_than_events_arrive(
+    place: Place, log: psycopg.Connection
+):
+    log.execute("create table account (id int primary key, name text)")
+    log.execute("create table note (text text)")
+    for table in ("account", "note"):
+        log.execute("select sluice.capture(%s, %s)", (table, LOG))
+    stream = place.run(once=False, trigger_s=0.1, apply_every_s=3600)
+
+    def arrived(count: int) -> None:
+        log.execute("select sluice.log_tick(%s)", (LOG,))
+        wait_until(lambda: lake_table(place.lake / "events").num_rows == count, "the events", 60)
+
+    log.execute("insert into account values (1, 'a'); insert into note values ('x'), ('x')")
+    stream.catch_up()  # applies at once
+    log.execute("update account set name = 'b'; insert into note values ('y')")
+    arrived(5)
+    log.execute("delete from note where ctid = (select min(ctid) from note)")
+    arrived(6)
+    assert place.rows("public.account") == [(1, "a")]
+    stream.catch_up()
+    assert place.rows("public.account") == [(1, "b")]
+    assert place.rows("public.note") == [("x",), ("y",)]
+
+    log.execute("delete from note where text = 'x'")
+    arrived(7)
+    stream.stop()
+    assert place.rows("public.note") == [("x",), ("y",)]
+    # The pending micro-batch is in the lake and not in the log.
+    place.run(apply_every_s=3600)
+    assert place.rows("public.note") == [("y",)]
+
+
+@pytest.mark.slow
+def test_due_update_needs_no_further_event(place: Place, log: psycopg.Connection):
+    log.execute("create table account (id int primary key)")
+    log.execute("select sluice.capture('account', %s)", (LOG,))
+    with place.run(once=False, trigger_s=0.1, apply_every_s=2) as stream:
+        log.execute("insert into account values (1)")
+        stream.catch_up()
+        log.execute("insert into account values (2)")
+        log.execute("select sluice.log_tick(%s)", (LOG,))
+
+        wait_until(lambda: place.rows("public.account") == [(1,), (2,)], "the update", 60)

@@ -1,4 +1,4 @@
-"""The last change of each row, in any order and however often: against a table that is changed as PostgreSQL would."""
+"""Collapsing reordered and repeated changes to the last one per row, against a model."""
 
 from __future__ import annotations
 
@@ -12,16 +12,21 @@ from hypothesis import strategies as st
 
 from pgsluice.errors import SluiceError
 from pgsluice.lake.delta.opening import open_dataset
-from pgsluice.pipelines.current_state.apply import apply
 from pgsluice.pipelines.current_state.buckets import combine
-from pgsluice.pipelines.current_state.collapse import NEVER, Collapsed, collapse, later
+from pgsluice.pipelines.current_state.collapse import (
+    NEVER,
+    Collapsed,
+    collapse,
+    portion_of,
+    together,
+)
 from pgsluice.pipelines.current_state.envelope import Change, Row
 from pgsluice.pipelines.current_state.table import CurrentTable, rows_of
-from spark.changing import KINDS, NAME, Source, cut, live, played, steps
+from spark.changing import KINDS, NAME, Source, apply, collapsed, cut, live, played, steps
 
 
 class InMemory:
-    """A current state that is one Arrow table, kept as a bucket is."""
+    """A current-state table in memory, updated as a bucket is."""
 
     schema = pa.schema(
         [*KINDS.items(), ("_seq", pa.int64()), ("_changed_at", pa.timestamp("us", "UTC")), ("_deleted", pa.bool_())]
@@ -34,7 +39,7 @@ class InMemory:
     def apply(self, collapsed: Collapsed) -> None:
         self.line = max(self.line, collapsed.emptied_at)
         self.rows = combine(
-            self.rows, rows_of(NAME, self.schema, collapsed.rows.values()), ("id",), self.line
+            self.rows, rows_of(NAME, self.schema, collapsed.rows), ("id",), self.line
         )
 
     def contents(self) -> list[tuple]:
@@ -54,7 +59,7 @@ def test_batches_in_any_order_and_any_number_of_times_end_with_the_table(
 
     for batch in batches:
         dice.shuffle(batch)
-        current.apply(collapse(batch, KINDS))
+        current.apply(collapsed(batch, dice))
 
     assert current.contents() == source.contents()
 
@@ -69,11 +74,11 @@ def test_batches_in_order_show_the_table_as_it_was_after_each(
 
     for batch in cut(source.log, dice):
         seen += len(batch)
-        current.apply(collapse(batch, KINDS))
+        current.apply(collapsed(batch, dice))
 
         replayed = InMemory()
         for change in source.log[:seen]:
-            replayed.apply(collapse([change], KINDS))
+            replayed.apply(collapsed([change], dice))
         assert current.contents() == replayed.contents()
 
 
@@ -101,11 +106,11 @@ def test_merges_into_a_delta_table_end_with_the_table(
 
     for version, batch in enumerate(batches):
         dice.shuffle(batch)
+        are_many = dice.random() < 0.5
         for again in (False, True):
             if batch:
                 table = table.again()
-                collapsed = collapse(batch, KINDS)
-                applied = apply(table, collapsed, app_id="a", version=version, deleted_kept_h=1e6)
+                applied = apply(table, batch, version=version, part_count=3, are_many=are_many)
                 assert not (again and applied and table.has_applied("a", version))
 
     assert live(open_dataset(table.folder).to_table()) == source.contents()
@@ -119,9 +124,10 @@ def test_the_order_is_by_event_and_not_by_transaction():
     early = replace(change("u", 9, {"id": 1}, {"id": 1, "name": "last"}), txid=5)
     late = replace(change("u", 8, {"id": 1}, {"id": 1, "name": "first"}), txid=6)
 
-    collapsed = collapse([early, late], KINDS)
+    for portions in ([[early, late]], [[early], [late]], [[late], [early]]):
+        found = collapse([portion_of(portion, KINDS) for portion in portions])
 
-    assert [last.row["name"] for last in collapsed.rows.values()] == ["last"]
+        assert found.rows["name"].to_pylist() == ["last"]
 
 
 def test_a_key_written_otherwise_is_the_same_row():
@@ -131,38 +137,62 @@ def test_a_key_written_otherwise_is_the_same_row():
         Change(NAME, ("id", "at"), 2, 2, "d", {"id": 1, "at": "2026-01-01 02:00:00+02"}, None),
     ]  # fmt: skip
 
-    (last,) = collapse(changes, kinds).rows.values()
+    found = collapse([portion_of([change], kinds) for change in changes])
 
-    assert last.deleted
+    assert found.rows["_deleted"].to_pylist() == [True]
 
 
 def test_an_update_to_an_equal_key_keeps_the_row():
-    kinds = {"id": pa.float64()}
-    collapsed = collapse(
-        [Change(NAME, ("id",), 1, 1, "u", {"id": "0.0"}, {"id": "-0.0", "name": "a"})], kinds
-    )
+    change = Change(NAME, ("id",), 1, 1, "u", {"id": "0.0"}, {"id": "-0.0", "name": "a"})
 
-    (last,) = collapsed.rows.values()
+    found = collapse([portion_of([change], {"id": pa.float64()})])
 
-    assert not last.deleted
-    assert (
-        later(replace(last, deleted=True), last) == later(last, replace(last, deleted=True)) == last
-    )
+    assert found.rows["_deleted"].to_pylist() == [False]
 
 
-def test_what_is_deleted_leaves_its_key_and_nothing_else():
-    collapsed = collapse([change("d", 1, {"id": 1, "name": "secret"}, None)], KINDS)
+@pytest.mark.parametrize("key", ["1.0", 1])
+def test_an_insert_and_a_delete_of_one_event_keep_the_row(key: str | int):
+    changes = [
+        Change(NAME, ("id",), 1, 1, "d", {"id": key}, None),
+        Change(NAME, ("id",), 1, 1, "c", None, {"id": key, "name": "a"}),
+    ]
+    kinds = {"id": pa.decimal128(10, 2)}
 
-    assert [last.row for last in collapsed.rows.values()] == [{"id": 1}]
+    for several in (changes, changes[::-1]):
+        for portions in ([several], [[change] for change in several]):
+            found = collapse([portion_of(portion, kinds) for portion in portions])
+            assert found.rows["name"].to_pylist() == ["a"]
+
+
+def test_deleted_row_keeps_only_its_key():
+    found = collapsed([change("d", 1, {"id": 1, "name": "secret"}, None)])
+
+    assert found.columns == ("id",)
+
+
+def test_values_of_several_types_become_text():
+    rows: list[Row] = [{"id": 1, "name": None}, {"id": 2, "name": True}, {"id": 3, "name": 2**63}]
+    portions = [portion_of([change("c", n, None, row)], KINDS) for n, row in enumerate(rows)]
+
+    joined = together([portion.rows for portion in portions])
+
+    assert joined["id"].to_pylist() == [1, 2, 3]
+    assert joined["name"].to_pylist() == [None, "true", "9223372036854775808"]
 
 
 def test_another_key_is_refused():
-    other = replace(change("c", 2, None, {"id": 2, "name": "b"}), key=("name",))
+    changes = [
+        change("c", 1, None, {"id": 1, "name": "a"}),
+        replace(change("c", 2, None, {"id": 2, "name": "b"}), key=("name",)),
+    ]
+    message = r"the key of public.account was \(id\) and is \(name\)"
 
-    with pytest.raises(SluiceError, match=r"the key of public.account was \(id\) and is \(name\)"):
-        collapse([change("c", 1, None, {"id": 1, "name": "a"}), other], KINDS)
+    with pytest.raises(SluiceError, match=message):
+        portion_of(changes, KINDS)
+    with pytest.raises(SluiceError, match=message):
+        collapse([portion_of([change], KINDS) for change in changes])
 
 
 def test_a_row_without_its_key_is_refused():
-    with pytest.raises(SluiceError, match="lacks the column 'id' of its key"):
-        collapse([change("c", 1, None, {"name": "a"})], KINDS)
+    with pytest.raises(SluiceError, match="lacks the key column 'id'"):
+        portion_of([change("c", 1, None, {"name": "a"})], KINDS)

@@ -1,9 +1,10 @@
-"""pgbench runs while its tables are captured, and who keeps their current state dies: it ends as PostgreSQL has them."""
+"""Crashes of the pipeline `changes` while pgbench runs: the tables end equal to PostgreSQL's."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,7 +34,7 @@ TABLES = [f"pgbench_{name}" for name in ("accounts", "branches", "history", "tel
 
 @pytest.fixture
 def bench(log: psycopg.Connection, database_18: Database) -> psycopg.Connection:
-    """pgbench's four tables with rows, captured; one of them has no key."""
+    """pgbench's four tables with rows, captured; one has no key."""
     pgbench(database_18, "-i", "-q", "-I", "dtgp")
     log.execute("delete from pgbench_accounts where aid > 3000")
     for table in TABLES:
@@ -51,7 +52,7 @@ def command(database: Database, *arguments: str) -> list[str]:
 
 @contextmanager
 def running_pgbench(database: Database) -> Iterator[subprocess.Popen]:
-    """Transactions without end. It empties pgbench_history first."""
+    """Run pgbench without an end; it truncates pgbench_history first."""
     script = Path(__file__).with_name("pgbench.sql")
     arguments = ["-c", "2", "-T", "3600", "-R", "200", "-f", str(script)]
     with subprocess.Popen(
@@ -71,7 +72,7 @@ def assert_equal(database: Database, lake: Path) -> None:
         assert report.equal, str(report)
 
 
-class Died(SluiceError):
+class CrashError(SluiceError):
     pass
 
 
@@ -89,17 +90,17 @@ def test_a_micro_batch_that_died_between_two_tables_is_applied_once_to_each(
     def run() -> None:
         changes(LOG, lake, checkpoint, dsn=database_18.url, once=True, spark=spark)
 
-    def dying_after(count: int) -> None:
+    def crashing_after(count: int) -> None:
         applied = 0
 
-        def merge_or_die(*arguments, **options):
+        def merge_or_crash(*arguments, **options):
             nonlocal applied
             if applied == count:
-                raise Died("after a table, before the next one")
+                raise CrashError("after a table, before the next one")
             applied += 1
             return merge(*arguments, **options)
 
-        monkeypatch.setattr(apply, "merge", merge_or_die)
+        monkeypatch.setattr(apply, "merge", merge_or_crash)
         with pytest.raises(SluiceError, match="before the next one"):
             run()
         monkeypatch.setattr(apply, "merge", merge)
@@ -110,16 +111,39 @@ def test_a_micro_batch_that_died_between_two_tables_is_applied_once_to_each(
         )
     pgbench(database_18, "-c", "2", "-t", "50", "-f", str(PROGRAM.with_name("pgbench.sql")))
 
-    dying_after(2)  # at the very first micro-batch
+    crashing_after(2)  # in the first micro-batch
     run()
     pgbench(database_18, "-n", "-c", "2", "-t", "50", "-f", str(PROGRAM.with_name("pgbench.sql")))
     bench.execute("delete from pgbench_history where bid = 1 and delta > 0")
-    dying_after(3)
+    crashing_after(3)
     run()
 
     assert_equal(database_18, lake)
     in_log = value(bench, "select count(*) from pgq.event_1")
     assert lake_table(lake / "events").num_rows == in_log
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_transaction_of_many_events_needs_little_memory(
+    log: psycopg.Connection, database_18: Database, tmp_path: Path
+):
+    log.execute("create table account (id int primary key, branch int, filler char(84) default '')")
+    log.execute("select sluice.capture('account', %s)", (LOG,))
+    with log.transaction():
+        log.execute("insert into account select n, 1 from generate_series(1, 300000) as n")
+        log.execute("update account set branch = id")
+    program = (
+        "from pgsluice.pipelines.changes import changes\n"
+        f"changes({LOG!r}, {str(tmp_path / 'lake')!r}, {str(tmp_path / 'checkpoint')!r}, "
+        f"dsn={database_18.url!r}, once=True, driver_memory='512m')\n"
+    )
+
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=500, capture_output=True)
+
+    folder = table_folder(tmp_path / "lake" / "current", "public.account")
+    report = verify_current("public.account", folder, dsn=database_18.url)
+    assert report.equal, str(report)
 
 
 @pytest.mark.long
@@ -138,12 +162,12 @@ def test_killed_while_pgbench_runs_every_table_ends_as_postgresql_has_it(
     lake, checkpoint = tmp_path / "lake", tmp_path / "checkpoint"
 
     with running_pgbench(database_18):
-        # Between two tables, at the very first micro-batch, with snapshots under way.
+        # Between two tables of the first micro-batch, while snapshots run.
         with driver(database_18, tmp_path, "after 1", java, "ticks", PROGRAM) as run:
             run.wait_for("held")
         assert committed_micro_batches(tmp_path) == 0
 
-        # Wherever it is.
+        # At a random point.
         with driver(database_18, tmp_path, "never", java, "ticks", PROGRAM) as run:
             run.wait_for("ready")
             more_micro_batches(run, tmp_path)

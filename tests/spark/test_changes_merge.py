@@ -7,14 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pgsluice.errors import SluiceError
+from pgsluice.errors import ChangeError
 from pgsluice.lake.delta.opening import open_dataset
-from pgsluice.pipelines.current_state.apply import apply as apply_changes
-from pgsluice.pipelines.current_state.collapse import collapse
 from pgsluice.pipelines.current_state.envelope import Change, Row
 from pgsluice.pipelines.current_state.merge import forget_deleted
 from pgsluice.pipelines.current_state.table import CurrentTable, names_in, table_folder
 from spark.changing import KINDS, NAME, live
+from spark.changing import apply as apply_changes
 
 
 def change(op: str, seq: int, row: Row | None = None, *, key: str = "id") -> Change:
@@ -23,8 +22,7 @@ def change(op: str, seq: int, row: Row | None = None, *, key: str = "id") -> Cha
 
 
 def apply(table: CurrentTable, *changes: Change, version: int) -> bool:
-    collapsed = collapse(changes, table.kinds)
-    return apply_changes(table, collapsed, app_id="a", version=version, deleted_kept_h=1e6)
+    return apply_changes(table, changes, version=version)
 
 
 def contents(table: CurrentTable) -> list[tuple]:
@@ -43,7 +41,7 @@ def test_a_batch_is_applied_once(table: CurrentTable):
     assert contents(table) == [(1, "a", None)]
 
 
-def test_somebody_who_was_thought_dead_changes_nothing(table: CurrentTable):
+def test_stale_writer_changes_nothing(table: CurrentTable):
     late = table.again()
     apply(table, change("c", 1, {"id": 1, "name": "a"}), version=0)
 
@@ -51,7 +49,7 @@ def test_somebody_who_was_thought_dead_changes_nothing(table: CurrentTable):
     assert contents(table) == [(1, "a", None)]
 
 
-def test_a_commit_of_somebody_else_meanwhile_is_no_harm(table: CurrentTable):
+def test_concurrent_commit_of_another_writer_is_harmless(table: CurrentTable):
     apply(table, change("c", 1, {"id": 1, "name": "a"}), version=0)
     stale = table.again()
     table.again().delta.delete("id = 1")
@@ -60,8 +58,8 @@ def test_a_commit_of_somebody_else_meanwhile_is_no_harm(table: CurrentTable):
     assert contents(table) == [(1, "b", None)]
 
 
-def test_what_comes_after_a_truncate_and_was_before_it_is_nothing(table: CurrentTable):
-    apply(table, change("t", 5), version=0)  # of an empty table: there is nothing to remove
+def test_change_older_than_a_truncate_is_ignored(table: CurrentTable):
+    apply(table, change("t", 5), version=0)  # of an empty table, without rows to remove
     apply(table.again(), change("c", 4, {"id": 4, "name": "old"}), version=1)
     apply(table.again(), change("c", 6, {"id": 6, "name": "new"}), version=2)
 
@@ -147,7 +145,5 @@ def test_a_snapshot_of_a_table_without_a_key_is_the_table(tmp_path: Path):
 
 
 def test_another_key_is_refused(table: CurrentTable):
-    with pytest.raises(
-        SluiceError, match=r"was \(id\) and is \(name\).* begin again with another lake"
-    ):
+    with pytest.raises(ChangeError, match=r"was \(id\) and is \(name\).* rebuild the table"):
         table.require_key(("name",))

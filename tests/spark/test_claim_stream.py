@@ -1,4 +1,4 @@
-"""A work queue as a stream: what its reader tells Spark, without Spark, and a whole way from queue to queue."""
+"""A work queue as a stream: its reader without Spark, and a stream from queue to queue."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 from pyspark.cloudpickle import register_pickle_by_value
+from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import StructType
 
@@ -20,7 +21,7 @@ from conftest import Database
 from pgsluice.errors import ConfigurationError, QueueNotFoundError, ServerError
 from pgsluice.spark.batch import QUEUE_SCHEMA
 from pgsluice.spark.claim_stream import ClaimStreamReader, release_claims, settle
-from pgsluice.spark.retry import patiently
+from pgsluice.spark.retry import with_retries
 from pgsluice.spark.sink import RowStreamWriter
 from pgsluice.spark.source import PgsluiceSource
 from support import rows, value
@@ -43,7 +44,7 @@ def send(connection: psycopg.Connection, *numbers: int) -> None:
 
 @pytest.fixture
 def start(database_18: Database) -> Iterator[object]:
-    """Makes the reader of a query that is started, as often as it is."""
+    """Return a function that creates the reader of a (re)started query."""
     readers = []
 
     def make(**options: str) -> ClaimStreamReader:
@@ -73,19 +74,19 @@ def test_a_micro_batch_is_read_again_after_a_crash_wherever_that_was(orders, sta
     offset_0 = before.initialOffset()
     assert before.latestOffset(offset_0, ReadMaxRows(6)) == {**offset_0, "seq": 1}
 
-    # Spark did not write down that it claimed: it begins anew, and is given the same.
+    # Spark did not record the claim: it starts anew and reads the same messages.
     reader = start()
     assert reader.initialOffset() == offset_0
     offset_1 = reader.latestOffset(offset_0, ReadMaxRows(3))
     assert offset_1["seq"] == 1
     assert read(reader, offset_0, offset_1) == [0, 1, 2, 3, 4, 5]
 
-    # It did, and died before the rows were stored, or before it noted that they are.
+    # Spark recorded the claim, and died before it recorded that the rows were stored.
     reader = start()
     assert read(reader, offset_0, offset_1) == [0, 1, 2, 3, 4, 5]
     assert value(orders, ARCHIVED) == []
 
-    # It has noted it, and asks for more.
+    # Spark recorded the commit, and requests more.
     offset_2 = reader.latestOffset(offset_1, ReadMaxRows(100))
     assert value(orders, ARCHIVED) == [0, 1, 2, 3, 4, 5]
     assert read(reader, offset_1, offset_2) == [6, 7, 8, 9]
@@ -158,7 +159,7 @@ def test_the_last_micro_batch_is_settled_when_asked_and_claims_are_released(
     reader.stop()
     connection = {"dsn": database_18.url}
 
-    # As its last progress says, the first is stored; the second was claimed, and nobody knows.
+    # Its last progress shows the first micro-batch as stored; the outcome of the second is unknown.
     query = SimpleNamespace(
         lastProgress={"sources": [{"endOffset": json.dumps(second)}, {"endOffset": "12"}]}
     )
@@ -179,20 +180,20 @@ def test_the_last_micro_batch_is_settled_when_asked_and_claims_are_released(
         start().latestOffset(third, ReadMaxRows(4))
 
 
-def test_what_cannot_be_is_said_in_one_sentence(db, start):
+def test_invalid_option_is_one_sentence(db, start):
     with pytest.raises(QueueNotFoundError, match="'orders' does not exist"):
         start().initialOffset()
     for options, words in (
-        ({"consumer": ""}, "needs the option consumer"),
+        ({"consumer": ""}, "requires the option consumer"),
         ({"onCommit": "drop"}, "use archive or delete"),
-        ({"table": "archive"}, "leave the option table out"),
+        ({"table": "archive"}, "omit the option table"),
     ):
         with pytest.raises(ConfigurationError, match=words):
             start(**options)
 
 
 class FailingWriter(RowStreamWriter):
-    """Fails once after its first commit, and once before its second, as if its process had died."""
+    """Fails once after its first commit and once before its second, as if its process had died."""
 
     folder = ""
 
@@ -208,13 +209,18 @@ class FailingWriter(RowStreamWriter):
 
 
 class FailingSink(PgsluiceSource):
+    def __init__(self, options: CaseInsensitiveDict) -> None:
+        known = options.copy()
+        self.folder = known.pop("folder")
+        super().__init__(known)
+
     @classmethod
     def name(cls) -> str:
         return "failing"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> FailingWriter:
         writer = FailingWriter(self.options, schema)
-        writer.folder = self.options["folder"]
+        writer.folder = self.folder
         return writer
 
 
@@ -222,7 +228,7 @@ class FailingSink(PgsluiceSource):
 def test_a_queue_is_carried_into_another_once_through_failures_beside_a_consumer(
     spark: SparkSession, orders: psycopg.Connection, database_18: Database, tmp_path: Path
 ):
-    register_pickle_by_value(sys.modules[__name__])  # Spark's processes do not have the tests
+    register_pickle_by_value(sys.modules[__name__])  # Spark's processes cannot import the tests
     spark.dataSource.register(FailingSink)
     orders.execute("select pgmq.create('copy')")
     send(orders, *range(100))
@@ -233,7 +239,7 @@ def test_a_queue_is_carried_into_another_once_through_failures_beside_a_consumer
         "consumer": "copy",
         "maxRowsPerTrigger": "40",
     }
-    frame = patiently(lambda: spark.readStream.format("pgsluice").options(**source).load())
+    frame = with_retries(lambda: spark.readStream.format("pgsluice").options(**source).load())
     writer = (
         frame.select("message", "headers").writeStream.format("failing").trigger(availableNow=True)
     )
@@ -248,10 +254,10 @@ def test_a_queue_is_carried_into_another_once_through_failures_beside_a_consumer
     ):
         if moment:
             with pytest.raises(ServerError, match=moment):
-                patiently(lambda: writer.start().awaitTermination(250))
+                with_retries(lambda: writer.start().awaitTermination(250))
             assert (tmp_path / moment).exists()
         else:
-            patiently(lambda: writer.start().awaitTermination(250))
+            with_retries(lambda: writer.start().awaitTermination(250))
         assert value(orders, copied) == list(expected)
 
     assert [message for _, message in taken] == list(range(7))

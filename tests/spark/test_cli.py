@@ -29,7 +29,7 @@ def run(database: Database, *arguments: object) -> Result:
 
 
 @pytest.mark.slow
-def test_once_carries_what_is_there_and_says_how_much(
+def test_once_exports_existing_events_and_prints_the_count(
     spark: SparkSession, log: psycopg.Connection, database_18: Database, tmp_path: Path
 ):
     insert(log, "event")
@@ -66,26 +66,26 @@ def test_the_sections_of_a_file_run_one_after_the_other(
 
     answer = run(database_18, "run", "all", "--config", file, "--once", "--json")
 
-    said = [json.loads(line) for line in answer.stdout.splitlines()]
-    assert [(one["pipeline"], one["rows"]) for one in said] == [("b", 1), ("a", 1)]
+    lines = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert [(one["pipeline"], one["rows"]) for one in lines] == [("b", 1), ("a", 1)]
     assert lake_column(tmp_path / "a", "ev_data") == lake_column(tmp_path / "b", "ev_data")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
-        (("event", "--log", LOG), "there is no kind of pipeline 'event', only "),
+        (("event", "--log", LOG), "No such pipeline kind 'event'. Did you mean 'events'?"),
         (("--once",), "No such option '--once'"),
         (("orders", "--config"), "Option '--config' requires an argument"),
     ],
 )
-def test_what_cannot_be_understood_is_named(
-    database_18: Database, arguments: tuple[str, ...], said: str
+def test_invalid_argument_is_named(
+    database_18: Database, arguments: tuple[str, ...], expected: str
 ):
     result = CliRunner().invoke(pipeline, ["run", *arguments])
 
     assert result.exit_code == 2
-    assert said in " ".join(result.stderr.split())
+    assert expected in " ".join(result.stderr.split())
 
 
 def test_a_queue_is_copied(

@@ -1,4 +1,4 @@
-"""A cluster of a master and two workers, and two servers as shards: each process has an environment and folders of its own."""
+"""A Spark cluster of a master and two workers, in separate environments, with two shards."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ spark.executor.memory 512m
 
 
 class Machine:
-    """A process as on a machine of its own: with its home, its temporary folder, and the secrets that are there."""
+    """A process as on a separate machine: with its own home, temporary folder and secrets."""
 
     def __init__(
         self, name: str, folder: Path, shards: dict[str, Database], java_home: Path
@@ -90,14 +90,14 @@ class Machine:
             self.end(process)
 
     def end(self, process: subprocess.Popen) -> None:
-        """Kill it, and all that it has started."""
+        """Kill the process and its children."""
         for pid in self.processes(process):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         process.wait(DEADLINE_S)
 
     def processes(self, process: subprocess.Popen, name: bytes = b"") -> list[int]:
-        """The processes of its session whose command has a name in it."""
+        """Return the processes of its session whose command contains a name."""
         found = []
         for stat in Path("/proc").glob("[0-9]*/stat"):
             with suppress(FileNotFoundError, ProcessLookupError):
@@ -107,8 +107,8 @@ class Machine:
                     found.append(int(stat.parent.name))
         return found
 
-    def said(self, pattern: str) -> str:
-        """Wait until it has written this into its log."""
+    def wait_for_log(self, pattern: str) -> str:
+        """Wait until its log matches a pattern; return the match."""
 
         def match() -> re.Match[str] | None:
             return re.search(pattern, self.log.read_text())
@@ -120,13 +120,13 @@ class Machine:
 
 
 class Connections:
-    """The most connections at the same time, by shard and by whose they are."""
+    """The maximum number of concurrent connections, by shard and application."""
 
     def __init__(self, shards: dict[str, Database]) -> None:
         self.most: Counter[tuple[str, str]] = Counter()
         self._shards = shards
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._look)
+        self._thread = threading.Thread(target=self._watch)
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -137,7 +137,7 @@ class Connections:
             self._stop.set()
             self._thread.join(30)
 
-    def _look(self) -> None:
+    def _watch(self) -> None:
         with ExitStack() as stack:
             sessions = {
                 name: stack.enter_context(database.connect())
@@ -154,7 +154,7 @@ class Connections:
 
 @pytest.fixture
 def shards(servers: Servers) -> dict[str, Database]:
-    """Two servers that are reached by TCP with a password; a log on each, and a queue on one."""
+    """Two servers with TCP and a password, each with a log and a queue."""
     found = {}
     for name in ("eu", "us"):
         server = servers.get("18", f"shard-{name}", tcp=True)
@@ -185,7 +185,7 @@ def test_two_workers_read_two_shards_as_one_stream(
     for example in ("shards.py", "fill.py"):
         support.processes.write_example("on-a-cluster", example, driver.folder)
     (driver.folder / "spark-defaults.conf").write_text(CONF)
-    # The one place that all share, as a network file system is.
+    # The only shared folder, as on a network file system.
     lake = tmp_path / "lake"
     program = str(SPARK_HOME / "bin" / "spark-class")
     deploy = "org.apache.spark.deploy"
@@ -203,7 +203,7 @@ def test_two_workers_read_two_shards_as_one_stream(
                 program, f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
             )
         )  # fmt: skip
-        url = master.said(r"Starting Spark master at (spark://\S+)")
+        url = master.wait_for_log(r"Starting Spark master at (spark://\S+)")
         workers = [
             stack.enter_context(
                 worker.running(
@@ -214,7 +214,7 @@ def test_two_workers_read_two_shards_as_one_stream(
             for worker in (one, two)
         ]  # fmt: skip
         for worker in (one, two):
-            worker.said(r"(Successfully registered with master)")
+            worker.wait_for_log(r"(Successfully registered with master)")
         stack.enter_context(connections.watched())
         for writing in writers.values():
             stack.enter_context(writing.running())
@@ -229,7 +229,7 @@ def test_two_workers_read_two_shards_as_one_stream(
             return all(rows()[shard] >= count for shard in shards)
 
         wait_until(lambda: arrived(100), "rows of both shards", DEADLINE_S)
-        # One executor dies, with its Python processes; the master has it started again.
+        # An executor dies with its Python processes; the master has it restarted.
         victims = one.processes(workers[0], b"CoarseGrainedExecutorBackend")
         assert victims
         os.kill(victims[0], signal.SIGKILL)
@@ -253,8 +253,9 @@ def test_two_workers_read_two_shards_as_one_stream(
         assert in_log == sorted(writers[name].committed)
         assert sorted(row["ev_data"] for row in table if row["shard"] == name) == in_log
 
-    # Each process found the secrets of its own machine, and none keeps more connections than its tasks need: in each
-    # core one process reads and another writes, and Spark may let them change places.
+    # Each process found the secrets of its own machine, and none kept more connections than its
+    # tasks
+    # need: per core, one process reads and another writes, and Spark may swap them.
     seen = {who for _, who in connections.most}
     assert seen == {"driver", "worker-1", "worker-2"}
     for (shard, who), most in connections.most.items():

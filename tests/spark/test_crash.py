@@ -1,4 +1,4 @@
-"""The driver is killed wherever it hurts; the lake ends with exactly the events that were committed."""
+"""The driver is killed at critical points; the lake ends with exactly the committed events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEADLINE_S = 300.0
 
 
 class Driver:
-    """The program `driver.py`, or one that is called like it, and all the processes it started."""
+    """A run of `driver.py`, or of a program with the same arguments, with all its processes."""
 
     def __init__(
         self,
@@ -59,18 +59,18 @@ class Driver:
                 start_new_session=True,
             )  # fmt: skip
 
-    def said(self) -> str:
+    def output(self) -> str:
         return (self.folder / "driver.log").read_text()[-4000:]
 
     def wait_for(self, mark: str) -> None:
         def there() -> bool:
-            assert self.process.poll() is None, f"the driver ended:\n{self.said()}"
+            assert self.process.poll() is None, f"the driver ended:\n{self.output()}"
             return (self.folder / mark).exists()
 
         wait_until(there, f"{mark} of the driver", DEADLINE_S)
 
     def kill(self) -> None:
-        """SIGKILL for every process of its session: driver, JVM and Python workers at once."""
+        """Kill every process of its session: driver, JVM and Python workers."""
         for pid in self._session():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -80,7 +80,7 @@ class Driver:
     def _session(self) -> Iterator[int]:
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:
-                # pid (name) state parent group session …; a name may hold spaces and parentheses
+                # pid (name) state parent group session …; names may contain spaces and parentheses
                 state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
             except (FileNotFoundError, ProcessLookupError):
                 continue
@@ -98,7 +98,7 @@ def driver(
     program: Path = DRIVER,
     lake: Path | str | None = None,
 ) -> Iterator[Driver]:
-    """A driver that is killed in the end."""
+    """Run a driver; kill it at the end."""
     running = Driver(database, folder, moment, java_home, offsets, program, lake)
     try:
         yield running
@@ -112,7 +112,7 @@ def committed_micro_batches(folder: Path) -> int:
 
 @pytest.fixture
 def database(servers_folder: Path, tmp_path: Path) -> Iterator[Database]:
-    """A server of the test's own with a log, which may be killed: what it has committed stays."""
+    """A separate, durable server with a log, which the test may kill."""
     folder = servers_folder / "killed" / tmp_path.name
     folder.mkdir(mode=0o755, parents=True)
     folder.parent.chmod(0o755)
@@ -134,22 +134,23 @@ def more_micro_batches(run: Driver, folder: Path, count: int = 2) -> None:
     wanted = committed_micro_batches(folder) + count
 
     def arrived() -> bool:
-        assert run.process.poll() is None, f"the driver ended:\n{run.said()}"
+        assert run.process.poll() is None, f"the driver ended:\n{run.output()}"
         return committed_micro_batches(folder) >= wanted
 
     wait_until(arrived, "more micro-batches", DEADLINE_S)
 
 
-# The moments at which a driver is killed, and how many micro-batches Spark has committed by then; `restart` is the server, killed
-# while the driver runs.
+# When a driver is killed, and how many micro-batches Spark has committed by then; `restart` kills
+# the
+# server while the driver runs.
 SHORT = [("after 0", 0), ("restart", None)]
 FULL = [
-    ("after 0", 0),  # between the lake's commit and Spark's, at the very first micro-batch
-    ("before 1", 1),  # in the middle: files are written, nothing is committed
-    ("after 2", 2),  # between the two commits, later
-    ("between", 3),  # Spark has committed as well, and waits for its next trigger
+    ("after 0", 0),  # between the lake's commit and Spark's, in the first micro-batch
+    ("before 1", 1),  # files are written, nothing is committed
+    ("after 2", 2),  # between the two commits, in a later micro-batch
+    ("between", 3),  # Spark has committed, too, and waits for its next trigger
     ("restart", None),
-    ("never", None),  # wherever it is
+    ("never", None),  # at a random point
     ("never", None),
 ]
 
@@ -164,6 +165,7 @@ FULL = [
         pytest.param(
             FULL[:3], "ticks", "iceberg:lake/logs.log", id="full-iceberg", marks=pytest.mark.long
         ),
+        pytest.param(FULL[:5], "ticks", "s3://lake/killed", id="full-s3", marks=pytest.mark.long),
     ],
 )
 def test_killed_anywhere_the_lake_ends_with_exactly_the_events_of_the_log(
@@ -174,8 +176,9 @@ def test_killed_anywhere_the_lake_ends_with_exactly_the_events_of_the_log(
     moments: list[tuple[str, int | None]],
     offsets: str,
     table: str | None,
+    request: pytest.FixtureRequest,
 ):
-    # The first driver runs as on a machine without Java: on the one that comes with the extra.
+    # The first driver runs as on a machine without Java, with the one of the extra.
     settings = {"PGSLUICE_HOME": str(home)}
     shipped = find_java(environ={"PATH": "", **settings}).home
     found = find_java(environ={"PATH": os.environ["PATH"], **settings}).home
@@ -185,8 +188,14 @@ def test_killed_anywhere_the_lake_ends_with_exactly_the_events_of_the_log(
         f"catalog:\n  lake:\n    uri: sqlite:///{tmp_path}/c.db\n    warehouse: {tmp_path}/lake\n"
     )
 
+    store = request.getfixturevalue("object_store") if "s3:" in str(table) else None
     with naive.running(), writers.running():
         for number, (moment, committed) in enumerate(moments):
+            if store is not None:
+                for how in ("500", "503", "cut"):
+                    store.fail(how, path="/part-")
+                    store.fail(how, path="/_delta_log/")
+                store.fail("lost", path="/_delta_log/")
             at = "never" if moment == "restart" else moment
             with driver(
                 database, tmp_path, at, found if number else shipped, offsets, lake=lake
@@ -209,8 +218,8 @@ def test_killed_anywhere_the_lake_ends_with_exactly_the_events_of_the_log(
         in_log = sorted(data for (data,) in connection.execute("select ev_data from pgq.event_1"))
     assert set(writers.committed) <= set(in_log) <= {*writers.committed, *writers.unknown}
     in_lake = lake_column(lake, "ev_data")
-    assert len(in_lake) == len(set(in_lake)), "doubled"
+    assert len(in_lake) == len(set(in_lake)), "duplicate events"
     assert in_lake == in_log
     lost = set(in_log) - naive.found
-    assert lost, "a reader by ids has lost nothing: these writers prove nothing"
+    assert lost, "a reader by ids lost nothing, so these writers prove nothing"
     print(f"{len(in_log)} events, each once; {len(lost)} of them lost by a reader by ids")

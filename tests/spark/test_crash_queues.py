@@ -1,4 +1,4 @@
-"""Drivers that carry a log into a queue and the queue into the lake are killed; each event ends in the lake once."""
+"""Crashes of drivers that stream a log into a queue and the queue into the lake, exactly once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def commits(folder: Path, query: str) -> int:
     return sum(1 for _ in (folder / "checkpoint" / query / "commits").glob("[0-9]*"))
 
 
-# Six more drivers; what each step rests on is in test_claim_stream.py and test_sink_rows.py, which need none.
+# Slow, with six drivers; test_claim_stream.py and test_sink_rows.py test each step without drivers.
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_killed_at_both_commits_each_event_passes_the_queue_into_the_lake_once(
@@ -69,7 +69,7 @@ def test_killed_at_both_commits_each_event_passes_the_queue_into_the_lake_once(
                 run.kill()
     last = start("once")
     try:
-        assert last.process.wait(600) == 0, last.said()
+        assert last.process.wait(600) == 0, last.output()
     finally:
         last.kill()
 
@@ -77,7 +77,7 @@ def test_killed_at_both_commits_each_event_passes_the_queue_into_the_lake_once(
     in_lake = sorted(
         json.loads(message)["data"] for message in lake_column(tmp_path / "lake", "message")
     )
-    assert len(in_lake) == len(set(in_lake)), "doubled"
+    assert len(in_lake) == len(set(in_lake)), "duplicate events"
     assert in_lake == in_log == sorted(writers.committed)
     assert value(log, "select count(*) from pgmq.q_orders") == 0
     assert value(log, "select count(*) from pgmq.a_orders") == len(in_log)

@@ -1,4 +1,4 @@
-"""`pipeline.events`: an event log into the lake, in this process."""
+"""`pipeline.events`: export of an event log to the lake, in this process."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from deltalake import DeltaTable
 
 from conftest import Database
 from pgsluice.errors import ConfigurationError, LogNotFoundError, LogStateError
+from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.pipelines.events import events
 from pgsluice.spark.running import Progress
 from spark.conftest import LOG
@@ -57,7 +59,7 @@ def test_a_running_stream_carries_every_commit_once_and_late_ones_late(
 
     assert lake_column(lake, "ev_data") == ["early", "late"]
     assert (progress.rows, progress.micro_batches) == (2, 2)
-    # Leaving the stream told the log how far the lake is.
+    # Leaving the stream moved the consumer's position.
     assert log.execute(
         "select co_name, sub_last_tick from pgq.subscription join pgq.consumer on co_id = sub_consumer"
     ).fetchall() == [("c", progress.offset["tick"])]
@@ -68,6 +70,41 @@ def test_a_running_stream_carries_every_commit_once_and_late_ones_late(
         "select ev_id, ev_time, ev_txid::text::bigint, ev_type, ev_data, ev_extra1 from pgq.event_1 "
         "order by ev_id"
     ).fetchall()
+
+
+@pytest.mark.slow
+def test_a_table_partitioned_by_date_keeps_its_partitions(
+    spark: SparkSession,
+    log: psycopg.Connection,
+    database_18: Database,
+    lake: Path,
+    checkpoint: Path,
+):
+    def run(*partition_by: str) -> None:
+        events(
+            LOG, lake, checkpoint, dsn=database_18.url, once=True, partition_by=partition_by, spark=spark
+        )  # fmt: skip
+
+    spark.conf.set("spark.sql.session.timeZone", "Pacific/Kiritimati")  # UTC+14
+    try:
+        insert(log, "first")
+        run("ev_date", "ev_type")
+        insert(log, "second")
+        run()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+    table = open_dataset(lake).to_table().to_pylist()
+    assert [row["ev_data"] for row in sorted(table, key=lambda row: row["ev_id"])] == [
+        "first",
+        "second",
+    ]
+    assert all(row["ev_date"] == row["ev_time"].date() for row in table)
+    assert DeltaTable(lake).metadata().partition_columns == ["ev_date", "ev_type"]
+    with pytest.raises(
+        ConfigurationError, match="is partitioned by ev_date, ev_type, not by ev_type"
+    ):
+        run("ev_type")
 
 
 @pytest.mark.slow
@@ -117,10 +154,10 @@ def test_a_table_and_a_checkpoint_that_do_not_belong_together_are_refused(
     insert(log, "once")
     drain(checkpoint)
 
-    with pytest.raises(ConfigurationError, match="would be added a second time"):
+    with pytest.raises(ConfigurationError, match="which would add events twice"):
         drain(checkpoint.with_name("another"))
     shutil.rmtree(lake)
-    with pytest.raises(ConfigurationError, match="which is not there"):
+    with pytest.raises(ConfigurationError, match="which does not exist"):
         drain(checkpoint)
 
 
@@ -138,7 +175,7 @@ def test_a_checkpoint_of_a_log_that_was_dropped_is_refused(
     log.execute("select pgq.drop_queue(%s)", (LOG,))
     log.execute("select pgq.create_queue(%s)", (LOG,))
 
-    with pytest.raises(LogStateError, match="dropped and made again"):
+    with pytest.raises(LogStateError, match="dropped and recreated"):
         events(LOG, lake, checkpoint, dsn=database_18.url, once=True, spark=spark)
 
 
@@ -205,15 +242,15 @@ def test_lake_that_is_moved_keeps_its_consumer_and_another_name_is_registered(
     assert consumers(log) == [("another", newest), (name, moved)]
     assert [
         record.getMessage() for record in caplog.records if "renamed" in record.getMessage()
-    ] == ["consumer renamed; the former one still holds the log until it is unregistered"]
+    ] == ["consumer renamed; the former one still keeps events in the log until it is unregistered"]
 
-    # The default name, as before checkpoints noted it.
+    # The lake table records it too.
     (tmp_path / "there" / "checkpoint" / "consumer").unlink()
     for one in (name, "another"):
         log.execute("select pgq.unregister_consumer(%s, %s)", (LOG, one))
     insert(log, "4")
     drain("there")
-    assert [name.rpartition(":")[0] for name, _ in consumers(log)] == ["spark:lake"]
+    assert [name for name, _ in consumers(log)] == ["another"]
     assert lake_column(tmp_path / "there" / "lake", "ev_data") == ["1", "2", "3", "4"]
 
 

@@ -1,4 +1,4 @@
-"""The guides about pipelines, as they stand: in this process, where Spark runs already."""
+"""The examples of the guides about pipelines, unchanged, in this process with its Spark session."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def call(line: str) -> None:
 
 
 def execute(text: str) -> str:
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         exec(compile(text, "guide", "exec"), {"__name__": "__main__"})
-    return said.getvalue()
+    return output.getvalue()
 
 
 @pytest.mark.slow
@@ -58,8 +58,8 @@ def test_a_guide_does_what_it_shows(
         elif kind == "bash":
             for line in text.splitlines():
                 call(line)
-        elif said := execute(text):
-            printed.append(said)
+        elif output := execute(text):
+            printed.append(output)
 
     assert shown
     assert printed == shown

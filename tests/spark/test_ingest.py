@@ -1,4 +1,4 @@
-"""Files into queues and logs: every row once, in order, and what is no row kept beside."""
+"""Ingestion of files into queues and logs: every row once, in order, invalid lines rejected."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_rows_of_csv_and_parquet_are_objects(add, db, tmp_path: Path):
     ]  # fmt: skip
 
 
-def test_what_is_no_row_is_kept_with_its_line_and_the_others_go_on(add, db, tmp_path: Path):
+def test_invalid_row_is_kept_with_its_line_and_other_rows_are_loaded(add, db, tmp_path: Path):
     nul, lone = '"\\u0000"', '{"a": ["\\ud800"]}'
     file = lines(
         tmp_path / "a.jsonl",
@@ -113,7 +113,7 @@ def test_what_is_no_row_is_kept_with_its_line_and_the_others_go_on(add, db, tmp_
     assert [entry[1] for entry in found] == [2, 4, 6, 7, 8, 10, 11, 12]
     assert {entry[0] for entry in found} == {str(file)}
     assert [entry[3] for entry in found if entry[1] in (2, 4, 6, 10)] == ["{", nul, "\\xff4", lone]
-    assert "no UTF-8: byte 1 is 0xff" in found[2][2]
+    assert "invalid UTF-8: byte 1 is 0xff" in found[2][2]
     assert [entry[:2] + entry[3:] for entry in rejected(tmp_path / "b.csv.rejects")] == [
         (str(csv), 3, "3"), (str(csv), 4, "4,5,6"), (str(csv), 5, 'x"y,"z"z'),
     ]  # fmt: skip
@@ -121,7 +121,7 @@ def test_what_is_no_row_is_kept_with_its_line_and_the_others_go_on(add, db, tmp_
     assert (second.rows, second.rejected) == (0, 0)
 
 
-def test_what_a_file_has_grown_by_is_added(add, db, tmp_path: Path):
+def test_appended_rows_of_a_file_are_ingested(add, db, tmp_path: Path):
     file = lines(tmp_path / "a.jsonl", "1", "2", "3", "4")
     add()
 
@@ -171,13 +171,13 @@ def test_killed_before_its_commit_it_neither_loses_nor_doubles_a_row_or_a_reject
 
     commit, calls = delivery.sinks.sink_commit, []
 
-    def die_at_the_second(*arguments: object, **named: object):
+    def crash_at_the_second(*arguments: object, **named: object):
         calls.append(1)
-        if len(calls) == 3:  # the first notes that the file is begun
+        if len(calls) == 3:  # the first write records the start of the file
             raise KilledError
         return commit(*arguments, **named)
 
-    monkeypatch.setattr(delivery.sinks, "sink_commit", die_at_the_second)
+    monkeypatch.setattr(delivery.sinks, "sink_commit", crash_at_the_second)
     with pytest.raises(KilledError):
         add()
     assert messages(db) == ["1", "2"]
@@ -224,11 +224,11 @@ def test_a_log_gets_events(add, db, tmp_path: Path):
     assert events == [("order", '{"n": 1}'), ("order", '{"n": 2}')]
 
 
-def test_it_watches_a_folder_until_told_to_end(add, db, tmp_path: Path):
-    stop, told = threading.Event(), []
+def test_ingest_watches_a_folder_until_stopped(add, db, tmp_path: Path):
+    stop, reported = threading.Event(), []
 
     def run() -> None:
-        add(once=False, every_s=0.05, stop=stop, on_progress=told.append)
+        add(once=False, every_s=0.05, stop=stop, on_progress=reported.append)
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -240,8 +240,8 @@ def test_it_watches_a_folder_until_told_to_end(add, db, tmp_path: Path):
     thread.join(20)
 
     assert not thread.is_alive()
-    assert isinstance(told[-1], Progress)
-    assert (told[-1].rows, told[-1].files) == (2, 2)
+    assert isinstance(reported[-1], Progress)
+    assert (reported[-1].rows, reported[-1].files) == (2, 2)
 
 
 def test_memory_does_not_grow_with_the_file(add, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -259,7 +259,7 @@ def test_memory_does_not_grow_with_the_file(add, tmp_path: Path, monkeypatch: py
     assert peak_bytes < 1_500_000
 
 
-def test_who_may_only_send_can_ingest(
+def test_role_that_may_only_send_can_ingest(
     add, db: psycopg.Connection, database_18: Database, tmp_path: Path
 ):
     lines(tmp_path / "a.jsonl", "1")
@@ -277,12 +277,12 @@ def test_who_may_only_send_can_ingest(
     [
         ({"queue": "none"}, QueueNotFoundError, "queue 'none' does not exist"),
         ({"queue": None, "log": "none"}, LogNotFoundError, "no event log 'none'"),
-        ({"queue": None}, ConfigurationError, "give queue or log"),
-        ({"log": "l"}, ConfigurationError, "and not both"),
+        ({"queue": None}, ConfigurationError, "pass either queue or log"),
+        ({"log": "l"}, ConfigurationError, "not both"),
         ({"batch_rows": 0}, ConfigurationError, "batch_rows is 0"),
     ],
 )
-def test_what_cannot_be_done_is_named(
+def test_impossible_request_is_named(
     add, tmp_path: Path, how, kind: type[SluiceError], message: str
 ):
     with pytest.raises(kind, match=message):
@@ -292,10 +292,10 @@ def test_what_cannot_be_done_is_named(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("none.jsonl", r"there is no file .*none\.jsonl"),
-        ("a.txt", r"a\.txt is none of \.jsonl"),
-        ("s3://bucket/a.jsonl", "is no file; copy it here first"),
-        ("blank.csv", "has no names in its first row: it is blank"),
+        ("none.jsonl", r"file .*none\.jsonl does not exist"),
+        ("a.txt", r"a\.txt ends in none of \.jsonl"),
+        ("s3://bucket/a.jsonl", "is a URL; copy the file to a local folder first"),
+        ("blank.csv", "has no column names in its first row: it is blank"),
         ("twice.csv", "names a column twice"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Tables whose files alone do not show their rows, or that demand more of a writer than we do, are refused by name."""
+"""Tables with unsupported reader or writer features are refused with the feature's name."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_legacy_column_mapping_is_refused(tmp_path: Path, reader: str):
 
 
 def made(folder: Path, protocol: tuple[int, int, list[str]], **table: Any) -> Path:
-    """A table of two files with the rows 1 and 2."""
+    """Create a table of two files with the rows 1 and 2."""
     reader, writer, features = protocol
     versions: dict[str, Any] = {"minReaderVersion": reader, "minWriterVersion": writer}
     if writer == 7:
@@ -67,7 +67,7 @@ def invariant() -> dict[str, Any]:
     return column("id", **{"delta.invariants": '{"expression":{"expression":"id < 5"}}'})
 
 
-# The protocol and what puts the feature to use → what is possible with it all the same.
+# Feature → protocol, arguments that use the feature, and commands that are still supported.
 TABLES: dict[str, tuple[tuple[int, int, list[str]], dict[str, Any], set[str]]] = {
     "deletionVectors": ((3, 7, ["deletionVectors"]), {}, set()),
     "columnMapping": (
@@ -150,14 +150,14 @@ def test_a_feature_that_is_listed_and_not_used_is_no_obstacle(
 def test_a_file_in_another_place_is_refused(tmp_path: Path):
     lake = made(tmp_path / "lake", (1, 2, []), add={"path": "file:///elsewhere/a.parquet"})
 
-    with pytest.raises(ConfigurationError, match="has files in another place"):
+    with pytest.raises(ConfigurationError, match="has files outside its folder"):
         compact(lake)
 
 
 def test_a_compaction_refuses_files_with_columns_that_the_table_does_not_have(tmp_path: Path):
     lake = made(tmp_path / "lake", (1, 2, []), columns=[column("ID")])
 
-    with pytest.raises(SluiceError, match="has the columns id, and its table does not"):
+    with pytest.raises(SluiceError, match="has columns that its table lacks \\(id\\)"):
         compact(lake)
 
 

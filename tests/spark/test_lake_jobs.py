@@ -1,4 +1,4 @@
-"""Compaction and vacuum: the rows stay, and no commit ever names a file that is gone."""
+"""Compaction and vacuum: all rows are kept, and no commit refers to a deleted file."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_commit_that_comes_while_a_table_is_compacted_stays(
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Do something at the worst moment: when the compaction has looked for the last time, before its commit."""
+    """Call `act` between the compaction's last check and its commit."""
     claim = commits.claim
 
     def then(*arguments: Any) -> None:
@@ -101,7 +101,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Non
 
 
 def rewrite_by_name(lake: Path) -> None:
-    """Put one file in the place of all, as a bucketed apply of changes does."""
+    """Replace all files by one, as a bucketed apply of changes does."""
     there = DeltaTable(str(lake))
     now_ms = int(time.time() * 1000)
     there.create_write_transaction(
@@ -126,7 +126,7 @@ def test_a_compaction_that_lost_its_files_to_another_commit_is_refused(
     after: list[list[int]] = []
     meanwhile(monkeypatch, lambda: (act(lake), after.append(lake_column(lake, "id"))))
 
-    with pytest.raises(SluiceError, match="removed or rewritten while it was compacted"):
+    with pytest.raises(SluiceError, match="a concurrent commit replaced its files"):
         compact(lake)
 
     assert lake_column(lake, "id") == after[0]
@@ -149,7 +149,7 @@ def test_a_commit_that_lost_its_files_to_a_compaction_is_refused(lake: Path):
     assert lake_column(lake, "id") == list(range(8))
 
 
-def test_what_was_compacted_is_written_as_before_with_nulls_for_columns_added_later(lake: Path):
+def test_compaction_keeps_rows_and_fills_added_columns_with_null(lake: Path):
     fill(lake, 2)
     DeltaTable(str(lake)).alter.add_columns(Field("n", PrimitiveType("integer")))
 
@@ -172,7 +172,7 @@ def test_vacuum_removes_what_is_old_and_in_no_version_of_the_last_hours(lake: Pa
     dry = vacuum(lake, retention_hours=2, dry_run=True)
     removed = vacuum(lake, retention_hours=2)
 
-    # What the compaction replaced was replaced a moment ago: a reader of that version may be at it.
+    # The compaction replaced these files just now; readers of the old version may still use them.
     assert list(removed.files) == list(dry.files) == [orphan]
     assert removed.size_bytes == dry.size_bytes > 0
     assert in_folder(lake) == {*in_table(lake), *replaced, young}
@@ -192,7 +192,7 @@ def test_vacuum_removes_what_was_replaced_long_ago(lake: Path):
 
 
 def age_removals(lake: Path, *, hours: float) -> None:
-    """As if the last commit and all files were so old."""
+    """Make the last commit and all files older."""
     age(*lake.glob("*.parquet"), hours=hours)
     last = max((lake / "_delta_log").glob("*.json"))
     actions = [json.loads(line) for line in last.read_text().splitlines()]
@@ -213,7 +213,7 @@ def test_a_commit_in_flight_keeps_its_files_however_old_they_are(
     move = reservation._move
 
     def commit_first(source: Path, target: Path) -> None:
-        """The worst moment: vacuum has found the file old, and moves it right after the commit."""
+        """Commit after vacuum found the file to be old and before it moves the file."""
         if source.name == written[0].path and reservation.ASIDE in target.parts:
             monkeypatch.setattr(reservation, "_move", move)
             assert one.commit(written, app_id="app", version=0)
@@ -223,7 +223,7 @@ def test_a_commit_in_flight_keeps_its_files_however_old_they_are(
 
     assert vacuum(lake, retention_hours=1).files == []
 
-    assert asked(lake, [written[0].path], age_s=HOURS) == []
+    assert asked(lake, [written[0].path], age_s=HOURS) == {}
     assert lake_column(lake, "id") == [*range(8), 9]
     assert not (lake / reservation.ASIDE).exists()
 
@@ -235,7 +235,7 @@ def test_a_commit_that_comes_too_late_is_refused_and_names_nothing(lake: Path):
     age(lake / written[0].path)
     assert vacuum(lake, retention_hours=1).files == [written[0].path]
 
-    with pytest.raises(SluiceError, match="was taken away .* run the write again"):
+    with pytest.raises(SluiceError, match="was removed before its commit.* run the write again"):
         one.commit(written, app_id="app", version=0)
 
     assert lake_column(lake, "id") == list(range(8))
@@ -260,7 +260,7 @@ def test_a_vacuum_that_was_killed_is_finished_by_the_next(lake: Path):
 def test_a_retention_that_is_no_retention_is_refused(lake: Path):
     fill(lake)
 
-    with pytest.raises(ConfigurationError, match=r"the retention is 0\.5 hours; use 1 or more"):
+    with pytest.raises(ConfigurationError, match=r"invalid retention of 0\.5 hours; use 1 or more"):
         vacuum(lake, retention_hours=0.5)
     with pytest.raises(ConfigurationError, match="there is no lake table"):
         vacuum(lake / "none")
@@ -285,8 +285,8 @@ def test_the_command_line_does_the_same(lake: Path):
     def run(*arguments: str) -> str:
         return CliRunner().invoke(command, list(arguments), catch_exceptions=False).stdout
 
-    assert run("compact", str(lake)) == "4 files became 1; version 5\n"
-    assert run("vacuum", str(lake)) == "0 files of 0 bytes removed\n"
+    assert run("compact", str(lake)) == "compacted 4 files into 1; version 5\n"
+    assert run("vacuum", str(lake), "--yes") == "0 files of 0 bytes removed\n"
     assert json.loads(run("vacuum", str(lake), "--dry-run", "--json")) == {
         "files": [],
         "size_bytes": 0,

@@ -1,4 +1,4 @@
-"""Rows in the place of those with the same key: last by seq, late and repeated ones change nothing."""
+"""Merging rows by key: the highest seq wins; late and repeated rows change nothing."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def test_rows_take_the_place_of_those_with_their_key(
     assert rows(lake) == [("apple", 2, 3), ("pear", 1, 2)]
 
     assert not apply(0, ("apple", 9, 9))  # again
-    assert apply(1, ("apple", 0, 2), ("fig", 5, 4), ("pear", 7, 5))  # the first came late
+    assert apply(1, ("apple", 0, 2), ("fig", 5, 4), ("pear", 7, 5))  # the first row is late
     assert rows(lake) == [("apple", 2, 3), ("fig", 5, 4), ("pear", 7, 5)]
 
     with pytest.raises(Exception, match=r"a row has null in its key \(item\)"):
         apply(2, (None, 1, 1))
 
-    # Somebody removes a row between our look at the table and our commit.
+    # Another writer deletes a row between our read of the table and our commit.
     commit = merging.commit_durably
 
     def delete_and_commit(table: DeltaTable, folder: Path) -> object:
@@ -56,15 +56,18 @@ def test_rows_take_the_place_of_those_with_their_key(
     assert apply(2, ("fig", 6, 6))
     assert rows(lake) == [("apple", 2, 3), ("fig", 6, 6)]
 
-    with pytest.raises(ConfigurationError, match="and not nothing"):
+    with pytest.raises(ConfigurationError, match="not nothing"):
         upsert(lake, spark.range(1), key=["nothing"], seq="id", app_id="a", version=0)
+    few = spark.createDataFrame([("fig", 7)], "item string, seq bigint")
+    with pytest.raises(ConfigurationError, match="the rows lack the columns a b of the lake table"):
+        upsert(lake, few, key=["item"], seq="seq", app_id="a", version=0)
 
 
 def test_without_deltas_jar_there_is_no_merge_and_its_statement_is_sparks(spark: SparkSession):
     statement = merge_statement("/lake/it's", "s", ["item", "a b", "seq"], ["item"], "seq")
 
     assert not has_merge(spark)
-    # Spark without the jar can parse it, and no more.
+    # Spark without the jar can only parse the statement.
     plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(statement).toString()
     assert "MergeIntoTable" in plan
     assert statement.splitlines() == [

@@ -1,4 +1,4 @@
-"""Partitioned tables: each value has a folder, whatever characters it has, and every reader finds it again."""
+"""Partitioned tables: values with any characters are stored in folders and read back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pgsluice.lake.delta.files import files_of
 from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.lake.jobs import compact
 from pgsluice.spark.lake_reading import read_table
-from pgsluice.spark.lake_sink import DeltaSink
+from pgsluice.spark.lake_source import DeltaSource
 from pgsluice.spark.lake_tables import table_at
 from pgsluice.spark.schemas import struct
 
@@ -73,7 +73,7 @@ def test_spark_writes_and_reads_them_before_and_after_a_compaction(
     frame = spark.createDataFrame(rows(), SCHEMA)
     with pytest.raises(
         Exception, match="kind"
-    ):  # Spark knows of no partitions in formats of Python
+    ):  # Spark does not support partitions in Python data sources
         frame.write.format("pgsluice-delta").mode("append").partitionBy("kind").save(str(lake))
     writer = frame.write.format("pgsluice-delta").mode("append")
     writer.option("partitionBy", "kind, day").save(str(lake))
@@ -111,8 +111,8 @@ def test_a_table_that_is_there_keeps_its_partitions(tmp_path: Path):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (["none"], "names 'none', and the rows have the columns id, kind, day, n, flag"),
-        (["at"], "which is a timestamp"),
+        (["none"], "column 'none' does not exist; the rows have id, kind, day, n, flag"),
+        (["at"], "has the unsupported type timestamp"),
         (["kind", "kind"], "names a column twice"),
         (["id", "kind", "day", "n", "flag"], "names every column"),
     ],
@@ -124,7 +124,7 @@ def test_columns_that_cannot_partition_are_named(tmp_path: Path, columns: list[s
 
 
 def test_the_option_takes_names_with_commas(tmp_path: Path):
-    sink = DeltaSink({"path": str(tmp_path / "lake"), "partitionBy": "kind, day"})
+    sink = DeltaSource({"path": str(tmp_path / "lake"), "partitionBy": "kind, day"})
 
     assert sink.streamWriter(SCHEMA, False).table.partition_by == ("kind", "day")
 
@@ -133,7 +133,7 @@ def test_an_empty_value_is_refused_as_readers_take_it_for_null(tmp_path: Path):
     table = table_at(str(tmp_path / "lake"), SCHEMA, partition_by=["kind"])
     batch = pa.RecordBatch.from_pylist([{**rows()[0], "kind": ""}], table.arrow_schema)
 
-    with pytest.raises(SluiceError, match="cannot be told from null"):
+    with pytest.raises(SluiceError, match="cannot distinguish it from null"):
         table.write(iter([batch]), part=0)
 
     assert not list((tmp_path / "lake").rglob("*.parquet"))

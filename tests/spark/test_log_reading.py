@@ -1,4 +1,4 @@
-"""The stream's reader without Spark: where it begins, by snapshots, over shards, and what it does when something is lost."""
+"""The stream's reader without Spark: start offsets, snapshots, shards and data loss."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KINDS = pytest.mark.parametrize("kind", ["ticks", "snapshots"])
 
 @pytest.fixture
 def other(database_18: Database) -> Iterator[Database]:
-    """Another database with a log of the same name and number."""
+    """Another database, with a log of the same name and number."""
     for database in conftest._new_database(database_18.server, conftest.TEMPLATE):
         with database.connect() as connection:
             connection.execute("select pgq.create_queue(%s)", (LOG,))
@@ -41,14 +41,14 @@ def other(database_18: Database) -> Iterator[Database]:
 
 
 def end_sessions(connection: psycopg.Connection) -> None:
-    """As an administrator does, or a server that stops: all sessions but this one."""
+    """Terminate all sessions but this one."""
     connection.execute(
         "select pg_terminate_backend(pid, 5000) from pg_stat_activity "
         "where datname = current_database() and pid <> pg_backend_pid()"
     )
 
 
-# --- by snapshots ----------------------------------------------------------------------------------------
+# --- by snapshots ---------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -73,7 +73,8 @@ def test_each_committed_event_is_in_one_micro_batch_however_often_it_is_planned_
         while len(found) < 400:
             end = one.latestOffset(place, ReadMaxRows(dice.choice((3, 40))))
             rows = read(one, place, end)
-            if dice.random() < 0.3:  # the driver dies, and another one plans the same again
+            if dice.random() < 0.3:  # the driver dies, and another one plans the same offsets
+                one.stop()  # not too often, as each reader opens a connection
                 one = reader()
                 assert read(one, place, end) == rows
             place, found = end, found + rows
@@ -88,7 +89,7 @@ def test_each_committed_event_is_in_one_micro_batch_however_often_it_is_planned_
         place = end
 
     assert sorted(found) == sorted(writers.committed)
-    assert set(naive) < set(found), "a reader by ids has lost nothing: these writers prove nothing"
+    assert set(naive) < set(found), "a reader by ids lost nothing, so these writers prove nothing"
 
 
 def test_a_backlog_that_one_tick_covers_is_read_in_steps(log: psycopg.Connection, make: Make):
@@ -109,7 +110,7 @@ def test_a_backlog_that_one_tick_covers_is_read_in_steps(log: psycopg.Connection
     assert value(log, "select sub_last_tick from pgq.subscription") == 2
 
 
-def test_what_others_do_in_the_cluster_is_no_micro_batch(log: psycopg.Connection, make: Make):
+def test_ticks_caused_by_other_databases_start_no_micro_batch(log: psycopg.Connection, make: Make):
     reader = make(offsets="snapshots")
     place = reader.initialOffset()
     log.execute("create table unrelated ()")
@@ -117,10 +118,10 @@ def test_what_others_do_in_the_cluster_is_no_micro_batch(log: psycopg.Connection
     assert reader.latestOffset(place, ALL) == place
 
 
-# --- where it begins -------------------------------------------------------------------------------------
+# --- start offsets --------------------------------------------------------------------------------
 
 
-def test_it_begins_at_a_moment(log: psycopg.Connection, make: Make):
+def test_reading_starts_at_a_time(log: psycopg.Connection, make: Make):
     reader = make()
     insert(log, "early")
     tick(log)
@@ -138,7 +139,7 @@ def test_it_begins_at_a_moment(log: psycopg.Connection, make: Make):
     assert read(reader, first(second), end) == ["late"]
     assert first(second - timedelta(hours=1))["tick"] == 1
     future = datetime.now(UTC) + timedelta(hours=1)
-    with pytest.raises(ConfigurationError, match="has not come yet"):
+    with pytest.raises(ConfigurationError, match="is in the future"):
         first(future)
     assert first(future, startingOffsetsByTimestampStrategy="latest", consumer="c")["tick"] == 3
 
@@ -159,7 +160,7 @@ def test_committed_is_where_the_consumer_stands(log: psycopg.Connection, make: M
     assert read(again, start, again.latestOffset(start, ALL)) == ["unread"]
 
 
-def test_it_begins_at_a_snapshot_as_a_checkpoint_has_it(log: psycopg.Connection, make: Make):
+def test_reading_starts_at_the_snapshot_of_a_checkpoint(log: psycopg.Connection, make: Make):
     insert(log, "read")
     reader = make(offsets="snapshots")
     place = reader.latestOffset(reader.initialOffset(), ALL)
@@ -177,11 +178,13 @@ def test_it_begins_at_a_snapshot_as_a_checkpoint_has_it(log: psycopg.Connection,
 def test_it_waits_for_enough_events_but_not_for_ever(log: psycopg.Connection, make: Make):
     reader = make(offsets="snapshots", minOffsetsPerTrigger="3", maxTriggerDelay="200ms")
     insert(log, "1")
-    first = reader.latestOffset(reader.initialOffset(), ALL)  # as with Kafka, it begins at once
+    first = reader.latestOffset(
+        reader.initialOffset(), ALL
+    )  # as with Kafka, the stream starts immediately
     insert(log, "2")
 
     assert reader.latestOffset(first, ALL) == first
-    wait_until(lambda: reader.latestOffset(first, ALL) != first, "the delay to be over", 10)
+    wait_until(lambda: reader.latestOffset(first, ALL) != first, "the delay to elapse", 10)
     hurried = make(offsets="snapshots", minOffsetsPerTrigger="3")
     hurried.released_at = reader.released_at
     assert hurried.latestOffset(first, ALL) == first
@@ -194,7 +197,7 @@ def test_it_waits_for_enough_events_but_not_for_ever(log: psycopg.Connection, ma
     assert read(hurried, first, place) == ["2", "3", "4"]
 
 
-# --- when something is lost ------------------------------------------------------------------------------
+# --- data loss ------------------------------------------------------------------------------------
 
 
 def forget(connection: psycopg.Connection) -> None:
@@ -210,7 +213,7 @@ def make_again(connection: psycopg.Connection) -> None:
 
 
 def restore(connection: psycopg.Connection) -> None:
-    """As it is when a backup from before the second tick was restored: numbers come again for other ticks."""
+    """Simulate a restored backup from before the second tick, after which tick ids are reused."""
     connection.execute("update pgq.tick set tick_snapshot = '90:90:' where tick_id = 2")
     forget(connection)
     connection.execute("update pgq.tick set tick_id = 2 where tick_id = 3")
@@ -244,12 +247,12 @@ def test_a_stream_stops_at_a_loss_or_goes_on_from_what_is_kept(
     lenient = make(offsets=kind, consumer=consumer, failOnDataLoss="false")
     end = lenient.latestOffset(place, ALL)
     assert read(lenient, place, end) == ["kept"]
-    assert "going on from tick" in capfd.readouterr().err
+    assert "continuing from tick" in capfd.readouterr().err
     lenient.commit(end)
     assert lenient.latestOffset(end, ALL) == end
 
 
-def test_what_was_read_before_a_loss_does_not_come_again(
+def test_events_read_before_a_data_loss_are_not_read_again(
     log: psycopg.Connection, database_18: Database, make: Make
 ):
     reader = make(offsets="snapshots", failOnDataLoss="false")
@@ -259,7 +262,8 @@ def test_what_was_read_before_a_loss_does_not_come_again(
         insert(log, "lost")
         tick(log)  # does not see the first one
         late.commit()
-    # The lower transaction comes first: a step that ends between the two sees it, and not what the tick sees.
+    # The lower transaction id is first: a step that ends between the two does not see all that the
+    # tick sees.
     place = reader.latestOffset(start, ReadMaxRows(1))
     assert read(reader, start, place) == ["late"]
     log.execute("delete from pgq.tick where tick_id = 1")
@@ -288,7 +292,7 @@ def test_a_cluster_that_was_replaced_is_another_log(
     lenient = make(offsets=kind, dsn=other.url, failOnDataLoss="false", consumer="c")
     end = lenient.latestOffset(place, ALL)
     assert read(lenient, place, end) == ["kept"]
-    assert lenient.partitions(reader.initialOffset(), place) == []  # planned before, gone now
+    assert lenient.partitions(reader.initialOffset(), place) == []  # planned before the loss
 
 
 def test_a_position_that_was_given_up_is_taken_again_if_losses_are_allowed(
@@ -323,11 +327,11 @@ def test_a_segment_that_is_emptied_while_it_is_read_is_noticed(log: psycopg.Conn
     log.execute("delete from pgq.tick where tick_id = 1")
 
     for reader, (partition,) in partitions.values():
-        with pytest.raises(LogStateError, match="was emptied while it was read"):
+        with pytest.raises(LogStateError, match="was truncated while it was read"):
             list(reader.read(partition))
 
 
-# --- a consumer that is not registered -------------------------------------------------------------------
+# --- unregistered consumers -----------------------------------------------------------------------
 
 
 def position(connection: psycopg.Connection, consumer: str) -> int | None:
@@ -371,7 +375,7 @@ def test_consumer_of_another_name_is_registered_where_the_checkpoint_is(
     if unregistered == "later":
         unregister(log, "old")
     assert read(renamed, place, end) == ["new"]
-    assert "consumer 'new' did not hold event log 'log'" in capfd.readouterr().err
+    assert "consumer 'new' was not registered on event log 'log'" in capfd.readouterr().err
     renamed.commit(end)
     assert make(offsets=kind, consumer="new").latestOffset(end, ALL) == end
     assert capfd.readouterr().err == ""
@@ -394,7 +398,7 @@ def test_consumer_that_is_unregistered_while_the_stream_runs_is_registered_again
     assert read(reader, start, end) == ["new"]
     assert position(log, "c") == first
     unregister(log, "c")
-    reader.commit(end)  # the last one of a stream that stops: nothing is planned after it
+    reader.commit(end)  # the last commit of a stream that stops, after which nothing is planned
     assert position(log, "c") == first + 1
 
 
@@ -410,7 +414,7 @@ def test_consumer_that_was_moved_past_the_checkpoint_is_moved_back(
     assert position(log, "c") == 2
 
     again = make(offsets=kind, consumer="c")
-    end = again.latestOffset(start, ALL)  # of a copy of the checkpoint that is older
+    end = again.latestOffset(start, ALL)  # from an older copy of the checkpoint
 
     assert position(log, "c") == 1
     assert read(again, start, end) == ["new"]
@@ -438,13 +442,13 @@ def test_stream_stops_when_its_consumer_is_gone_and_events_with_it(
     ):
         with pytest.raises(LogStateError, match="no longer keeps"):
             act()
-    assert position(log, "c") is position(log, "d") is None  # it does not hold the log for nothing
+    assert position(log, "c") is position(log, "d") is None  # no unused consumer retains the log
 
 
 def test_an_executor_that_lost_its_connection_reads_the_micro_batch_again(
     log: psycopg.Connection, make: Make
 ):
-    # More than a connection holds in its buffers.
+    # More than a connection buffers.
     log.execute(
         "insert into pgq.event_1_0 (ev_type, ev_data) select 't', repeat('x', 8000) from generate_series(1, 4000)"
     )
@@ -457,13 +461,13 @@ def test_an_executor_that_lost_its_connection_reads_the_micro_batch_again(
     next(batches)
     end_sessions(log)
 
-    # Half of it is with Spark: that task has failed, and Spark begins it again.
+    # Spark has received half of the rows: the task fails, and Spark retries it.
     with pytest.raises(ConnectionFailedError):
         list(batches)
     assert sum(map(len, executor.read(partition))) == 4000
 
 
-# --- with little delay -----------------------------------------------------------------------------------
+# --- low latency ----------------------------------------------------------------------------------
 
 
 def test_the_low_latency_reader_reads_on_the_driver_and_again_on_an_executor(
@@ -473,7 +477,7 @@ def test_the_low_latency_reader_reads_on_the_driver_and_again_on_an_executor(
     reader = LowLatencyReader(options, log_schema(options))
     start = reader.initialOffset()
     assert reader.read(start)[1] == start
-    insert(log, "new")  # nobody ticks it
+    insert(log, "new")  # without a tick
 
     batches, end = reader.read(start)
 
@@ -488,7 +492,7 @@ def test_the_low_latency_reader_reads_on_the_driver_and_again_on_an_executor(
     reader.reader.stop()
 
 
-# --- shards ----------------------------------------------------------------------------------------------
+# --- shards ---------------------------------------------------------------------------------------
 
 
 def shards(**urls: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The stream's reader without Spark: what it plans, and what its queries give."""
+"""The stream's reader without Spark: its plans and the results of its queries."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_reader_by_ids_loses_a_late_commit_and_a_reader_by_ticks_does_not(
     seen_by_ids += naive(seen_by_ids[-1][0])
     seen_by_ticks += read(reader, middle, reader.latestOffset(middle, ALL))
 
-    assert [data for _, data in seen_by_ids] == ["early", "later"]  # "late" is lost for ever
+    assert [data for _, data in seen_by_ids] == ["early", "later"]  # "late" is lost
     assert seen_by_ticks == ["early", "late", "later"]
 
 
@@ -120,6 +120,22 @@ def test_a_limit_ends_at_the_last_tick_within_it(log: psycopg.Connection, make: 
     assert ends == [2, 2, 3, 4]
 
 
+def test_newest_tick_is_reported_beside_the_end_of_a_limited_micro_batch(
+    log: psycopg.Connection, make: Make
+):
+    reader = make()
+    start = reader.initialOffset()
+    for _ in range(3):
+        insert(log, "new")
+        tick(log)
+    insert(log, "not ticked")
+
+    end = reader.latestOffset(start, ReadMaxRows(1))
+
+    assert (end["tick"], reader.reportLatestOffset()["tick"]) == (2, 4)
+    assert "snapshot" in make(offsets="snapshots").reportLatestOffset()
+
+
 def test_all_that_is_there_now_ends_before_what_comes_later(log: psycopg.Connection, make: Make):
     reader = make(autoTick="true")
     insert(log, "before")
@@ -134,7 +150,7 @@ def test_all_that_is_there_now_ends_before_what_comes_later(log: psycopg.Connect
     assert reader.latestOffset(end, ALL) == end
 
 
-def test_the_stream_ticks_a_log_that_nobody_ticks(log: psycopg.Connection, make: Make):
+def test_stream_ticks_a_log_without_a_ticker(log: psycopg.Connection, make: Make):
     log.execute("update pgq.queue set queue_ticker_max_count = 1")
     reader = make(autoTick="true")
     start = reader.initialOffset()
@@ -247,7 +263,7 @@ def test_a_checkpoint_of_another_log_is_refused(log: psycopg.Connection, make: M
     log.execute("select pgq.drop_queue(%s)", (LOG,))
     log.execute("select pgq.create_queue(%s)", (LOG,))
 
-    with pytest.raises(LogStateError, match="dropped and made again"):
+    with pytest.raises(LogStateError, match="dropped and recreated"):
         reader.latestOffset(start, ALL)
 
 
@@ -284,7 +300,7 @@ def test_commits_move_the_consumer_forward_only(log: psycopg.Connection, make: M
         ({"numPartitions": "many"}, "numPartitions is 'many'"),
         ({"autoTick": "yes"}, "autoTick is 'yes'"),
         ({"startingOffsets": "now"}, "startingOffsets is 'now'"),
-        ({"dsnEnv": "X"}, "the options dsn and dsnEnv are given"),
+        ({"dsnEnv": "X"}, "the options dsn and dsnEnv are mutually exclusive"),
     ],
 )
 def test_an_option_that_cannot_be_used_is_named(make: Make, options: dict[str, str], message: str):

@@ -1,4 +1,4 @@
-"""Rows of the lake back into queues and logs: chosen, in order, each once for each name."""
+"""Replay of lake rows into queues and logs: selected, in order, once per replay name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEPT = '{"k": 1.10, "x-pgmq-group": "g"}'
 
 
 def messages(ids: range, **others: Any) -> pa.Table:
-    """Archived messages as `archive` writes them, one a minute, those of higher ids first."""
+    """Return archived messages as `archive` writes them, one per minute, highest ids first."""
     rows = [
         {
             "msg_id": n,
@@ -59,7 +59,7 @@ def events() -> pa.Table:
 
 @pytest.fixture
 def again(spark: SparkSession, db: psycopg.Connection, database_18: Database, tmp_path: Path):
-    """Replay the table `lake` under the name `again` into the queue q, in parts of four rows."""
+    """Return a function that replays `lake` into queue q in parts of four rows."""
     WorkQueue(db).create("q")
 
     def again(name: str = "again", **how: Any) -> ReplayProgress:
@@ -134,23 +134,23 @@ def test_rows_are_chosen_by_id_time_and_sql(again, db: psycopg.Connection, tmp_p
 def test_killed_before_and_after_a_commit_it_goes_on_where_it_was(
     again, db: psycopg.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    # Two rows of one id, at the end of a part: a queue that was dropped and made again.
+    # Two rows with one id at the end of a part, as after a queue was dropped and recreated.
     table = pa.concat_tables([messages(range(1, 20)), messages(range(4, 5))])
     write_deltalake(tmp_path / "lake", table)
 
     class KilledError(BaseException):
         pass
 
-    def die(_progress: object) -> None:
+    def crash(_progress: object) -> None:
         raise KilledError
 
-    def die_uncommitted(*_: object, **__: object) -> None:
+    def crash_uncommitted(*_: object, **__: object) -> None:
         raise KilledError
 
     with pytest.raises(KilledError):
-        again(on_progress=die)
+        again(on_progress=crash)
     assert numbers(db) == [1, 2, 3, 4, 4]
-    monkeypatch.setattr(delivery.sinks, "sink_commit", die_uncommitted)
+    monkeypatch.setattr(delivery.sinks, "sink_commit", crash_uncommitted)
     with pytest.raises(KilledError):
         again(batch_rows=7)
     monkeypatch.undo()
@@ -192,7 +192,7 @@ def test_an_event_becomes_a_message_of_its_fields(again, db: psycopg.Connection,
 
 
 @pytest.mark.slow
-def test_what_cannot_be_done_is_named_and_takes_no_name(
+def test_impossible_replay_is_an_error_and_registers_no_name(
     again, db: psycopg.Connection, tmp_path: Path
 ):
     with pytest.raises(ConfigurationError, match="there is no lake table in"):
@@ -204,7 +204,7 @@ def test_what_cannot_be_done_is_named_and_takes_no_name(
         tmp_path / "lake", messages(range(1, 4)), mode="overwrite", schema_mode="overwrite"
     )
     for where in ("nothing = 1", "message like"):
-        with pytest.raises(ConfigurationError, match="cannot be used: .* the table has msg_id"):
+        with pytest.raises(ConfigurationError, match="is invalid: .* the table has msg_id"):
             again(where=where)
     with pytest.raises(ConfigurationError, match="has no time zone"):
         again(since=datetime(2026, 1, 1))  # noqa: DTZ001
@@ -212,7 +212,7 @@ def test_what_cannot_be_done_is_named_and_takes_no_name(
         again(rate=0)
 
     again(id_from=2)
-    with pytest.raises(ConfigurationError, match="begun with another id_from, id_to: 2, None"):
+    with pytest.raises(ConfigurationError, match="started with another id_from, id_to: 2, None"):
         again(id_to=2)
 
     assert numbers(db) == [2, 3]
@@ -224,7 +224,7 @@ def test_a_row_that_is_not_taken_is_named_and_nothing_passes_it_by(
     bad = messages(range(5, 6), message='{"n": "\\u0000"}')
     write_deltalake(tmp_path / "lake", pa.concat_tables([messages(range(1, 5)), bad]))
 
-    with pytest.raises(SluiceError, match="queue q does not take the row with id 5"):
+    with pytest.raises(SluiceError, match="queue q refuses the row with id 5"):
         again()
 
     assert numbers(db) == [1, 2, 3, 4]

@@ -1,22 +1,29 @@
-"""Starting Spark: what is refused before, what is said when it fails, and what a session knows."""
+"""Starting Spark: checks before the start, error messages, and the session's settings."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 from pyspark.sql.datasource import DataSource
+from pyspark.sql.streaming import DataStreamWriter
 
+from conftest import Database
 from pgsluice.errors import ConfigurationError
+from pgsluice.pipelines.paths import session_for
 from pgsluice.spark.session import register, spark_session
-from spark.conftest import FAST_JVM
+from spark.conftest import FAST_JVM, LOG
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+STREAMS = 6
 
 
 @pytest.mark.parametrize(
@@ -38,11 +45,41 @@ def test_formats_are_registered_again_and_in_further_sessions(spark: SparkSessio
     register(another)
 
     for session in (spark, another):
-        # Not made: the schema alone needs no server.
+        # No database is created, as reading the schema needs no server.
         rows = (
             session.read.format("pgsluice").options(queue="q", dsn="host=127.0.0.1 port=1").load()
         )
         assert rows.columns[0] == "msg_id"
+
+
+def test_streams_that_start_at_once_leave_their_environment_intact(
+    spark: SparkSession, log: psycopg.Connection, database_18: Database, tmp_path: Path
+):
+    log.execute(
+        "select pgq.insert_event(%s, 'order', i::text) from generate_series(1, 20) i", (LOG,)
+    )
+    log.execute("select pgq.ticker(%s)", (LOG,))
+    register(spark)  # for a map to which no stream has added its variables yet
+    source = spark.readStream.format("pgsluice").options(log=LOG, dsn=database_18.url)
+    rows = [source.load() for _ in range(STREAMS)]
+    writers = [
+        stream.writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / f"checkpoint {number}"))
+        .trigger(availableNow=True)
+        for number, stream in enumerate(rows)
+    ]
+
+    with ThreadPoolExecutor(STREAMS) as threads:
+        queries = list(threads.map(DataStreamWriter.start, writers))
+    for query in queries:
+        query.awaitTermination(60)
+
+    assert [query.exception() for query in queries] == [None] * STREAMS
+    sources = spark._jsparkSession.sessionState().dataSourceManager()
+    environment = sources.lookupDataSource("pgsluice").dataSourceCls().envVars()
+    assert environment.size() == len(set(environment.keySet())) > 1
+    # Without such a map it happens in a third of the runs only.
+    assert environment.getClass().getName().startswith("java.util.concurrent.")
 
 
 def test_spark_finds_the_format_by_itself():
@@ -81,12 +118,12 @@ def test_a_session_of_the_callers_knows_the_format_without_a_word(tmp_path: Path
 def test_a_spark_that_does_not_start_says_why_in_one_sentence(tmp_path: Path):
     done = run(UNSTARTED, tmp_path)
 
-    said = done.stderr.splitlines()[-1]
-    assert said.startswith(
+    error = done.stderr.splitlines()[-1]
+    assert error.startswith(
         "pgsluice.errors.ConfigurationError: Spark did not start: org.apache.spark"
     )
-    assert "Could not parse Master URL: 'local[x]'" in said
-    assert "JAVA_HOME, which is /" in said
+    assert "Could not parse Master URL: 'local[x]'" in error
+    assert "JAVA_HOME, which is /" in error
 
 
 def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -100,3 +137,24 @@ def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
         timeout=200,
         check=False,
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("memory", "heap_mb"), [(None, 2048), ("700m", 700)])
+def test_memory_of_java_is_limited_as_asked(memory: str | None, heap_mb: int):
+    program = (
+        "from pgsluice.pipelines.paths import session_for\n"
+        f"context = session_for(None, 'test', driver_memory={memory!r}).sparkContext\n"
+        "print(context._jvm.java.lang.Runtime.getRuntime().maxMemory() >> 20)\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=240
+    )
+
+    assert int(done.stdout) == heap_mb
+
+
+def test_memory_that_is_no_size_is_refused():
+    with pytest.raises(ConfigurationError, match="driver_memory 'much' is not a size of memory"):
+        session_for(None, "test", driver_memory="much")

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import Database
 from pgsluice.errors import ConfigurationError, PayloadError
-from pgsluice.spark.retry import patiently
+from pgsluice.spark.retry import with_retries
 from spark.conftest import LOG
 from support import rows, value
 
@@ -28,11 +28,12 @@ def orders(db: psycopg.Connection) -> psycopg.Connection:
 
 def write(frame: DataFrame, database: Database, **options: str) -> None:
     writer = frame.write.format("pgsluice").mode("append")
-    patiently(lambda: writer.options(dsn=database.url, **options).save())
+    with_retries(lambda: writer.options(dsn=database.url, **options).save())
 
 
 def messages(spark: SparkSession, count: int, partitions: int) -> DataFrame:
-    # The first half is few rows for each task, which the driver gets; the last partition many.
+    # The first half has few rows per task, which go through the driver; the last partition has
+    # many.
     return spark.range(0, count, 1, partitions).selectExpr(
         f"to_json(named_struct('n', id, 'filler', repeat('x', if(id >= {count * 3 // 4}, 400, 1)))) as message"
     )
@@ -50,7 +51,7 @@ def test_a_frame_is_sent_whole_and_once_for_its_version(
     assert rows(orders, sent) == everything
     write(messages(spark, 4000, 3), database_18, **once)
     assert rows(orders, sent) == everything
-    # What fails in one task is not sent by any.
+    # If one task fails, no rows are sent.
     broken = messages(spark, 4000, 4).selectExpr(
         "if(message like '{\"n\":1,%', '{', message) as message"
     )
@@ -84,7 +85,7 @@ def test_a_stream_into_a_log_or_a_queue_carries_each_row_once(
         writer = writer.options(
             dsn=database_18.url, **target, checkpointLocation=str(tmp_path / name)
         )
-        patiently(lambda: writer.start().awaitTermination(250))
+        with_retries(lambda: writer.start().awaitTermination(250))
 
     for first in (0, 100):
         for n in range(first, first + 100, 50):
@@ -110,19 +111,19 @@ def test_a_stream_into_a_log_or_a_queue_carries_each_row_once(
 
 
 @pytest.mark.slow
-def test_what_cannot_be_is_said_in_one_sentence(spark: SparkSession, database_18: Database):
+def test_invalid_option_is_one_sentence(spark: SparkSession, database_18: Database):
     frame = messages(spark, 1, 1)
     for options, words in (
         ({"queue": "orders", "delivery": "twice"}, "use staged or direct"),
         ({"queue": "orders", "txnAppId": "a"}, "belong together"),
         (
             {"queue": "orders", "txnAppId": "a", "txnVersion": "1", "delivery": "direct"},
-            "leave delivery out",
+            "omit delivery",
         ),
     ):
         with pytest.raises(ConfigurationError, match=words):
             write(frame, database_18, **options)
     with pytest.raises(ConfigurationError, match="only appends"):
-        patiently(
+        with_retries(
             lambda: frame.write.format("pgsluice").mode("overwrite").option("queue", "q").save()
         )

@@ -1,4 +1,4 @@
-"""What tasks and driver of a sink do with rows, without Spark: staged and sent once, whatever dies between."""
+"""Tasks and driver of a sink without Spark: rows are staged and sent once after any crash."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pgsluice.spark.sink_target import Target
 from support import rows, value
 
 STAGES = "select count(*) from pg_class where relname ~ '^stage_[0-9]+$'"
-MANY = 4000  # too many for the driver to be sent them
+MANY = 4000  # too many to be sent through the driver
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def target(database: Database, schema: StructType | None = None, **options: str)
 
 
 def batches(*columns: list, names: tuple[str, ...] = ("message",)) -> Iterator[pa.RecordBatch]:
-    """One batch for each hundred rows, as Spark would send them."""
+    """Return batches of a hundred rows, as Spark sends them."""
     table = pa.table(dict(zip(names, columns, strict=True)))
     return iter(table.to_batches(100))
 
@@ -65,16 +65,16 @@ def sent(connection: psycopg.Connection) -> list[int]:
 
 def test_many_rows_and_few_are_sent_in_the_order_of_the_tasks(orders, database_18):
     to = target(database_18)
-    told = [
+    staged = [
         stage(to, "s", 0, batches(numbers(first, count)), part=part)
         for part, (first, count) in enumerate([(0, 10), (10, 20), (30, MANY), (30 + MANY, 5)])
     ]
-    told.append(stage(to, "s", 0, batches([]), part=4))
-    assert [part.stage_id is None for part in told] == [True, True, False, True, True]
-    told = pickle.loads(pickle.dumps(told))  # as Spark carries it
+    staged.append(stage(to, "s", 0, batches([]), part=4))
+    assert [part.stage_id is None for part in staged] == [True, True, False, True, True]
+    staged = pickle.loads(pickle.dumps(staged))  # as Spark transfers it
 
     assert sent(orders) == []
-    assert commit(to, "s", 0, [None or part for part in reversed(told)]) is True
+    assert commit(to, "s", 0, [None or part for part in reversed(staged)]) is True
     assert sent(orders) == list(range(35 + MANY))
     assert value(orders, "select bool_and(vt <= enqueued_at) from pgmq.q_orders") is True
     assert value(orders, STAGES) == 0
@@ -94,13 +94,13 @@ def test_committed_again_with_other_tasks_nothing_is_sent(orders, database_18):
     assert value(orders, STAGES) == 0
 
 
-def test_what_a_failed_attempt_left_is_neither_sent_nor_kept(orders, database_18):
+def test_staged_rows_of_a_failed_attempt_are_removed(orders, database_18):
     to = target(database_18)
     stage(to, "s", 3, batches(numbers(0, MANY)), part=0)
-    told = stage(to, "s", 3, batches(numbers(0, MANY)), part=0)
+    staged = stage(to, "s", 3, batches(numbers(0, MANY)), part=0)
 
     assert value(orders, STAGES) == 2
-    assert commit(to, "s", 3, [told])
+    assert commit(to, "s", 3, [staged])
     assert sent(orders) == list(range(MANY))
     assert value(orders, STAGES) == 0
 
@@ -111,11 +111,11 @@ def test_what_a_failed_attempt_left_is_neither_sent_nor_kept(orders, database_18
 
 def test_a_crash_of_the_server_that_emptied_a_stage_is_noticed(orders, database_18):
     to = target(database_18)
-    told = [stage(to, "s", 0, batches(numbers(0, MANY)), part=part) for part in range(2)]
-    orders.execute(f"truncate sluice.stage_{told[1].stage_id}")
+    staged = [stage(to, "s", 0, batches(numbers(0, MANY)), part=part) for part in range(2)]
+    orders.execute(f"truncate sluice.stage_{staged[1].stage_id}")
 
     with pytest.raises(ServerError, match="write the rows again"):
-        commit(to, "s", 0, told)
+        commit(to, "s", 0, staged)
 
     assert sent(orders) == []
     assert not is_committed(to, "s", 0)
@@ -126,7 +126,7 @@ def test_a_connection_lost_at_the_commit_is_made_again_and_nothing_is_doubled(
     orders, database_18, monkeypatch, moment
 ):
     to = target(database_18)
-    told = [stage(to, "s", 0, batches(numbers(0, 10)), part=0)]
+    staged = [stage(to, "s", 0, batches(numbers(0, 10)), part=0)]
     connect = sink_rows.driver_connection
     lost = []
 
@@ -143,7 +143,7 @@ def test_a_connection_lost_at_the_commit_is_made_again_and_nothing_is_doubled(
 
     monkeypatch.setattr(sink_rows, "driver_connection", connect_first_to_lose)
 
-    commit(to, "s", 0, told)
+    commit(to, "s", 0, staged)
 
     assert lost == [moment]
     assert sent(orders) == list(range(10))
@@ -196,7 +196,7 @@ def test_every_column_of_a_message_arrives(orders, database_18):
     commit(to, "s", 0, [stage(to, "s", 0, batches(*columns, names=names), part=0)])
     assert rows(orders, contents) == expected
 
-    # The same through a stage, and directly.
+    # The same with a staging table and without.
     for deliver in (
         lambda: commit(to, "s", 1, [stage(to, "s", 1, batches(*columns, names=names), part=0)]),
         lambda: send(to, batches(*columns, names=names)),
@@ -268,7 +268,7 @@ def test_events_arrive_with_their_fields(log, database_18, monkeypatch, deliver)
 
 
 @pytest.mark.parametrize("carried_bytes_max", [0, 1 << 20])
-def test_what_is_no_json_is_said_and_nothing_is_sent(
+def test_invalid_json_is_an_error_and_nothing_is_sent(
     orders, database_18, monkeypatch, carried_bytes_max
 ):
     monkeypatch.setattr(sink_rows, "CARRIED_BYTES_MAX", carried_bytes_max)
@@ -279,7 +279,7 @@ def test_what_is_no_json_is_said_and_nothing_is_sent(
     assert sent(orders) == []
 
 
-def test_what_is_not_there_is_named(db, database_18):
+def test_missing_object_is_named(db, database_18):
     for to, error in (
         (target(database_18, queue="absent"), QueueNotFoundError),
         (target(database_18, struct(ev_data="string"), log="absent"), LogNotFoundError),
@@ -315,16 +315,16 @@ def sink_rows_ingest_forget() -> None:
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [
-        ({"message": "string"}, {}, "give the option queue"),
-        ({"message": "string"}, {"queue": "q", "log": "l"}, "queue and log are given"),
-        ({"message": "string", "msg_id": "long"}, {"queue": "q"}, "no place for the columns msg_id"),
+        ({"message": "string"}, {}, "set the option queue"),
+        ({"message": "string"}, {"queue": "q", "log": "l"}, "queue and log are mutually exclusive"),
+        ({"message": "string", "msg_id": "long"}, {"queue": "q"}, "does not support the columns msg_id"),
         ({"headers": "string"}, {"queue": "q"}, "need the column message"),
         ({"ev_type": "string"}, {"log": "l"}, "need the column ev_data"),
-        ({"ev_data": "string", "key": "string"}, {"log": "l"}, "no place for the columns key"),
-        ({"message": "binary"}, {"queue": "q"}, r"message is binary and not string; use to_json\(\)"),
-        ({"message": "string", "delay": "double"}, {"queue": "q"}, "delay is double and not tinyint; cast it"),
+        ({"ev_data": "string", "key": "string"}, {"log": "l"}, "does not support the columns key"),
+        ({"message": "binary"}, {"queue": "q"}, r"message is binary, not string; use to_json\(\)"),
+        ({"message": "string", "delay": "double"}, {"queue": "q"}, "delay is double, not tinyint; cast it"),
         ({"message": "string", "vt": "timestamp_ntz"}, {"queue": "q"}, "vt is timestamp_ntz"),
-        ({"message": "string", "vt": "timestamp", "delay": "integer"}, {"queue": "q"}, "keep one of them"),
+        ({"message": "string", "vt": "timestamp", "delay": "integer"}, {"queue": "q"}, "keep only one"),
     ],
 )  # fmt: skip
 def test_rows_that_have_no_place_are_refused_before_anything_runs(columns, options, message):
@@ -362,7 +362,7 @@ def test_a_connection_that_is_lost_while_rows_are_on_their_way_is_said_without_t
     with pytest.raises(ConnectionFailedError) as caught:
         stage(target(database_18), "s", 0, ending(), part=0)
     assert database_18.url not in f"{caught.value!r}{caught.value.__cause__!r}"
-    # A task that runs again has a connection.
-    told = stage(target(database_18), "s", 0, batches(numbers(0, 10)), part=0)
-    commit(target(database_18), "s", 0, [told])
+    # A retried task has a new connection.
+    staged = stage(target(database_18), "s", 0, batches(numbers(0, 10)), part=0)
+    commit(target(database_18), "s", 0, [staged])
     assert sent(orders) == list(range(10))

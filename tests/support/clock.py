@@ -1,12 +1,13 @@
 """A PostgreSQL server whose wall clock can be stepped while it runs.
 
-The server is started with a small library preloaded that adds an offset to `clock_gettime`, `gettimeofday` and `time`,
-so `now()`, `clock_timestamp()` and PostgreSQL's own timeouts see the step at once, in every session. Monotonic clocks
-are left alone.
+The server preloads a small library that adds an offset to `clock_gettime`, `gettimeofday` and
+`time`, so `now()`, `clock_timestamp()` and PostgreSQL's own timeouts see the step immediately, in
+every session. Monotonic clocks are unchanged.
 
-PostgreSQL measures `lock_timeout`, `statement_timeout` and `deadlock_timeout` by the wall clock. When the clock steps
-back while one of them runs, it fires late by the size of the step: a test that steps back while a session waits for a
-lock must end that wait by itself.
+PostgreSQL measures `lock_timeout`, `statement_timeout` and `deadlock_timeout` by the wall clock. If
+the clock steps back while one of them runs, it fires late by the size of the step, and sessions in
+a deadlock wait as long. A test that steps back while sessions wait for locks calls
+`cancel_lock_waits` afterwards.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from pgsluice.embedded import EmbeddedServer, account, binaries
+
+from . import rows, wait_until
 
 SOURCE = Path(__file__).parents[1] / "fixtures" / "shifted_clock.c"
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
@@ -33,14 +37,14 @@ _NS = 1_000_000_000
 
 
 class Clock:
-    """The wall clock of the processes that were started with it.
+    """The wall clock of the processes started with it.
 
     Attributes:
-        environ: Variables that give a program, and its children, this clock.
+        environ: Environment variables that give a program and its children this clock.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Compile the library into the folder, with a clock that is right; skip the test where that is impossible."""
+        """Compile the library into the folder, with a correct clock; skip the test on failure."""
         compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
         if sys.platform != "linux" or compiler is None:
             pytest.skip("a stepping clock needs Linux and a C compiler (cc, gcc or clang) on PATH")
@@ -57,16 +61,33 @@ class Clock:
 
     @property
     def offset_s(self) -> float:
-        """Seconds by which the clock is ahead of the right time; negative if it is behind."""
+        """Seconds by which the clock is ahead of the correct time; negative if it is behind."""
         return struct.unpack("=q", self._page[:8])[0] / _NS
 
     def set(self, offset_s: float) -> None:
-        """Set how far the clock is ahead of the right time; 0 corrects it."""
+        """Set the offset from the correct time; 0 corrects the clock."""
         self._page[:8] = struct.pack("=q", round(offset_s * _NS))
 
     def shift(self, seconds: float) -> None:
         """Step the clock forward, or back by a negative number of seconds."""
         self.set(self.offset_s + seconds)
+
+
+def cancel_lock_waits(session: psycopg.Connection) -> None:
+    """Cancel the statements that wait for a lock since before the clock was set back.
+
+    They began in what is now the future.
+    """
+
+    def is_over() -> bool:
+        found = rows(
+            session,
+            """select pg_cancel_backend(pid) from pg_stat_activity
+            where wait_event_type = 'Lock' and query_start > clock_timestamp()""",
+        )
+        return not found
+
+    wait_until(is_over, "the lock waits from before the step to end")
 
 
 @dataclass(frozen=True)
@@ -81,9 +102,9 @@ class ShiftedServer:
 def shifted_server(
     folder: Path, version: str = "18", options: Mapping[str, str] | None = None
 ) -> Iterator[ShiftedServer]:
-    """Run a server with a clock of its own in a new folder; stop it at the end.
+    """Run a server with its own clock in a new folder; stop it at the end.
 
-    `server.start()` and `server.stop()` work as usual: a server that is started again keeps the offset.
+    `server.start()` and `server.stop()` work as usual: a restarted server keeps the offset.
 
     Args:
         folder: A folder that every user may enter, such as one in `servers_folder`.
@@ -106,14 +127,16 @@ def shifted_server(
 
 
 def shifted_programs(folder: Path, version: str, clock: Clock) -> Path:
-    """Make programs of a version in `folder`/bin that run a server `folder`/data with this clock; return their folder."""
+    """Create programs in `folder`/bin for a server in `folder`/data with this clock; return it."""
     programs = DEBIAN_15 if version == "15" else binaries.wheel_bin_dir(int(version))
     programs = binaries.reachable(programs, account.for_server(folder / "data"), folder)
     bin_dir = folder / "bin"
     bin_dir.mkdir(mode=0o755, exist_ok=True)
     for program in programs.iterdir():
         script = bin_dir / program.name
-        # Only the server itself: initdb runs `postgres` beside the real initdb, and clients keep the right time.
+        # Only the server has this clock: initdb runs the `postgres` of its own folder, and clients
+        # keep the
+        # correct time.
         shifted = clock.environ if program.name == "postgres" else {}
         words = ["exec", "env", *(f"{n}={v}" for n, v in shifted.items()), str(program)]
         script.write_text(f'#!/bin/sh\n{shlex.join(words)} "$@"\n', encoding="utf-8")

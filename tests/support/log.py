@@ -1,4 +1,4 @@
-"""Consuming a log in tests."""
+"""Helpers for consuming a log in tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from support import rows, value, wait_until
 
 
 def tick(connection: psycopg.Connection, log: str = "changes") -> int:
-    """Tick a log whose settings let it tick at any time."""
+    """Tick a log that may tick at any time."""
     tick_id = value(connection, "select pgq.ticker(%s)", log)
     assert isinstance(tick_id, int)
     return tick_id
@@ -17,7 +17,7 @@ def tick(connection: psycopg.Connection, log: str = "changes") -> int:
 def consume_all(
     connection: psycopg.Connection, log: str = "changes", consumer: str = "lake"
 ) -> list[list[int]]:
-    """The ids of each batch up to the last tick."""
+    """Finish all batches up to the last tick; return the event ids of each."""
     batches = []
     while (batch := value(connection, "select pgq.next_batch(%s, %s)", log, consumer)) is not None:
         batches.append(
@@ -39,7 +39,7 @@ def open_batch(
     log: str = "changes",
     consumer: str = "lake",
 ) -> int:
-    """Insert events, tick, and open the batch that has them: ids 1 to `events` on a new log."""
+    """Insert events, tick, and open their batch: ids 1 to `events` on a new log."""
     connection.execute(
         "select pgq.insert_event(%s, 't', n::text) from generate_series(1, %s) as n", (log, events)
     )
@@ -54,7 +54,7 @@ def finish(connection: psycopg.Connection, batch: int) -> None:
 
 
 def move_retries(connection: psycopg.Connection) -> int:
-    """Put back what is due, as a daemon does; how many it were."""
+    """Re-insert due events, as a daemon does; return their number."""
     moved = 0
     while count := value(connection, "select pgq.maint_retry_events()"):
         assert isinstance(count, int)
@@ -63,14 +63,14 @@ def move_retries(connection: psycopg.Connection) -> int:
 
 
 def waiting(connection: psycopg.Connection) -> list[int]:
-    """The ids in the retry queue."""
+    """Return the ids in the retry queue."""
     return [
         ev_id for (ev_id,) in rows(connection, "select ev_id from pgq.retry_queue order by ev_id")
     ]
 
 
 def error_of(connection: psycopg.Connection, query: str, *parameters: object) -> tuple[str, str]:
-    """The code and message of the error that a statement ends with."""
+    """Return the SQLSTATE and message of a statement's error."""
     try:
         connection.execute(query, parameters or None)
     except psycopg.Error as error:
@@ -79,7 +79,7 @@ def error_of(connection: psycopg.Connection, query: str, *parameters: object) ->
 
 
 def give_up(connection: psycopg.Connection, reason: str, consumer: str = "lake") -> None:
-    """Mark a consumer's position as lost, the way rotation does."""
+    """Mark a consumer's position as lost, as rotation does."""
     connection.execute(
         """
         select pgq._move(s.sub_ledger, jsonb_populate_record(
@@ -94,7 +94,7 @@ def give_up(connection: psycopg.Connection, reason: str, consumer: str = "lake")
 def coop_next(
     connection: psycopg.Connection, member: str, dead_interval: str | None = None
 ) -> int | None:
-    """The batch of a member of the group `lake`."""
+    """Return the next batch of a member of the group `lake`."""
     batch = value(
         connection,
         "select pgq_coop.next_batch('changes', 'lake', %s, %s::interval)",
@@ -106,14 +106,14 @@ def coop_next(
 
 
 def ids(connection: psycopg.Connection, batch: int | None) -> list[int]:
-    """The ids of a batch's events."""
+    """Return the ids of a batch's events."""
     return [
         ev_id for (ev_id,) in rows(connection, "select ev_id from pgq.get_batch_events(%s)", batch)
     ]
 
 
 def fall_silent(connection: psycopg.Connection, member: str) -> None:
-    """Let a member have done nothing for an hour."""
+    """Make a member inactive for an hour."""
     connection.execute(
         """update pgq.subscription as s set sub_active = now() - interval '1 hour'
         from pgq.consumer as c where c.co_id = s.sub_consumer and c.co_name = %s""",
@@ -122,7 +122,7 @@ def fall_silent(connection: psycopg.Connection, member: str) -> None:
 
 
 def delay_event(connection: psycopg.Connection, data: str = "d", *, delay: str = "100 ms") -> None:
-    """Insert an event that waits."""
+    """Insert a delayed event."""
     (answer,) = rows(
         connection,
         "select sluice.insert_event('changes', 't', %s, delay => %s::interval)",
@@ -133,7 +133,7 @@ def delay_event(connection: psycopg.Connection, data: str = "d", *, delay: str =
 
 
 def wait_until_due(connection: psycopg.Connection, within: str = "1 minute") -> None:
-    """Wait for the time of what is due within a minute."""
+    """Wait until the events due within a minute are due."""
     wait_until(
         lambda: (
             value(
@@ -144,11 +144,11 @@ def wait_until_due(connection: psycopg.Connection, within: str = "1 minute") -> 
             )
             is True
         ),
-        "the time of what waits",
+        "the events to be due",
     )
 
 
 def contents(connection: psycopg.Connection, log: str = "changes") -> list[tuple[int, str]]:
-    """What a log holds: the id and the data of each event."""
+    """Return the id and the data of each event of a log."""
     queue_id = value(connection, "select queue_id from pgq.queue where queue_name = %s", log)
     return rows(connection, f"select ev_id, ev_data from pgq.event_{queue_id} order by ev_id")

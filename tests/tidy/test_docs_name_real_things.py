@@ -1,4 +1,4 @@
-"""What a page names exists: paths, links, commands with their options, functions and tables."""
+"""Paths, links, commands, options, functions and tables that a page names exist."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def tops() -> set[str]:
 
 
 def paths_in(text: str) -> list[str]:
-    """What is quoted and looks like a path of ours; placeholders are none."""
+    """Return quoted paths of the project, without placeholders."""
     quoted = QUOTED.findall(FENCE.sub("", text))
     return [
         item.removesuffix("/")
@@ -84,7 +84,7 @@ def commands_in(text: str) -> list[list[str]]:
 
 
 def unknown_in_command(words: list[str]) -> str | None:
-    """What the command line would not know of these words, or None."""
+    """Return the first word that the command line would not accept, or None."""
     command: click.Command = cli
     context = click.Context(cli)
     for word in words:
@@ -114,7 +114,7 @@ def unknown_commands(text: str) -> list[str]:
 
 
 def upstream_only(text: str) -> set[str]:
-    """What a page lists as not here: the names under such a heading, or on a line that says so."""
+    """Return names that a page lists as absent, under such a heading or on such a line."""
     listed = re.findall(
         r"^#+ [^\n]*\b(?:not here|upstream only)\b.*?(?=^#|\Z)",
         text,
@@ -189,7 +189,7 @@ PGSLUICE_DSN=x pgsluice embedded start --turbo
 """
 
 
-def test_what_does_not_exist_is_found(objects):
+def test_missing_object_is_reported(objects):
     page = ROOT / "page.md"
 
     assert missing_paths(page, BAD_PAGE) == [

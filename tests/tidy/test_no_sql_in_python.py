@@ -84,7 +84,7 @@ def test_the_calls_are_full_of_it():
     assert len(texts) > 30
 
 
-def test_sql_is_told_from_prose():
+def test_sql_is_distinguished_from_prose():
     sql = [
         "select 1", "SELECT * FROM t", "select pgmq.send(%s)", "  \n select a, b from t", "insert into t values (1)",
         "update t set a = 1", "delete from t", "with x as (select 1) select * from x", "create table t ()",

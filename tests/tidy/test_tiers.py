@@ -32,7 +32,7 @@ def test_each_folder_has_tests_that_make_test_runs(folder: Path):
     assert any(map(run_by_make_test, (TESTS / folder).glob("test_*.py")))
 
 
-def test_marked_tests_and_files_are_told_from_the_others(tmp_path: Path):
+def test_marked_tests_and_files_are_distinguished(tmp_path: Path):
     path = tmp_path / "test_a.py"
     text = "@pytest.mark.slow\ndef test_a(): ...\n@pytest.mark.spark\nasync def test_b(): ...\n"
     path.write_text(text)

@@ -1,4 +1,4 @@
-"""Figures of queues, without Spark: put together, kept in gold tables, and shown."""
+"""Queue metrics without Spark: computation, gold tables and the HTML report."""
 
 from __future__ import annotations
 
@@ -114,10 +114,12 @@ def test_the_report_shows_each_queue_and_escapes_its_name(tmp_path: Path):
     idle = [Figures("idle", START, 60, sent=1, backlog=1)]
     write_gold(tmp_path, summary(*busy, *idle), ["<b>", "idle"], None)
 
-    write_report(tmp_path / "report.html", read_gold(tmp_path))
+    write_report(tmp_path, "report.html", read_gold(tmp_path))
 
     html = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert html.count("<svg") == 7  # of what has not been archived there is no latency
+    assert (
+        html.count("<svg") == 7
+    )  # the idle queue has archived nothing and so has no plot of latencies
     assert "<h2>&lt;b&gt;</h2>" in html
     assert "<b>" not in html
     assert not re.search(r"""(src|href)=["']http""", html)

@@ -1,4 +1,4 @@
-"""What an app makes of functions, what it refuses when a module is imported, and what it sends, without a server."""
+"""Apps without a server: handler declarations, errors at import, and sends."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_function_becomes_a_handler_as_it_was_declared():
     spec = load.spec
     assert (spec.execution, spec.takes_context, spec.batch) == (Execution.THREAD, False, Batch(500))
     assert spec.limits == Limits(concurrency=2, rate=10, rate_s=2, weight=3)
-    assert spec.decode({"id": 1}) == Order(1)  # one at a time, also for a batch
+    assert spec.decode({"id": 1}) == Order(1)  # decodes one payload, also for a batch handler
     assert on_paid.spec.route == QueueRoute("Paid", "orders.*.paid")
     assert on_paid.spec.execution is Execution.PROCESS
     assert on_paid.spec.decode({"any": "thing"}) == {"any": "thing"}
@@ -163,35 +163,35 @@ class Methods:
 
 
 REFUSED = [
-    ({}, plain, "a handler needs a place its messages come from"),
+    ({}, plain, "a handler needs a source"),
     ({"queue": ""}, plain, "queue is ''; use a name"),
-    ({"queue": plain}, plain, "queue is <function plain"),  # the parentheses after app.handler were forgotten
-    ({"topic": "a.*"}, plain, "a handler needs a place"),
-    ({"group": "g"}, plain, "group, consumer and event_types are of a log; say which: log="),
-    ({"queue": "q", "event_types": ["a"]}, plain, "event_types are of a log"),
-    ({"queue": "q", "log": "l", "group": "g"}, plain, "for a queue or for a log; make two handlers for both"),
+    ({"queue": plain}, plain, "queue is <function plain"),  # @app.handler without parentheses
+    ({"topic": "a.*"}, plain, "a handler needs a source"),
+    ({"group": "g"}, plain, "group, consumer and event_types require log="),
+    ({"queue": "q", "event_types": ["a"]}, plain, "event_types require log="),
+    ({"queue": "q", "log": "l", "group": "g"}, plain, "queue and log are mutually exclusive"),
     ({"log": "l"}, plain, "a handler of log 'l' needs group=, .* or consumer="),
     ({"log": "l", "group": "g", "consumer": "c"}, plain, "a handler of log 'l' needs group="),
     ({"log": "l", "group": "g", "event_types": "paid"}, plain, "event_types is 'paid'; use a list"),
-    ({"log": "l", "group": "g", "event_types": ["a", "a"]}, plain, "event_types has 'a' twice"),
-    ({"queue": "q"}, print, "print> is no function; decorate a `def`"),
-    ({"queue": "q"}, Methods.handle, "Methods.handle is a method, which has no object here"),
-    ({"queue": "q"}, gives, "gives yields; a handler returns, or raises"),
+    ({"log": "l", "group": "g", "event_types": ["a", "a"]}, plain, "repeated type 'a' in event_types"),
+    ({"queue": "q"}, print, "print> is not a function; decorate a `def`"),
+    ({"queue": "q"}, Methods.handle, "Methods.handle is a method; decorate a function"),
+    ({"queue": "q"}, gives, "gives is a generator; a handler must return or raise"),
     ({"queue": "q"}, takes_nothing, "takes_nothing takes no payload"),
-    ({"queue": "q"}, takes_three, "takes_three also needs third"),
-    ({"queue": "q"}, takes_named, "takes_named also needs third"),
-    ({"queue": "q"}, takes_unknown, "an annotation of .*takes_unknown names 'Missing', which is not defined"),
-    ({"queue": "q", "batch": Batch(5)}, takes_one, "takes_one is for batches, and its order is no list"),
+    ({"queue": "q"}, takes_three, "takes_three has extra required parameters: third"),
+    ({"queue": "q"}, takes_named, "takes_named has extra required parameters: third"),
+    ({"queue": "q"}, takes_unknown, "an annotation of .*takes_unknown refers to 'Missing', which is not defined"),
+    ({"queue": "q", "batch": Batch(5)}, takes_one, "takes_one is a batch handler, but its order is not a list"),
     ({"queue": "q", "execution": "process"}, plain_async, "plain_async is `async def`.* to run it in a process"),
     ({"queue": "q", "execution": "thread"}, plain_async, "to run it in a thread"),
-    ({"queue": "q", "execution": "loop"}, plain, "plain would hold up the event loop"),
-    ({"queue": "q", "execution": "process"}, lambda order: None, "is not found from another process"),
+    ({"queue": "q", "execution": "loop"}, plain, "plain would block the event loop"),
+    ({"queue": "q", "execution": "process"}, lambda order: None, "cannot be imported by a handler process"),
     ({"queue": "q", "execution": "gpu"}, plain, "execution is 'gpu'; use loop, thread, process"),
     ({"queue": "q", "mode": "exactly_once"}, plain, "mode is 'exactly_once'; use lease, transaction"),
     ({"queue": "q", "keep": "forever"}, plain, "keep is 'forever'; use archive, delete"),
-    ({"log": "l", "group": "g", "mode": "transaction"}, plain, "'plain' is for a log, and mode='transaction' for queues"),
-    ({"queue": "q", "mode": "transaction", "batch": Batch(2)}, plain, "leave out batch, or the mode"),
-    ({"queue": "q", "mode": "transaction", "execution": "process"}, plain, "leave out execution='process', or the mode"),
+    ({"log": "l", "group": "g", "mode": "transaction"}, plain, "'plain' is for a log, but mode='transaction' is for queues"),
+    ({"queue": "q", "mode": "transaction", "batch": Batch(2)}, plain, "omit batch, or the mode"),
+    ({"queue": "q", "mode": "transaction", "execution": "process"}, plain, "omit execution='process', or the mode"),
     ({"queue": "q", "batch": Batch(1)}, plain, "batch.size of handler 'plain' is 1; use 2 or more"),
     ({"queue": "q", "batch": Batch(2, -1)}, plain, "batch.wait_s of handler 'plain' is -1; use 0 or more seconds"),
     ({"queue": "q", "batch": 500}, plain, r"batch of handler 'plain' is 500; use Batch\(…\)"),
@@ -201,21 +201,21 @@ REFUSED = [
     ({"queue": "q", "rate_s": 0}, plain, "rate_s of handler 'plain' is 0"),
     ({"queue": "q", "timeout_s": float("nan")}, plain, "timeout_s of handler 'plain' is nan"),
     ({"queue": "q", "lease_s": 1}, plain, "lease_s of handler 'plain' is 1; use more than 1 second"),
-    ({"queue": "q", "retry_on": ["OSError"]}, plain, "retry_on of handler 'plain' has 'OSError'; use classes"),
-    ({"log": "l", "group": "g", "rate": 5}, plain, "'plain' is for a log, where nothing keeps to rate; leave it out"),
-    ({"log": "l", "consumer": "c", "concurrency": 2}, plain, "where nothing keeps to concurrency"),
-    ({"log": "l", "consumer": "c", "batch": Batch(2)}, plain, "for a consumer, whose events come one by one"),
-    ({"queue": "other", "name": "paid"}, plain, "plain and .*on_paid are both called 'paid'"),
-    ({"queue": "paid"}, plain, "handlers 'paid' and 'plain' are both for queue 'paid'"),  # Paid is the same table
+    ({"queue": "q", "retry_on": ["OSError"]}, plain, "retry_on of handler 'plain' is 'OSError'; use exception classes"),
+    ({"log": "l", "group": "g", "rate": 5}, plain, "'plain' is for a log, which does not support rate; omit it"),
+    ({"log": "l", "consumer": "c", "concurrency": 2}, plain, "which does not support concurrency"),
+    ({"log": "l", "consumer": "c", "batch": Batch(2)}, plain, "for a consumer, which handles events one by one"),
+    ({"queue": "other", "name": "paid"}, plain, "plain and .*on_paid are both named 'paid'"),
+    ({"queue": "paid"}, plain, "handlers 'paid' and 'plain' are both for queue 'paid'"),  # same table as 'Paid'
     ({"log": "orders", "group": "mailers"}, plain, "'other_event' and 'plain' are both for events of group 'mailers' of log 'orders' that no"),
     ({"log": "orders", "group": "mailers", "event_types": ["x", "order.sent"]}, plain,
      "'paid_event' and 'plain' are both for events of type 'order.sent' of group 'mailers'"),
-    ({"log": "orders", "group": "ledger"}, plain, "'ledger' and 'plain' have a consumer and a group of one name in one log"),
+    ({"log": "orders", "group": "ledger"}, plain, "'ledger' and 'plain' use a consumer and a group of the same name in one log"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("options", "function", "words"), REFUSED)
-def test_what_cannot_be_a_handler_is_refused_and_leaves_the_app_as_it_was(options, function, words):
+def test_invalid_handler_is_refused_and_the_app_is_unchanged(options, function, words):
     before = list(app.handlers)
 
     with pytest.raises(ArgumentError, match=words):
@@ -225,14 +225,14 @@ def test_what_cannot_be_a_handler_is_refused_and_leaves_the_app_as_it_was(option
 
 
 def test_middleware_is_around_a_call_the_first_outermost():
-    other, said = App(), []
+    other, calls = App(), []
 
     def make(name):
         @other.middleware
         async def note(call, payload, context):
-            said.append(f"{name} before {payload}")
+            calls.append(f"{name} before {payload}")
             result = await call(payload + 1, context)
-            said.append(f"{name} after {result}")
+            calls.append(f"{name} after {result}")
             return result * 2
 
     make("a")
@@ -242,7 +242,7 @@ def test_middleware_is_around_a_call_the_first_outermost():
         return payload * 10
 
     assert asyncio.run(around(other.middlewares, call)(1, None)) == 120
-    assert said == ["a before 1", "b before 2", "b after 30", "a after 60"]
+    assert calls == ["a before 1", "b before 2", "b after 30", "a after 60"]
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_middleware_is_around_a_call_the_first_outermost():
         (plain_async, r"plain_async must take \(call, payload, context\)"),
     ],
 )
-def test_what_cannot_be_middleware_is_refused(function, words):
+def test_invalid_middleware_is_refused(function, words):
     with pytest.raises(ArgumentError, match=words):
         App().middleware(function)
 
@@ -304,21 +304,19 @@ def test_an_event_has_its_type_and_its_key_in_the_first_extra_field():
         (load, [Order(1)], {}, PayloadError, "payload is of type list; it must be Order"),
         (send_receipt, Order(1), {"headers": {"a": {1}}}, PayloadError, r"headers\['a'\] is of type set"),
         (send_receipt, Order(1), {"key": 7}, ArgumentError, "key is of type int; use a str"),
-        (send_receipt, Order(1), {"key": "a", "headers": {"x-pgmq-group": "b"}}, ArgumentError, "say two keys"),
-        (send_receipt, Order(1), {"event_type": "t"}, ArgumentError, "'send_receipt' is for a queue, to which event_type cannot be said"),
+        (send_receipt, Order(1), {"key": "a", "headers": {"x-pgmq-group": "b"}}, ArgumentError, "differ; omit one"),
+        (send_receipt, Order(1), {"event_type": "t"}, ArgumentError, "'send_receipt' is for a queue, which does not support event_type"),
         (send_receipt, Order(1), {"delay": -1}, ArgumentError, "delay is -1"),
-        (ledger, Order(1), {"deduplication_key": "d"}, ArgumentError, "'ledger' is for a log, to which deduplication_key"),
-        (ledger, Order(1), {"event_type": "order.sent"}, ArgumentError, "'ledger' is not for events of type 'order.sent'; use 'order.paid'"),
-        (paid_event, Order(1), {}, ArgumentError, "'paid_event' is for several types of events; say which one to send: event_type="),
-        (other_event, "a", {}, ArgumentError, "'other_event' is for any type of events"),
-        (ledger, Order(1), {"headers": {"trace": "1"}}, ArgumentError, "an event has no header 'trace'; it has ev_extra1"),
+        (ledger, Order(1), {"deduplication_key": "d"}, ArgumentError, "'ledger' is for a log, which does not support deduplication_key"),
+        (ledger, Order(1), {"event_type": "order.sent"}, ArgumentError, "'ledger' does not handle events of type 'order.sent'; use 'order.paid'"),
+        (paid_event, Order(1), {}, ArgumentError, "'paid_event' handles several event types; choose one with event_type="),
+        (other_event, "a", {}, ArgumentError, "'other_event' handles any event type"),
+        (ledger, Order(1), {"headers": {"trace": "1"}}, ArgumentError, "an event has no header 'trace'; use ev_extra1"),
         (ledger, Order(1), {"headers": {"ev_extra2": 1}}, PayloadError, "ev_extra2 is of type int"),
         (other_event, "\0", {"event_type": "t"}, PayloadError, "NUL"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_sent_is_refused_before_anything_is_connected(
-    handler, payload, options, error, words
-):
+def test_unsendable_payload_is_refused_before_connecting(handler, payload, options, error, words):
     with pytest.raises(error, match=words):
         call_of(handler, payload, **options)
 
@@ -332,11 +330,11 @@ def test_many_are_one_call_and_an_error_names_which_one(monkeypatch):
         load.send_many([Order(1), Order("x")])
     with pytest.raises(PayloadError, match=r"payloads\[1\].id is of type str"):
         ledger.send_many([Order(1), Order("x")])
-    with pytest.raises(ArgumentError, match="there are 1 keys for 2 payloads"):
+    with pytest.raises(ArgumentError, match="got 1 keys for 2 payloads"):
         load.send_many([Order(1), Order(2)], keys=["a"])
-    with pytest.raises(ArgumentError, match="payloads is one dict; use a list"):
+    with pytest.raises(ArgumentError, match="payloads is a single dict; pass a list"):
         on_paid.send_many({"a": 1})
-    with pytest.raises(ArgumentError, match="delay_s and at say two times"):
+    with pytest.raises(ArgumentError, match="delay_s and at are mutually exclusive"):
         load.send(Order(1), delay_s=1, at=datetime.now(UTC))
     with pytest.raises(ArgumentError, match="delay_s is -1; use 0 to"):
         load.send(Order(1), delay_s=-1)
@@ -390,7 +388,7 @@ def test_a_schedule_keeps_what_is_sent_each_time():
         ),
         ({"cron": "@daily", "payload": Order("x")}, "payload.id is of type str"),
         ({"cron": "@daily", "handler": plain}, "handler of schedule 'often' is <function plain"),
-        ({"cron": "@daily", "name": "taken"}, "there are two schedules 'taken'"),
+        ({"cron": "@daily", "name": "taken"}, "schedule 'taken' is declared twice"),
     ],
 )
 def test_a_schedule_that_cannot_be_kept_is_refused(options, words):

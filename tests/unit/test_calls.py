@@ -1,4 +1,4 @@
-"""Arguments are checked before anything is sent, so that an error can name them."""
+"""Arguments of calls: they are validated before a query is sent, and errors name them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgsluice.client.calls import pgmq, pgq, reading, spark
+from pgsluice.client.calls import groups, limits, pgmq, pgq, reading, spark, tables
 from pgsluice.errors import ArgumentError, PayloadError
 
 NAIVE = datetime(2030, 1, 1)  # noqa: DTZ001 - the subject of a test
@@ -98,7 +98,7 @@ TOO_MUCH = 2**31
         ),
         (lambda: pgmq.send("a\ud800", 1), r"the text 'a\\ud800' holds a NUL"),
         (lambda: pgq.create_queue("\udfff"), "holds a NUL character or a lone surrogate"),
-        (lambda: spark.use_snapshot("1'; drop table x; --"), "is no snapshot"),
+        (lambda: spark.use_snapshot("1'; drop table x; --"), "is not a snapshot name"),
     ],
 )
 def test_an_argument_out_of_range_is_refused_and_named(call, words):
@@ -185,3 +185,23 @@ def test_only_a_claim_may_commit_asynchronously_and_only_in_a_transaction_of_its
         reading.set_vt("q", 1, 0),
     ):
         assert call.own_transaction_sql is None
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        reading.read,
+        reading.read_with_poll,
+        groups.read_grouped,
+        groups.read_grouped_rr,
+        groups.read_grouped_head,
+        groups.read_grouped_with_poll,
+        groups.read_grouped_rr_with_poll,
+        groups.read_grouped_head_with_poll,
+        limits.claim_messages,
+        tables.read,
+    ],
+    ids=lambda read: read.__name__,
+)
+def test_default_visibility_timeout_is_30_seconds(read):
+    assert read("q").parameters == read("q", 30).parameters

@@ -1,6 +1,6 @@
-"""The package and its command line without the optional dependencies.
+"""The package and its command line without optional dependencies.
 
-Each test is a process of its own in which none of them can be found, as where it is not installed.
+Each test runs a new process in which no optional dependency can be imported.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LIST = "import sys\nimport pgsluice\n{more}\nimport json\nprint(json.dumps(sorte
 
 
 def python(code, *arguments, **environ):
-    """Run code in a process that no setting of ours or of libpq reaches but those given."""
+    """Run code in a new process with the given settings of ours and of libpq, and no others."""
     clean = {
         name: text for name, text in os.environ.items() if not name.startswith(("PG", "DATABASE_"))
     }
@@ -65,9 +65,9 @@ def python(code, *arguments, **environ):
 def test_the_package_is_imported_and_complete_without_the_optional_dependencies():
     code = BLOCK + "import pgsluice\nprint(all(hasattr(pgsluice, n) for n in pgsluice.__all__))"
 
-    answer = python(code)
+    result = python(code)
 
-    assert (answer.stdout, answer.stderr) == ("True\n", "")
+    assert (result.stdout, result.stderr) == ("True\n", "")
 
 
 @pytest.mark.parametrize(
@@ -75,24 +75,24 @@ def test_the_package_is_imported_and_complete_without_the_optional_dependencies(
     [["--help"], ["-h"], ["schema", "--help"], ["status", "--help"], ["schema", "print"]],
 )
 def test_help_and_the_schema_need_no_optional_dependency(arguments):
-    answer = python(BLOCK + RUN, *arguments)
+    result = python(BLOCK + RUN, *arguments)
 
-    assert answer.returncode == 0, answer.stderr
-    assert answer.stderr == ""
-    assert answer.stdout
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    assert result.stdout
 
 
 def test_the_help_names_every_command():
-    answer = python(BLOCK + RUN, "--help")
+    result = python(BLOCK + RUN, "--help")
 
     for name in ("status", "schema", "notify", "embedded", "pipeline", "demo"):
-        assert f"\n  {name} " in answer.stdout
+        assert f"\n  {name} " in result.stdout
 
 
 def test_the_version_is_the_packages():
-    answer = python(BLOCK + RUN, "--version")
+    result = python(BLOCK + RUN, "--version")
 
-    assert answer.stdout == f"pgsluice, version {version('pgsluice')}\n"
+    assert result.stdout == f"pgsluice, version {version('pgsluice')}\n"
 
 
 @pytest.mark.parametrize(
@@ -105,11 +105,11 @@ def test_the_version_is_the_packages():
     ],
     ids=["package", "command", "help", "groups"],
 )
-def test_importing_takes_in_none_of_them_where_they_are_installed(more):
-    answer = python(LIST.format(more=more))
+def test_import_loads_no_installed_extra(more):
+    result = python(LIST.format(more=more))
 
-    assert answer.returncode == 0, answer.stderr
-    imported = {name.partition(".")[0] for name in json.loads(answer.stdout)}
+    assert result.returncode == 0, result.stderr
+    imported = {name.partition(".")[0] for name in json.loads(result.stdout)}
     assert imported.isdisjoint(HEAVY)
     assert "pgsluice" in imported
 
@@ -131,29 +131,29 @@ def test_importing_takes_in_none_of_them_where_they_are_installed(more):
     ids=lambda value: "-".join(value[:3]) if isinstance(value, list) else None,
 )
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(arguments, extra, tmp_path):
-    # A server is named for those that would need one before they notice: nobody listens there.
+    # Commands that resolve the DSN first get one; no server listens on that port.
     dsn = {} if extra == "embedded" else {"PGSLUICE_DSN": "postgresql://nobody@127.0.0.1:1/none"}
 
-    answer = python(
+    result = python(
         BLOCK + RUN,
         *(text.format(tmp_path) for text in arguments),
         PGSLUICE_HOME=str(tmp_path / "home"),
         **dsn,
     )
 
-    assert answer.returncode == 3, answer.stderr
-    message = answer.stderr.strip()
+    assert result.returncode == 3, result.stderr
+    message = result.stderr.strip()
     assert message.startswith("pgsluice: ")
     assert "\n" not in message
     assert f"pip install 'pgsluice[{extra}]'" in message
-    assert answer.stdout == ""
+    assert result.stdout == ""
 
 
 def test_a_command_that_does_not_exist_is_a_mistake_of_usage():
-    answer = python(BLOCK + RUN, "teleport")
+    result = python(BLOCK + RUN, "teleport")
 
-    assert answer.returncode == 2
-    assert "No such command 'teleport'" in answer.stderr
+    assert result.returncode == 2
+    assert "No such command 'teleport'" in result.stderr
 
 
 @pytest.mark.slow
@@ -171,7 +171,7 @@ def test_a_command_that_does_not_exist_is_a_mistake_of_usage():
         ["log", "drop", " ", "--yes"],
         ["log", "unregister", "orders", ""],
         ["group", "create", "orders", ""],
-        ["group", "dead-letters", "redrive", "orders", "mail", "--type", ""],
+        ["group", "dead-letters", "redrive", "orders", "mail", "--ev-type", ""],
         ["schedule", "drop", ""],
         ["worker", "run", "shop:app", "--dsn", ""],
         ["worker", "run", "shop:app", "--health-host", ""],
@@ -185,10 +185,10 @@ def test_a_command_that_does_not_exist_is_a_mistake_of_usage():
     ids=" ".join,
 )
 def test_empty_option_or_argument_is_refused_before_anything_is_connected(arguments, tmp_path):
-    answer = python(BLOCK + RUN, *arguments, PGSLUICE_HOME=str(tmp_path))
+    result = python(BLOCK + RUN, *arguments, PGSLUICE_HOME=str(tmp_path))
 
-    assert (answer.returncode, answer.stdout) == (2, "")
-    assert "the value is empty; " in answer.stderr
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "the value is empty; " in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -197,8 +197,8 @@ def test_empty_option_or_argument_is_refused_before_anything_is_connected(argume
 def test_command_refuses_an_environment_variable_that_is_set_but_empty(name, tmp_path):
     environ = {"PGSLUICE_HOME": str(tmp_path), name: ""}
 
-    answer = python(BLOCK + RUN, "queue", "purge", "orders", "--yes", **environ)
+    result = python(BLOCK + RUN, "queue", "purge", "orders", "--yes", **environ)
 
-    assert (answer.returncode, answer.stdout) == (3, "")
-    assert f"{name} is set but empty" in answer.stderr
+    assert (result.returncode, result.stdout) == (3, "")
+    assert f"{name} is set but empty" in result.stderr
     assert list(tmp_path.iterdir()) == []

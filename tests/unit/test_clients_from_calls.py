@@ -1,4 +1,4 @@
-"""The generator of the clients: what a call becomes, and what it refuses."""
+"""The generator of the clients: the method for each kind of call, and rejected calls."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def call(returns, *, mark="Log", arguments="log_name: str", docstring='"""Do it.
         ("CallOrCopy[int]", "int", "return await self._runner.run_or_copy(logs.do(*self._name))"),
     ],
 )
-def test_what_a_call_returns_says_how_it_is_run(written, returns, result, body):
+def test_return_type_of_a_call_decides_its_execution(written, returns, result, body):
     assert written(call(returns)) == (
         f'    async def do(self) -> {result}:\n        """Do it."""\n        {body}\n'
     )
@@ -85,6 +85,6 @@ def test_a_method_has_the_arguments_of_its_call_but_those_of_the_client(
         (call("Call[int]") * 2, "logs.do: Log has a method do already"),
     ],
 )
-def test_what_cannot_be_a_method_is_refused_and_named(written, calls, words):
+def test_call_that_cannot_be_a_method_is_refused(written, calls, words):
     with pytest.raises(Exception, match=words):
         written(calls)

@@ -1,4 +1,4 @@
-"""Where to connect, and that no password is ever shown."""
+"""Resolution of the DSN, and redaction of passwords."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_each_variable_that_says_where_the_server_is_counts(name):
     assert resolve(environ={name: "5"}).source == f"libpq environment ({name})"
 
 
-def test_variables_that_only_say_who_connects_do_not_count(tmp_path):
+def test_variables_naming_only_the_user_are_ignored(tmp_path):
     environ = {"PGUSER": "me", "PGPASSWORD": SECRET, "PGSLUICE_HOME": str(tmp_path)}
 
     assert resolve(environ=environ, start_embedded=False).source == "embedded server"
@@ -148,7 +148,7 @@ def test_the_variable_whose_dsn_cannot_be_parsed_is_named():
 
 def test_a_server_that_is_not_there_is_named_without_the_password():
     with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can listen there
+        held.bind(("127.0.0.1", 0))  # bound and not listening: no other process can use the port
         port = held.getsockname()[1]
         target = Target(f"postgresql://me:{SECRET}@127.0.0.1:{port}/db", "--dsn")
 
@@ -167,3 +167,25 @@ def test_an_embedded_server_that_does_not_run_is_named_with_the_command_that_sta
 
     with pytest.raises(ConnectionFailedError, match="start it with `pgsluice embedded start`"):
         connect(target)
+
+
+def test_connect_takes_a_dsn_and_names_its_server_without_the_password():
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # bound and not listening
+        port = held.getsockname()[1]
+
+        with pytest.raises(
+            ConnectionFailedError, match=rf"port={port}.*\(from connect\(\)\)"
+        ) as caught:
+            connect(f"postgresql://me:{SECRET}@127.0.0.1:{port}/db")
+
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_connect_without_a_target_resolves_it(monkeypatch):
+    monkeypatch.setenv("PGSLUICE_DSN", " ")
+    with pytest.raises(ConfigurationError, match="PGSLUICE_DSN"):
+        connect()
+
+    with pytest.raises(ConfigurationError, match=r"the DSN from connect\(\) is empty"):
+        connect("")

@@ -1,3 +1,5 @@
+"""Percentiles, rates and backlogs that the demo computes from its measurements."""
+
 from __future__ import annotations
 
 import math
@@ -17,7 +19,7 @@ def test_percentiles_are_nearest_ranks():
     assert [measure.percentile(hundred, p) for p in (1, 50, 95, 99, 100)] == [1, 50, 95, 99, 100]
 
 
-def test_a_percentile_of_few_values_is_one_of_them():
+def test_percentile_of_few_values_is_an_existing_value():
     assert measure.percentile([3.0, 8.0], 50) == 3.0
     assert measure.percentile([3.0, 8.0], 51) == 8.0
 

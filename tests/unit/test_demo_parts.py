@@ -1,4 +1,4 @@
-"""The demo's parts that need neither a server nor Spark: its folder, its logs, its display, its processes."""
+"""Parts of the demo that need neither a server nor Spark: folder, logs, display, processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_new_run_removes_what_the_run_before_left(tmp_path: Path):
         assert not workspace.report.exists()
 
 
-def test_a_folder_with_a_stranger_in_it_is_refused_and_left_alone(tmp_path: Path):
+def test_folder_with_a_foreign_file_is_refused_and_unchanged(tmp_path: Path):
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "precious").write_text("keep")
 
@@ -43,7 +43,7 @@ def test_a_folder_with_a_stranger_in_it_is_refused_and_left_alone(tmp_path: Path
     assert (tmp_path / "lake" / "precious").read_text() == "keep"
 
 
-def test_a_stranger_beside_the_demos_own_files_is_left_alone(tmp_path: Path):
+def test_foreign_file_next_to_the_demos_own_is_kept(tmp_path: Path):
     (tmp_path / "notes.txt").write_text("keep")
 
     with Workspace(tmp_path) as workspace:
@@ -61,7 +61,7 @@ def test_a_folder_is_for_one_demo_at_a_time(tmp_path: Path):
     ):
         pass
     with Workspace(tmp_path):
-        pass  # free again
+        pass  # the folder is free
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path):
@@ -213,4 +213,4 @@ def test_help_needs_no_extra():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
-    assert "--seconds" in done.stdout
+    assert "--duration" in done.stdout

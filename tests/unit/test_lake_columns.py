@@ -1,4 +1,4 @@
-"""Tables of the lake without Spark: the same columns that Spark has, and no pyspark."""
+"""Lake tables written without Spark: the same columns as with Spark, and no import of pyspark."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_columns_of_a_delta_table_are_those_that_spark_has(kind: object):
     assert plain(pa.schema(of_delta)) == schemas.arrow_schema(schema)
 
 
-# Iceberg has no whole numbers of 8 and 16 bits.
+# Iceberg has no 8-bit and 16-bit integers.
 @pytest.mark.parametrize("kind", [kind for kind in TYPES if kind not in ("short", "byte")], ids=str)
 def test_columns_of_an_iceberg_table_are_those_that_spark_has(kind: object):
     pytest.importorskip("pyiceberg", reason="needs pgsluice[iceberg]")
@@ -87,11 +87,11 @@ def test_a_variant_is_refused(tmp_path: Path):
 
 
 def test_a_delta_table_is_written_and_compacted_without_pyspark(tmp_path: Path):
-    answer = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-W", "error", "-c", WITHOUT_SPARK, tmp_path / "lake"],
         capture_output=True,
         text=True,
         timeout=120,
     )
 
-    assert (answer.stdout, answer.stderr) == ("2 1\n", "")
+    assert (result.stdout, result.stderr) == ("2 1\n", "")

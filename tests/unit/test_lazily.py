@@ -1,13 +1,15 @@
-"""A package's modules are imported when they are asked for, and all its names are there."""
+"""Lazy imports: a package imports a module at the first use of one of its names."""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import pydoc
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -17,18 +19,18 @@ LIST = "import json, sys\n{statement}\nprint(json.dumps(sorted(n for n in sys.mo
 
 
 def modules_after(statement: str) -> set[str]:
-    answer = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-W", "error", "-c", LIST.format(statement=statement)],
         capture_output=True,
         text=True,
         timeout=120,
         check=True,
     )
-    return set(json.loads(answer.stdout))
+    return set(json.loads(result.stdout))
 
 
 @pytest.mark.slow
-def test_what_spark_imports_for_each_step_of_a_plan_holds_no_worker_and_no_client():
+def test_imports_of_a_spark_task_hold_no_worker_and_no_client():
     modules = modules_after("import pgsluice.spark.source")
 
     assert "pgsluice.spark.batch" in modules
@@ -37,7 +39,7 @@ def test_what_spark_imports_for_each_step_of_a_plan_holds_no_worker_and_no_clien
     assert of_clients == {"pgsluice.client._sync", "pgsluice.client._sync.runner"}
 
 
-def test_a_client_is_had_without_the_worker():
+def test_client_is_imported_without_the_worker():
     modules = modules_after("from pgsluice import WorkQueue")
 
     assert "pgsluice.client._sync.work_queue" in modules
@@ -50,6 +52,23 @@ def test_each_name_of_a_package_is_there(package):
     exec(f"from {package} import *", space)
 
     assert set(sys.modules[package].__all__) <= set(space)
+
+
+def test_version_is_that_of_the_distribution_and_is_read_only_when_needed():
+    assert pgsluice.__version__ == version("pgsluice")
+
+    modules = "import pgsluice, sys; assert 'importlib.metadata' not in sys.modules"
+    assert modules_after(modules)
+
+
+def test_every_error_can_be_imported_from_the_package():
+    missing = [
+        name
+        for name, kind in inspect.getmembers(pgsluice.errors, inspect.isclass)
+        if issubclass(kind, pgsluice.SluiceError) and name not in pgsluice.__all__
+    ]
+
+    assert missing == []
 
 
 def test_modules_are_attributes_of_the_package():

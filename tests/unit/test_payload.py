@@ -1,18 +1,25 @@
-"""What can be sent as JSON, and how the place is named of what cannot."""
+"""Conversion of payloads to JSON, and the path in errors."""
 
 from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from enum import Enum
 from types import MappingProxyType
+from typing import Any
+from uuid import UUID
 
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgsluice.client.calls.payload import DEPTH_MAX, json_parameter
+from pgsluice.client.calls.payload import json_parameter
+from pgsluice.client.json_values import DEPTH_MAX
+from pgsluice.client.payload_type import payload_type
 from pgsluice.errors import PayloadError
 
 SCALARS = (
@@ -27,6 +34,26 @@ VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner), max_leaves=20
 )
 
+ORDER_ID = UUID(int=7)
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+class Color(Enum):
+    RED = "red"
+
+
+@dataclass
+class Order:
+    order_id: UUID
+    placed_at: datetime
+    tags: list[str] = field(default_factory=list)
+    note: Any = None
+
+
+class Invoice(pydantic.BaseModel):
+    total: Decimal
+    due: date = pydantic.Field(alias="dueOn")
+
 
 def stored_text(value):
     parameter = json_parameter(value, "message")
@@ -35,7 +62,7 @@ def stored_text(value):
 
 @pytest.mark.slow
 @given(VALUES.filter(lambda value: value is not None))
-def test_what_is_accepted_comes_back_equal_from_its_json(value):
+def test_accepted_payload_survives_a_json_round_trip(value):
     assert json.loads(stored_text(value)) == value
 
 
@@ -53,6 +80,38 @@ def test_subclasses_that_json_knows_are_accepted():
 
 
 @pytest.mark.parametrize(
+    "value",
+    [
+        NOW,
+        NOW.date(),
+        time(12, 30),
+        ORDER_ID,
+        Decimal("1.50"),
+        Color.RED,
+        Order(ORDER_ID, NOW, ["new"]),
+        Invoice(total="1.50", dueOn="2030-01-01"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_value_is_stored_as_a_handler_sends_it(value):
+    sent_by_handler = payload_type(type(value)).encode(value)
+
+    assert json.loads(stored_text(value)) == sent_by_handler
+    assert json.loads(stored_text({"a": [value]})) == {"a": [sent_by_handler]}
+
+
+def test_values_are_converted_inside_of_an_untyped_field():
+    order = Order(ORDER_ID, NOW, note={"seen": (NOW, Order(ORDER_ID, NOW))})
+
+    seen = json.loads(stored_text(order))["note"]["seen"]
+
+    assert seen == [
+        NOW.isoformat(),
+        {"order_id": str(ORDER_ID), "placed_at": NOW.isoformat(), "tags": [], "note": None},
+    ]
+
+
+@pytest.mark.parametrize(
     ("value", "words"),
     [
         (float("nan"), "message is nan, which JSON cannot hold"),
@@ -67,9 +126,10 @@ def test_subclasses_that_json_knows_are_accepted():
         ({1: "one"}, "message has the key 1; use only strings as keys"),
         ({"a": {None: 1}}, r"message\['a'\] has the key None; use only strings as keys"),
         ({True: 1}, "message has the key True"),
-        (b"bytes", "message is of type bytes, which JSON has no form for"),
-        ({"when": datetime.now(UTC)}, r"message\['when'\] is of type datetime"),
-        ([Decimal("1.5")], r"message\[0\] is of type Decimal"),
+        (b"bytes", "message is of type bytes, which has no JSON form"),
+        ({"took": timedelta(1)}, r"message\['took'\] is of type timedelta"),
+        (Order(ORDER_ID, NOW, tags="new"), r"message\.tags is of type str; it must be list"),
+        ([Order(ORDER_ID, NOW, note=float("nan"))], r"message\[0\]\['note'\] is nan"),
         ({"ids": {1, 2}}, r"message\['ids'\] is of type set"),
         (MappingProxyType({"a": 1}), "message is of type mappingproxy"),
         (10**5000, "message has more than 4000 digits"),
@@ -77,7 +137,7 @@ def test_subclasses_that_json_knows_are_accepted():
     ],
     ids=lambda value: None if isinstance(value, str) else type(value).__name__,
 )
-def test_what_json_or_postgresql_cannot_hold_is_refused_and_its_place_is_named(value, words):
+def test_value_outside_json_or_postgresql_is_refused_with_its_path(value, words):
     with pytest.raises(PayloadError, match=words):
         json_parameter(value, "message")
 

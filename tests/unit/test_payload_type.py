@@ -1,4 +1,4 @@
-"""What a payload's type makes of values, what it refuses, and where Pydantic comes in."""
+"""Payload types: conversion, rejected values, and the use of Pydantic."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgsluice.client.calls.payload import json_parameter
+from pgsluice.client.payload_type import payload_type
 from pgsluice.errors import ArgumentError, PayloadError
-from pgsluice.worker.handlers.payload import payload_type
 
 
 class Color(Enum):
@@ -130,7 +130,7 @@ ROUND_TRIPS = [
     (Model, Model(ID=1, at=WHEN), {"ID": 1, "at": "2026-03-29T02:30:00+02:00"}),
     (WithModel, WithModel(Model(ID=1, at=WHEN), ["a"]),
      {"model": {"ID": 1, "at": "2026-03-29T02:30:00+02:00"}, "tags": ["a"]}),
-    (Line | Positive, Positive(1), {"number": 1}),  # of two, Pydantic finds which one is meant
+    (Line | Positive, Positive(1), {"number": 1}),  # Pydantic selects the type of the union
     (timedelta, timedelta(seconds=90), "PT1M30S"),
 ]  # fmt: skip
 
@@ -152,23 +152,23 @@ NOT_RECEIVED = [
     (Order, None, "payload is null; it must be Order"),
     (Order, {"id": "1", "at": ""}, "payload.id is of type str; it must be int"),
     (Order, {"id": True, "at": ""}, "payload.id is of type bool; it must be int"),
-    (Order, {"id": 1, "at": "yesterday"}, "payload.at is text that is no datetime"),
+    (Order, {"id": 1, "at": "yesterday"}, "payload.at is not a valid datetime"),
     (Order, {"id": 1, "at": "2026-01-01", "lines": [{"sku": "a", "qty": 1}, {"sku": 2, "qty": 1}]},
      "payload.lines[1].sku is of type int; it must be str"),
-    (Order, {"id": 1, "at": "2026-01-01", "color": "green"}, "payload.color is none of the values of Color"),
+    (Order, {"id": 1, "at": "2026-01-01", "color": "green"}, "payload.color is not one of the values of Color"),
     (Order, {"id": 1, "at": "2026-01-01", "kind": ["new"]}, "payload.kind is of type list; it must be 'new' or 'again'"),
-    (Order, {"id": 1, "at": "2026-01-01", "kind": "old"}, "payload.kind is none of the values of 'new' or 'again'"),
-    (Order, {"id": 1, "at": "2026-01-01", "notes": {"a b": ["x"]}}, "payload.notes['a b'][0] is text that is no date"),
-    (Order, {"id": 1, "at": "2026-01-01", "total": 10**400}, "payload.total is an integer that no float can hold"),
+    (Order, {"id": 1, "at": "2026-01-01", "kind": "old"}, "payload.kind is not one of the values of 'new' or 'again'"),
+    (Order, {"id": 1, "at": "2026-01-01", "notes": {"a b": ["x"]}}, "payload.notes['a b'][0] is not a valid date"),
+    (Order, {"id": 1, "at": "2026-01-01", "total": 10**400}, "payload.total is an integer too large for a float"),
     (Order, {"id": 1, "at": "2026-01-01", "replaces": {"id": 0}}, "payload.replaces.at is missing"),
-    (Line, {"sku": "a", "qty": 1, "price": "much"}, "payload.price is text that is no Decimal"),
+    (Line, {"sku": "a", "qty": 1, "price": "much"}, "payload.price is not a valid Decimal"),
     (Level, 1.0, "payload is of type float; it must be Level"),
-    (Level, True, "payload is none of the values of Level"),
+    (Level, True, "payload is not one of the values of Level"),
     (int | str, None, "payload is null; it must be int | str"),
     (int | str, 1.5, "payload is of type float; it must be int | str"),
     (Person, {"street": "s"}, "payload.name is missing"),
     (Person, {"street": "s", "name": "n", "number": "1"}, "payload['number'] is of type str; it must be int"),
-    (Positive, {"number": 0}, "payload is refused by Positive: ValueError: must be positive"),
+    (Positive, {"number": 0}, "payload was rejected by Positive: ValueError: must be positive"),
     (Model, {"ID": "1", "at": "2026-01-01T00:00:00Z"}, "payload.ID: Input should be a valid integer"),
     (WithModel, {"model": {"ID": 1}, "tags": []}, "payload.model.at: Field required"),
     (WithModel, {"model": {"ID": 1, "at": "2026-01-01T00:00:00Z"}, "tags": ["a", "b", "c"]},
@@ -179,7 +179,7 @@ NOT_RECEIVED = [
 
 
 @pytest.mark.parametrize(("annotation", "payload", "words"), NOT_RECEIVED)
-def test_what_does_not_fit_is_refused_on_receipt_and_its_place_named(annotation, payload, words):
+def test_received_payload_of_the_wrong_type_is_refused_with_its_path(annotation, payload, words):
     with pytest.raises(PayloadError) as caught:
         payload_type(annotation).decode(payload)
 
@@ -201,7 +201,7 @@ NOT_SENT = [
 
 
 @pytest.mark.parametrize(("annotation", "value", "words"), NOT_SENT)
-def test_what_is_not_of_the_type_is_refused_before_it_is_sent(annotation, value, words):
+def test_payload_of_the_wrong_type_is_refused_before_sending(annotation, value, words):
     with pytest.raises(PayloadError) as caught:
         payload_type(annotation).encode(value)
 
@@ -258,9 +258,9 @@ def test_whatever_a_type_that_names_itself_holds_comes_back(tree):
     assert kind.decode_text(kind.encode_text(tree)) == tree
 
 
-def test_what_is_nested_too_deeply_is_refused_and_no_crash():
+def test_deeply_nested_payload_is_refused_without_a_crash():
     tree: Any = {"value": 1, "children": [], "by_name": {}}
-    for _ in range(900):  # as deep as Python reads JSON
+    for _ in range(900):  # the deepest JSON that Python decodes
         tree = {"value": 1, "children": [tree], "by_name": {}}
 
     with pytest.raises(PayloadError, match="payload is nested too deeply"):
@@ -288,9 +288,9 @@ def test_an_event_holds_text_as_it_is_and_all_else_as_json(annotation, value, te
 @pytest.mark.parametrize(
     ("annotation", "text", "words"),
     [
-        (int, "{", "payload is no JSON: "),
-        (float, "NaN", "payload is no JSON: NaN is no number of JSON"),
-        (int, "[" * 100_000, "payload is no JSON: "),
+        (int, "{", "payload is not valid JSON: "),
+        (float, "NaN", "payload is not valid JSON: NaN is not a JSON number"),
+        (int, "[" * 100_000, "payload is not valid JSON: "),
         (int, None, "payload is null; it must be int"),
         (str, None, "payload is null; it must be str"),
     ],
@@ -303,7 +303,7 @@ def test_text_of_an_event_that_does_not_fit_is_refused(annotation, text, words):
 @pytest.mark.parametrize(
     ("annotation", "value"), [(Any, 1), (dict, {"a": {1}}), (list, [float("nan")])]
 )
-def test_what_has_no_form_as_text_is_not_put_into_an_event(annotation, value):
+def test_payload_without_a_text_form_is_refused_for_an_event(annotation, value):
     with pytest.raises(PayloadError, match="payload"):
         payload_type(annotation).encode_text(value)
 
@@ -320,12 +320,12 @@ class NeedsMore:
 @pytest.mark.parametrize(
     ("annotation", "words"),
     [
-        (NeedsMore, "NeedsMore cannot be a payload: it is made with more, which is no field of it"),
+        (NeedsMore, "NeedsMore cannot be a payload: its parameter more is not a field"),
         (object(), "cannot be a payload"),
         (type(sys), "module cannot be a payload: Unable to generate pydantic-core schema"),
     ],
 )
-def test_what_can_never_be_a_payload_is_refused_when_it_is_declared(annotation, words):
+def test_unsupported_payload_type_is_refused_at_declaration(annotation, words):
     with pytest.raises(ArgumentError, match=words):
         payload_type(annotation)
 
@@ -338,7 +338,7 @@ sys.modules["pydantic"] = None
 from dataclasses import dataclass
 from datetime import timedelta
 from pgsluice.errors import ArgumentError
-from pgsluice.worker.handlers.payload import payload_type
+from pgsluice.client.payload_type import payload_type
 
 @dataclass
 class Order:
@@ -363,7 +363,7 @@ except ArgumentError as error:
 @pytest.mark.slow
 def test_pydantic_is_not_imported_for_what_does_not_need_it():
     program = (
-        "import sys; from pgsluice.worker.handlers.payload import payload_type; payload_type(dict[str, list[int] | None]); "
+        "import sys; from pgsluice.client.payload_type import payload_type; payload_type(dict[str, list[int] | None]); "
         "print('pydantic' in sys.modules)"
     )
     ran = subprocess.run(

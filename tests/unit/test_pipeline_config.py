@@ -1,4 +1,4 @@
-"""A file of pipelines: what is read from it, and how what is wrong in it is named."""
+"""The pipelines' configuration file: sections, defaults, shards, and errors that name the place."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_section_has_the_arguments_of_its_kind(tmp_path: Path):
     assert found.pipelines["orders"] == config.Pipeline(
         "orders",
         "events",
-        # A relative path begins at the file's folder, wherever the command is called.
+        # A relative path is relative to the file's folder, not to the working directory.
         {"log": "orders", "lake": str(tmp_path / "lake"), "checkpoint": "/notes", "partitions": 1},
     )
 
@@ -49,11 +49,17 @@ def test_shards_are_texts_by_name_and_not_quoted(tmp_path: Path):
     assert found.pipelines["orders"].options["shards"] == {"eu": "env:EU", "us": "file:/us"}
     for wrong, named in (
         ("shards.us = 1", "has shards.us of type int"),
-        ("shards = 'sesame'", "has shards of type str,"),
+        ("shards = 'sesame'", "has shards of type str;"),
     ):
         with pytest.raises(ConfigurationError, match=named) as caught:
             load(tmp_path, f"{EVENTS}{wrong}\n")
         assert "sesame" not in str(caught.value)
+
+
+def test_partition_columns_are_a_list(tmp_path: Path):
+    found = load(tmp_path, f'{EVENTS}partition_by = ["ev_date", "ev_type"]\n')
+
+    assert found.pipelines["orders"].options["partition_by"] == ["ev_date", "ev_type"]
 
 
 def test_settings_of_spark_have_their_whole_names(tmp_path: Path):
@@ -76,22 +82,22 @@ def test_a_pipeline_does_not_show_its_options(tmp_path: Path):
     ("text", "message"),
     [
         ("", "has no pipeline"),
-        ("orders = 1", "'orders' outside of a section"),
-        ("[orders", "is no TOML"),
+        ("orders = 1", "'orders' outside a section"),
+        ("[orders", "is not valid TOML"),
         ("[orders]\n", r"\[orders\] in .* has no kind; use .*events"),
         ('[orders]\nkind = "event"', "has the kind 'event'; use .*events"),
-        ("[events]\n", "calls a section 'events', which is a word of the command"),
-        ("[all]\n", "calls a section 'all'"),
+        ("[events]\n", "section name 'events' in .* is reserved"),
+        ("[all]\n", "section name 'all' in .* is reserved"),
         (EVENTS.replace('lake = "lake"\n', ""), "has no lake; events needs log, lake, checkpoint"),
-        (f"{EVENTS}lakes = 1", r"\[orders\] .* has the key 'lakes', which events does not know"),
+        (f"{EVENTS}lakes = 1", r"\[orders\] .* has the key 'lakes', which events does not take"),
         (f"{EVENTS}once = true", "has the key 'once'"),
-        (f"{EVENTS}trigger_s = '1'", r"has trigger_s of type str, which takes float"),
-        (f"{EVENTS}partitions = true", r"has partitions of type bool, which takes int"),
-        (f"[defaults]\ndns = 'x'\n{EVENTS}", r"knows dns, which stands under \[defaults\]"),
+        (f"{EVENTS}trigger_s = '1'", r"has trigger_s of type str; use float"),
+        (f"{EVENTS}partitions = true", r"has partitions of type bool; use int"),
+        (f"[defaults]\ndns = 'x'\n{EVENTS}", r"takes dns, set under \[defaults\]"),
         (f"[spark]\nmaster = [1]\n{EVENTS}", r"spark.master = \[1\]"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str):
+def test_configuration_error_is_named(tmp_path: Path, text: str, message: str):
     with pytest.raises(ConfigurationError, match=message):
         load(tmp_path, text)
 
@@ -108,7 +114,9 @@ def test_pipelines_are_chosen_by_name_in_the_order_of_the_file(tmp_path: Path):
 
     assert [one.name for one in config.choose(found, ("third", "orders"))] == ["orders", "third"]
     assert [one.name for one in config.choose(found, ("all",))] == ["orders", "other", "third"]
-    with pytest.raises(ConfigurationError, match="no pipeline 'none' in the file; it has orders"):
+    with pytest.raises(
+        ConfigurationError, match="pipeline 'none' does not exist in the file; it has orders"
+    ):
         config.choose(found, ("orders", "none"))
 
 
@@ -125,10 +133,10 @@ def test_every_kind_is_a_function_whose_arguments_a_file_can_give():
 def test_empty_value_is_refused_with_its_key_and_section(key: str, blank: str, tmp_path: Path):
     text = "".join(line for line in EVENTS.splitlines(True) if not line.startswith(key))
 
-    with pytest.raises(ConfigurationError, match=rf"\[orders\] in .* has {key} that is empty"):
+    with pytest.raises(ConfigurationError, match=rf"\[orders\] in .* has an empty {key}"):
         load(tmp_path, f'{text}{key} = "{blank}"\n')
 
 
 def test_empty_default_is_refused(tmp_path: Path):
-    with pytest.raises(ConfigurationError, match="has dsn that is empty"):
+    with pytest.raises(ConfigurationError, match="has an empty dsn"):
         load(tmp_path, f'[defaults]\ndsn = ""\n{EVENTS}')

@@ -1,4 +1,4 @@
-"""Running several pipelines: in turn, again when they fail, and to an end."""
+"""The runner of several pipelines: start order, restarts after failures, and shutdown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEADLINE_S = 20
 
 
 class FakeStream:
-    """A stream that answers what the test sets."""
+    """A stream whose state the test sets."""
 
     def __init__(self, *, is_ready: bool = True) -> None:
         self.rows = 0
@@ -41,7 +41,7 @@ class FakeStream:
 
 
 class Starts:
-    """Starts a new stream each time, and keeps them."""
+    """Factory that records the streams it has started."""
 
     def __init__(self, **stream: bool) -> None:
         self.streams: list[FakeStream] = []
@@ -53,7 +53,7 @@ class Starts:
 
 
 class Background:
-    """A runner at work in a thread."""
+    """A runner in a background thread."""
 
     def __init__(self, *tasks: Task, pace: Pace = FAST) -> None:
         self.stop = threading.Event()
@@ -79,7 +79,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
     wait_until(condition, what, DEADLINE_S)
 
 
-def test_streams_are_stopped_when_told():
+def test_streams_stop_on_request():
     starts = [Starts(), Starts()]
     running = Background(Task("a", starts[0]), Task("b", starts[1]))
 
@@ -90,7 +90,7 @@ def test_streams_are_stopped_when_told():
     assert running.failed == {}
 
 
-def test_a_stream_starts_when_the_one_before_has_got_its_first_answer():
+def test_next_stream_starts_when_the_previous_one_is_ready():
     starts = Starts(is_ready=False)
     running = Background(Task("a", starts), Task("b", starts))
 
@@ -104,7 +104,7 @@ def test_a_stream_starts_when_the_one_before_has_got_its_first_answer():
     assert all(stream.stopped for stream in starts.streams)
 
 
-def test_a_job_needs_no_turn():
+def test_task_outside_the_start_order_starts_at_once():
     stream, began = Starts(is_ready=False), threading.Event()
 
     def job(stop: threading.Event, _tell: Tell) -> Progress:
@@ -119,7 +119,7 @@ def test_a_job_needs_no_turn():
     running.join(stop=True)
 
 
-def test_what_fails_is_started_again_and_the_others_go_on():
+def test_failed_pipeline_is_restarted_and_others_continue():
     fails, stays = Starts(), Starts()
     running = Background(Task("fails", fails), Task("stays", stays))
 
@@ -133,7 +133,7 @@ def test_what_fails_is_started_again_and_the_others_go_on():
     assert running.failed == {}
 
 
-def test_what_only_its_owner_can_mend_ends_and_the_others_go_on():
+def test_pipeline_with_a_permanent_error_stops_and_others_continue():
     fails, stays = Starts(), Starts()
     running = Background(Task("fails", fails), Task("stays", stays))
     until(lambda: bool(fails.streams and stays.streams), "both to run")
@@ -149,7 +149,7 @@ def test_what_only_its_owner_can_mend_ends_and_the_others_go_on():
     ]
 
 
-def test_an_error_that_is_none_of_ours_stops_them_all():
+def test_unexpected_error_stops_all_streams():
     fails, stays = Starts(), Starts()
     running = Background(Task("fails", fails), Task("stays", stays))
     until(lambda: bool(fails.streams and stays.streams), "both to run")
@@ -161,7 +161,7 @@ def test_an_error_that_is_none_of_ours_stops_them_all():
     assert isinstance(running.raised, OSError)
 
 
-def test_it_ends_when_all_have_ended():
+def test_runner_ends_when_all_streams_have_ended():
     starts = Starts()
     running = Background(Task("a", starts))
     until(lambda: bool(starts.streams), "it to run")
@@ -192,26 +192,43 @@ def test_a_stream_that_hangs_is_left_after_a_while(caplog: pytest.LogCaptureFixt
     assert "did not stop in time" in caplog.text
 
 
-def test_progress_is_told_when_there_is_news(caplog: pytest.LogCaptureFixture):
+def test_progress_on_a_backlog_has_its_part_and_the_time_left(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO, "pgsluice")
+
+    def read(_stop: threading.Event, tell: Tell) -> Progress:
+        tell(Progress(rows=0, rows_left=40))
+        tell(Progress(rows=30, micro_batches=1, rows_left=10))
+        return Progress(rows=40, micro_batches=2, rows_left=0)
+
+    Runner(threading.Event(), pace=FAST).run_once([Task("orders", read)])
+
+    first, second = [
+        record.__dict__ for record in caplog.records if record.getMessage() == "progress"
+    ]
+    assert "percent" not in first
+    assert (second["percent"], second["left_s"]) == (75.0, 0)
+
+
+def test_progress_is_reported_when_it_changes(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO, "pgsluice")
     starts = Starts()
     running = Background(Task("orders", starts))
     until(lambda: bool(starts.streams), "it to run")
 
-    def told() -> list[int]:
+    def reported_rows() -> list[int]:
         return [
             record.__dict__["rows"]
             for record in caplog.records
             if record.getMessage() == "progress" and record.__dict__["pipeline"] == "orders"
         ]
 
-    until(lambda: told() == [0], "the first offset")
+    until(lambda: reported_rows() == [0], "the first offset")
     starts.streams[0].rows = 7
-    until(lambda: told() == [0, 7], "the news")
+    until(lambda: reported_rows() == [0, 7], "the next progress")
     running.join(stop=True)
 
 
-def test_once_they_run_one_after_the_other():
+def test_run_once_runs_tasks_in_order():
     order: list[str] = []
 
     def job(name: str) -> Task:
@@ -235,7 +252,7 @@ def test_once_they_run_one_after_the_other():
         (ConnectionFailedError("down"), 1),
     ],
 )
-def test_once_it_is_tried_as_often_as_it_may_help(failure: Exception, attempts: int):
+def test_run_once_retries_only_errors_that_may_pass(failure: Exception, attempts: int):
     tried = []
 
     def start(_stop: threading.Event, _tell: Tell) -> Progress:
@@ -248,7 +265,7 @@ def test_once_it_is_tried_as_often_as_it_may_help(failure: Exception, attempts: 
     assert len(tried) == attempts
 
 
-def test_once_a_server_that_goes_away_is_waited_for():
+def test_run_once_retries_a_connection_lost_after_progress():
     tried = []
 
     def start(_stop: threading.Event, tell: Tell) -> Progress:
@@ -262,7 +279,7 @@ def test_once_a_server_that_goes_away_is_waited_for():
     assert len(tried) == FAST.attempts_once
 
 
-def test_pauses_grow_to_a_limit_and_differ():
+def test_delays_grow_to_a_limit_with_jitter():
     pace = Pace(first_delay_s=1, max_delay_s=60)
 
     for failures, longest_s in ((1, 1), (2, 2), (5, 16), (7, 60), (5000, 60)):

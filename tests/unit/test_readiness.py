@@ -1,18 +1,18 @@
-"""Where a notifier looks and whom it wakes, decided on made-up queues and clocks."""
+"""Readiness: decisions of a notifier on simulated queues and clocks."""
 
 from __future__ import annotations
 
 import pytest
 
-from pgsluice.client.calls.listeners import Ends, Look, Pulse
-from pgsluice.worker.wakeups.readiness import Readiness, Wanted
+from pgsluice.client.calls.listeners import Ends, Pulse, QueuePoll
+from pgsluice.worker.wakeups.readiness import QueueToPoll, Readiness
 
 EPOCH_S = 1_800_000_000.0
 ROUND_S = 0.05
 
 
 class Queues:
-    """Queues as a server would show them, and a notifier that goes round over them."""
+    """Simulated queues of a server, and the rounds of a notifier that checks them."""
 
     def __init__(self, *names):
         self.names = names
@@ -23,7 +23,7 @@ class Queues:
         self.deferred = {name: [] for name in names}  # vt, seconds since EPOCH_S
         self.cost_s = dict.fromkeys(names, 0.0001)
         self.locked = set()
-        self.looks = []
+        self.polls = []
         self.readiness.follow(names, self.now_s)
 
     @property
@@ -35,10 +35,10 @@ class Queues:
         self.ready[name] += msg_ids
 
     def begin(self, name, *msg_ids):
-        """Take ids, and do not commit."""
+        """Allocate ids without committing."""
         self.last_ids[name] = max(msg_ids)
 
-    def look(self, want):
+    def poll(self, want):
         if want.queue_name in self.locked:
             return None
         ready = sorted(i for i in self.ready[want.queue_name] if i > (want.ready_after or 0))
@@ -48,7 +48,7 @@ class Queues:
         first, last = (ready[0], ready[-1]) if ready else (None, None)
         first_due, last_due = (due[0], due[-1]) if due else (None, None)
         cost_s = self.cost_s[want.queue_name] if want.is_whole else 0.0001
-        return Look(
+        return QueuePoll(
             want.queue_name,
             Ends(first, last, first_due, last_due),
             future[0] if future and want.is_whole else None,
@@ -56,26 +56,26 @@ class Queues:
         )
 
     def round(self, *, ids_are_known=True):
-        """Go round once; return whom it wakes."""
+        """Run one round; return the queues that it announces."""
         self.now_s += ROUND_S
         ids = [self.last_ids[name] for name in self.names] if ids_are_known else None
-        wanted = self.readiness.wanted(self.names, Pulse(True, self.server_s, ids), self.now_s)
-        self.looks += wanted
+        due = self.readiness.due(self.names, Pulse(True, self.server_s, ids), self.now_s)
+        self.polls += due
         return [
             want.queue_name
-            for want in wanted
-            if self.readiness.found(want, self.look(want), self.now_s)
+            for want in due
+            if self.readiness.found(want, self.poll(want), self.now_s)
         ]
 
-    def rounds_until_woken(self, at_most_s):
+    def seconds_until_announced(self, at_most_s):
         begin_s = self.now_s
         while self.now_s - begin_s < at_most_s:
             if self.round():
                 return self.now_s - begin_s
-        raise AssertionError(f"nobody was woken within {at_most_s} s")
+        raise AssertionError(f"no queue was announced within {at_most_s} s")
 
     def rounds(self, seconds):
-        """Go round for so long; return all that were woken."""
+        """Run rounds for some seconds; return the announced queues."""
         return [name for _ in range(round(seconds / ROUND_S)) for name in self.round()]
 
 
@@ -84,11 +84,11 @@ def queues():
     """Three queues that have been empty for a minute."""
     queues = Queues("a", "b", "c")
     assert queues.rounds(60) == []
-    queues.looks.clear()
+    queues.polls.clear()
     return queues
 
 
-def test_what_is_there_at_the_first_look_is_announced():
+def test_messages_present_at_the_first_check_are_announced():
     queues = Queues("a", "b")
     queues.send("a", 1)
 
@@ -113,7 +113,7 @@ def test_a_send_that_has_not_committed_is_not_announced_and_then_it_is(queues):
     assert queues.rounds(2) == []
     queues.ready["b"].append(1)
 
-    assert queues.rounds_until_woken(at_most_s=0.3)
+    assert queues.seconds_until_announced(at_most_s=0.3)
 
 
 @pytest.mark.parametrize(("open_s", "late_s"), [(0.5, 0.15), (5, 0.6), (60, 1.1)])
@@ -122,7 +122,7 @@ def test_the_longer_a_sender_was_open_the_later_its_commit_may_be_seen(queues, o
     queues.rounds(open_s)
     queues.ready["b"].append(1)
 
-    assert queues.rounds_until_woken(at_most_s=late_s)
+    assert queues.seconds_until_announced(at_most_s=late_s)
 
 
 def test_a_late_commit_behind_others_is_announced(queues):
@@ -134,7 +134,7 @@ def test_a_late_commit_behind_others_is_announced(queues):
     assert queues.round() == ["b"]
 
 
-def test_a_late_commit_between_two_that_nobody_could_take_is_announced(queues):
+def test_late_commit_between_two_locked_messages_is_announced(queues):
     queues.send("b", 4, 6)
     queues.begin("b", 6)
     assert queues.round() == ["b"]
@@ -144,29 +144,29 @@ def test_a_late_commit_between_two_that_nobody_could_take_is_announced(queues):
 
 
 @pytest.mark.parametrize("after_s", [0.2, 3, 40, 400])
-def test_what_becomes_due_is_announced_within_a_round(queues, after_s):
+def test_message_that_becomes_due_is_announced_within_one_cycle(queues, after_s):
     queues.send("a", 1)
     queues.round()
     queues.ready["a"].clear()
     queues.deferred["a"].append(queues.server_s + after_s)
     assert queues.rounds(after_s - 2 * ROUND_S) == []
 
-    assert queues.rounds_until_woken(at_most_s=4 * ROUND_S)
+    assert queues.seconds_until_announced(at_most_s=4 * ROUND_S)
 
 
 def test_a_queue_at_rest_is_looked_at_once_in_a_second_and_its_sequence_each_round(queues):
     queues.rounds(10)
 
-    assert 20 <= len(queues.looks) <= 33
+    assert 20 <= len(queues.polls) <= 33
 
 
-def test_a_message_given_back_early_in_a_queue_at_rest_is_found_within_a_second_or_so(queues):
+def test_message_released_early_in_an_idle_queue_is_found_within_about_a_second(queues):
     queues.deferred["c"].append(queues.server_s - 1)
 
-    assert queues.rounds_until_woken(at_most_s=1.1)
+    assert queues.seconds_until_announced(at_most_s=1.1)
 
 
-def test_what_nobody_takes_is_announced_again_less_and_less_often(queues):
+def test_unread_message_is_announced_again_with_increasing_interval(queues):
     queues.send("a", 1)
 
     assert len(queues.rounds(0.5)) == 1
@@ -176,41 +176,41 @@ def test_what_nobody_takes_is_announced_again_less_and_less_often(queues):
 
 def test_a_backlog_that_is_being_read_is_announced_at_most_once_a_round(queues):
     queues.send("a", *range(1, 101))
-    woken = []
+    announced = []
     for _ in range(100):
         queues.ready["a"].pop(0)
-        woken.append(queues.round())
+        announced.append(queues.round())
 
-    assert all(names in ([], ["a"]) for names in woken)
-    assert woken[-1] == []
+    assert all(names in ([], ["a"]) for names in announced)
+    assert announced[-1] == []
 
 
 def test_an_expensive_queue_is_looked_at_from_its_bounds_on_and_announced_all_the_same(queues):
-    queues.cost_s["a"] = 0.1  # dead entries before the first
+    queues.cost_s["a"] = 0.1  # dead index entries before the first message
     queues.rounds(1.2)
-    queues.looks.clear()
+    queues.polls.clear()
     for msg_id in range(1, 101):
         queues.send("a", msg_id)
         assert queues.round() == ["a"]
         queues.ready["a"].clear()
         queues.rounds(0.1)
 
-    looks = [want for want in queues.looks if want.queue_name == "a"]
+    polls = [want for want in queues.polls if want.queue_name == "a"]
     seconds = 100 * (ROUND_S + 0.1)
-    assert sum(want.is_whole for want in looks) <= seconds / (0.1 / 0.05) + 3
-    assert any(not want.is_whole for want in looks)
+    assert sum(want.is_whole for want in polls) <= seconds / (0.1 / 0.05) + 3
+    assert any(not want.is_whole for want in polls)
 
 
-def test_what_lies_before_the_bounds_is_found_by_the_next_look_at_all(queues):
+def test_message_before_the_checked_range_is_found_by_the_next_full_check(queues):
     queues.cost_s["a"] = 0.1
     queues.rounds(1.2)
     queues.begin("a", 7)
     queues.rounds(3)
     queues.send("a", 8)
-    queues.rounds_until_woken(at_most_s=0.6)
+    queues.seconds_until_announced(at_most_s=0.6)
     queues.ready["a"] = [7]
 
-    assert queues.rounds_until_woken(at_most_s=2.2)
+    assert queues.seconds_until_announced(at_most_s=2.2)
 
 
 def test_many_expensive_queues_at_rest_are_looked_at_less_often():
@@ -219,25 +219,25 @@ def test_many_expensive_queues_at_rest_are_looked_at_less_often():
     queues.cost_s = dict.fromkeys(names, 0.01)
     queues.rounds(2)
     queues.readiness.follow(names, queues.now_s)
-    queues.looks.clear()
+    queues.polls.clear()
 
     queues.rounds(30)
 
-    assert 100 <= len(queues.looks) <= 420
+    assert 100 <= len(queues.polls) <= 420
 
 
 def test_of_a_thousand_queues_at_rest_a_round_looks_at_a_few_and_at_each_in_its_turn():
     names = [f"q{n}" for n in range(1000)]
     queues = Queues(*names)
     queues.round()  # all are new
-    queues.looks.clear()
+    queues.polls.clear()
 
     for _ in range(80):
-        before = len(queues.looks)
+        before = len(queues.polls)
         queues.round()
-        assert len(queues.looks) - before <= 20
+        assert len(queues.polls) - before <= 20
 
-    assert {want.queue_name for want in queues.looks[:1000]} == set(names)
+    assert {want.queue_name for want in queues.polls[:1000]} == set(names)
 
 
 def test_a_message_need_not_wait_for_the_looks_at_queues_at_rest():
@@ -253,17 +253,17 @@ def test_a_locked_queue_is_asked_again_and_announced_when_it_is_free(queues):
     queues.locked.add("a")
     queues.send("a", 1)
     assert queues.rounds(5) == []
-    assert len([want for want in queues.looks if want.queue_name == "a"]) < 30
+    assert len([want for want in queues.polls if want.queue_name == "a"]) < 30
     queues.locked.clear()
 
-    assert queues.rounds_until_woken(at_most_s=1.1)
+    assert queues.seconds_until_announced(at_most_s=1.1)
 
 
 def test_without_the_ids_the_next_looks_find_what_was_sent(queues):
     queues.send("a", 1)
-    woken = [name for _ in range(25) for name in queues.round(ids_are_known=False)]
+    announced = [name for _ in range(25) for name in queues.round(ids_are_known=False)]
 
-    assert woken == ["a"]
+    assert announced == ["a"]
 
 
 def test_a_queue_that_is_gone_is_forgotten_and_new_when_it_comes_back(queues):
@@ -279,4 +279,4 @@ def test_the_first_look_is_at_all_of_a_queue():
     queues = Queues("a")
     queues.round()
 
-    assert queues.looks == [Wanted("a", None, None, True)]
+    assert queues.polls == [QueueToPoll("a", None, None, True)]

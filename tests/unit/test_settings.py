@@ -1,4 +1,4 @@
-"""Settings come from arguments first, then from the environment, then from the defaults."""
+"""Settings: arguments override the environment, which overrides the defaults."""
 
 from __future__ import annotations
 
@@ -81,7 +81,11 @@ def test_the_home_is_absolute_and_its_tilde_is_expanded(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("PGSLUICE_EMBEDDED_VERSION", "17", "no embedded PostgreSQL 17; use 16 or 18"),
+        (
+            "PGSLUICE_EMBEDDED_VERSION",
+            "17",
+            "embedded PostgreSQL 17 is not available; use 16 or 18",
+        ),
         ("PGSLUICE_EMBEDDED_VERSION", "new", "PGSLUICE_EMBEDDED_VERSION is 'new'; use a whole"),
         ("PGSLUICE_CONNECT_TIMEOUT_S", "1", "PGSLUICE_CONNECT_TIMEOUT_S is 1; use 2 or more"),
         ("PGSLUICE_CONNECT_TIMEOUT_S", "2.5", "PGSLUICE_CONNECT_TIMEOUT_S is '2.5'; use a whole"),

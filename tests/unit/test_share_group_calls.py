@@ -1,4 +1,4 @@
-"""The calls of share groups: what names a claim, and what options become."""
+"""Calls of share groups: references to claims, and options as SQL arguments."""
 
 from __future__ import annotations
 
@@ -49,23 +49,26 @@ def accept(named, ev_ids=None, delay_s=None):
         (lambda: claim(1, "30"), "lease_s is '30'; use a number of seconds"),
         (lambda: claim(1, timedelta(seconds=1)), "lease_s is datetime.*; use a number of seconds"),
         (lambda: accept(7, None, -1), "delay_s is -1; use 0 to"),
-        (lambda: accept("7"), "these are no events that claim returned"),
-        (lambda: accept([7]), "these are no events that claim returned"),
+        (lambda: accept("7"), "invalid claim; pass the events that claim returned"),
+        (lambda: accept([7]), "invalid claim; pass the events that claim returned"),
         (lambda: accept(None), "claim_id is None; use the claim_id of events"),
         (lambda: accept(True), "claim_id is True"),
         (lambda: accept(2**63), "claim_id is 9223372036854775808"),
         (lambda: accept(7, [1, "2"]), "an ev_id is '2'; use the ev_ids of events"),
-        (lambda: accept(event(), [1]), "give ev_ids with a claim_id"),
-        (lambda: accept([event(7), event(8)]), "of 2 claims, 7 and others; acknowledge each"),
-        (lambda: share_groups.renew("l", "g", []), "no events, and so no claim to renew"),
+        (lambda: accept(event(), [1]), "ev_ids cannot be combined with events"),
+        (
+            lambda: accept([event(7), event(8)]),
+            "belong to 2 claims, 7 and others; acknowledge each",
+        ),
+        (lambda: share_groups.renew("l", "g", []), "no events given, so no claim to renew"),
         (lambda: share_groups.renew("l", "g", 7, lease_s="x"), "lease_s is 'x'; use a number"),
         (lambda: create(start=NAIVE), "start is a datetime without a time zone"),
         (lambda: create(start=1.5), r"start is 1\.5; use 'end', 'beginning', a tick_id or a time"),
         (lambda: create(start=True), "start is True; use"),
-        (lambda: create(lease=5), "there is no option 'lease'; use lease_s, max_attempts"),
+        (lambda: create(lease=5), "unknown option 'lease'; use lease_s, max_attempts"),
         (lambda: create(backoff_cap_s=-1), "backoff_cap_s is -1; use 0 to"),
         (lambda: create(backoff_base_s="1 s"), "backoff_base_s is '1 s'; use a number of seconds"),
-        (lambda: share_groups.set_group_options("l", "g", key="ev_type"), "no option 'key'"),
+        (lambda: share_groups.set_group_options("l", "g", key="ev_type"), "unknown option 'key'"),
         (lambda: share_groups.drop_group("l\x00", "g"), "holds a NUL character"),
         (lambda: share_groups.acknowledge("l", "g", 7, "retry", error="\x00"), "holds a NUL"),
     ],

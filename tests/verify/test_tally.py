@@ -1,4 +1,4 @@
-"""Two sets of rows, in memory and beyond it, against a plain comparison of all of them."""
+"""Tallies of two sets of rows, in memory and on disk, against a full comparison."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def tallied(folder: Path, lines: list[Line]) -> Tally:
 
 
 def plainly(ours: list[Line], theirs: list[Line]) -> Counter[str]:
-    """What differs, key by key, from lists that hold everything."""
+    """Return the differences by key, from complete lists."""
     found: Counter[str] = Counter()
     for key in {line[0] for line in (*ours, *theirs)}:
         mine, yours = ([line for line in side if line[0] == key] for side in (ours, theirs))
@@ -48,7 +48,7 @@ def as_counts(findings: Findings) -> Counter[str]:
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("held", [0, 1 << 20])
-def test_what_differs_is_what_a_plain_comparison_finds(
+def test_differences_equal_those_of_a_full_comparison(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, held: int
 ):
     monkeypatch.setattr(tally, "_HELD_BYTES_MAX", held)

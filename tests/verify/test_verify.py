@@ -1,4 +1,4 @@
-"""`verify`: equal is equal, and each kind of difference is found, with the rows that differ."""
+"""`verify`: equal copies are equal; each kind of difference is reported with the differing rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.verify import Report, verify_archive, verify_current, verify_events
 from verify.conftest import ACCOUNTS, ARCHIVE, EVENTS, archive_rows, event_rows, lake_of
 
-NONE = {"missing": 0, "extra": 0, "doubled": 0, "changed": 0, "type": 0}
+NONE = {"missing": 0, "extra": 0, "doubled": 0, "changed": 0, "type": 0, "parked": 0}
 Change = Callable[[pa.Table], pa.Table]
 
 
@@ -61,14 +61,14 @@ def third_twice(table: pa.Table) -> pa.Table:
 
 
 def with_a_stranger(table: pa.Table) -> pa.Table:
-    # Of an event the transaction too: what is older than all that the log keeps may be in the lake alone.
+    # A recent transaction id: events older than the log's oldest may exist only in the lake.
     stranger = with_value(table.slice(2, 1), 0, table.column_names[0], 1000)
     if "ev_txid" in table.column_names:
         stranger = with_value(stranger, 0, "ev_txid", pc.max(table["ev_txid"]).as_py())
     return pa.concat_tables([table, stranger])
 
 
-# What is compared → the fixture, the comparison, a column of text, and one of another type.
+# Fixture → the comparison, a text column and a column of another type.
 SUBJECTS: dict[str, tuple[Callable[..., Report], tuple[str, str]]] = {
     "archive": (lambda lake, dsn: verify_archive("q", lake, dsn=dsn), ("message", "read_ct")),
     "events": (lambda lake, dsn: verify_events("l", lake, dsn=dsn), ("ev_data", "ev_time")),
@@ -96,7 +96,7 @@ def test_each_kind_of_difference_is_found_and_shown(
     }
     if (
         subject == "accounts"
-    ):  # JSON has text for what the lake has no type for: a narrower type is a wrong one
+    ):  # text is a valid type here, as JSON has text for types that the lake lacks
         planted["type"] = lambda table: as_type(table, typed, pa.int32())
     rows = open_dataset(lake).to_table()
 
@@ -147,7 +147,7 @@ def test_all_differences_are_counted_and_the_first_by_key_are_shown(
     assert (changed.postgresql, changed.lake) == ({"message": "7"}, {"message": None})
 
 
-def test_what_was_dropped_from_the_archive_may_be_in_the_lake_alone_but_only_once(
+def test_row_dropped_from_the_archive_may_be_in_the_lake_once(
     archive: Path, db: psycopg.Connection[Any], database_18: Database
 ):
     db.execute("delete from pgmq.a_q where msg_id <= 10")
@@ -159,7 +159,7 @@ def test_what_was_dropped_from_the_archive_may_be_in_the_lake_alone_but_only_onc
     assert dict(twice.counts) == NONE | {"doubled": 1}
 
 
-def test_what_was_archived_later_may_be_missing_in_the_lake_but_not_what_was_before(
+def test_only_rows_archived_after_the_export_may_be_missing_in_the_lake(
     archive: Path, db: psycopg.Connection[Any], database_18: Database
 ):
     ((moment,),) = db.execute("select clock_timestamp()").fetchall()
@@ -194,14 +194,15 @@ def test_events_outside_of_the_ticks_may_be_on_one_side_alone_and_those_between_
 ):
     db.execute("select pgq.register_consumer('l', 'c')")
     with database_18.connect(autocommit=False) as late:
-        # In progress at the last tick, with a low transaction id: after it, not before.
+        # In progress at the last tick: it belongs to the next batch despite its low transaction
+        # id.
         late.execute("select pgq.insert_event('l', 'late', '')")
         db.execute("select pgq.insert_event('l', 'early', '')")
         tick(db)
         late.commit()
     lagging = verify_events("l", events, consumer="c", dsn=database_18.url)
     to_the_newest = verify_events("l", events, dsn=database_18.url)
-    # As if the stream had read both, and the first half were rotated away.
+    # As if the stream had read both events, and the first half had been rotated away.
     rows = event_rows(db)
     lake_of(db, rows[20:], EVENTS, events)
     ahead = verify_events("l", events, consumer="c", dsn=database_18.url)
@@ -233,13 +234,13 @@ def test_of_a_lake_of_shards_those_of_one_database_are_compared(
 
     assert verify_events("l", lake, shard="eu", dsn=database_18.url).equal
     assert verify_events("l", lake, shard="us", dsn=database_18.url).counts["changed"] == 20
-    with pytest.raises(ConfigurationError, match="several shards; say which with shard"):
+    with pytest.raises(ConfigurationError, match="several shards; select one with shard"):
         verify_events("l", lake, dsn=database_18.url)
-    with pytest.raises(ConfigurationError, match="one database alone; leave shard out"):
+    with pytest.raises(ConfigurationError, match="a single database; omit shard"):
         verify_events("l", events, shard="eu", dsn=database_18.url)
 
 
-def test_an_event_that_comes_again_for_one_consumer_is_none_of_the_logs(
+def test_event_retried_for_one_consumer_is_not_counted_in_the_log(
     db: psycopg.Connection[Any], database_18: Database, events: Path
 ):
     db.execute(
@@ -273,7 +274,7 @@ KINDS_OF_VALUES = """
 
 
 def captured(db: psycopg.Connection[Any]) -> pa.Table:
-    """The rows as a current state has them: what JSON made of them, in the lake's types."""
+    """Return the rows as in a current-state table: their JSON values in the lake's types."""
     db.execute("set timezone = 'UTC'")
     db.execute("set intervalstyle = 'iso_8601'")
     query = (
@@ -363,7 +364,7 @@ def test_an_iceberg_table_is_compared_too(
     with pytest.raises(ConfigurationError, match="there is no lake table iceberg:here/lake.none"):
         verify_archive("q", "iceberg:here/lake.none", dsn=database_18.url)
     with pytest.raises(
-        ConfigurationError, match="there is no catalogue for the lake table iceberg:none"
+        ConfigurationError, match="pyiceberg has no catalogue for the lake table iceberg:none"
     ):
         verify_archive("q", "iceberg:none/lake.q", dsn=database_18.url)
 
@@ -379,7 +380,7 @@ def test_nothing_in_the_lake_is_everything_missing(
     assert report.differences == ()
 
 
-def test_what_is_not_there_is_named(
+def test_missing_object_is_named(
     db: psycopg.Connection[Any], archive: Path, database_18: Database, tmp_path: Path
 ):
     dsn = database_18.url
@@ -390,7 +391,7 @@ def test_what_is_not_there_is_named(
     with pytest.raises(LogNotFoundError, match="event log 'none' does not exist"):
         verify_events("none", archive, dsn=dsn)
     with pytest.raises(
-        ConfigurationError, match=r"there is no table 'none'; name it as schema\.table"
+        ConfigurationError, match=r"table 'none' does not exist; name it as schema\.table"
     ):
         verify_current("none", archive, dsn=dsn)
     with pytest.raises(ConfigurationError, match="there is no lake table in"):
@@ -419,7 +420,7 @@ def run(database: Database, *arguments: object) -> Result:
     )
 
 
-def test_the_command_says_so_in_words_in_json_and_by_its_exit_code(
+def test_verify_reports_as_text_json_and_exit_code(
     db: psycopg.Connection[Any], archive: Path, events: Path, accounts: Path, database_18: Database
 ):
     same = run(database_18, "archive", "--queue", "q", "--lake", archive)

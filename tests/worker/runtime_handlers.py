@@ -1,4 +1,4 @@
-"""Handlers that another process finds by their names."""
+"""Handlers that another process imports by their names."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from support.runtime import spec_for
 
 
 class Found:
-    """What a module has under the name of a handler."""
+    """A namespace of handlers, found by attribute names."""
 
     def __init__(self, function: Any, **options: Any) -> None:
         self.spec = spec_for(function, execution=Execution.PROCESS, **options)
 
 
 class TwoArguments(Reject):
-    """An outcome that its pickle cannot be made into again."""
+    """An outcome that cannot be unpickled."""
 
     def __init__(self, first: str, second: str) -> None:
         super().__init__(f"{first} {second}")
 
 
 class OnlyInTheProcess(Reject):
-    """An outcome whose class only the process finds under its name."""
+    """An outcome whose class can be imported only in the handler's process."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_only_here, (os.getpid(), self.reason))
@@ -46,7 +46,7 @@ def _only_here(pid: int, reason: str) -> Reject:
 
 
 class TwoArgumentsError(Exception):
-    """An exception that its pickle cannot be made into again."""
+    """An exception that cannot be unpickled."""
 
     def __init__(self, first: str, second: str) -> None:
         super().__init__(f"{first} {second}")
@@ -60,7 +60,7 @@ def _decode(payload: Any) -> Any:
 
 
 def do(payload: Any, context: Any) -> Any:
-    """Do what the payload says."""
+    """Do what the payload requests."""
     match payload:
         case "raise":
             raise KeyError("raised")
@@ -126,16 +126,16 @@ do = Found(do, decode=_decode)  # type: ignore[assignment]
 
 
 def each(payloads: list[Any], contexts: list[Any]) -> Any:
-    """Do what each payload says."""
+    """Do what each payload requests."""
     return [found(*one) for one in zip(payloads, contexts, strict=True)]
 
 
 each = Found(each, batch=Batch(10, 0.05), decode=_decode)  # type: ignore[assignment]
 
 
-def _nobody(payload: Any) -> None:
-    """Not to be found under its name."""
+def _unimportable(payload: Any) -> None:
+    """A handler that cannot be found by its name."""
 
 
-_nobody.__qualname__ = "nobody"
-nobody_spec = replace(do.spec, function=_nobody, takes_context=False)
+_unimportable.__qualname__ = "nobody"
+unimportable_spec = replace(do.spec, function=_unimportable, takes_context=False)

@@ -1,4 +1,4 @@
-"""Processes that handlers start: their signals, and their end with the handler."""
+"""Processes that handlers start: their signals, and their termination with the handler."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _queues(worker_url):
 
 @pytest.fixture
 def pids(tmp_path):
-    """The processes that handlers have written down, by name; none outlives the test."""
+    """Return a function for the recorded pids of a name; kill these processes after the test."""
 
     def of(name):
         return [int(path.read_text()) for path in sorted(tmp_path.glob(f"{name}-*"))]
@@ -53,7 +53,7 @@ def free_port():
 
 @pytest.fixture
 def start(worker_url, tmp_path, pids, _queues):
-    """Start a worker for one queue."""
+    """Return a function that starts a worker for one queue."""
     started = []
 
     def run(queue, *options):
@@ -83,7 +83,7 @@ def start(worker_url, tmp_path, pids, _queues):
 
 
 def is_alive(pid):
-    """True if a process runs; one that has ended and that nobody waits for does not."""
+    """True if a process runs and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except FileNotFoundError:
@@ -100,7 +100,7 @@ class TestProcesses:
     def test_a_handler_that_times_out_takes_its_processes_with_it(self, start, observer, pids):
         WorkQueue(observer).send("forks", "sleep")
         start("forks")
-        wait_until(lambda: pids("handler"), "the handler to begin", 15)
+        wait_until(lambda: pids("handler"), "the handler to start", 15)
         (pid,) = pids("handler")
         assert os.getpgid(pid) == os.getsid(pid) == pid
 
@@ -114,7 +114,7 @@ class TestProcesses:
         WorkQueue(observer).send("forks", "exit")
         start("forks")
 
-        wait_until(lambda: pids("handler"), "the handler to begin", 15)
+        wait_until(lambda: pids("handler"), "the handler to start", 15)
         wait_until(lambda: is_gone(pids), "its processes to end", 5)
 
         note = "select count(*) from sluice.attempt where queue_name = 'forks' and error = 'exit code 3'"
@@ -127,7 +127,7 @@ class TestProcesses:
     ):
         WorkQueue(observer).send("forks", "sleep")
         worker = start("forks")
-        wait_until(lambda: pids("handler"), "the handler to begin", 15)
+        wait_until(lambda: pids("handler"), "the handler to start", 15)
 
         worker.kill()
 
@@ -153,7 +153,7 @@ class TestProcesses:
         WorkQueue(observer).send(queue, 1)
         start(queue)
 
-        timeout = "handler failed" if queue == "escapes" else "1 of 2 threads hang"
+        timeout = "handler failed" if queue == "escapes" else "hung=1 threads=2"
         wait_until(lambda: timeout in (tmp_path / "log").read_text(), "its timeout", 30)
         assert pids(program)
         assert all(map(is_alive, pids(program)))
@@ -204,7 +204,7 @@ def test_a_fork_does_not_keep_the_sessions_and_the_port_of_a_worker_that_was_kil
 ):
     WorkQueue(observer).send(queue, 1)
     worker = start(queue, "--health-port", str(free_port))
-    wait_until(lambda: pids("sleeper"), "the handler to begin", 30)
+    wait_until(lambda: pids("sleeper"), "the handler to start", 30)
 
     worker.kill()
     worker.wait()

@@ -1,4 +1,4 @@
-"""How many connections a worker has at most, and what the start check says of it."""
+"""Connection limit of a worker, and its check at startup."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -32,31 +33,39 @@ OTHERS = (
 
 
 class Peak:
-    """The most connections that others had to a database while the block ran."""
+    """Maximum number of sessions in a database during the block, without the observer's.
+
+    The block starts when the sessions of the test before have ended.
+    """
 
     def __init__(self, url):
         self._url = url
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._look)
+        self._sampling = ThreadPoolExecutor(1)
         self.connections = 0
 
-    def _look(self):
-        with psycopg.connect(self._url, autocommit=True) as connection:
-            before = value(connection, OTHERS)
+    def _sample(self):
+        with self._connection as connection:
             while not self._end.is_set():
-                self.connections = max(self.connections, value(connection, OTHERS) - before)
+                self.connections = max(self.connections, value(connection, OTHERS) - 1)
 
     def __enter__(self):
-        self._thread.start()
+        self._connection = psycopg.connect(self._url, autocommit=True)
+        wait_until(
+            lambda: value(self._connection, OTHERS) == 1,
+            "the sessions of the test before to end",
+        )
+        self._sampled = self._sampling.submit(self._sample)
         return self
 
     def __exit__(self, *exception):
         self._end.set()
-        self._thread.join()
+        self._sampled.result()
+        self._sampling.shutdown()
 
 
 def make_app(url, queue_names):
-    """An app in which every other handler is a `def`."""
+    """Return an app with `async def` and `def` handlers in turn."""
     app = App(url, name="tests")
 
     async def in_loop(_payload, context: Context):
@@ -118,7 +127,7 @@ def test_each_consumer_of_a_log_has_a_connection_for_its_batch():
 
     assert WorkerOptions(max_connections=20).shares(app.handlers.values()).consumers == 10
     assert WorkerOptions(max_connections=9).shares(app.handlers.values()).consumers == 5
-    with pytest.raises(ArgumentError, match="these handlers need 8 or more: 1 for claims"):
+    with pytest.raises(ArgumentError, match="these handlers need at least 8: 1 for claims"):
         Worker(app, options=WorkerOptions(max_connections=7))
 
 
@@ -153,10 +162,10 @@ def test_the_start_check_compares_with_what_the_server_has_left(
         observer.execute(f"alter database {database} connection limit -1")
         observer.execute(f"drop role {role}")
 
-    (line,) = [each for each in caplog.messages if each.startswith("connections: ")]
+    (line,) = [each for each in caplog.messages if each.startswith("insufficient connections ")]
     assert "up to 1000 in this process; " in line
     assert f"left for role {role}: server " in line
-    assert "use fewer with --max-connections" in line
+    assert "lower --max-connections" in line
     if limited == "role":
         assert "; 7 left" in line
         assert "role 0 of 7" in line
@@ -171,9 +180,9 @@ def test_behind_a_pooler_the_start_check_compares_nothing(
 
     with pooling(worker_url, servers_folder) as pooled:
         start_checks.require(resolve(pooled), app.handlers.values(), 1_000)
-    assert [line for line in caplog.messages if line.startswith("connections: ")] == []
+    assert [line for line in caplog.messages if line.startswith("insufficient connections ")] == []
     start_checks.require(resolve(worker_url), app.handlers.values(), 1_000)
-    assert [line for line in caplog.messages if line.startswith("connections: ")] != []
+    assert [line for line in caplog.messages if line.startswith("insufficient connections ")] != []
 
 
 MODULE = """
@@ -209,7 +218,7 @@ def test_the_process_that_leads_maintenance_has_six_connections_more(
             )
             done = f"select count(*) from pgmq.a_{queue_name}"
             wait_until(lambda: value(observer, done) == 500, "all to be handled", 60)
-            wait_until(lambda: value(observer, services) > 1, "maintenance to begin", 60)
+            wait_until(lambda: value(observer, services) > 1, "maintenance to start", 60)
         finally:
             process.terminate()
             process.wait(30)
@@ -233,7 +242,7 @@ async def test_connections_are_opened_when_needed_and_closed_when_not_needed(
             assert value(observer, OTHERS) == before + 1
         async with pools.lend():
             assert value(observer, OTHERS) == before + 2
-        await until(lambda: value(observer, OTHERS) == before + 1, "it to be closed")
+        await until(lambda: value(observer, OTHERS) == before + 1, "the connection to be closed")
         assert pools._handlers.timeout == 30
     finally:
         await pools.close()
@@ -248,7 +257,7 @@ async def test_a_queue_whose_table_is_locked_leaves_connections_for_other_queues
         queue.create(name)
     worker = Worker(make_app(worker_url, [locked, other]))
     async with running(worker):
-        await until(lambda: worker.status().state == "running", "it to run")
+        await until(lambda: worker.status().state == "running", "the worker to run")
         with psycopg.connect(worker_url) as ddl:
             ddl.execute(f"lock table pgmq.q_{locked} in access exclusive mode")
             waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
@@ -261,7 +270,7 @@ async def test_a_queue_whose_table_is_locked_leaves_connections_for_other_queues
 
 @pytest.fixture
 def limited(worker_url, observer, queue_name):
-    """A role that may have no connection, and where it would connect."""
+    """A role with a connection limit of 0, and its URL."""
     role = f"none_{queue_name}"
     observer.execute(f"create role {role} login connection limit 0")
     yield role, psycopg.conninfo.make_conninfo(worker_url, user=role)
@@ -283,7 +292,7 @@ async def opened(url):
 async def test_a_handler_that_waits_for_a_connection_gets_it_when_the_server_has_room(
     observer, limited, caplog, is_async
 ):
-    """Also after psycopg's pool has stopped trying."""
+    """Also after psycopg's pool has given up."""
     role, url = limited
 
     async def in_loop(connections):
@@ -303,7 +312,7 @@ async def test_a_handler_that_waits_for_a_connection_gets_it_when_the_server_has
             "the pool to stop",
         )
         observer.execute(f"alter role {role} connection limit -1")
-        async with asyncio.timeout(10):  # it would wait for 30 seconds
+        async with asyncio.timeout(10):  # without it, the test would wait for 30 seconds
             assert await waiting == role
 
 
@@ -315,6 +324,6 @@ async def test_the_error_of_a_caller_that_gets_no_connection_says_why(worker_url
             async with connections.engine.connection():
                 pass
     async with opened(worker_url) as connections, connections.engine.connection():
-        with pytest.raises(PoolTimeout, match="all 1 for this purpose are in use"):
+        with pytest.raises(PoolTimeout, match="all 1 connections of this pool are in use"):
             async with connections.engine.connection():
                 pass

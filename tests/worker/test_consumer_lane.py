@@ -1,4 +1,4 @@
-"""Handlers of a log's consumer, on a real server: in order, and each batch in one transaction with what they write."""
+"""Handlers of a log's consumer on a real server: order, and one transaction per batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.sources import spec, until
 
 
 class Handlers:
-    """An app of handlers made for a test."""
+    """An app with the handlers of a test."""
 
     name, dsn = "test", None
 
@@ -46,7 +46,7 @@ def send(observer, log_name, *datas, ev_type="t"):
 
 
 def work(url, *specs, until_true, what):
-    """Run a worker until something is so; its status then."""
+    """Run a worker until a condition holds; return its status then."""
 
     async def main():
         worker = Worker(Handlers(*specs), conninfo=url)
@@ -68,7 +68,7 @@ def counts_of(status, name="handler"):
 
 
 def finished(observer, log_name):
-    """Whether the consumer has finished all there is."""
+    """True if the consumer has finished every event."""
     return not value(
         observer,
         "select pending_events from pgq.get_consumer_info(%s, 'ledger')",
@@ -106,7 +106,7 @@ def test_events_are_handled_in_order_and_what_is_written_is_committed_with_the_b
     assert [source.name for source in status.sources] == [f"consumer ledger of log {log_name}"]
 
 
-def test_what_fails_comes_again_and_then_goes_to_the_dead_letter_queue(
+def test_failed_event_is_retried_and_then_dead_lettered(
     worker_url, pool, observer, queue_name, log_name, ticker
 ):
     async def handle(payload: str, context: Context) -> object:
@@ -192,9 +192,7 @@ def test_without_a_dead_letter_queue_it_stays_before_what_fails_for_good(
     assert status.sources[0].last_error == "EventFailedError"
 
 
-def test_a_consumer_is_registered_at_the_start_and_ticks_where_nobody_else_does(
-    worker_url, observer, log_name
-):
+def test_consumer_registers_at_start_and_ticks_without_a_ticker(worker_url, observer, log_name):
     observer.execute("select pgq.unregister_consumer(%s, 'ledger')", [log_name])
     observer.execute(
         "select pgq.set_queue_config(%s, 'ticker_max_lag', '0'), pgq.set_queue_config(%s, 'ticker_idle_period', '0')",
@@ -211,7 +209,7 @@ def test_a_consumer_is_registered_at_the_start_and_ticks_where_nobody_else_does(
         worker = Worker(app, conninfo=worker_url)
         working = asyncio.create_task(worker.run())
         with contextlib.closing(observer):
-            await until(lambda: worker.status().state == "running", "it to run")
+            await until(lambda: worker.status().state == "running", "the worker to run")
             send(observer, log_name, '{"n": 1}')
             await until(lambda: seen == [{"n": 1}], "the event")
         worker.stop()

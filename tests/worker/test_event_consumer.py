@@ -1,4 +1,4 @@
-"""The event consumers against a real log: what is done once, what comes again, and what is rolled back."""
+"""Event consumers on a real log: exactly-once effects, retries and rollbacks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from support import rows, value, wait_until
 from support.consume import Consuming
 
 _names = itertools.count(1)
-# Longer than any test waits: what happens before was not polled for.
+# Longer than any test, so that no poll occurs.
 NEVER_S = 600.0
 
 
@@ -55,7 +55,7 @@ def consuming(request, worker_url):
 
 
 def insert(observer, log_name, *data):
-    """Insert events and tick; returns their ids."""
+    """Insert events and tick; return their ids."""
     ids = [EventLog(observer).insert_event(log_name, "t", item) for item in data]
     EventLog(observer).log_tick(log_name)
     return ids
@@ -66,14 +66,14 @@ def effects(observer, log_name):
 
 
 def state(observer, log_name, consumer_name="c"):
-    """The finished tick, and whether a batch is open."""
+    """Return the last finished tick, and True if a batch is open."""
     (info,) = EventLog(observer).get_consumer_info(log_name, consumer_name)
     return info.last_tick, info.current_batch is not None
 
 
 @pytest.fixture
 def write(log_name):
-    """A handler that writes one row for each event."""
+    """A handler that writes a row for each event."""
 
     def handler(connection, event):
         yield connection.execute(
@@ -85,7 +85,7 @@ def write(log_name):
 
 @pytest.fixture
 def fail_on(write):
-    """A handler that writes, and then fails on some events."""
+    """Return a function that creates a handler that writes a row, then fails on some events."""
 
     def make(*bad, error=None):
         def handler(connection, event):
@@ -98,7 +98,7 @@ def fail_on(write):
     return make
 
 
-# --- one batch ---------------------------------------------------------------------------------------
+# --- one batch ------------------------------------------------------------------------------------
 
 
 def test_events_are_handled_in_order_in_the_transaction_that_finishes_their_batch(
@@ -133,7 +133,7 @@ def test_a_batch_handler_gets_the_batch_and_its_events(consuming, observer, log_
     assert EventLog(observer).get_batch_info(done.batch_id) is None
 
 
-def test_the_consumer_is_registered_when_it_begins_and_only_then(consuming, observer, log_name):
+def test_consumer_is_registered_only_at_its_start(consuming, observer, log_name):
     def handler(connection, event):
         yield from ()
 
@@ -174,7 +174,7 @@ def test_an_error_of_the_server_in_a_handler_reaches_the_caller_as_it_is(
         ("select pg_terminate_backend(pg_backend_pid())", ConnectionFailedError),
     ],
 )
-def test_what_passes_by_itself_has_its_class_also_out_of_a_handler(
+def test_transient_error_raised_by_a_handler_keeps_its_class(
     consuming, observer, log_name, sql, kind
 ):
     insert(observer, log_name, "a")
@@ -213,20 +213,20 @@ def end_the_transaction(connection, event):
 
 
 @pytest.mark.parametrize("handler", [swallow, end_the_transaction])
-def test_a_handler_that_breaks_its_transaction_is_told_so(consuming, observer, log_name, handler):
+def test_handler_that_breaks_its_transaction_gets_an_error(consuming, observer, log_name, handler):
     insert(observer, log_name, "a")
 
-    with pytest.raises(HandlerError, match="let errors of the server pass"):
+    with pytest.raises(HandlerError, match="let database errors propagate"):
         consuming.once(log_name, "c", on_event=handler)
 
     assert state(observer, log_name) == (1, True)
 
 
-# --- events that come again --------------------------------------------------------------------------
+# --- retries and redelivery -----------------------------------------------------------------------
 
 
-def come_again(observer, log_name):
-    """Let events that are due come again; returns what the next batch holds."""
+def redeliver_due(observer, log_name):
+    """Redeliver due events; return the events of the next batch."""
     log = EventLog(observer)
     while log.maint_retry_events():
         pass
@@ -235,7 +235,7 @@ def come_again(observer, log_name):
     return [] if batch_id is None else log.get_batch_events(batch_id)
 
 
-def test_an_event_whose_handler_returns_so_comes_again_and_what_it_wrote_stays(
+def test_event_returned_as_retry_is_redelivered_and_its_effects_are_kept(
     consuming, observer, log_name, write
 ):
     _, ev_id = insert(observer, log_name, "a", "b")
@@ -248,10 +248,10 @@ def test_an_event_whose_handler_returns_so_comes_again_and_what_it_wrote_stays(
 
     assert (done.events, done.retried) == (2, 1)
     assert effects(observer, log_name) == [("a",), ("b",)]
-    assert [(e.ev_id, e.ev_retry) for e in come_again(observer, log_name)] == [(ev_id, 1)]
+    assert [(e.ev_id, e.ev_retry) for e in redeliver_due(observer, log_name)] == [(ev_id, 1)]
 
 
-def test_an_event_whose_handler_raises_so_comes_again_and_what_it_wrote_is_rolled_back(
+def test_event_raised_as_retry_is_redelivered_and_its_effects_are_rolled_back(
     consuming, observer, log_name, fail_on
 ):
     _, ev_id, _ = insert(observer, log_name, "a", "b", "c")
@@ -260,10 +260,10 @@ def test_an_event_whose_handler_raises_so_comes_again_and_what_it_wrote_is_rolle
 
     assert (done.events, done.retried) == (3, 1)
     assert effects(observer, log_name) == [("a",), ("c",)]
-    assert [e.ev_id for e in come_again(observer, log_name)] == [ev_id]
+    assert [e.ev_id for e in redeliver_due(observer, log_name)] == [ev_id]
 
 
-def test_a_policy_lets_failed_events_come_again_after_its_delay(
+def test_failed_event_is_redelivered_after_the_delay_of_its_policy(
     consuming, observer, log_name, fail_on
 ):
     _, second, third = insert(observer, log_name, "a", "b", "c")
@@ -295,7 +295,7 @@ def test_after_the_last_attempt_an_event_is_a_dead_letter_and_the_others_go_on(
     }
 
     (first,) = consuming.once(log_name, "c", **options)
-    assert [e.ev_id for e in come_again(observer, log_name)] == [ev_id]
+    assert [e.ev_id for e in redeliver_due(observer, log_name)] == [ev_id]
     (second,) = consuming.once(log_name, "c", **options)
 
     assert (first.retried, first.dead) == (1, 0)
@@ -385,7 +385,7 @@ def test_a_handler_that_breaks_its_transaction_is_a_failed_attempt_of_that_event
     assert effects(observer, log_name) == [("a",), ("c",)]
 
 
-# --- the handler's own transactions ------------------------------------------------------------------
+# --- the handler's own transactions ---------------------------------------------------------------
 
 
 def test_with_own_transactions_each_effect_is_committed_before_the_batch_is_finished(
@@ -405,7 +405,7 @@ def test_with_own_transactions_each_effect_is_committed_before_the_batch_is_fini
     assert state(observer, log_name) == (2, False)
 
 
-def test_with_own_transactions_a_failure_leaves_the_effects_and_the_batch_comes_again(
+def test_failure_with_own_transactions_keeps_effects_and_redelivers_the_batch(
     consuming, observer, log_name, fail_on
 ):
     insert(observer, log_name, "a", "bad")
@@ -436,7 +436,7 @@ def test_with_own_transactions_a_transaction_left_open_is_rolled_back_with_its_a
     assert effects(observer, log_name) == [("b",)]
 
 
-# --- several sessions --------------------------------------------------------------------------------
+# --- several sessions -----------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -511,10 +511,10 @@ def test_the_batch_of_a_dead_subconsumer_is_taken_over(
     assert effects(observer, log_name) == [("bad",)]
 
 
-# --- running -----------------------------------------------------------------------------------------
+# --- running --------------------------------------------------------------------------------------
 
 
-def test_a_running_consumer_hears_of_ticks_and_stops_when_told(
+def test_running_consumer_is_woken_by_ticks_and_stops_on_request(
     consuming, observer, log_name, write
 ):
     with consuming.running(
@@ -533,7 +533,7 @@ def test_a_running_consumer_hears_of_ticks_and_stops_when_told(
 def test_a_running_consumer_polls_where_it_hears_nothing(consuming, observer, log_name, write):
     def handler(connection, event):
         yield from write(connection, event)
-        yield connection.execute("unlisten *")  # as a pooler in transaction mode does to it
+        yield connection.execute("unlisten *")  # as a pooler in transaction mode does
 
     with consuming.running(log_name, "c", on_event=handler, poll_interval_s=0.05, ticks=False):
         for count in (1, 2):
@@ -567,7 +567,9 @@ def test_a_consumer_that_may_not_tick_leaves_it_to_others(
 
         caplog.set_level("INFO")
         with reader.running(log_name, "c", on_event=handler, poll_interval_s=0.05):
-            wait_until(lambda: "may not tick" in caplog.text, "the consumer to try")
+            wait_until(
+                lambda: "missing privilege to tick" in caplog.text, "the consumer to try to connect"
+            )
             insert(observer, log_name, "x")
             wait_until(lambda: seen == ["x"], "the event to be handled")
     finally:
@@ -650,10 +652,10 @@ async def test_a_cancelled_consumer_rolls_its_batch_back_and_gives_its_connectio
     [
         ({}, "either on_event or on_batch"),
         ({"on_event": print, "on_batch": print}, "either on_event or on_batch"),
-        ({"on_batch": print, "retry": RetryPolicy()}, "go with on_event"),
-        ({"on_event": print, "dead_letter_queue": "d"}, "goes with retry"),
+        ({"on_batch": print, "retry": RetryPolicy()}, "require on_event"),
+        ({"on_event": print, "dead_letter_queue": "d"}, "requires retry"),
         ({"on_event": print, "poll_interval_s": 0}, "more than 0 seconds"),
-        ({"on_event": print, "dead_interval_s": 1}, "goes with subconsumer_name"),
+        ({"on_event": print, "dead_interval_s": 1}, "requires subconsumer_name"),
     ],
 )
 def test_arguments_that_could_not_work_are_refused(pool, options, words):
@@ -663,9 +665,9 @@ def test_arguments_that_could_not_work_are_refused(pool, options, words):
 
 @pytest.mark.parametrize("delay_s", [-1, float("nan"), float("inf")])
 def test_a_delay_that_cannot_be_waited_for_is_refused(delay_s):
-    for ask in (Retry, Release):
+    for outcome in (Retry, Release):
         with pytest.raises(ArgumentError, match="use 0 to 2147483647 seconds"):
-            ask(delay_s)
+            outcome(delay_s)
 
 
 def test_a_log_that_does_not_exist_ends_the_consumer(consuming, write):
@@ -691,10 +693,17 @@ def test_a_consumer_is_not_woken_for_what_only_share_groups_can_take(pool, obser
     with pool.connection() as session:
         session.autocommit = True
         session.execute("select sluice.listen_log(%s)", [log_name])
-        heard = []
+        drained = []
         for payload in ("", "7"):
             observer.execute("select pg_notify(%s, %s)", [channel, payload])
-            heard.append(consumer._hear(session, 10.0))
+            drained.append(consumer._drain_notifications(session, 10.0))
         session.execute("unlisten *")
         session.autocommit = False
-    assert heard == [False, True]
+    assert drained == [False, True]
+
+
+def test_a_dsn_in_place_of_the_pool_is_refused_and_not_shown():
+    with pytest.raises(TypeError, match=r"needs a psycopg_pool.ConnectionPool, not str") as caught:
+        EventConsumer("postgresql://me:secret@host/shop", "l", "c", on_event=print)
+
+    assert "secret" not in str(caught.value)

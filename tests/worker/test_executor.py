@@ -1,4 +1,4 @@
-"""A call of a handler always comes to one of the four outcomes, wherever it runs and however it ends."""
+"""Each handler call has one of the four outcomes, in every kind of execution."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from pgsluice.outcome import Done, Reject, Release, Retry
 from pgsluice.worker.engine.worker import WorkerOptions
 from pgsluice.worker.handlers.handler import Limits
 from support.runtime import MemorySource, running, spec_for, until, worker_for
-from worker.runtime_handlers import do, each, nobody_spec
+from worker.runtime_handlers import do, each, unimportable_spec
 
 BOOM = ValueError("boom \x00 \ud800")
 
 
 class OddError(BaseException):
-    """No Exception, and its text cannot be made."""
+    """A BaseException whose `str()` fails."""
 
     def __str__(self):
         raise RuntimeError("no text")
 
 
 async def outcomes_of(spec, payloads=("x",), **options):
-    """What was said of each message, with why."""
+    """Return the outcome of each message with its reason."""
     source = MemorySource(payloads, max_attempts=1)
 
     def is_released(message):
@@ -39,7 +39,7 @@ async def outcomes_of(spec, payloads=("x",), **options):
     async with running(worker):
         await until(
             lambda: all(m.end or is_released(m) for m in source.messages.values()),
-            "all to be answered",
+            "an outcome of each message",
             60,
         )
         worker.stop()
@@ -70,7 +70,7 @@ WAYS = [
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["loop", "thread"])
 @pytest.mark.parametrize(("way", "meaning"), WAYS)
-async def test_what_is_returned_or_raised_is_one_of_the_four(way, meaning, is_async):
+async def test_return_value_or_exception_becomes_one_of_four_outcomes(way, meaning, is_async):
     def handle(payload):
         if isinstance(way, BaseException) and payload == "raise":
             raise way
@@ -103,7 +103,7 @@ async def test_exceptions_are_tried_again_or_given_up_as_the_handler_says():
 
 async def test_a_payload_that_does_not_fit_is_rejected_with_the_reason():
     def decode(_payload):
-        raise PayloadError("order.id is no number")
+        raise PayloadError("order.id is not a number")
 
     async def handle(_payload):
         raise AssertionError("not called")
@@ -111,7 +111,7 @@ async def test_a_payload_that_does_not_fit_is_rejected_with_the_reason():
     ((outcome, failure),) = await outcomes_of(spec_for(handle, decode=decode))
 
     assert outcome == Reject("payload")
-    assert (failure.error_type, failure.message) == ("PayloadError", "order.id is no number")
+    assert (failure.error_type, failure.message) == ("PayloadError", "order.id is not a number")
 
 
 async def test_middleware_is_around_the_handler_and_its_answer_counts():
@@ -138,7 +138,7 @@ async def test_middleware_is_around_the_handler_and_its_answer_counts():
     assert outcome == Reject("middleware says")
 
 
-async def test_a_coroutine_that_nobody_awaited_is_a_failure():
+async def test_coroutine_never_awaited_is_a_failure():
     async def real(_payload):
         pass
 
@@ -160,7 +160,7 @@ class TestTimeouts:
         assert type(outcome) is Retry
         assert (failure.error_type, failure.message) == (
             "timeout",
-            "the handler ran longer than 0.05 s",
+            "the handler exceeded its timeout of 0.05 s",
         )
 
     async def test_a_timeout_is_a_timeout_error_to_the_handlers_options(self):
@@ -195,10 +195,12 @@ class TestTimeouts:
             assert source.messages[1].starts == 1
             going.set()
             await until(lambda: worker.status().hung_threads == 0, "the thread to return")
-            await until(lambda: source.ends() == {"dead": 1, "done": 10}, "it to be settled")
+            await until(
+                lambda: source.ends() == {"dead": 1, "done": 10}, "the message to be settled"
+            )
 
         assert source.messages[1].outcomes[-1][1].error_type == "timeout"
-        assert "1 of 2 threads hang" in caplog.text
+        assert "hung=1 threads=2" in caplog.text
 
     @pytest.mark.slow
     async def test_when_all_threads_hang_the_process_asks_to_be_replaced(self):
@@ -212,7 +214,7 @@ class TestTimeouts:
         going.set()
 
         assert worker.status().wants_replacement
-        # The others were not begun.
+        # The others were not started.
         assert source.ends() == {"dead": 2, None: 3}
         assert [message.starts for message in source.open] == [0, 0, 0]
 
@@ -228,7 +230,7 @@ class TestTimeouts:
         async with running(worker):
             await until(lambda: worker.status().hung_threads == 1, "the thread to hang")
             worker.stop()
-            await until(lambda: worker.status().state == "stopped", "it to stop")
+            await until(lambda: worker.status().state == "stopped", "the worker to stop")
         going.set()
 
         assert source.ends() == {None: 1, "done": 1}
@@ -251,7 +253,7 @@ class TestProcesses:
             ("process died", "exit code 3"),
             ("SystemExit", "4"),
             ("process died", "signal SIGSEGV"),
-            ("process died", "signal SIGKILL, as when memory is short"),
+            ("process died", "signal SIGKILL, possibly by the OOM killer"),
             ("MemoryError", ""),
             ("PayloadError", "no order"),
         ]
@@ -259,7 +261,7 @@ class TestProcesses:
         assert [type(outcome) for outcome, _ in outcomes[:7]] == [Retry] * 6 + [Reject]
         assert [outcome for outcome, _ in outcomes[7:]] == [Done()] * 10
 
-    async def test_one_that_hangs_is_killed_at_its_timeout(self, tmp_path):
+    async def test_hanging_handler_process_is_killed_at_its_timeout(self, tmp_path):
         pid_path = tmp_path / "pid"
         spec = replace(do.spec, timeout_s=1.0, limits=Limits(concurrency=1))
 
@@ -309,7 +311,7 @@ class TestProcesses:
         failures = [failure for _, failure in outcomes[1 : 1 + len(odd)]]
         assert {failure.error_type for failure in failures} == {"HandlerError"}
         texts = [failure.message for failure in failures]
-        assert all("define its class at the top of a module" in text for text in texts)
+        assert all("define its class at module level" in text for text in texts)
         for text, outcome, reason in (
             (texts[0], "the outcome Local: ", "Can't pickle local object"),
             (texts[1], "the outcome Local: bad ", "Can't pickle local object"),
@@ -350,7 +352,7 @@ class TestProcesses:
         assert len({*(tmp_path / "pids").read_text().split()}) == 1
         ((outcome, failure),) = outcomes[1:2]
         assert (type(outcome), failure.error_type) == (Retry, "HandlerError")
-        assert "cannot be sent to the process of its handler" in failure.message
+        assert "cannot be pickled and sent to the handler's process" in failure.message
         assert "cannot pickle '_thread.lock' object" in failure.message
 
     @pytest.mark.slow
@@ -363,8 +365,8 @@ class TestProcesses:
     async def test_a_handler_that_another_process_does_not_find_is_refused_at_the_start(self):
         source = MemorySource(["x"])
 
-        with pytest.raises(ConfigurationError, match="define it at the top of its module"):
-            await worker_for((source, nobody_spec)).run()
+        with pytest.raises(ConfigurationError, match="define the handler at module level"):
+            await worker_for((source, unimportable_spec)).run()
 
         assert source.messages[1].fence == 0
 
@@ -382,7 +384,7 @@ async def test_failures_are_logged_without_payloads(caplog):
 
 
 def test_no_op_handlers_a_second(capsys):
-    """Printed, not judged: the machine may be busy."""
+    """A measurement without a limit, as the machine may be busy."""
 
     async def handle(_payload):
         pass

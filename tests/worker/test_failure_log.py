@@ -1,4 +1,4 @@
-"""Log lines of a failing handler: the error with its message, one traceback, sums of repeats, every dead letter."""
+"""Log lines of a failing handler: errors, one traceback, sums of repeats, and all dead letters."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_long_and_multi_line_errors_are_one_bounded_line(failures, caplog):
 def test_error_whose_text_raises_is_logged_by_its_class(failures, caplog):
     failures.report(ORDERS, 7, 1, failure_of(UnprintableError()), "retry")
 
-    assert 'error="UnprintableError: (its text cannot be made)' in lines(caplog)[0]
+    assert 'error="UnprintableError: (str() of the exception failed)' in lines(caplog)[0]
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ async def test_stop_logs_the_sums(caplog):
 
 
 async def test_message_that_used_up_its_attempts_by_dying_is_logged_as_dead_lettered(caplog):
-    """MemorySource dead-letters in `begin`, as the server does with a message whose starts were never settled."""
+    """MemorySource dead-letters in `begin`, as the server does if no start was settled."""
     source = MemorySource(["x"], max_attempts=1)
     source.messages[1].starts = 1
     begin = source.begin
@@ -325,7 +325,7 @@ async def test_message_that_used_up_its_attempts_by_dying_is_logged_as_dead_lett
 
     worker = worker_for((source, spec_for(handle)))
     async with running(worker):
-        await until(lambda: not source.open, "it to be dead")
+        await until(lambda: not source.open, "the message to be dead-lettered")
         await asyncio.sleep(0)
         worker.stop()
 

@@ -1,4 +1,4 @@
-"""Workers on another event loop, and in a web application whose server reloads it or runs it in several processes."""
+"""Workers on other event loops, and in web servers with reloads and several processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.processes import running
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="looks into /proc"),
+    pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="needs /proc"),
 ]
 
 APP = """
@@ -67,7 +67,7 @@ QUEUES = ("slow", "quick", "computes", "loop_name")
 
 
 class Host:
-    """A folder with a module `host`, and the programs that run it."""
+    """A folder with a module `host`, and programs that run it."""
 
     def __init__(self, folder: Path, url: str, connection: psycopg.Connection) -> None:
         self.folder = folder
@@ -96,7 +96,7 @@ class Host:
         return [n for (n,) in rows(self._connection, query, queue)]
 
     def pids(self) -> set[int]:
-        """The processes that handled messages of the queue quick."""
+        """Return the processes that handled messages of the queue quick."""
         query = "select distinct note from effect where queue_name = 'quick'"
         return {int(pid) for (pid,) in rows(self._connection, query)}
 
@@ -104,12 +104,12 @@ class Host:
         return value(self._connection, f"select count(*) from pgmq.a_{queue}")
 
     def released(self, queue: str) -> int:
-        """How many messages are visible that were read once."""
+        """Return the number of visible messages that were read once."""
         query = f"select count(*) from pgmq.q_{queue} where vt <= clock_timestamp() and read_ct = 1"
         return value(self._connection, query)
 
     def processes(self) -> list[str]:
-        """Processes that work in the folder, whoever started them."""
+        """Return all processes with this working directory."""
         found = []
         for path in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
@@ -188,10 +188,10 @@ def test_a_web_server_that_reloads_ends_the_worker_within_its_grace(host, loop):
     with host.run("uvicorn", "host:api", *options) as process:
         host.queue.send("slow", 1)
         host.queue.send("computes", 1)
-        wait_until(lambda: len(begun(host, 1)) == 1, "the handler to begin", 120)
+        wait_until(lambda: len(begun(host, 1)) == 1, "the handler to start", 120)
         wait_until(lambda: "computed 1" in host.notes, "the process")
 
-        # What ends within the grace is finished by the old process.
+        # A handler that ends within the grace period is finished by the old process.
         host.write(f"{WEB}\n# second")
         wait_until(lambda: "Waiting for application shutdown" in host.log, "the reload", 120)
         host.open_gate(1)
@@ -200,7 +200,7 @@ def test_a_web_server_that_reloads_ends_the_worker_within_its_grace(host, loop):
         wait_until(lambda: len(begun(host, 2)) == 1, "the new process", 120)
         assert begun(host, 2) != begun(host, 1)
 
-        # What takes longer is given back, and the next process handles it.
+        # A longer one is released, and the next process handles its message.
         host.write(f"{WEB}\n# third")
         wait_until(lambda: len(begun(host, 2)) == 2, "the third process", 120)
         host.open_gate(2)

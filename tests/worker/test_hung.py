@@ -1,4 +1,4 @@
-"""Handlers that outlive their timeout: what they keep, and how their process is replaced."""
+"""Handlers that outlive their timeout: their leases and locks, and replacing their process."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def app(worker_url):
 
 @pytest.fixture
 def queues(observer, queue_name):
-    """Three queues, by what their handlers do."""
+    """Three queues, named after the behaviour of their handlers."""
     names = {"HANGS": queue_name, "LONG": f"{queue_name}_long", "OTHER": f"{queue_name}_other"}
     for name in names.values():
         observer.execute("select pgmq.create(%s)", [name])
@@ -88,10 +88,10 @@ def test_a_process_whose_threads_hang_exits_after_the_grace_although_an_async_ha
     for name in ("HANGS", "LONG"):
         WorkQueue(observer).send(queues[name], 1)
 
-    process = start("--grace-s", "1", "--no-maintenance")
+    process = start("--shutdown-timeout", "1s", "--no-maintenance")
 
     assert process.wait(30) == 75, log_of(tmp_path / "log")
-    # What the async handler had begun is released: it counts as no attempt, and others can have it.
+    # The message of the async handler is released uncounted, and other workers can claim it.
     free = f"select count(*) from pgmq.q_{queues['LONG']} where vt <= clock_timestamp()"
     assert value(observer, free) == 1
 
@@ -103,11 +103,11 @@ def test_a_message_whose_last_attempt_hangs_is_dead_lettered_with_the_timeout(
     WorkQueue(observer).set_retry_policy(queues["HANGS"], max_attempts=1)
     WorkQueue(observer).send(queues["HANGS"], 1)
 
-    process = start("--grace-s", "1", "--no-maintenance")
+    process = start("--shutdown-timeout", "1s", "--no-maintenance")
 
     assert process.wait(30) == 75, log_of(tmp_path / "log")
     (letter,) = WorkQueue(observer).browse_dead_letters(queues["HANGS"])
-    assert "the handler ran longer than 0.2 s" in letter.error
+    assert "the handler exceeded its timeout of 0.2 s" in letter.error
 
 
 @pytest.mark.slow
@@ -116,8 +116,12 @@ def test_the_process_that_replaces_one_that_hangs_consumes_the_other_queues(
 ):
     for name in ("HANGS", "LONG"):
         WorkQueue(observer).send(queues[name], 1)
-    start("--grace-s", "1", "--no-maintenance", "--supervise")
-    wait_until(lambda: "asked to be replaced" in log_of(tmp_path / "log"), "it to be replaced", 30)
+    start("--shutdown-timeout", "1s", "--no-maintenance", "--supervise")
+    wait_until(
+        lambda: "process stopping to be replaced" in log_of(tmp_path / "log"),
+        "the process to be replaced",
+        30,
+    )
 
     WorkQueue(observer).send(queues["OTHER"], 1)
 
@@ -147,12 +151,12 @@ async def test_a_thread_that_outlives_its_timeout_keeps_its_place_in_the_fleet_l
     WorkQueue(observer).send_batch(queue_name, [1, 2, 3])
     first, second = (Worker(app, ends_when_hung=False) for _ in range(2))
     async with running(first), running(second):
-        await until(lambda: len(starts) > 0, "the first to begin")
+        await until(lambda: len(starts) > 0, "the first to start")
         lease = f"select vt from pgmq.q_{queue_name} where msg_id = 1"
         end = value(observer, lease)
         await until(
             lambda: (value(observer, lease) - end).total_seconds() > 3,
-            "its lease to be renewed beyond another one",
+            "its lease to be renewed by more than a lease",
         )
         assert starts == [1]
         statuses = [worker.status() for worker in (first, second)]
@@ -174,7 +178,7 @@ async def test_the_message_of_a_thread_that_hangs_is_not_started_beside_it(
         queue_name,
         name="tested",
         mode=mode,
-        timeout_s=2.5,  # longer than a lease, which nobody renews in mode transaction
+        timeout_s=2.5,  # longer than a lease, which is not renewed in mode transaction
         lease_s=1.5,
         concurrency=2,
         retry=RetryPolicy(max_attempts=2, first_delay_s=0),
@@ -194,7 +198,7 @@ async def test_the_message_of_a_thread_that_hangs_is_not_started_beside_it(
         end = value(observer, lease)
         await until(
             lambda: len(most) > 1 or (value(observer, lease) - end).total_seconds() > 2,
-            "its lease to be renewed beyond another one",
+            "its lease to be renewed by more than a lease",
         )
         assert most == [1]
         going.set()
@@ -257,10 +261,10 @@ async def test_in_mode_transaction_a_message_counts_in_the_fleet_limit_until_its
         await going.wait()
 
     WorkQueue(observer).send_batch(queue_name, [1, 2])
-    lapsed = f"select vt <= clock_timestamp() from pgmq.q_{queue_name} where msg_id = 1"
+    expired = f"select vt <= clock_timestamp() from pgmq.q_{queue_name} where msg_id = 1"
     async with running(Worker(app)):
-        await until(lambda: begun == [1], "the first to begin")
-        await until(lambda: begun == [1, 2], "the second to begin beside it", 45)
-        assert value(observer, lapsed)
+        await until(lambda: begun == [1], "the first to start")
+        await until(lambda: begun == [1, 2], "the second to start while the first runs", 45)
+        assert value(observer, expired)
         going.set()
         await until(lambda: left(observer, queue_name) == (0, 2, 0), "both to be done")

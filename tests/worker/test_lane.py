@@ -1,4 +1,4 @@
-"""The engine on a source in memory: what runs at once, what is kept, and what becomes of messages at the end."""
+"""The engine on an in-memory source: concurrency, leases, outcomes and shutdown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from pgsluice import backoff
 from pgsluice.errors import ArgumentError, PayloadError, ServerError
 from pgsluice.outcome import Done, Reject, Release
-from pgsluice.worker.engine.turns import Turn, Turns
+from pgsluice.worker.engine.fair_share import FairShare, Turn
 from pgsluice.worker.engine.worker import WorkerOptions
 from pgsluice.worker.handlers.handler import Batch, Limits
 from support.runtime import (
@@ -29,7 +29,7 @@ QUICK = {"lease_s": 0.3}
 
 
 class Gauge:
-    """How many run at once, and how many did at most."""
+    """Current and maximum number of concurrent handlers."""
 
     def __init__(self):
         self.now = self.most = 0
@@ -42,7 +42,7 @@ class Gauge:
         self.now -= 1
 
 
-async def test_as_many_run_at_once_as_the_handler_allows_and_no_more():
+async def test_concurrency_of_a_handler_is_reached_and_not_exceeded():
     source, gauge = MemorySource(range(60)), Gauge()
 
     async def handle(_payload):
@@ -67,14 +67,14 @@ async def test_a_message_that_arrives_while_another_runs_starts_in_a_free_slot()
     source = MemorySource(["first"])
     async with running(worker_for((source, spec_for(handle, limits=Limits(concurrency=3))))):
         for number, payload in enumerate(("second", "third"), 1):
-            await until(lambda number=number: len(begun) == number, "it to begin")
+            await until(lambda number=number: len(begun) == number, "the handler to start")
             source.send(payload)
-        await until(lambda: begun == ["first", "second", "third"], "the others to begin")
+        await until(lambda: begun == ["first", "second", "third"], "the others to start")
         going.set()
         await until(lambda: source.ends() == {"done": 3}, "all to end")
 
 
-async def test_as_many_threads_run_at_once_as_the_handler_allows_and_no_more():
+async def test_concurrency_of_a_threaded_handler_is_reached_and_not_exceeded():
     source, gauge = MemorySource(range(30)), Gauge()
     lock = threading.Lock()
 
@@ -114,18 +114,18 @@ async def test_handlers_share_the_slots_of_the_process_by_weight():
 
     assert gauge.most == 2
     assert len(begun) == 80
-    # The first few go to whoever has claimed by then.
+    # The first slots go to the lanes that claim first.
     assert 7 <= begun[8:20].count("often") <= 10
 
 
 def test_turns_follow_the_weights_smoothly():
     dealt = []
-    turns = Turns(1)
+    turns = FairShare(1)
     for name, weight in (("a", 3), ("b", 1)):
         turns.join(Turn(weight, lambda: len(dealt) < 8, lambda name=name: dealt.append(name)))
     turns.deal()
     while len(dealt) < 8:
-        turns.give_back()
+        turns.release()
         turns.deal()
 
     assert "".join(dealt) == "aabaaaba"
@@ -181,23 +181,23 @@ async def test_a_lost_claim_stops_its_handler_and_is_not_acknowledged():
     assert (worker.counts()["handler"].lost, worker.counts()["handler"].done) == (1, 1)
 
 
-async def test_a_thread_is_told_that_its_claim_is_lost_and_its_answer_is_not_said():
-    source, told = MemorySource(["stolen"]), []
+async def test_thread_of_a_lost_claim_is_notified_and_its_outcome_dropped():
+    source, results = MemorySource(["stolen"]), []
 
     def handle(_payload, context):
-        told.append(context.lost.wait(10))
+        results.append(context.lost.wait(10))
 
     worker = worker_for((source, spec_for(handle, **QUICK)))
     async with running(worker):
-        await until(lambda: worker.status().handlers[0].running == 1, "it to run")
+        await until(lambda: worker.status().handlers[0].running == 1, "the handler to run")
         source.steal(1)
-        await until(lambda: worker.status().handlers[0].running == 0, "it to end")
+        await until(lambda: worker.status().handlers[0].running == 0, "the worker to end")
 
-    assert told == [True]
+    assert results == [True]
     assert source.messages[1].outcomes == []
 
 
-async def test_what_waits_is_not_started_after_its_lease():
+async def test_prefetched_message_is_not_started_after_its_lease():
     source, starts = MemorySource(range(6)), []
 
     async def handle(_payload, context):
@@ -212,7 +212,7 @@ async def test_what_waits_is_not_started_after_its_lease():
 
     assert (all(starts), source.late) == (True, [])
     assert source.ends() == {"done": 6}
-    # The first one's claim was over before its end could be said, so it may have come again.
+    # The first message's claim expired before its settlement, so it may have been redelivered.
     assert {message.starts for message in source.messages.values() if message.payload} == {1}
     assert counts["handler"].released >= 1
 
@@ -252,7 +252,7 @@ async def test_when_the_server_is_away_until_the_lease_is_over_the_handler_stops
     worker = worker_for((source, spec_for(handle, **QUICK)))
     source.trouble = trouble
     async with running(worker):
-        await until(lambda: bool(stopped), "it to be stopped")
+        await until(lambda: bool(stopped), "the worker to be stopped")
 
     assert stopped == [True]
     assert source.messages[1].outcomes == []
@@ -331,9 +331,9 @@ def test_a_process_complains_at_most_twice_a_second_and_counts_the_rest(caplog, 
     complaints = backoff.Complaints(logging.getLogger("test"))
 
     for number in range(50):
-        complaints.say(logging.WARNING, "number %d", number)
+        complaints.log(logging.WARNING, "number %d", number)
     clock.monotonic = lambda: 8.0
-    complaints.say(logging.WARNING, "number %d", 50)
+    complaints.log(logging.WARNING, "number %d", 50)
 
     assert [record.getMessage() for record in caplog.records] == [
         "number 0",
@@ -357,7 +357,7 @@ async def test_stop_lets_end_what_runs_and_gives_back_the_rest_uncounted_in_one_
         await until(lambda: worker.status().handlers[0].waiting == 5, "some to wait")
         claims = len(source.called("claim"))
         worker.stop()
-        await until(lambda: source.called("settle") == [5], "the rest to be given back")
+        await until(lambda: source.called("settle") == [5], "the other messages to be released")
         assert worker.status().state == "stopping"
         assert not task.done()
         going.set()
@@ -394,7 +394,7 @@ async def test_stop_ends_although_the_server_is_away_when_the_claims_are_over():
     assert worker.counts()["handler"].lost == 3
 
 
-async def test_a_process_that_stands_still_says_so(caplog):
+async def test_stalled_process_is_logged(caplog):
     source = MemorySource(["x"])
 
     async def handle(_payload):
@@ -403,26 +403,26 @@ async def test_a_process_that_stands_still_says_so(caplog):
 
     await worker_for((source, spec_for(handle, **QUICK))).run_until_empty(idle_s=0)
 
-    assert "stood still" in caplog.text
+    assert "event loop blocked" in caplog.text
     assert source.messages[1].starts == 1
 
 
-async def test_what_a_claim_brings_after_stop_is_given_back():
+async def test_messages_claimed_during_shutdown_are_released():
     source = MemorySource(range(3))
-    asked, going = asyncio.Event(), asyncio.Event()
+    requested, going = asyncio.Event(), asyncio.Event()
 
     async def slowly():
-        asked.set()
+        requested.set()
         await going.wait()
 
     source.trouble = lambda call: slowly() if call == "claim" else None
 
     async def handle(_payload):
-        raise AssertionError("nothing is started after stop")
+        raise AssertionError("no handler starts after stop")
 
     worker = worker_for((source, spec_for(handle)))
     async with running(worker) as task:
-        await asked.wait()
+        await requested.wait()
         worker.stop()
         going.set()
         await task
@@ -451,12 +451,14 @@ async def test_stop_now_gives_back_what_has_a_task_that_did_not_begin_yet():
     source = MemorySource(range(3))
 
     async def handle(_payload):
-        raise AssertionError("nothing begins after it")
+        raise AssertionError("no handler starts after stop")
 
     worker = worker_for((source, spec_for(handle)))
 
     def trouble(call):
-        if call == "begin":  # the tasks are made after this, and begin after what is called soon
+        if (
+            call == "begin"
+        ):  # the tasks are created after this, and start after callbacks of call_soon
             asyncio.get_running_loop().call_soon(lambda: worker.stop(now=True))
 
     source.trouble = trouble
@@ -465,12 +467,12 @@ async def test_stop_now_gives_back_what_has_a_task_that_did_not_begin_yet():
     assert worker.counts()["handler"].released == 3
 
 
-async def test_stop_now_does_not_give_back_what_a_thread_still_does():
+async def test_hard_stop_does_not_release_messages_whose_thread_is_running():
     source, going = MemorySource(range(1)), threading.Event()
     worker = worker_for((source, spec_for(lambda _payload: going.wait(20))))
 
     async with running(worker) as task:
-        await until(lambda: worker.status().handlers[0].running == 1, "it to run")
+        await until(lambda: worker.status().handlers[0].running == 1, "the handler to run")
         worker.stop(now=True)
         await asyncio.wait_for(task, 5)
     going.set()
@@ -554,7 +556,7 @@ async def test_messages_that_may_kill_their_process_run_one_after_the_other():
     await worker_for((source, spec_for(handle))).run_until_empty(idle_s=0)
 
     assert (order, gauge.most) == ([0, 1, 2], 1)
-    assert source.called("begin")[0] == 4  # the others are not even noted as started
+    assert source.called("begin")[0] == 4  # the others are not recorded as started
     assert source.ends()["done"] == 6
 
 
@@ -599,7 +601,7 @@ class TestBatches:
         assert source.messages[3].outcomes[0][1].message == "no order"
 
     @pytest.mark.parametrize("wrong", [ValueError("all"), [Done()], SystemExit(3)])
-    async def test_what_fails_as_a_whole_fails_for_each(self, wrong):
+    async def test_failed_batch_fails_each_message(self, wrong):
         source = MemorySource(range(3), max_attempts=1)
 
         def handle(_payloads):
@@ -623,7 +625,7 @@ async def test_the_status_tells_what_runs_and_what_went_wrong():
 
     worker = worker_for((source, spec_for(handle)))
     async with running(worker):
-        await until(lambda: source.ends()["dead"] == 1, "the bad one to be dead")
+        await until(lambda: source.ends()["dead"] == 1, "the bad message to be dead-lettered")
 
         status = worker.status()
 
@@ -642,7 +644,7 @@ def test_a_worker_needs_handlers_that_are_there():
     )
     from pgsluice.worker.engine.worker import Worker
 
-    with pytest.raises(ArgumentError, match="no handler 'mail'; it has handler"):
+    with pytest.raises(ArgumentError, match="no handler 'mail'; available: handler"):
         Worker(app, handlers=["mail"])
     with pytest.raises(ArgumentError, match="no handler for queue 'mail'"):
         Worker(app, queues=["mail"])

@@ -1,4 +1,4 @@
-"""Who keeps a database in order: one at a time, another when that one is cut off, and nobody through a pooler."""
+"""Leader election: one leader at a time, failover, and no leader behind a pooler."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.proxy import BlackHole
 
 
 class Leading:
-    """A leader in a thread, whose work is to be at work."""
+    """A leader election in a thread; the leader's work only sets a flag."""
 
     def __init__(self, url, **options):
         self.leader = Leader(url, **options)
@@ -80,8 +80,8 @@ def test_one_works_and_the_other_when_the_server_ends_its_session(worker_url, ob
             )
 
 
-def test_who_stands_by_sends_nothing(worker_url, observer):
-    asked = "select query_start from pg_stat_activity where pid = %s"
+def test_standby_sends_nothing(worker_url, observer):
+    last_query = "select query_start from pg_stat_activity where pid = %s"
     with Leading(worker_url) as first:
         wait_until(first.works.is_set, "the first to lead")
         with Leading(worker_url) as second:
@@ -93,13 +93,13 @@ def test_who_stands_by_sends_nothing(worker_url, observer):
             wait_until(lambda: value(observer, pids.format("count(*)")) == 2, "both sessions")
             leader = value(observer, "select pid from pg_locks where locktype = 'advisory' limit 1")
             standby = value(observer, pids.format("max(pid) filter (where pid <> %s)"), leader)
-            before, signs = value(observer, asked, standby), set()
+            before, signs = value(observer, last_query, standby), set()
             wait_until(
-                lambda: signs.add(value(observer, asked, leader)) or len(signs) > 3,
-                "three signs of life",
+                lambda: signs.add(value(observer, last_query, leader)) or len(signs) > 3,
+                "three heartbeats",
             )
 
-            assert value(observer, asked, standby) == before
+            assert value(observer, last_query, standby) == before
 
 
 @pytest.mark.slow
@@ -112,30 +112,29 @@ def test_another_leads_when_the_network_swallows_the_leader(worker_url, observer
             second = stack.enter_context(Leading(worker_url))
             hole.swallow()
 
-            # It notices, ends its work, and stands by on a new connection; the server ends the old one.
+            # The first leader notices, ends its work and stands by on a new connection; the server
+            # ends the old one.
             wait_until(lambda: not first.works.is_set(), "the first to notice", 15)
             wait_until(
                 lambda: first.works.is_set() or second.works.is_set(), "one of them to lead", 30
             )
 
 
-def test_behind_a_pooler_nobody_leads_and_a_command_for_it_works_all_the_same(
-    pooler_url, observer, caplog
-):
+def test_command_works_without_leader_election_behind_a_pooler(pooler_url, observer, caplog):
     with Leading(pooler_url) as leading:
-        wait_until(lambda: leading.is_over, "it to give up")
+        wait_until(lambda: leading.is_over, "the election to be given up")
     assert leading.error is None
     assert "run `pgsluice maintain`" in caplog.text
 
     with Leading(pooler_url, works_pooled=True) as leading:
-        wait_until(leading.works.is_set, "it to work")
+        wait_until(leading.works.is_set, "the work to start")
         assert leading.leader.standing is Standing.POOLED
     held = "select count(*) from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())"
     assert value(observer, held) == 0
     assert start_checks.require(resolve(pooler_url), []) == {"prepare_threshold": None}
 
 
-def test_what_ends_the_work_is_raised(worker_url):
+def test_permanent_error_of_the_leader_is_raised(worker_url):
     def work(_end):
         raise ServerError("broken")
 
@@ -151,7 +150,7 @@ def test_a_role_that_may_not_maintain_leaves_it_to_others(worker_url, observer, 
             maintainer.run(threading.Event())
         caplog.set_level("INFO")
         maintainer.run_beside(threading.Event())
-        assert "left to others" in caplog.text
+        assert "maintenance disabled" in caplog.text
     finally:
         observer.execute("drop role no_maintainer")
 

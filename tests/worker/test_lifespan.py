@@ -1,4 +1,4 @@
-"""A worker beside the requests of a web application."""
+"""A worker in the lifespan of a web application."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_at_the_end_what_has_begun_may_finish(jobs, observer, queue_name):
     assert value(observer, f"select count(*) from pgmq.a_{queue_name}") == 1
 
 
-async def test_what_waiting_does_not_mend_is_raised_at_the_start(server_18, jobs):
+async def test_permanent_error_is_raised_at_startup(server_18, jobs):
     jobs.dsn = server_18.url("template1")
 
     with pytest.raises(NotInstalledError, match="pgsluice schema install"):
@@ -84,7 +84,7 @@ async def test_a_server_that_is_away_is_waited_for_in_the_background(jobs):
 
 
 @pytest.mark.slow
-async def test_threads_that_hang_are_bounded_and_the_host_is_told(
+async def test_hanging_threads_are_bounded_and_reported_to_the_host(
     jobs, observer, queue_name, caplog
 ):
     going, before = threading.Event(), threading.active_count()
@@ -100,11 +100,12 @@ async def test_threads_that_hang_are_bounded_and_the_host_is_told(
     WorkQueue(observer).send_batch(other, [1, 2, 3, 4])
     async with asyncio.timeout(60), jobs.lifespan(maintenance=False, grace_s=0.2) as state:
         worker = state["worker"]
-        await until(lambda: worker.status().wants_replacement, "the host to be told")
+        await until(lambda: worker.status().wants_replacement, "the callback to be called")
         status = worker.status()
         assert (status.state, status.hung_threads) == ("running", 2)
-        assert "all threads of handler hangs hang: restart the process" in caplog.text
-        # The other queue goes on, and no more threads are started.
+        restart = 'restart required reason="all threads of handler hangs hang"'
+        assert any(message.startswith(restart) for message in caplog.messages)
+        # The other queue is consumed, and no more threads are started.
         for n in range(20):
             WorkQueue(observer).send(queue_name, {"n": n})
         await until(lambda: len(jobs.seen) == 20, "the other queue to be consumed")

@@ -1,4 +1,4 @@
-"""Listeners on a real server: they wake those who wait, find out when they are deaf, and miss nothing."""
+"""Listeners on a real server: wake-ups, detection of lost notifications, and recovery."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from pgsluice import (
     WorkQueue,
 )
 from pgsluice.errors import ArgumentError
-from pgsluice.worker.wakeups.signs import Kind, Place
+from pgsluice.worker.wakeups.listener_state import Kind, Place
 from support import rows, value, wait_until
 from support.listen import running
 from support.pooler import pooling
 from support.proxy import BlackHole
 
-# Longer than any test waits: who is woken before was woken by a notification.
+# Longer than any test, so that only notifications wake a reader.
 NEVER_S = 600.0
 HEARTBEAT_S = 0.4
 SESSIONS = (
@@ -60,7 +60,7 @@ def listener(worker_url, notifier):
 
 
 class Reader:
-    """Reads a queue in a thread, and waits for it when it is empty; polls never unless told to."""
+    """Reads a queue in a thread and waits when it is empty, by default without polls."""
 
     def __init__(self, pool, queue_name, listener, handle, poll_interval_s=NEVER_S):
         self._queue, self._queue_name = WorkQueue(pool), queue_name
@@ -78,7 +78,7 @@ class Reader:
 
 @contextlib.contextmanager
 def handling(pool, queue_name, listener, **options):
-    """A reader; gives what it handled."""
+    """Run a reader; yield the handled messages."""
     handled = []
 
     def handle(message):
@@ -91,14 +91,14 @@ def handling(pool, queue_name, listener, **options):
 
 @contextlib.contextmanager
 def waiting(listener, queue_name):
-    """A subscription whose first wake, at the beginning of listening, is over."""
+    """Yield a subscription after its first wake-up, at the start of listening."""
     with listener.subscribe(queue_name) as subscription:
         assert subscription.wait(30)
         yield subscription
 
 
 def poll_of(subscription, poll_interval_s=0.01):
-    """Whether a wait ends for the time of the short poll."""
+    """True if a wait ends because of the short poll interval."""
     began = time.monotonic()
     subscription.wait(poll_interval_s, stop_after(5))
     return time.monotonic() - began < 4
@@ -125,7 +125,7 @@ def test_a_worker_that_never_polls_handles_what_is_sent_at_once(
             wait_until(lambda n=n: handled[-1:] == [n], "the message to be handled", deadline_s=10)
 
 
-def test_what_is_there_before_the_worker_starts_is_handled(pool, observer, queue_name, listener):
+def test_messages_sent_before_the_worker_starts_are_handled(pool, observer, queue_name, listener):
     WorkQueue(observer).send(queue_name, "early")
 
     with handling(pool, queue_name, listener) as handled:
@@ -139,7 +139,7 @@ def test_delayed_and_given_back_messages_are_handled_in_time(pool, observer, que
     def handle(message):
         handled.append(time.monotonic())
         if message.read_ct == 1:
-            WorkQueue(pool).hand_back(queue_name, [message], delay_s=1)
+            WorkQueue(pool).release_uncounted(queue_name, [message], delay_s=1)
 
     with running(Reader(pool, queue_name, listener, handle)):
         WorkQueue(observer).send(queue_name, "given back once", delay=1)
@@ -169,7 +169,7 @@ def test_one_connection_serves_many_queues_and_threads(pool, observer, queue_nam
 
 
 @pytest.mark.slow
-def test_who_waits_for_a_queue_is_not_woken_by_another(observer, queue_name, listener):
+def test_waiter_of_a_queue_is_not_woken_by_another_queue(observer, queue_name, listener):
     other = f"{queue_name}_other"
     WorkQueue(observer).create(other)
     with waiting(listener, queue_name) as mine, waiting(listener, other) as theirs:
@@ -191,14 +191,14 @@ def test_it_no_longer_listens_for_those_who_are_gone(observer, queue_name, liste
     with waiting(listener, queue_name):
         assert Place(Kind.QUEUE, queue_name) in listener._inner._channels
 
-    wait_until(lambda: listener._inner._channels == {}, "the queue to be left")
+    wait_until(lambda: listener._inner._channels == {}, "the listener to unlisten the queue")
     with waiting(listener, queue_name) as again:
         WorkQueue(observer).send(queue_name, 1)
         assert again.wait(30, stop_after(10))
 
 
-def test_who_waits_looks_once_more_when_the_queue_is_listened_to(queue_name, listener):
-    """What was sent between the first look and that moment has been announced to others only."""
+def test_waiter_polls_once_after_listen_is_established(queue_name, listener):
+    """Messages sent between the first poll and LISTEN were announced to other listeners only."""
     with listener.subscribe(queue_name) as subscription:
         assert subscription.wait(NEVER_S, stop_after(20))
         assert listener.is_reliable(Place(Kind.QUEUE, queue_name))
@@ -211,14 +211,18 @@ def test_a_lost_connection_is_made_anew_and_nothing_is_missed(
     caplog.set_level(logging.INFO)
     with handling(pool, queue_name, listener) as handled:
         for n in range(5):
-            wait_until(lambda: listener.state is ListenerState.LISTENING, "it to listen")
+            wait_until(lambda: listener.state is ListenerState.LISTENING, "the listener to listen")
             assert terminate_listeners(observer) == 1
             WorkQueue(observer).send(queue_name, n)
             wait_until(lambda n=n: n in handled, "the message to be handled", deadline_s=20)
-        wait_until(lambda: listener.state is ListenerState.LISTENING, "it to listen again")
+        wait_until(
+            lambda: listener.state is ListenerState.LISTENING, "the listener to listen again"
+        )
 
     assert handled == [0, 1, 2, 3, 4]
-    lost = [record for record in caplog.records if "listener: connecting" in record.getMessage()]
+    lost = [
+        record for record in caplog.records if 'listener state="connecting"' in record.getMessage()
+    ]
     assert 1 <= len(lost) <= 5
     assert all(record.levelno == logging.WARNING for record in lost)
 
@@ -235,7 +239,7 @@ def test_while_it_is_not_to_be_relied_on_a_worker_polls(pool, observer, queue_na
         assert listener.state is ListenerState.CONNECTING
 
 
-def test_without_a_notifier_it_says_so_and_who_waits_polls(worker_url, observer, queue_name, pool):
+def test_missing_notifier_is_logged_and_waiters_poll(worker_url, observer, queue_name, pool):
     observer.execute("alter sequence sluice.notifier_turn restart")
     with listening(worker_url, ListenerState.NO_NOTIFIER) as listener:
         assert "pgsluice notify" in listener.reason
@@ -243,19 +247,21 @@ def test_without_a_notifier_it_says_so_and_who_waits_polls(worker_url, observer,
             assert poll_of(subscription)
 
             with running(Notifier(pool, heartbeat_s=HEARTBEAT_S)):
-                wait_until(lambda: listener.state is ListenerState.LISTENING, "it to listen")
+                wait_until(
+                    lambda: listener.state is ListenerState.LISTENING, "the listener to listen"
+                )
 
 
-def test_when_the_notifier_goes_who_waits_polls_at_once(pool, worker_url, queue_name):
+def test_waiters_poll_immediately_when_the_notifier_stops(pool, worker_url, queue_name):
     with (
         running(Notifier(pool, heartbeat_s=HEARTBEAT_S)) as notifier,
         listening(worker_url) as listener,
         waiting(listener, queue_name) as subscription,
     ):
-        assert not subscription.wait(0.01, stop_after(0.2)), "it need not poll"
+        assert not subscription.wait(0.01, stop_after(0.2)), "it must not poll"
         notifier.stop_now()
 
-        assert subscription.wait(0.01, stop_after(10)), "it is woken to poll"
+        assert subscription.wait(0.01, stop_after(10)), "a wake-up must start a poll"
         assert listener.state is ListenerState.NO_NOTIFIER
         assert poll_of(subscription)
 
@@ -273,14 +279,17 @@ def test_a_connection_into_a_black_hole_is_found_within_two_heartbeats(
             listening(url, heartbeat_s=heartbeat_s) as listener,
             handling(pool, queue_name, listener) as handled,
         ):
-            wait_until(lambda: listener.is_reliable(Place(Kind.QUEUE, queue_name)), "it to listen")
+            wait_until(
+                lambda: listener.is_reliable(Place(Kind.QUEUE, queue_name)),
+                "the listener to listen",
+            )
             began = time.monotonic()
             proxy.swallow()
             WorkQueue(observer).send(queue_name, "unheard")
 
             wait_until(lambda: handled == ["unheard"], "the message", deadline_s=30)
             assert time.monotonic() - began < 2 * heartbeat_s + 2
-            wait_until(lambda: listener.state is ListenerState.LISTENING, "it to listen")
+            wait_until(lambda: listener.state is ListenerState.LISTENING, "the listener to listen")
             WorkQueue(observer).send(queue_name, "heard")
             wait_until(lambda: handled[1:] == ["heard"], "the message", deadline_s=10)
 
@@ -291,7 +300,7 @@ def pooler_url(worker_url, servers_folder):
         yield url
 
 
-def test_behind_a_pooler_in_transaction_mode_it_says_so_once_and_who_waits_polls(
+def test_transaction_pooling_is_logged_once_and_waiters_poll(
     pooler_url, pool, observer, queue_name, notifier, caplog
 ):
     caplog.set_level(logging.INFO)
@@ -300,9 +309,11 @@ def test_behind_a_pooler_in_transaction_mode_it_says_so_once_and_who_waits_polls
         with handling(pool, queue_name, listener, poll_interval_s=0.05) as handled:
             WorkQueue(observer).send(queue_name, 1)
             wait_until(lambda: handled == [1], "the message to be handled", deadline_s=10)
-    said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(said) == 1
-    assert said[0].startswith("listener: pooled: ")
+    warnings = [
+        record.getMessage() for record in caplog.records if record.levelno == logging.WARNING
+    ]
+    assert len(warnings) == 1
+    assert warnings[0].startswith('listener state="pooled"')
 
 
 def test_it_stops_at_once_while_it_waits_while_it_connects_and_when_it_is_deaf(
@@ -320,7 +331,9 @@ def test_it_stops_at_once_while_it_waits_while_it_connects_and_when_it_is_deaf(
 
 def test_a_worker_stops_at_once_while_it_waits(pool, queue_name, listener):
     with running(Reader(pool, queue_name, listener, lambda _: None)) as reader:
-        wait_until(lambda: listener.is_reliable(Place(Kind.QUEUE, queue_name)), "it to wait")
+        wait_until(
+            lambda: listener.is_reliable(Place(Kind.QUEUE, queue_name)), "the reader to wait"
+        )
         began = time.monotonic()
         reader.stop_now()
 
@@ -354,7 +367,7 @@ def test_a_listener_that_was_not_started_lets_poll(queue_name):
     listener = Listener("host=127.0.0.1 port=1")
     with listener.subscribe(queue_name) as subscription:
         assert not subscription.wait(0.01)
-    assert (listener.state, listener.reason) == (ListenerState.CLOSED, "it was not started")
+    assert (listener.state, listener.reason) == (ListenerState.CLOSED, "not started")
 
 
 @pytest.mark.parametrize("bad", [0, -1, float("nan")])
@@ -364,7 +377,7 @@ def test_a_time_that_cannot_be_is_refused(name, bad):
         Listener("", **{name: bad})
 
 
-# Logs ----------------------------------------------------------------------------------------------------------------
+# Logs ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -381,10 +394,10 @@ def ticker(pool):
 
 @contextlib.contextmanager
 def waiting_for_log(listener, log_name):
-    """As `waiting`, for a log."""
+    """Yield a subscription to a log after its first wake-up."""
     with listener.subscribe_log(log_name) as subscription:
         assert subscription.wait(30)
-        wait_until(lambda: subscription.is_reliable, "the log's ticker to be heard of")
+        wait_until(lambda: subscription.is_reliable, "a heartbeat of the log's ticker")
         subscription.wait(0.01, stop_after(1))
         yield subscription
 
@@ -417,19 +430,21 @@ def test_without_a_ticker_only_those_who_wait_for_logs_poll(
         waiting(listener, queue_name) as of_queue,
         listener.subscribe_log(log_name) as of_log,
     ):
-        wait_until(lambda: listener.state is ListenerState.NO_TICKER, "it to find no ticker")
+        wait_until(
+            lambda: listener.state is ListenerState.NO_TICKER, "the listener to find no ticker"
+        )
         assert "pgsluice maintain" in listener.reason
         of_log.wait(0.01, stop_after(1))
         of_queue.wait(0.01, stop_after(0.3))
 
         assert poll_of(of_log)
-        assert not of_queue.wait(0.01, stop_after(0.3)), "it need not poll"
+        assert not of_queue.wait(0.01, stop_after(0.3)), "it must not poll"
 
 
-def test_when_the_ticker_goes_who_waits_for_a_log_polls_at_once(
+def test_waiters_of_a_log_poll_immediately_when_the_ticker_stops(
     worker_url, pool, log_name, notifier
 ):
-    # A listener that would find it out by silence would take this long.
+    # The time after which a listener would detect it by missing heartbeats.
     with (
         running(Ticker(pool, heartbeat_s=HEARTBEAT_S)) as ticker,
         listening(worker_url, heartbeat_s=30) as listener,
@@ -437,17 +452,17 @@ def test_when_the_ticker_goes_who_waits_for_a_log_polls_at_once(
     ):
         ticker.stop_now()
 
-        assert subscription.wait(0.01, stop_after(10)), "it is woken to poll"
+        assert subscription.wait(0.01, stop_after(10)), "a wake-up must start a poll"
         assert listener.state is ListenerState.NO_TICKER
         assert poll_of(subscription)
 
 
-def test_a_log_that_is_not_there_hinders_nobody_and_is_heard_of_when_it_is_made(
+def test_missing_log_blocks_no_listener_and_is_listened_to_after_creation(
     worker_url, observer, queue_name, log_name, ticker, caplog
 ):
     observer.execute(
         "alter sequence sluice.notifier_turn restart"
-    )  # so that the listener asks again and again
+    )  # so that the listener checks often
     missing = f"{log_name}_soon"
     with (
         listening(worker_url, ListenerState.NO_NOTIFIER) as listener,
@@ -455,7 +470,7 @@ def test_a_log_that_is_not_there_hinders_nobody_and_is_heard_of_when_it_is_made(
         waiting_for_log(listener, log_name),
         listener.subscribe_log(missing) as subscription,
     ):
-        wait_until(lambda: missing in caplog.text, "it to say so")
+        wait_until(lambda: missing in caplog.text, "the warning")
         assert not subscription.is_reliable
         observer.execute("select pgq.create_queue(%s)", [missing])
 
@@ -474,7 +489,7 @@ def test_a_notifier_that_stops_hands_over_and_is_missed_for_no_heartbeat(
         with running(Notifier(pool, heartbeat_s=HEARTBEAT_S)) as second:
             assert not second.is_leader
             first.stop_now()
-            assert subscription.wait(0.01, stop_after(10)), "it is woken to poll"
+            assert subscription.wait(0.01, stop_after(10)), "a wake-up must start a poll"
 
             began = time.monotonic()
             wait_until(lambda: subscription.is_reliable, "the second notifier to lead", 5)
@@ -492,5 +507,5 @@ def test_it_connects_and_trusts_at_once_when_the_server_answers_and_a_notifier_i
             listening(worker_url, heartbeat_s=60) as listener,
             waiting(listener, queue_name) as one,
         ):
-            wait_until(lambda: one.is_reliable, "it to listen")
-            assert time.monotonic() - began < 10, "no sign of life has come since"
+            wait_until(lambda: one.is_reliable, "the listener to listen")
+            assert time.monotonic() - began < 10, "no heartbeat has arrived since"

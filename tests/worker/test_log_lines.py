@@ -1,4 +1,4 @@
-"""What a worker writes: a line for each thing, with no payload, no password, and not too many."""
+"""Log lines of a worker: one per event, without payloads and passwords, and bounded in number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAYLOAD = "the-customer's-secret"
 
 @pytest.fixture
 def written(monkeypatch):
-    """Set up logs as a process does; what was written comes back."""
+    """Configure logging as a process does; return a function that returns the written lines."""
     stream = io.StringIO()
     root = logging.getLogger()
     before, level = list(root.handlers), root.level
@@ -54,16 +54,16 @@ def test_an_exception_of_a_handler_is_named_with_its_place_and_without_what_it_s
 
     fail()
 
-    said = stream.getvalue()
-    assert PAYLOAD not in said
-    assert said.count("\n") == 1
-    assert "ValueError" in said
-    assert f"{__file__}:" in said
-    assert "message_id" in said
+    written_text = stream.getvalue()
+    assert PAYLOAD not in written_text
+    assert written_text.count("\n") == 1
+    assert "ValueError" in written_text
+    assert f"{__file__}:" in written_text
+    assert "message_id" in written_text
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_a_password_is_not_written_whoever_says_it(written, form):
+def test_password_is_never_logged(written, form):
     stream = written(form)
 
     for name in ("pgsluice.worker", "psycopg.pool", "the.users.own"):
@@ -123,3 +123,18 @@ def test_warnings_of_the_runtime_are_two_a_second_and_those_kept_back_are_counte
     )
     assert sum("kept " in line for line in lines) == 100
     assert "mine" in lines[-1]
+
+
+def test_quotes_and_line_breaks_of_a_quoted_value_are_escaped(written):
+    stream = written()
+
+    logging.getLogger("pgsluice.worker").warning(
+        'listen failed queue=%s error="%s" share=100%% hint="%s"',
+        "orders",
+        'relation "q"\ndoes not exist',
+        "x",
+    )
+
+    assert stream.getvalue().endswith(
+        'queue=orders error="relation \\"q\\"\\ndoes not exist" share=100% hint="x"\n'
+    )

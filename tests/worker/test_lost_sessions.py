@@ -1,4 +1,4 @@
-"""An attempt that failed because its session was lost is released and not counted, from every source; how often is bounded."""
+"""Attempts that fail as their session was lost are released uncounted, up to a limit."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ async def test_an_attempt_whose_session_was_terminated_does_not_count(
     WorkQueue(observer).send(queue_name, 1)
 
     async with running(app) as worker:
-        await until(lambda: left(observer, queue_name) != (1, 0, 0), "the message to leave")
+        await until(
+            lambda: left(observer, queue_name) != (1, 0, 0), "the message to leave the queue"
+        )
 
     assert left(observer, queue_name) == (0, 1, 0)
     assert effects(observer, queue_name) == [(1, "written")]
@@ -105,7 +107,7 @@ async def test_of_a_batch_whose_session_was_terminated_no_message_counts(app, ob
     WorkQueue(observer).send_batch(queue_name, [1, 2])
 
     async with running(app):
-        await until(lambda: left(observer, queue_name)[0] == 0, "the messages to leave")
+        await until(lambda: left(observer, queue_name)[0] == 0, "the messages to leave the queue")
 
     assert left(observer, queue_name) == (0, 2, 0)
     assert {attempt for call in attempts for attempt in call} == {1}
@@ -131,7 +133,7 @@ async def test_an_attempt_that_got_no_connection_does_not_count(
     ):
         async with pool.connection():
             await until(lambda: len(attempts) == 2, "a second attempt")
-        await until(lambda: left(observer, queue_name)[0] == 0, "the message to leave")
+        await until(lambda: left(observer, queue_name)[0] == 0, "the message to leave the queue")
 
     assert left(observer, queue_name) == (0, 1, 0)
     assert set(attempts) == {1}
@@ -140,7 +142,7 @@ async def test_an_attempt_that_got_no_connection_does_not_count(
 async def test_a_message_that_was_delivered_twenty_times_uncounted_counts_its_lost_sessions(
     app, observer, queue_name
 ):
-    """So a handler that always terminates its own session ends."""
+    """A handler that always terminates its own session must not be retried forever."""
 
     @app.handler(queue_name, name="tested", retry=ONCE)
     def handle(_payload, context: SyncContext):
@@ -151,7 +153,7 @@ async def test_a_message_that_was_delivered_twenty_times_uncounted_counts_its_lo
     observer.execute(f"update pgmq.q_{queue_name} set read_ct = 20")
 
     async with running(app):
-        await until(lambda: left(observer, queue_name)[0] == 0, "the message to leave")
+        await until(lambda: left(observer, queue_name)[0] == 0, "the message to leave the queue")
 
     query = "select attempts, error_type from sluice.dead_letter where queue_name = %s"
     assert rows(observer, query, queue_name) == [(1, "AdminShutdown")]
@@ -168,7 +170,7 @@ async def test_an_error_of_another_connection_of_the_handler_counts(
     WorkQueue(observer).send(queue_name, 1)
 
     async with running(app):
-        await until(lambda: left(observer, queue_name)[0] == 0, "the message to leave")
+        await until(lambda: left(observer, queue_name)[0] == 0, "the message to leave the queue")
 
     assert left(observer, queue_name) == (0, 0, 1)
 
@@ -191,7 +193,7 @@ async def test_an_error_of_another_connection_does_not_count_if_the_session_was_
     WorkQueue(observer).send(queue_name, 1)
 
     async with running(app):
-        await until(lambda: left(observer, queue_name)[0] == 0, "the message to leave")
+        await until(lambda: left(observer, queue_name)[0] == 0, "the message to leave the queue")
 
     assert attempts == [1, 1]
     assert left(observer, queue_name) == (0, 1, 0)
@@ -228,7 +230,7 @@ async def test_an_event_whose_session_was_terminated_does_not_count(
 
 
 async def test_the_delay_doubles_up_to_a_minute_until_a_lost_session_counts():
-    """Of a message whose source does not count claims each process counts for itself."""
+    """If the source does not count claims, each process counts its own."""
     (delivery,) = await MemorySource([1]).claim(1, 30)
     lost, here = failed(psycopg.OperationalError("lost")), LostSessions()
 

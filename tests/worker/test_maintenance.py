@@ -1,4 +1,4 @@
-"""The maintenance loop on a real server: retries, rotation, and the rest, each reported."""
+"""The maintenance loop on a real server: retries, rotation and other tasks, with their reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def own_pool(database_18):
 
 @pytest.fixture
 def log(own_pool):
-    """A log with an event to come again, and segments to switch."""
+    """A log with an event to retry and a segment to rotate."""
     log = EventLog(own_pool)
     log.create_queue("changes")
     log.register_consumer("changes", "c")
@@ -53,7 +53,7 @@ def test_all_that_is_to_do_is_done_once_and_reported(own_pool, log, database_18)
     assert (event.ev_data, event.ev_retry) == ("x", 1)
 
 
-def test_what_is_in_use_is_left_and_said(own_pool, database_18):
+def test_objects_in_use_are_skipped_and_logged(own_pool, database_18):
     WorkQueue(own_pool).create_partitioned("orders", "10", "100000", 1)
     with database_18.connect(autocommit=False) as sender:
         sender.execute("select pgmq.send_batch('orders', array_fill('1'::jsonb, array[15]))")
@@ -76,10 +76,10 @@ def test_share_groups_are_maintained_as_often_as_retries(own_pool, log, database
             wait_until(
                 lambda: any(
                     (step.task, step.queue_name, step.detail)
-                    == ("groups", "changes", "group mail: leases looked at")
+                    == ("groups", "changes", "group mail: leases checked")
                     for step in done
                 ),
-                "the lease to be looked at",
+                "the lease to be checked",
             )
 
 
@@ -87,14 +87,14 @@ def test_it_goes_on_until_it_is_stopped(own_pool, log, database_18):
     done = []
     maintenance = Maintenance(own_pool, period_s=0.05, retry_period_s=0.02, report=done.append)
     with running(maintenance), database_18.connect() as observer:
-        wait_until(lambda: any(step.task == "retry" for step in done), "the event to come again")
+        wait_until(lambda: any(step.task == "retry" for step in done), "the event to be retried")
         log.log_tick("changes")
         batch_id = log.next_batch("changes", "c")
         log.batch_retry(batch_id, 0)
         log.finish_batch(batch_id)
         wait_until(
             lambda: value(observer, "select count(*) = 0 from pgq.retry_queue"),
-            "the event to come a second time",
+            "the event to be retried again",
         )
         segment = log.get_queue_info("changes")[0].queue_cur_table
         wait_until(
@@ -115,7 +115,7 @@ def test_duty_that_fails_stops_no_other_duty(own_pool, log, database_18, caplog)
             log.insert_event("changes", "t", "x")
             wait_until(lambda: value(observer, ticks) > before, "a tick")
 
-    assert "maintenance: notifier failed error='no queues today'" in caplog.text
+    assert "duty failed duty=notifier error='no queues today'" in caplog.text
 
 
 def test_periods_that_could_not_work_are_refused(own_pool):

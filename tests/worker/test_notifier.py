@@ -1,4 +1,4 @@
-"""Notifiers on a real server: what they announce, when, how often, and what they cost."""
+"""Notifiers on a real server: notifications, their timing and frequency, and their cost."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def notifier(pool):
 
 @pytest.fixture
 def channel(worker_url, queue_name, notifier):
-    """The queue's channel, with a notifier at work that knows the queue."""
+    """The queue's channel, with a running notifier that has found the queue."""
     with Channel(worker_url, queue_name) as channel:
         with psycopg.connect(worker_url, autocommit=True) as connection:
-            # Sent and read: announced, if at all, before the test begins.
+            # Any notification of this message arrives before the test starts.
             WorkQueue(connection).send(queue_name, "first")
             assert channel.wait(30)
             WorkQueue(connection).pop(queue_name)
@@ -46,8 +46,8 @@ def test_a_message_is_announced_at_its_commit_and_not_before(worker_url, queue_n
         assert channel.drain(0.5) == 0
 
 
-def test_the_sender_notifies_nobody_itself(worker_url, queue_name, observer, pool):
-    """Without a notifier there is no notification; so no sender ever takes the lock that comes with one."""
+def test_send_issues_no_notify(worker_url, queue_name, observer, pool):
+    """Without a notifier there is no notification, so senders never take the lock of NOTIFY."""
     with Channel(worker_url, queue_name) as channel:
         WorkQueue(observer).send(queue_name, 1)
 
@@ -65,7 +65,7 @@ def test_the_end_of_a_delay_is_announced_when_it_comes(observer, queue_name, cha
 
 
 @pytest.mark.slow
-def test_a_lapsed_claim_is_announced_when_it_lapses(observer, queue_name, channel):
+def test_expired_claim_is_announced_at_its_expiry(observer, queue_name, channel):
     WorkQueue(observer).send(queue_name, "claimed")
     assert channel.wait(5)
     assert len(WorkQueue(observer).read(queue_name, 2)) == 1
@@ -156,7 +156,7 @@ def test_a_queue_that_is_dropped_and_made_again_is_announced(observer, queue_nam
 def test_two_notifiers_announce_once_between_them(
     pool, worker_url, observer, queue_name, notifier, channel
 ):
-    """The first is that of the fixture; the second leaves it 30 s before it takes over."""
+    """The first is the fixture's; the second takes over only after 30 s."""
     wait_until(lambda: notifier.is_leader, "the first to lead")
     before = channel.drain(0.2)
     with running(Notifier(pool, heartbeat_s=3600, poll_interval_s=10)) as second:
@@ -181,7 +181,7 @@ def test_a_notifier_takes_over_from_one_that_is_gone(pool, observer, queue_name,
             wait_until(lambda: second.is_leader, "the second to lead")
 
 
-def test_what_was_sent_while_nobody_led_is_announced_by_the_next(
+def test_messages_sent_without_a_leader_are_announced_by_the_next_leader(
     pool, observer, queue_name, worker_url
 ):
     WorkQueue(observer).send(queue_name, 1)
@@ -209,7 +209,7 @@ def test_a_server_that_ends_its_sessions_is_waited_out(pool, observer, queue_nam
     assert channel.wait(20)
 
 
-def test_what_waiting_does_not_mend_ends_it(worker_url, observer):
+def test_permanent_error_stops_it(worker_url, observer):
     observer.execute("create role stranger login")
     try:
         with (
@@ -231,7 +231,7 @@ def test_an_interval_that_cannot_be_is_refused(pool, bad):
 
 @pytest.mark.slow
 def test_a_notifier_over_quiet_queues_uses_no_transaction_id(observer, queue_name, channel):
-    # Databases that are made and dropped beside this take ids too: a few, where rounds would take a hundred.
+    # Databases created and dropped concurrently use a few ids, too; rounds would use a hundred.
     before = value(observer, "select pg_current_xact_id()::text::bigint")
     assert channel.drain(2) == 0
     used = value(observer, "select pg_current_xact_id()::text::bigint") - before

@@ -1,4 +1,4 @@
-"""Schedules and keys over an outage: two schedulers that start at once, a worker and a server that are started again."""
+"""Schedules and deduplication keys over an outage: restarted schedulers, workers and servers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.schedules import due_since, schedule
 
 
 class Gate:
-    """A scheduler that begins together with another one."""
+    """A scheduler that starts at the same moment as another one."""
 
     def __init__(self, scheduler: Scheduler, barrier: threading.Barrier) -> None:
         self._scheduler = scheduler
@@ -39,11 +39,11 @@ def run_two(url: str, observer: psycopg.Connection) -> None:
             pool.wait()
             stack.enter_context(running(Gate(Scheduler(pool), barrier)))
         due = "select count(*) from sluice.schedule where due_at <= clock_timestamp()"
-        wait_until(lambda: value(observer, due) == 0, "all that is due to be fired")
+        wait_until(lambda: value(observer, due) == 0, "all due slots to be fired")
 
 
 def sent_slots(observer: psycopg.Connection, queue_name: str, name: str) -> list[datetime]:
-    """Return the slots of the messages of a schedule, in order, with repetitions."""
+    """Return the slots of a schedule's messages in order, including duplicates."""
     query = (
         "select (headers #>> '{x-pgmq-schedule,slot}')::timestamptz as slot"
         f" from pgmq.q_{queue_name} where headers #>> '{{x-pgmq-schedule,name}}' = %s order by slot"
@@ -82,12 +82,12 @@ def test_two_schedulers_that_start_at_once_catch_up_each_slot_once(
 @pytest.mark.parametrize(
     ("days", "wanted"),
     [
-        # 02:30 does not exist on 29 March: the slot is at 03:00, the first moment after the gap.
+        # 02:30 does not exist on 29 March: the slot is at 03:00, the first time after the gap.
         (
             ("2026-03-27", "2026-03-31"),
             ["27T01:30", "28T01:30", "29T01:00", "30T00:30"],
         ),
-        # It comes twice on 25 October: the slot is at the first.
+        # 02:30 occurs twice on 25 October: the slot is the first.
         (
             ("2026-10-23", "2026-10-27"),
             ["23T00:30", "24T00:30", "25T00:30", "26T01:30"],
@@ -131,7 +131,7 @@ def test_keys_hold_over_restarts_of_worker_and_server(crashing_server):
     url = crashing_server.url()
 
     def run_worker():
-        """Start a worker of a process that knows nothing of the one before."""
+        """Run a worker as a new process, without state of earlier ones."""
         app = App(url)
 
         @app.handler("orders")
@@ -159,10 +159,11 @@ def test_keys_hold_over_restarts_of_worker_and_server(crashing_server):
     for restart in (crashing_server.stop, lambda: crashing_server.stop("immediate")):
         restart()
         crashing_server.start()
-        # The key is known although its message was handled and archived, and the server restarted or crashed.
+        # The key is still stored, although its message was archived and the server restarted or
+        # crashed.
         assert send("a", 1) == 1
         assert run_worker() == 0
-    # Another message for the same order: the inbox knows what the handler has done.
+    # Another message for the same order: the inbox prevents a second effect.
     assert send("b", 1) == 2
     assert run_worker() == 1
     assert effects() == [(1,)]
@@ -177,7 +178,7 @@ def test_keys_hold_over_restarts_of_worker_and_server(crashing_server):
     with psycopg.connect(url, autocommit=True) as connection:
         tasks = {task for (task,) in rows(connection, "select task from sluice.maintain()")}
         assert {"inbox", "deduplication"} <= tasks
-    # Both windows are over: it is sent, and handled, once more.
+    # Both windows have expired: the message is sent and handled again.
     assert send("a", 1) > 2
     assert run_worker() == 1
     assert effects() == [(1,), (1,)]

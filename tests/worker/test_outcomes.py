@@ -1,4 +1,4 @@
-"""An outcome means the same returned and raised, within the handler's transaction and after it; and done means committed."""
+"""Outcomes, returned and raised, within the handler's transaction and after it."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ async def test_a_transaction_that_cannot_be_committed_is_a_failure_that_keeps_it
             breakage(connection, observer)
 
     WorkQueue(observer).send(queue_name, 1)
-    # A lost session counts only after as many deliveries that did not.
+    # A lost session counts as an attempt only after this number of uncounted deliveries.
     observer.execute(f"update pgmq.q_{queue_name} set read_ct = {UNCOUNTED_MAX}")
 
     counts = await drained(app)
@@ -311,7 +311,7 @@ RESULTS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("result", RESULTS)
-async def test_what_a_batch_handler_returns_is_an_outcome_for_each_or_an_error(
+async def test_batch_handler_returns_one_outcome_per_message_or_fails(
     app, observer, queue_name, result
 ):
     make, ends = RESULTS[result]
@@ -341,6 +341,7 @@ async def an_async_generator():
     "result",
     [
         pytest.param(lambda: ValueError("no"), id="an exception"),
+        pytest.param(lambda: "retry", id="the name of an outcome"),
         pytest.param(lambda: [1, ValueError("no")], id="a list with an exception"),
         pytest.param(lambda: {"a": ValueError("no")}, id="a dict with an exception"),
         pytest.param(a_generator, id="a generator"),

@@ -1,4 +1,4 @@
-"""From how a worker ends to the exit code of its process: no database."""
+"""Exit codes of worker processes, by the way the worker ends; without a database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pgsluice.worker.process.shutdown import Level, Shutdown
 
 
 class FakeWorker:
-    """Ends when it is told to, unless it hangs."""
+    """A worker that stops on request, unless it hangs."""
 
     def __init__(self, *, counts=None, wants_replacement=False, hangs=False):
         self.counts = counts
@@ -45,15 +45,15 @@ async def nothing():
 
 async def served(worker, *, then=None, begin=nothing, **options):
     shutdown = Shutdown(60)
-    told = []
+    reports = []
     serving = asyncio.create_task(
-        serve(lambda _found: worker, shutdown, begin=begin, tell=told.append, **options)
+        serve(lambda _found: worker, shutdown, begin=begin, report=reports.append, **options)
     )
     if then is not None:
         await worker.runs.wait()
         then(shutdown)
     async with asyncio.timeout(20):
-        return await serving, told
+        return await serving, reports
 
 
 def finish(shutdown):
@@ -64,20 +64,20 @@ def at_once(shutdown):
     shutdown.request(Level.AT_ONCE, "test")
 
 
-async def test_one_that_was_told_to_end_is_done():
-    code, told = await served(FakeWorker(), then=finish)
+async def test_process_stopped_on_request_exits_cleanly():
+    code, reports = await served(FakeWorker(), then=finish)
 
     assert code == EXIT_DONE
-    assert [status["state"] for status in told[:2]] == ["starting", "running"]
+    assert [status["state"] for status in reports[:2]] == ["starting", "running"]
 
 
 @pytest.mark.slow
-async def test_one_that_was_told_to_end_at_once_has_left_something():
+async def test_hard_stopped_process_reports_unfinished_work():
     assert (await served(FakeWorker(), then=at_once))[0] == EXIT_LEFT
     assert (await served(FakeWorker(hangs=True), then=at_once))[0] == EXIT_LEFT
 
 
-async def test_one_whose_handlers_hang_asks_to_be_replaced():
+async def test_one_whose_handlers_hang_is_replaced():
     assert (await served(FakeWorker(wants_replacement=True)))[0] == EXIT_REPLACE
 
 
@@ -88,7 +88,7 @@ async def test_when_it_is_empty_dead_letters_tell(dead, expected):
     assert (await served(worker, until_empty_s=0.0))[0] == expected
 
 
-async def test_a_server_that_is_away_is_waited_for_and_what_waiting_does_not_mend_is_raised():
+async def test_unreachable_server_is_awaited_and_permanent_error_is_raised():
     answers = [
         ConnectionFailedError("away"),
         ConnectionFailedError("away"),

@@ -1,4 +1,4 @@
-"""Limits that handlers declare: stored when a worker starts, compared with those of an operator, in order of keys under retry."""
+"""Limits that handlers declare: stored at startup, compared with an operator's; key order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.runtime import until
 
 
 def stored(observer, queue_name):
-    """What is stored for a queue: (fleet_concurrency, key_concurrency, rate, seconds of it, when_waiting), or None."""
+    """Return the stored limits of a queue as a tuple, with seconds for the interval, or None."""
     found = rows(
         observer,
         "select fleet_concurrency, key_concurrency, rate, extract(epoch from rate_interval)::integer, when_waiting "
@@ -28,7 +28,7 @@ def stored(observer, queue_name):
 
 
 async def started(url, queue_name, *, name="tested", **limits):
-    """Start and end a worker with one handler that declares these limits."""
+    """Start and stop a worker with one handler that declares these limits."""
     app = App(url, name="tests")
 
     @app.handler(queue_name, name=name, **limits)
@@ -112,8 +112,8 @@ async def test_a_worker_that_may_not_declare_limits_logs_what_is_declared_and_wh
     await started(member("sluice_reader"), queue_name, **declared)
 
     (line,) = warnings(caplog)
-    assert ("fleet_concurrency=5" if declared else "declared: none") in line
-    assert ("fleet_concurrency=2" if before else "stored: none") in line
+    assert ("fleet_concurrency=5" if declared else 'declared="none"') in line
+    assert ("fleet_concurrency=2" if before else 'stored="none"') in line
     assert "sluice_admin" in line
     assert stored(observer, queue_name) == (
         None if before is None else (before, None, None, None, None)
@@ -139,7 +139,7 @@ async def test_processes_that_start_at_once_with_other_limits_end_with_those_of_
 
 @pytest.fixture
 def member(worker_url, observer):
-    """Make the URL of a login role that is a member of a role; the role is dropped at the end."""
+    """Return a function that creates a login role in a role and returns its URL."""
     names = []
 
     def make(member_of):
@@ -153,12 +153,12 @@ def member(worker_url, observer):
         observer.execute(f"drop role {name}")
 
 
-# The order of messages of a key -----------------------------------------------------------------------------------------
+# The order of messages of a key -------------------------------------------------------------------
 
 
 @pytest.fixture
 def handled(worker_url, observer, queue_name):
-    """Send messages of a key and handle them, the first of which fails once; return the order of starts."""
+    """Handle messages of a key, the first fails once; return the order of starts."""
 
     async def run(*payloads, wanted, processes=1, **options):
         starts = []
@@ -241,7 +241,7 @@ def test_an_order_of_keys_that_cannot_be_kept_is_refused_where_it_is_declared():
             {"when_waiting": "skip", "key_concurrency": 2},
             "key_concurrency of handler '_handle_nothing' is 2",
         ),
-        ({"log": "l", "group": "g", "when_waiting": "skip"}, "nothing keeps to when_waiting"),
+        ({"log": "l", "group": "g", "when_waiting": "skip"}, "does not support when_waiting"),
     ):
         queue = None if "log" in options else "orders"
         with pytest.raises(ArgumentError, match=message):

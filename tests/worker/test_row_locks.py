@@ -1,4 +1,4 @@
-"""A row lock that another transaction holds delays its own message, and no other message of the worker."""
+"""A row lock of another transaction delays only its own message."""
 
 from __future__ import annotations
 
@@ -66,12 +66,15 @@ async def test_a_locked_row_delays_only_its_own_message(
         going.set()
         await until(lambda: archived(observer, queue_name) == [2, 3, 4], "the others to be settled")
         outsider.rollback()
-        await until(lambda: worker.counts()["tested"].done == 4, "the first, too")
+        await until(lambda: worker.counts()["tested"].done == 4, "the first to be settled, too")
         counts = worker.counts()["tested"]
 
     assert archived(observer, queue_name) == [1, 2, 3, 4]
-    assert starts == Counter([1, 2, 3, 4])
-    assert (counts.done, counts.lost) == (4, 0)
+    assert [starts[payload] for payload in (2, 3, 4)] == [1, 1, 1]
+    # Its lease has expired; in rare cases it is read again before the acknowledgement gets the row
+    # lock.
+    assert starts[1] in (1, 2)
+    assert (counts.done, counts.lost) == (4, starts[1] - 1)
 
 
 @pytest.mark.slow
@@ -92,7 +95,7 @@ async def test_a_failed_message_whose_row_is_locked_delays_no_start_of_another(
     async with running(worker):
         await until(lambda: archived(observer, queue_name) == [2, 3], "the others to be settled")
         outsider.rollback()
-        await until(lambda: worker.counts()["tested"].done == 3, "the first, too")
+        await until(lambda: worker.counts()["tested"].done == 3, "the first to be settled, too")
         counts = worker.counts()["tested"]
 
     assert archived(observer, queue_name) == [1, 2, 3]
@@ -145,7 +148,7 @@ async def test_a_transaction_that_was_cut_off_is_not_committed(app, observer, qu
                 with connection.transaction():
                     connection.execute("select pg_sleep(60)")
             except psycopg.Error:
-                pass  # a handler that catches all
+                pass  # a handler that catches all exceptions
 
     WorkQueue(observer).send(queue_name, 1)
 

@@ -1,4 +1,4 @@
-"""The scheduler on a real server: exactly when due, through failures, and what an app declares."""
+"""The scheduler on a real server: firing times, failures, and schedules that an app declares."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def test_slots_are_fired_when_they_are_due_and_not_before(pool, observer, queue_
         )
     ]
     assert min(late) >= timedelta(0)
-    # It does not look at intervals: 30 s are far, and the machine may be busy.
+    # The poll interval of 30 s does not matter, even on a busy machine.
     assert sorted(late)[3] < timedelta(seconds=1)
     assert [slot.msg_id for slot in fired[:6]] == [1, 2, 3, 4, 5, 6]
 
 
-def test_one_that_is_made_meanwhile_is_seen_at_the_next_look(pool, observer, queue_name):
+def test_schedule_created_while_running_is_seen_at_the_next_poll(pool, observer, queue_name):
     fired = []
     with running(Scheduler(pool, poll_interval_s=0.1, report=fired.append)):
         schedule(observer, queue_name=queue_name, every="100 milliseconds")
@@ -62,10 +62,10 @@ def test_a_slot_that_cannot_be_fired_is_said_and_stops_nothing(pool, observer, q
         wait_until(lambda: sum(slot.error is None for slot in fired) >= 3, "three slots")
 
     assert [slot.msg_id for slot in fired if slot.name == "bad"] == [None]
-    # The messages: Spark's loggers, where tests of Spark ran before, make JSON of the text.
-    said = "\n".join(caplog.messages)
-    assert "schedule bad: slot" in said
-    assert 'relation "pgmq.q_gone" does not exist' in said
+    # Use the messages, as Spark's loggers of earlier tests turn the text into JSON.
+    text = "\n".join(caplog.messages)
+    assert "schedule slot failed schedule=bad" in text
+    assert 'relation "pgmq.q_gone" does not exist' in text
 
 
 def test_it_survives_the_loss_of_its_connections(pool, observer, queue_name):
@@ -85,7 +85,9 @@ def test_it_survives_the_loss_of_its_connections(pool, observer, queue_name):
     assert count == span / timedelta(milliseconds=100) + 1
 
 
-def test_what_others_hold_is_fired_when_they_let_go(pool, observer, worker_url, queue_name):
+def test_locked_schedule_is_fired_after_its_lock_is_released(
+    pool, observer, worker_url, queue_name
+):
     schedule(observer, queue_name=queue_name, every="1 hour")
     observer.execute("update sluice.schedule set next_slot = now(), due_at = now()")
     fired = []
@@ -93,7 +95,7 @@ def test_what_others_hold_is_fired_when_they_let_go(pool, observer, worker_url, 
         holder.execute("select from sluice.schedule for update")
         with running(Scheduler(pool, report=fired.append)):
             looked = "select count(*) from pg_stat_activity where query like '%fire_schedules(%' and pid <> pg_backend_pid()"
-            wait_until(lambda: value(observer, looked) > 0, "a look")
+            wait_until(lambda: value(observer, looked) > 0, "a check for due slots")
             assert fired == []
             holder.rollback()
             wait_until(lambda: len(fired) == 1, "the slot")
@@ -110,7 +112,7 @@ def test_run_once_fires_all_that_is_due(pool, observer, queue_name):
     assert Scheduler(pool).run_once() == []
 
 
-def test_what_waiting_does_not_mend_ends_it(worker_url, observer):
+def test_permanent_error_stops_it(worker_url, observer):
     observer.execute("create role powerless login")
     try:
         with (
@@ -135,7 +137,7 @@ def declare(url, *specs, app="shop"):
     return asyncio.run(run())
 
 
-def test_what_an_app_declares_is_written_and_what_is_gone_is_said_and_stays(
+def test_declared_schedules_are_written_and_undeclared_ones_are_logged_and_kept(
     worker_url, observer, queue_name, caplog
 ):
     observer.execute("select pgq.create_queue('changes')")
@@ -157,6 +159,6 @@ def test_what_an_app_declares_is_written_and_what_is_gone_is_said_and_stays(
     with caplog.at_level(logging.WARNING):
         assert declare(worker_url, tick) == ["mail"]
         assert declare(worker_url, app="other") == []
-    assert "schedule mail is not declared by app shop any more" in caplog.text
+    assert "schedule no longer declared schedule=mail app=shop" in caplog.text
     assert value(observer, "select count(*) from sluice.schedule") == 3
     observer.execute("select pgq.drop_queue('changes')")

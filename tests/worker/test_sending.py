@@ -1,4 +1,4 @@
-"""Sending to handlers on a real server: in the caller's transaction, on the app's own connections, into queues and logs."""
+"""Sending to handlers on a real server, in the caller's transaction and on own connections."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_the_apps_own_connections_are_opened_when_they_are_needed_and_after_a_cl
     observer.execute(
         "select pg_terminate_backend(pid) from pg_stat_activity where application_name ~ 'a shop'"
     )
-    assert app.mail.send(Order(2)) == 4  # a broken connection is found out before it is used
+    assert app.mail.send(Order(2)) == 4  # broken connections are detected before use
     app.close()
     assert app.mail.send(Order(3)) == 5
 
@@ -184,7 +184,7 @@ def _send_in_child(app, number):
 
 @pytest.mark.filterwarnings(
     "ignore:.*fork:DeprecationWarning"
-)  # of Python 3.12 on: that is what is tried
+)  # since Python 3.12; the test does it on purpose
 def test_a_process_that_was_forked_has_connections_of_its_own(app, queue_name, observer):
     app.mail.send(Order(1))
 
@@ -197,7 +197,7 @@ def test_a_process_that_was_forked_has_connections_of_its_own(app, queue_name, o
     assert [message["id"] for message, _ in stored(observer, queue_name)] == [1, 2, 3]
 
 
-def test_without_a_server_the_error_says_so_at_once(tmp_path):
+def test_unreachable_server_is_reported_immediately(tmp_path):
     lost = App(f"host={tmp_path} user=nobody")
 
     @lost.handler("q")
@@ -216,7 +216,7 @@ async def test_a_connection_of_the_wrong_kind_is_refused_before_anything_is_sent
         with pytest.raises(ArgumentError, match="is a AsyncConnection; await send_async"):
             app.mail.send(Order(1), connection=connection)
     with pytest.raises(
-        ArgumentError, match="connection is a str; give the psycopg connection below"
+        ArgumentError, match="connection is a str; pass the underlying psycopg connection"
     ):
         app.mail.send(Order(1), connection=app.dsn)
 

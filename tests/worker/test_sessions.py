@@ -1,4 +1,4 @@
-"""A handler finds the session as a new one, whatever the handler before left in it."""
+"""Each handler gets a session without state of the previous handler."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def python_state(connection):
 
 @pytest.fixture(params=["server", "pooler"])
 def url(request, worker_url, servers_folder):
-    """The server itself, and through a pooler that gives each client a session of its own."""
+    """The URL of the server, and of a pooler in session mode."""
     if request.param == "server":
         yield worker_url
         return
@@ -64,7 +64,7 @@ def url(request, worker_url, servers_folder):
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["thread", "loop"])
-async def test_what_a_handler_changes_in_its_session_does_not_reach_the_next(
+async def test_session_settings_of_a_handler_are_reset_for_the_next(
     url, observer, queue_name, is_async
 ):
     app = App(psycopg.conninfo.make_conninfo(url, client_encoding="latin1"), name="tests")

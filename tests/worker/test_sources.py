@@ -1,4 +1,4 @@
-"""The sources of the runtime on a real server: claims, starts, leases, and each outcome, in bulk and after a lost reply."""
+"""Sources on a real server: claims, starts, leases and outcomes, in bulk and with lost replies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FAILURE = Failure("ValueError", "no such customer", "the trace")
 
 
 def with_source(url, work, route, *, prepared=True, **fields):
-    """Run `await work(source)` on a source of its own; what it returns."""
+    """Return the result of `await work(source)` with a new source."""
 
     async def main():
         async with pool_of(url) as pool:
@@ -54,7 +54,7 @@ def on_queue(worker_url, queue_name):
 
 
 class LosesReplies:
-    """Runs calls, and loses the reply of the first: the server has done it, and nobody is told."""
+    """Runs calls, and loses the reply of the first one after the server has executed it."""
 
     def __init__(self, runner: AsyncRunner) -> None:
         self._runner = runner
@@ -89,7 +89,7 @@ def results(settled):
 
 
 def where(observer, queue_name):
-    """Where each message is, by its payload."""
+    """Return the location of each message, by payload."""
     return dict(
         rows(
             observer,
@@ -115,7 +115,7 @@ def send_events(observer, log_name, *datas, ev_type="t"):
     return [log.insert_event(log_name, ev_type, data) for data in datas]
 
 
-# Work queues ---------------------------------------------------------------------------------------------------------
+# Work queues --------------------------------------------------------------------------------------
 
 
 def test_a_claim_says_all_there_is_to_know_of_a_message(on_queue, observer, queue_name):
@@ -157,7 +157,7 @@ def test_each_outcome_is_settled_in_one_call_of_settle(on_queue, observer, queue
     ) == [("bad", "ValueError", "no such customer", 1, "tester")]
 
 
-def test_what_is_done_is_deleted_where_that_is_asked_for(on_queue, observer, queue_name):
+def test_done_messages_are_deleted_when_configured(on_queue, observer, queue_name):
     WorkQueue(observer).send_batch(queue_name, ["a", "b"])
 
     async def work(source):
@@ -182,7 +182,7 @@ def test_attempts_are_counted_by_the_policy_of_the_handler(on_queue, observer, q
     assert seen == [1, "retry", 2, "retry", 3, "dead"]
 
 
-def test_a_start_that_nobody_heard_of_again_counts_and_the_last_is_not_begun(
+def test_start_without_outcome_counts_as_attempt_and_the_last_is_not_started(
     on_queue, observer, queue_name
 ):
     WorkQueue(observer).send_batch(queue_name, ["kills", "waits"])
@@ -193,14 +193,16 @@ def test_a_start_that_nobody_heard_of_again_counts_and_the_last_is_not_begun(
             claimed = await source.claim(2, 30)
             started = await source.begin(claimed[:1])
             begun.append([delivery.attempt for delivery in started])
-            # Its process dies; the other one was handed back before it started.
+            # The worker dies; the other message was released before its start.
             await source.settle({each: Settlement(Release()) for each in claimed[1:]})
             observer.execute(f"update pgmq.q_{queue_name} set vt = clock_timestamp()")
         return begun
 
     begun = on_queue(work, retry=RetryPolicy(max_attempts=2))
 
-    assert begun == [[1], [2], [], [1]], "the third claim buries the one, the fourth has the other"
+    assert begun == [[1], [2], [], [1]], (
+        "the third claim dead-letters one, the fourth returns the other"
+    )
     assert where(observer, queue_name) == {"kills": "dead", "waits": "ready"}
 
 
@@ -219,7 +221,7 @@ def test_with_one_attempt_the_first_start_is_noted_also_by_the_policy_of_the_que
     assert where(observer, queue_name) == {"kills": "dead"}
 
 
-def test_a_claim_that_is_over_is_lost_to_whoever_had_it(on_queue, observer, queue_name):
+def test_expired_claim_is_lost_to_its_holder(on_queue, observer, queue_name):
     WorkQueue(observer).send_batch(queue_name, ["mine", "yours"])
 
     async def work(source):
@@ -238,49 +240,51 @@ def test_a_claim_that_is_over_is_lost_to_whoever_had_it(on_queue, observer, queu
 
     assert lost == ["yours"]
     assert settled == [["lost"]] * 4
-    assert deliveries[0].lease_end_s - deliveries[1].lease_end_s > 15, "one was extended"
+    assert deliveries[0].lease_end_s - deliveries[1].lease_end_s > 15, "only one lease was extended"
 
 
-def test_what_was_done_before_the_reply_was_lost_is_done(on_queue, observer, queue_name):
+def test_acknowledgement_with_a_lost_reply_is_recognised_as_done(on_queue, observer, queue_name):
     WorkQueue(observer).send_batch(queue_name, list("abcd"))
 
     async def work(source):
         deliveries = await source.begin(await source.claim(4, 30))
-        said = settlements(deliveries, Done(), Retry(60), Reject("bad"), Release(60))
+        requested = settlements(deliveries, Done(), Retry(60), Reject("bad"), Release(60))
         source._runner = LosesReplies(source._runner)
         with pytest.raises(ConnectionFailedError):
-            await source.settle(said)
-        return [await source.settle(said), await source.settle(first(said, 1))]
+            await source.settle(requested)
+        return [await source.settle(requested), await source.settle(first(requested, 1))]
 
     again, once_more = on_queue(work)
 
     assert results(again) == ["done", "retry", "dead", "released"]
-    assert results(once_more) == ["lost"], "it was told: nobody asks again"
+    assert results(once_more) == ["lost"], "after the reply, settlements are not recognised"
     assert (
         value(observer, "select count(*) from sluice.dead_letter where queue_name = %s", queue_name)
         == 1
     )
 
 
-def test_what_was_claimed_again_before_the_reply_was_lost_is_done(on_queue, observer, queue_name):
+def test_message_claimed_again_after_a_lost_reply_is_recognised_as_done(
+    on_queue, observer, queue_name
+):
     WorkQueue(observer).send_batch(queue_name, list("abcd"))
 
     async def work(source):
         deliveries = await source.begin(await source.claim(4, 30))
-        said = settlements(deliveries, Retry(0), Release(0), Retry(0), Reject("bad"))
+        requested = settlements(deliveries, Retry(0), Release(0), Retry(0), Reject("bad"))
         source._runner = LosesReplies(source._runner)
         with pytest.raises(ConnectionFailedError):
-            await source.settle(said)
+            await source.settle(requested)
         claimed = await source.begin(await source.claim(4, 30))
         assert [each.payload for each in claimed] == ["a", "b", "c"]
         assert results(await source.settle({claimed[2]: Settlement(Done())})) == ["done"]
         observer.execute("delete from sluice.dead_letter")
-        return [await source.settle(said), await source.settle(first(said, 3))]
+        return [await source.settle(requested), await source.settle(first(requested, 3))]
 
     again, once_more = on_queue(work)
 
     assert results(again) == ["retry", "released", "retry", "dead"]
-    assert results(once_more) == ["lost"] * 3, "it was told: nobody asks again"
+    assert results(once_more) == ["lost"] * 3, "after the reply, settlements are not recognised"
 
 
 def test_settling_is_part_of_the_transaction_it_runs_in(worker_url, on_queue, observer, queue_name):
@@ -291,12 +295,12 @@ def test_settling_is_part_of_the_transaction_it_runs_in(worker_url, on_queue, ob
         observer.execute(f"update pgmq.q_{queue_name} set read_ct = 9 where message = '\"lost\"'")
         async with await psycopg.AsyncConnection.connect(worker_url) as connection:
             runner = AsyncRunner(connection)
-            said = [await runner.run(source.acknowledgement(kept))]
+            outcomes = [await runner.run(source.acknowledgement(kept))]
             await connection.commit()
-            said.append(await runner.run(source.acknowledgement(lost)))
-            said.append(await runner.run(source.acknowledgement(back)))
+            outcomes.append(await runner.run(source.acknowledgement(lost)))
+            outcomes.append(await runner.run(source.acknowledgement(back)))
             await connection.rollback()
-        return said
+        return outcomes
 
     assert on_queue(work) == ["done", "lost", "done"]
     assert where(observer, queue_name) == {
@@ -337,7 +341,7 @@ def test_a_binding_that_the_handler_does_not_declare_is_logged(
     assert f"queue topics unbind 'orders.paid' {queue_name}" in warning
 
 
-# Share groups --------------------------------------------------------------------------------------------------------
+# Share groups -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -380,9 +384,11 @@ def test_each_outcome_of_events_is_settled_in_one_call_of_settle(on_group, obser
     async def work(source):
         send_events(observer, log_name, *"abcde")
         deliveries = await source.begin(await source.claim(5, 30))
-        said = settlements(deliveries, Done(), Retry(60), Reject("bad"), Release(60), Done())
-        some = results(await source.settle(first(said, 4)))
-        return some + results(await source.settle({each: said[each] for each in deliveries[4:]}))
+        requested = settlements(deliveries, Done(), Retry(60), Reject("bad"), Release(60), Done())
+        some = results(await source.settle(first(requested, 4)))
+        return some + results(
+            await source.settle({each: requested[each] for each in deliveries[4:]})
+        )
 
     assert on_group(work) == ["done", "retry", "dead", "released", "done"]
     assert group_info(observer, log_name)[:3] == (0, 2, 1)
@@ -393,21 +399,21 @@ def test_each_outcome_of_events_is_settled_in_one_call_of_settle(on_group, obser
     ) == [("c", "bad", "ValueError: no such customer\nthe trace")]
 
 
-def test_what_was_said_of_events_before_the_reply_was_lost_is_done(on_group, observer, log_name):
+def test_event_outcomes_with_a_lost_reply_are_recognised_as_done(on_group, observer, log_name):
     async def work(source):
         send_events(observer, log_name, *"abc")
         deliveries = await source.begin(await source.claim(3, 30))
-        said = settlements(deliveries, Done(), Retry(60), Reject("bad"))
+        requested = settlements(deliveries, Done(), Retry(60), Reject("bad"))
         source._runner = LosesReplies(source._runner)
         with pytest.raises(ConnectionFailedError):
-            await source.settle(said)
-        return results(await source.settle(said))
+            await source.settle(requested)
+        return results(await source.settle(requested))
 
     assert on_group(work) == ["done", "retry", "dead"]
     assert group_info(observer, log_name)[:3] == (0, 1, 1)
 
 
-def test_a_lapsed_claim_is_lost_and_the_others_of_the_call_are_settled(
+def test_expired_claim_is_lost_and_other_messages_of_the_call_are_settled(
     on_group, observer, log_name
 ):
     async def work(source):
@@ -428,7 +434,7 @@ def test_a_lapsed_claim_is_lost_and_the_others_of_the_call_are_settled(
 
 
 def test_starts_of_events_are_counted_once_for_each_claim(on_group, observer, log_name):
-    """Who dies after it began has used up an attempt."""
+    """A worker that dies after the start of a message uses an attempt."""
 
     async def work(source):
         send_events(observer, log_name, "kills")
@@ -458,7 +464,7 @@ def test_a_handler_gives_up_after_its_own_number_of_attempts(on_group, observer,
     assert on_group(work, retry=RetryPolicy(max_attempts=2, first_delay_s=0)) == ["retry", "dead"]
 
 
-def test_events_behind_one_that_comes_again_go_back_with_it(on_group, observer, log_name):
+def test_events_behind_a_retried_event_are_released_with_it(on_group, observer, log_name):
     observer.execute(
         "select sluice.create_group(%s, 'mailers', '{\"key\": \"$.customer\"}')", [log_name]
     )
@@ -472,7 +478,9 @@ def test_events_behind_one_that_comes_again_go_back_with_it(on_group, observer, 
         return keys, await source.begin([behind, other]) == [other]
 
     assert on_group(work) == (["ann", "ann", "bob"], True)
-    assert group_info(observer, log_name)[:2] == (1, 2), "bob's is held, both of ann's wait"
+    assert group_info(observer, log_name)[:2] == (1, 2), (
+        "bob's event is claimed, both of ann's wait"
+    )
 
 
 def test_handlers_of_a_group_share_a_source_and_what_none_is_for_is_passed_over(
@@ -508,10 +516,10 @@ def test_two_handlers_of_a_group_for_the_same_events_are_refused(log_name):
     pool = SimpleNamespace(max_size=1)
     route = GroupRoute(log_name, "mailers", ("t",))
     for other in (route, GroupRoute(log_name, "mailers", ("u", "t"))):
-        with pytest.raises(ConfigurationError, match="both for events of type 't'"):
+        with pytest.raises(ConfigurationError, match="both match events of type 't'"):
             make_feeds([spec(route, "one"), spec(other, "two")], pool, None, "tester")
     rest = GroupRoute(log_name, "mailers")
-    with pytest.raises(ConfigurationError, match="both for all events"):
+    with pytest.raises(ConfigurationError, match="both match all events"):
         make_feeds([spec(rest, "one"), spec(rest, "two")], pool, None, "tester")
 
 
@@ -526,6 +534,6 @@ def test_a_group_that_allows_fewer_attempts_than_its_handler_is_logged_with_both
         with_source(worker_url, nothing, route, retry=RetryPolicy(max_attempts=attempts))
 
     (line,) = [each for each in caplog.messages if "attempts" in each]
-    assert "allows 3 attempts" in line
+    assert "group_max_attempts=3" in line
     assert "max_attempts=5" in line
     assert f"pgsluice group set {log_name} limited --max-attempts 5" in line

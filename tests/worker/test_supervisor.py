@@ -1,4 +1,4 @@
-"""The supervisor, over processes that do what a line of Python says: no database."""
+"""The supervisor, with child processes that run a few lines of Python; without a database."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pgsluice.worker.process.supervisor import Supervisor
 from support import wait_until
 
 RUNNING = {"state": "running", "sources": [{"is_reachable": True}]}
-# The protocol by hand: to import the package would take most of the time.
+# The protocol without our package, whose import would take most of the time.
 CHILD = """
 import faulthandler, json, os, select, sys, time
 
@@ -34,16 +34,16 @@ with open(settings["tally"], "a") as file:
     file.write(f"{number}\\n")
 tally = open(settings["tally"]).read().split()
 started, mine = len(tally), tally.count(str(number))
-def tell():
+def report():
     os.write(settings["status_fd"], b'{"state": "running", "sources": [{"is_reachable": true}]}\\n')
 def beat():
     while not select.select([0], [], [], 0.02)[0]:
-        tell()
+        report()
 """
 
 
 class Supervised:
-    """A supervisor in a loop of its own thread's."""
+    """A supervisor with its shutdown and health."""
 
     def __init__(self, tmp_path: Path, body: str, *, processes=1, stall_s=0.0, ends_itself=False):
         self.tally = tmp_path / "tally"
@@ -68,7 +68,7 @@ class Supervised:
         return self.tally.read_text().count("\n")
 
     async def run_and(self, then) -> int:
-        """Run it, and meanwhile what a thread does; the exit code."""
+        """Run it while a thread runs `then`, and stop it afterwards; return the exit code."""
 
         async def ending():
             try:
@@ -85,7 +85,7 @@ async def test_a_process_that_dies_is_started_anew_also_when_it_then_cannot_star
     supervised = Supervised(
         tmp_path,
         """
-        tell()
+        report()
         if started == 1: os._exit(9)
         if started == 2: os.kill(os.getpid(), 11)
         if started == 3: os._exit(75)
@@ -96,14 +96,14 @@ async def test_a_process_that_dies_is_started_anew_also_when_it_then_cannot_star
 
     code = await supervised.run_and(
         lambda: wait_until(
-            lambda: supervised.started == 5 and supervised.health.is_ready, "the fifth"
+            lambda: supervised.started == 5 and supervised.health.is_ready, "the fifth process"
         )
     )
 
     assert code == 0
 
 
-async def test_one_that_cannot_start_before_any_has_worked_ends_all_with_its_code(tmp_path):
+async def test_first_process_failing_to_start_stops_the_supervisor_with_its_exit_code(tmp_path):
     supervised = Supervised(
         tmp_path,
         """
@@ -118,13 +118,13 @@ async def test_one_that_cannot_start_before_any_has_worked_ends_all_with_its_cod
 
 
 @pytest.mark.slow
-async def test_one_that_cannot_start_later_is_retried_and_the_others_go_on(tmp_path, caplog):
+async def test_process_failing_to_restart_is_retried_and_others_continue(tmp_path, caplog):
     fixed = tmp_path / "fixed"
     supervised = Supervised(
         tmp_path,
         f"""
         if number == 2 and mine == 1:
-            tell()
+            report()
             os._exit(9)
         if number == 2 and not os.path.exists({str(fixed)!r}): sys.exit(3)
         beat()
@@ -133,23 +133,24 @@ async def test_one_that_cannot_start_later_is_retried_and_the_others_go_on(tmp_p
     )
 
     def deploy():
-        wait_until(lambda: supervised.started >= 4, "the second attempt to start it")
-        wait_until(lambda: not supervised.health.is_ready, "it to be unready")
+        wait_until(lambda: supervised.started >= 4, "a second attempt to start the process")
+        wait_until(lambda: not supervised.health.is_ready, "the supervisor not to be ready")
         report = supervised.health.report()["processes"]
         assert report["1"]["state"] == "running"
         wait_until(
             lambda: (
                 supervised.health.report()["processes"]["2"]
-                == {"state": "restarting", "reason": "ended with exit code 3"}
+                == {"state": "restarting", "reason": "exited with code 3"}
             ),
             "the reason to be reported",
         )
         fixed.touch()
-        wait_until(lambda: supervised.health.is_ready, "it to be ready")
+        wait_until(lambda: supervised.health.is_ready, "the supervisor to be ready")
 
     assert await supervised.run_and(deploy) == 0
     assert supervised.tally.read_text().splitlines().count("1") == 1
-    assert "process 2 cannot start: it ended with exit code 3" in caplog.text
+    failed = 'process cannot start process=2 reason="exited with code 3"'
+    assert any(message.startswith(failed) for message in caplog.messages)
 
 
 async def test_in_a_batch_job_one_that_cannot_start_later_ends_all_with_its_code(tmp_path):
@@ -157,7 +158,7 @@ async def test_in_a_batch_job_one_that_cannot_start_later_ends_all_with_its_code
         tmp_path,
         """
         if number == 2 and mine == 1:
-            tell()
+            report()
             os._exit(9)
         if number == 2: sys.exit(3)
         beat()
@@ -169,7 +170,7 @@ async def test_in_a_batch_job_one_that_cannot_start_later_ends_all_with_its_code
     assert await supervised.run_and(lambda: supervised.shutdown.event.wait(30)) == 3
 
 
-async def test_those_that_end_when_nothing_is_left_are_not_started_anew(tmp_path):
+async def test_processes_that_exit_when_drained_are_not_restarted(tmp_path):
     supervised = Supervised(tmp_path, "sys.exit(number - 1)", processes=2, ends_itself=True)
 
     assert (
@@ -178,37 +179,37 @@ async def test_those_that_end_when_nothing_is_left_are_not_started_anew(tmp_path
 
 
 @pytest.mark.slow
-async def test_one_that_hangs_is_killed_and_says_where_it_hung(tmp_path, capfd):
+async def test_hanging_process_is_killed_with_its_stack_logged(tmp_path, capfd):
     supervised = Supervised(
         tmp_path,
         """
         def hung_in_here():
             while True: time.sleep(0.01)
-        tell()
+        report()
         if started == 1: hung_in_here()
         beat()
         """,
         stall_s=0.5,
     )
 
-    await supervised.run_and(lambda: wait_until(lambda: supervised.started == 2, "another one"))
+    await supervised.run_and(lambda: wait_until(lambda: supervised.started == 2, "another process"))
 
     assert "hung_in_here" in capfd.readouterr().err
 
 
 @pytest.mark.slow
-async def test_one_that_does_not_end_at_once_when_told_to_is_killed(tmp_path):
+async def test_process_ignoring_a_hard_stop_is_killed(tmp_path):
     supervised = Supervised(
         tmp_path,
         """
         while True:
-            tell()
+            report()
             time.sleep(0.05)
         """,
     )
 
     def end_twice():
-        wait_until(lambda: supervised.health.is_ready, "it to be ready")
+        wait_until(lambda: supervised.health.is_ready, "the supervisor to be ready")
         supervised.shutdown.request(Level.FINISH, "first")
         supervised.shutdown.request(Level.AT_ONCE, "second")
 
@@ -225,11 +226,11 @@ def test_processes_end_when_their_supervisor_is_killed(tmp_path):
             """
             import os
             from pgsluice.worker.process.shutdown import Shutdown
-            from pgsluice.worker.process.supervisor import Superior
-            superior, shutdown = Superior(), Shutdown(60)
-            superior.follow(shutdown)
-            with open(superior.settings["tally"], "a") as file:
-                file.write(f"{superior.number} {os.getpid()}\\n")
+            from pgsluice.worker.process.supervisor import SupervisorPipe
+            supervisor_pipe, shutdown = SupervisorPipe(), Shutdown(60)
+            supervisor_pipe.follow(shutdown)
+            with open(supervisor_pipe.settings["tally"], "a") as file:
+                file.write(f"{supervisor_pipe.number} {os.getpid()}\\n")
             assert shutdown.event.wait(60)
             """
         )
@@ -250,11 +251,11 @@ def test_processes_end_when_their_supervisor_is_killed(tmp_path):
         )
     )
     with subprocess.Popen([sys.executable, str(parent)]) as process:
-        wait_until(lambda: tally.read_text().count("\n") == 2, "both to start")
+        wait_until(lambda: tally.read_text().count("\n") == 2, "both processes to start")
         pids = [int(line.split()[1]) for line in tally.read_text().splitlines()]
         process.kill()
 
-    wait_until(lambda: not any(is_alive(pid) for pid in pids), "both to end", 10)
+    wait_until(lambda: not any(is_alive(pid) for pid in pids), "both processes to end", 10)
 
 
 def is_alive(pid: int) -> bool:
@@ -268,19 +269,19 @@ def test_the_first_signal_lets_finish_and_the_second_ends_at_once():
     shutdown = Shutdown(grace_s=60)
     with shutdown.on_signals():
         os.kill(os.getpid(), signal.SIGTERM)
-        wait_until(lambda: shutdown.level is Level.FINISH, "the first")
+        wait_until(lambda: shutdown.level is Level.FINISH, "the first signal")
         os.kill(os.getpid(), signal.SIGINT)
-        wait_until(lambda: shutdown.level is Level.AT_ONCE, "the second")
+        wait_until(lambda: shutdown.level is Level.AT_ONCE, "the second signal")
 
 
 def test_after_the_grace_it_ends_at_once():
     shutdown = Shutdown(grace_s=0.05)
     shutdown.request(Level.FINISH, "test")
 
-    wait_until(lambda: shutdown.level is Level.AT_ONCE, "the grace to be over")
+    wait_until(lambda: shutdown.level is Level.AT_ONCE, "the grace period to end")
 
 
-def ask(port: int, path: str) -> tuple[int, dict]:
+def get(port: int, path: str) -> tuple[int, dict]:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
             return answer.status, json.load(answer)
@@ -293,25 +294,23 @@ def test_the_endpoint_tells_live_from_ready(monkeypatch):
     health = Health(processes=2, stall_s=30)
     with HealthEndpoint(health, "127.0.0.1", 0) as endpoint:
         health.beat()
-        health.tell(1, RUNNING)
-        assert (ask(endpoint.port, "/live")[0], ask(endpoint.port, "/ready")[0]) == (200, 503)
+        health.record(1, RUNNING)
+        assert (get(endpoint.port, "/live")[0], get(endpoint.port, "/ready")[0]) == (200, 503)
 
-        health.tell(2, RUNNING)
-        status, report = ask(endpoint.port, "/ready?verbose=1")
+        health.record(2, RUNNING)
+        status, report = get(endpoint.port, "/ready?verbose=1")
         assert (status, report["ready"], report["processes"]["2"]) == (200, True, RUNNING)
 
-        health.tell(2, {"state": "running", "sources": [{"is_reachable": False}]})
-        assert ask(endpoint.port, "/ready")[0] == 503
-        assert (
-            ask(endpoint.port, "/live")[0] == 200
-        )  # to be started anew would not bring the server back
+        health.record(2, {"state": "running", "sources": [{"is_reachable": False}]})
+        assert get(endpoint.port, "/ready")[0] == 503
+        assert get(endpoint.port, "/live")[0] == 200  # a restart would not bring the server back
 
         monkeypatch.setattr(
             "pgsluice.worker.process.health.time.monotonic", lambda: time.perf_counter() + 1e9
         )
-        assert ask(endpoint.port, "/live")[0] == 503
-        assert ask(endpoint.port, "/")[0] == 200
-        assert ask(endpoint.port, "/nowhere")[0] == 404
+        assert get(endpoint.port, "/live")[0] == 503
+        assert get(endpoint.port, "/")[0] == 200
+        assert get(endpoint.port, "/nowhere")[0] == 404
 
 
 def test_a_port_that_is_taken_is_said_to_be(tmp_path):
@@ -329,10 +328,10 @@ def test_the_file_is_written_while_it_lives_and_gone_at_the_end(tmp_path):
     path = tmp_path / "health.json"
     with HealthFile(health, path):
         health.beat()
-        health.tell(1, RUNNING)
-        wait_until(lambda: json.loads(path.read_text())["ready"], "it to be ready")
+        health.record(1, RUNNING)
+        wait_until(lambda: json.loads(path.read_text())["ready"], "the supervisor to be ready")
         written = path.stat().st_mtime_ns
-        wait_until(lambda: path.stat().st_mtime_ns > written, "it to be written again")
+        wait_until(lambda: path.stat().st_mtime_ns > written, "the health file to be rewritten")
 
     assert not path.exists()
     with pytest.raises(ConfigurationError, match="--health-file"):

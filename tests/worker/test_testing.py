@@ -1,4 +1,4 @@
-"""What users test their handlers with: one message, all that wait, and a database of a test's own."""
+"""Helpers to test users' handlers: single messages, drained queues, and a database per test."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ async def mail(order: Order, context: Context) -> Any:
 
 @app.handler("seen")
 def seen(order: Order, context: SyncContext) -> Any:
-    said = (context.attempt, context.message_id, context.headers, context.key, context.handler)
-    raise Reject(repr(said))
+    details = (context.attempt, context.message_id, context.headers, context.key, context.handler)
+    raise Reject(repr(details))
 
 
 @app.handler("clicks", batch=Batch(size=10))
@@ -133,18 +133,18 @@ def test_a_process_that_dies_is_a_failure_and_the_test_lives():
 
 
 def test_middleware_is_called_too():
-    other, said = App(), []
+    other, received = App(), []
 
     @other.handler("q")
     def double(number: int) -> None:
-        said.append(number)
+        received.append(number)
 
     @other.middleware
     async def note(call, payload, context):
         return await call(payload * 2, context)
 
     assert run_handler(double, 21) == Settlement(Done())
-    assert said == [42]
+    assert received == [42]
 
 
 def test_a_lost_claim_is_found_out():
@@ -175,18 +175,18 @@ async def test_in_an_event_loop_the_same_is_awaited(worker_url):
         await connection.rollback()
 
 
-def test_what_is_no_handler_of_one_message_is_refused():
-    with pytest.raises(ArgumentError, match="is no handler; decorate it"):
+def test_batch_handler_is_refused_for_one_message():
+    with pytest.raises(ArgumentError, match="is not a handler; decorate it"):
         run_handler(print, 1)
-    with pytest.raises(ArgumentError, match="'load' is for batches; use run_batch"):
+    with pytest.raises(ArgumentError, match="'load' is a batch handler; use run_batch"):
         run_handler(load, Order(1))
-    with pytest.raises(ArgumentError, match="'mail' is for one message; use run_handler"):
+    with pytest.raises(ArgumentError, match="'mail' is not a batch handler; use run_handler"):
         run_batch(mail, [Order(1)])
 
 
 @pytest.fixture
 def shop(worker_url, observer):
-    """An app whose first handler sends to its second, and a handler of a log."""
+    """An app with a handler that sends to another one, and a handler of a log."""
     shop = App(worker_url)
 
     @shop.handler("drain_orders")
@@ -204,7 +204,7 @@ def shop(worker_url, observer):
     def paid(order: Order) -> None: ...
 
     create_queues(shop, observer)
-    create_queues(shop, observer)  # those that are there are left alone
+    create_queues(shop, observer)  # existing queues are not changed
     observer.execute("truncate pgmq.q_drain_orders, pgmq.q_drain_parcels, sluice.inbox")
     yield shop, accept, paid
     shop.close()
@@ -212,7 +212,7 @@ def shop(worker_url, observer):
 
 def test_queues_and_logs_are_drained_also_of_what_handlers_send(shop, observer):
     shop, accept, _ = shop
-    accept.send_many([Order(1), Order(2), Order(3), Order(1)])  # the first by mistake twice
+    accept.send_many([Order(1), Order(2), Order(3), Order(1)])  # order 1 twice by mistake
 
     counts = drain(shop, queues=["drain_orders", "drain_parcels"])
 
@@ -233,7 +233,7 @@ def test_an_app_is_drained_elsewhere_and_its_handlers_send_there(shop, worker_ur
 
 async def test_a_log_is_ticked_while_it_is_drained(shop):
     shop, _, paid = shop
-    first = await drain_async(shop, handlers=["paid"])  # makes the group
+    first = await drain_async(shop, handlers=["paid"])  # creates the group
     await paid.send_many_async([Order(1), Order(2)])
 
     counts = await drain_async(shop, handlers=["paid"])
@@ -300,8 +300,8 @@ def start_pytest(folder: Path, *arguments: str, **variables: str) -> subprocess.
 
 def run_pytest(folder: Path, *arguments: str, **variables: str) -> str:
     with start_pytest(folder, *arguments, **variables) as process:
-        said, _ = process.communicate()
-    return said
+        output, _ = process.communicate()
+    return output
 
 
 @pytest.mark.slow
@@ -325,7 +325,7 @@ def test_a_run_without_the_fixture_imports_nothing(tmp_path):
 
 
 def left_over(folder: Path) -> list[str]:
-    """Return the files of servers in a folder for temporary files, and the processes that use it."""
+    """Return the servers' files in a temporary folder, and the processes that use it."""
     processes = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -338,7 +338,7 @@ def left_over(folder: Path) -> list[str]:
 
 @pytest.fixture
 def temporary_folder():
-    """A folder with a short name, as that of a socket has at most 107 bytes, which the server's user may enter."""
+    """A folder that the server's user may enter; its path is short, as sockets need."""
     with tempfile.TemporaryDirectory(prefix="xd-") as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -393,7 +393,7 @@ def test_under_xdist_a_run_that_is_cut_off_leaves_nothing(tmp_path, temporary_fo
 
     with start_pytest(tmp_path, "-n", "2", TMPDIR=str(temporary_folder)) as process:
         try:
-            wait_until(lambda: len(list(tmp_path.glob("began-*"))) == 2, "two tests to begin", 120)
+            wait_until(lambda: len(list(tmp_path.glob("began-*"))) == 2, "two tests to start", 120)
             assert left_over(temporary_folder)
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)

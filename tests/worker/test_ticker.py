@@ -1,4 +1,4 @@
-"""The ticker on a real server: often while events arrive, rarely while none do, and beside its like."""
+"""The ticker on a real server: its adaptive period, and several tickers at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _names = itertools.count(1)
 
 @pytest.fixture
 def log(observer):
-    """A log whose own settings would let a tick wait for long."""
+    """A log whose own settings allow a tick only after an hour."""
     name = f"ticked_{next(_names)}"
     log = EventLog(observer)
     log.create_queue(name)
@@ -44,9 +44,9 @@ def test_it_looks_rarely_when_nothing_arrives_and_often_again_when_something_doe
 ):
     ticker = Ticker(pool, period_min_s=0.01, period_max_s=0.16)
     with running(ticker):
-        wait_until(lambda: ticker.period_s == 0.16, "the looks to be rare")
+        wait_until(lambda: ticker.period_s == 0.16, "the longest period")
         EventLog(observer).insert_event(log, "t", "x")
-        wait_until(lambda: ticker.period_s == 0.01, "the looks to be frequent")
+        wait_until(lambda: ticker.period_s == 0.01, "the shortest period")
 
 
 def test_several_tickers_make_ticks_in_the_order_of_their_snapshots(pool, observer, log):
@@ -62,21 +62,21 @@ def test_several_tickers_make_ticks_in_the_order_of_their_snapshots(pool, observ
     assert seen == ids
 
 
-def test_who_waits_for_a_claim_is_woken_between_two_ticks(pool, observer, worker_url, log):
+def test_claim_waiter_is_woken_between_two_ticks(pool, observer, worker_url, log):
     observer.execute("select sluice.create_group(%s, 'g')", [log])
     with psycopg.connect(worker_url, autocommit=True) as listener:
         listener.execute("select sluice.listen_log(%s)", [log])
-        heard = []
+        received = []
 
         def wakes():
             EventLog(observer).insert_event(log, "t", "x")
-            heard.extend(n.payload for n in listener.notifies(timeout=0.02))
-            return heard.count("")
+            received.extend(n.payload for n in listener.notifies(timeout=0.02))
+            return received.count("")
 
-        # With a tick every half second most events are noticed before one.
+        # With a tick every half second, most events are noticed before the next tick.
         with running(Ticker(pool, period_min_s=0.5, period_max_s=0.5)):
             wait_until(lambda: wakes() >= 5, "the listener to be woken between ticks")
-    assert heard.count("") > len(heard) / 2
+    assert received.count("") > len(received) / 2
 
 
 def test_logs_that_are_paused_are_left_alone(pool, observer, log):

@@ -1,4 +1,4 @@
-"""When sources look again, on a real server: told by the listener, exactly when something is due, and rarely else."""
+"""When sources claim on a real server: on notifications, at due times, and rarely otherwise."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from support.listen import running
 from support.sources import pool_of, spec, until
 
 HEARTBEAT_S = 0.4
-# Longer than any test waits: who looks before was told to.
+# Longer than any test, so that only notifications and due times cause claims.
 NEVER_S = 600.0
 
 
 class Counting(psycopg.AsyncCursor):
-    """Counts the statements of a test."""
+    """A cursor that counts the statements of a test."""
 
     statements = 0
 
@@ -56,12 +56,12 @@ async def listening(url, **options):
 
 
 async def reliable(source):
-    """Wait until the source is sure to be told."""
-    await until(lambda: source._polling.subscription.is_reliable, "the listener to be relied on")
+    """Wait until the source's subscription is reliable."""
+    await until(lambda: source._polling.subscription.is_reliable, "a reliable subscription")
 
 
 async def look(source, arrived):
-    """What a lane does without slots to think of: claim, and wait."""
+    """Claim and wait, as a lane with unlimited slots does."""
     while True:
         for delivery in await source.claim(10, 30):
             arrived.append((time.monotonic(), delivery))
@@ -72,7 +72,7 @@ async def look(source, arrived):
 
 @contextlib.asynccontextmanager
 async def looking(*sources):
-    """Sources that are looked at, each by a task of its own; gives what arrived."""
+    """Claim from each source in a task; yield the deliveries."""
     arrived = []
     tasks = [asyncio.create_task(look(source, arrived)) for source in sources]
     try:
@@ -91,7 +91,7 @@ async def arrival(arrived, count, deadline_s=30):
 def test_all_sources_of_an_idle_process_ask_no_more_often_together_than_the_listener_says(
     worker_url, pool, observer, queue_name, log_name, counting
 ):
-    """With the 30 s that are usual these are two statements a minute."""
+    """With the default of 30 s these are two statements a minute."""
     other = f"{queue_name}_other"
     WorkQueue(observer).create(other)
     fallback_poll_s, seconds = 0.25, 5.0
@@ -107,7 +107,7 @@ def test_all_sources_of_an_idle_process_ask_no_more_often_together_than_the_list
                 await source.prepare()
                 await reliable(source)
             async with looking(*sources):
-                await asyncio.sleep(fallback_poll_s)  # the first look of each
+                await asyncio.sleep(fallback_poll_s)  # the first claim of each
                 counting.statements = 0
                 await asyncio.sleep(seconds)
                 return counting.statements
@@ -160,7 +160,9 @@ def test_a_message_is_handled_as_soon_as_it_is_sent(worker_url, pool, observer, 
 
     async def main():
         working = asyncio.create_task(worker.run())
-        await until(lambda: worker.status().listener == ListenerState.LISTENING, "it to listen")
+        await until(
+            lambda: worker.status().listener == ListenerState.LISTENING, "the worker to listen"
+        )
         for number in range(30):
             sent[number] = time.monotonic()
             await asyncio.to_thread(WorkQueue(observer).send, queue_name, number)
@@ -176,7 +178,7 @@ def test_a_message_is_handled_as_soon_as_it_is_sent(worker_url, pool, observer, 
 
 
 def lateness(observer, arrived, table):
-    """By how much each message came too late, seconds; by this process's clock."""
+    """Return the delay of each delivery in seconds, by this process's clock."""
     now_s, server_s = (
         time.monotonic(),
         value(observer, "select extract(epoch from clock_timestamp())::float8"),
@@ -188,21 +190,21 @@ def lateness(observer, arrived, table):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_heard", [False, True], ids=["polling", "listening"])
+@pytest.mark.parametrize("is_listening", [False, True], ids=["polling", "listening"])
 def test_a_delayed_message_is_handled_at_its_time(
-    worker_url, pool, observer, queue_name, is_heard, counting
+    worker_url, pool, observer, queue_name, is_listening, counting
 ):
-    """Polling, it is looked for each second; listening, never."""
+    """A polling source claims each second; a listening one does not poll."""
 
     async def main():
         async with (
             pool_of(worker_url, cursor_factory=counting) as counted,
             listening(worker_url) as listener,
         ):
-            told = listener if is_heard else None
-            source = make_source(spec(QueueRoute(queue_name)), counted, told, "tester")
+            used_listener = listener if is_listening else None
+            source = make_source(spec(QueueRoute(queue_name)), counted, used_listener, "tester")
             await source.prepare()
-            if is_heard:
+            if is_listening:
                 await reliable(source)
             for delay in (2, 3, 4):
                 WorkQueue(observer).send(queue_name, delay, delay=delay)
@@ -242,7 +244,8 @@ def test_an_event_is_handled_as_soon_as_it_is_inserted_and_again_at_its_time(
                 late_s = [again[0][0] - due_s]
             EventLog(observer).insert_delayed_event(log_name, "t", "later", delay=2)
             due_s = time.monotonic() + 2
-            # Another one: the first may have asked already what time brings, before there was this event.
+            # A new source, as the first one may have fetched the next due time before this event
+            # existed.
             source = make_source(
                 spec(GroupRoute(log_name, "mailers")), pool_of_source, listener, "tester"
             )
@@ -264,9 +267,7 @@ def test_an_event_is_handled_as_soon_as_it_is_inserted_and_again_at_its_time(
 
 
 @pytest.mark.slow
-def test_a_claim_that_lapsed_is_found_when_it_lapses(
-    worker_url, pool, observer, queue_name, log_name
-):
+def test_expired_claim_is_found_at_its_expiry(worker_url, pool, observer, queue_name, log_name):
     async def main():
         async with pool_of(worker_url) as pool_of_source, listening(worker_url) as listener:
             for route in (QueueRoute(queue_name), GroupRoute(log_name, "mailers")):
@@ -279,10 +280,10 @@ def test_a_claim_that_lapsed_is_found_when_it_lapses(
                     EventLog(observer).insert_event(log_name, "t", "1")
                 while not await source.claim(1, 1):
                     await source.wait(1)
-                lapses_s = time.monotonic() + 1
+                expires_s = time.monotonic() + 1
                 async with looking(source) as arrived:
                     await arrival(arrived, 1, 10)
-                yield arrived[0][0] - lapses_s
+                yield arrived[0][0] - expires_s
 
     async def collect():
         return [late async for late in main()]
@@ -298,7 +299,7 @@ def test_a_claim_that_lapsed_is_found_when_it_lapses(
 
 @pytest.mark.slow
 def test_whatever_happens_to_the_listener_nothing_is_missed(worker_url, pool, observer, queue_name):
-    """A send between two connections of the listener is told to nobody; the look after each finds it."""
+    """Messages sent between two connections of the listener are found by the claim after each."""
     kill = (
         "select pg_terminate_backend(pid, 10000) from pg_stat_activity "
         "where application_name = 'pgsluice listener' and datname = current_database()"
@@ -344,7 +345,7 @@ def test_without_anybody_who_notifies_it_polls_once_a_second_at_the_most_rarely(
     state, statements, latency_s = asyncio.run(main())
 
     assert state is ListenerState.NO_NOTIFIER
-    assert 8 <= statements <= 20, "a claim and a question each time"
+    assert 8 <= statements <= 20, "each poll is a claim and a query for the next due time"
     assert latency_s < 1.5
 
 
@@ -352,7 +353,7 @@ def test_without_anybody_who_notifies_it_polls_once_a_second_at_the_most_rarely(
 def test_a_limited_queue_is_looked_at_when_it_has_room_again(
     worker_url, pool, observer, queue_name
 ):
-    """Who is told of what there is to read is told of it once; and nobody tells that there is room."""
+    """A listener is notified once of readable messages, and never of free limits."""
     WorkQueue(observer).send_batch(queue_name, list(range(12)))
     rate = Limits(rate=4, rate_s=0.5)
 

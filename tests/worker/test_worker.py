@@ -1,4 +1,4 @@
-"""A worker on a real server: what a handler writes, and what becomes of its message, are one."""
+"""A worker on a real server: a handler's effects and its message's outcome are atomic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EFFECT = "insert into effect values (%s, %s, %s)"
 
 
 def left(observer, queue_name):
-    """How many are in the queue, in its archive, and among its dead letters."""
+    """Return the numbers of messages in the queue, its archive and its dead letters."""
     dead = "select count(*) from sluice.dead_letter where queue_name = %s"
     return tuple(
         value(observer, query, *parameters)
@@ -54,7 +54,7 @@ def app(worker_url):
 
 @pytest.fixture(params=["loop", "thread"])
 def handle(request, app, queue_name):
-    """Makes a handler that does what it is told in `context.transaction()` or, in mode `transaction`, around it."""
+    """Return a function that adds a handler that runs a callback in its transaction."""
 
     def make(do, **options):
         given = {"retry": RetryPolicy(max_attempts=2, first_delay_s=0), **options}
@@ -83,7 +83,7 @@ async def drained(app, idle_s=0.2):
 
 
 @pytest.mark.parametrize("mode", ["lease", "transaction"])
-async def test_what_a_handler_writes_is_committed_with_its_acknowledgement(
+async def test_effects_of_a_handler_commit_with_its_acknowledgement(
     app, handle, mode, observer, queue_name
 ):
     handle(lambda payload, context: None, mode=mode)
@@ -96,7 +96,7 @@ async def test_what_a_handler_writes_is_committed_with_its_acknowledgement(
 
 
 @pytest.mark.parametrize("mode", ["lease", "transaction"])
-async def test_what_a_failed_attempt_wrote_is_rolled_back_and_the_attempt_counts(
+async def test_effects_of_a_failed_attempt_are_rolled_back_and_the_attempt_counts(
     app, handle, mode, observer, queue_name
 ):
     def fail_once(_payload, context):
@@ -153,7 +153,9 @@ async def test_a_failed_message_is_tried_again_after_each_delay_of_the_handlers_
 async def test_a_dead_letter_has_the_message_and_the_trace_of_its_error(app, observer, queue_name):
     @app.handler(queue_name, name="tested", retry=RetryPolicy(max_attempts=1))
     async def fail(payload):
-        raise ValueError(f"cannot \x00 work \ud83d on {payload}")  # PostgreSQL cannot store these
+        raise ValueError(
+            f"cannot \x00 work \ud83d on {payload}"
+        )  # characters that PostgreSQL cannot store
 
     WorkQueue(observer).send(queue_name, {"n": 1}, headers={"h": 2})
 
@@ -229,8 +231,8 @@ async def test_in_mode_transaction_the_row_is_held_without_a_lease(
     WorkQueue(observer).send(queue_name, 1)
     worker = Worker(app)
     running = asyncio.create_task(worker.run_until_empty(idle_s=0.2))
-    await until(begun.is_set, "it to begin")
-    # As if the lease were over: the row is locked, so nobody else gets it, and nobody can change it.
+    await until(begun.is_set, "the handler to start")
+    # As if the lease had expired: the row is locked, so it is neither claimed nor changed.
     read = await asyncio.to_thread(
         rows, observer, f"select * from pgmq.read('{queue_name}', 30, 1)"
     )
@@ -278,10 +280,10 @@ async def test_a_thread_that_hangs_in_its_transaction_is_cut_off_from_it(app, ob
 
     assert counts.retry == 1
     assert counts.by_error_type == {"timeout": 1}
-    assert late, "the thread found its connection open"
+    assert late, "the thread's connection was still open"
 
 
-async def test_what_a_handler_did_once_it_does_not_do_again(app, observer, queue_name):
+async def test_once_runs_a_side_effect_a_single_time(app, observer, queue_name):
     @app.handler(queue_name, name="tested")
     async def tested(payload: str, context: Context) -> None:
         async with context.transaction() as connection:
@@ -297,18 +299,19 @@ async def test_what_a_handler_did_once_it_does_not_do_again(app, observer, queue
 
 
 async def test_a_heartbeat_tells_a_handler_that_its_claim_is_over(app, observer, queue_name):
-    told = []
+    attempts, errors = [], []
 
     @app.handler(queue_name, name="tested", lease_s=60)
     async def tested(_payload: object, context: Context) -> None:
         await context.heartbeat()
-        if not told:
+        attempts.append(context.attempt)
+        if len(attempts) == 1:  # the next attempt may begin before this one's heartbeat is answered
             observer.execute("select pgmq.set_vt(%s, 1, 0)", [queue_name])
             observer.execute("select pgmq.read(%s, 0, 1)", [queue_name])
             try:
                 await context.heartbeat()
             except LeaseLostError as error:
-                told.append(error)
+                errors.append(error)
                 raise
 
     WorkQueue(observer).send(queue_name, 1)
@@ -316,10 +319,10 @@ async def test_a_heartbeat_tells_a_handler_that_its_claim_is_over(app, observer,
     counts = await drained(app)
 
     assert (counts.lost, counts.done) == (1, 1)
-    assert "another worker may have begun" in str(told[0])
+    assert "another worker may have claimed it" in str(errors[0])
 
 
-async def test_what_is_given_back_at_a_stop_does_not_count(app, observer, queue_name):
+async def test_messages_released_at_shutdown_count_no_attempt(app, observer, queue_name):
     going = asyncio.Event()
 
     @app.handler(queue_name, name="tested", concurrency=2, retry=RetryPolicy(1))
@@ -327,7 +330,7 @@ async def test_what_is_given_back_at_a_stop_does_not_count(app, observer, queue_
         await going.wait()
 
     WorkQueue(observer).send_batch(queue_name, [1, 2, 3])
-    for _ in range(3):  # as often as it likes, although there is only one attempt
+    for _ in range(3):  # any number of times, although there is only one attempt
         worker = Worker(app)
         running = asyncio.create_task(worker.run())
         await until(lambda at=worker: at.status().handlers[0].running == 2, "two to run")
@@ -390,7 +393,7 @@ def test_a_message_that_kills_its_process_is_a_dead_letter_after_the_last_attemp
         "select msg_id, reason from sluice.dead_letter where queue_name = %s",
         queue_name,
     )
-    assert dead == [(2, "delivered too often without an answer")]
+    assert dead == [(2, "delivered too often without an outcome")]
 
 
 async def test_workers_side_by_side_give_every_message_one_effect(

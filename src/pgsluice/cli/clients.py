@@ -1,4 +1,4 @@
-"""Clients of commands: each call is a transaction, and an error names the command that creates what is missing."""
+"""Clients for commands: each call is a transaction, and errors name the missing object."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pgsluice.errors import GroupNotFoundError, LogNotFoundError, PayloadError, 
 
 Sent = TypeVar("Sent")
 
-# Messages in one transaction.
+# Messages per transaction.
 STEP = 1_000
 
 
 def one_connection(target: Target) -> ConnectionPool[Any]:
-    """A pool of one connection, open, for what runs until it is interrupted."""
+    """Open a pool of one connection, for commands that run until stopped."""
     options = tcp_options(target.conninfo)
     return ConnectionPool(target.conninfo, min_size=1, max_size=1, kwargs=options, open=True)
 
@@ -33,14 +33,14 @@ def pages(
     qty: int | None,
     matching: dict[str, Any],
 ) -> Iterator[Sequence[Any]]:
-    """Read records a thousand at a time, lowest id first.
+    """Read records in pages of 1,000, in ascending order of id.
 
     Args:
-        browse: The client's method.
-        id_name: The name of a record's id.
-        after_id: Only records with a higher id; None: from the first on.
-        qty: The most to read; None: all.
-        matching: The filter.
+        browse: Method of the client.
+        id_name: Name of a record's id.
+        after_id: Only records with a higher id; None: all.
+        qty: Maximum number of records; None: all.
+        matching: Filter.
     """
     while qty is None or qty > 0:
         asked = STEP if qty is None else min(qty, STEP)
@@ -53,10 +53,10 @@ def pages(
 
 
 def send_texts(texts: Iterable[str], send: Callable[[list[Any]], Sent]) -> Iterator[Sent]:
-    """Send JSON texts a thousand at a time; yields what `send` returns.
+    """Send JSON texts in batches of 1,000; yield the result of each `send`.
 
     Raises:
-        PayloadError: A text is not JSON; the error says how many were sent before.
+        PayloadError: A text is not JSON. The error has the number of messages already sent.
     """
     sent = 0
     numbered = enumerate(texts, 1)
@@ -64,42 +64,51 @@ def send_texts(texts: Iterable[str], send: Callable[[list[Any]], Sent]) -> Itera
         try:
             returned = send([json_value(text, f"message {number}") for number, text in batch])
         except PayloadError as error:
-            raise PayloadError(f"{error}; {sent} messages were sent before it") from error
+            raise PayloadError(f"{error}; messages already sent: {sent}") from error
         sent += len(batch)
         yield returned
 
 
 @contextmanager
 def work_queue(dsn: str | None, queue_name: str | None = None) -> Iterator[WorkQueue]:
-    """A client whose calls are transactions of their own; a missing queue is named with the command that makes it."""
+    """Open a client in autocommit mode; an error for a missing queue names it."""
     with connect(resolve(dsn), autocommit=True) as connection:
         try:
             yield WorkQueue(connection)
         except QueueNotFoundError as error:
             if error.sqlstate != "42P01":
-                raise  # it names the queue itself, which may be another one
+                raise  # it names the queue itself, possibly another one
             raise QueueNotFoundError(
-                f"queue {queue_name!r} does not exist; create it with `pgsluice queue create {queue_name}`",
-                sqlstate=error.sqlstate,
+                f"queue {queue_name!r} does not exist", sqlstate=error.sqlstate
             ) from error
 
 
+def queue_exists(work: WorkQueue, queue_name: str) -> bool:
+    """True if a queue exists; names are case-insensitive."""
+    return any(known.queue_name.lower() == queue_name.lower() for known in work.list_queues())
+
+
+def check_queue_exists(work: WorkQueue, queue_name: str) -> None:
+    """Raise QueueNotFoundError if a queue does not exist; for results that are empty."""
+    if not queue_exists(work, queue_name):
+        raise QueueNotFoundError(f"queue {queue_name!r} does not exist")
+
+
 @contextmanager
-def naming_the_way_out(queue_name: str | None) -> Iterator[None]:
-    """Name a missing log with the command that makes it."""
+def naming_missing_log(queue_name: str | None) -> Iterator[None]:
+    """Name a missing log in its error."""
     try:
         yield
     except LogNotFoundError as error:
         raise LogNotFoundError(
-            f"event log {queue_name!r} does not exist; create it with `pgsluice log create {queue_name}`",
-            sqlstate=error.sqlstate,
+            f"event log {queue_name!r} does not exist", sqlstate=error.sqlstate
         ) from error
 
 
 @contextmanager
 def event_log(dsn: str | None, queue_name: str | None = None) -> Iterator[EventLog]:
-    """A client whose calls are transactions of their own."""
-    with connect(resolve(dsn), autocommit=True) as connection, naming_the_way_out(queue_name):
+    """Open a client in autocommit mode."""
+    with connect(resolve(dsn), autocommit=True) as connection, naming_missing_log(queue_name):
         yield EventLog(connection)
 
 
@@ -107,16 +116,16 @@ def event_log(dsn: str | None, queue_name: str | None = None) -> Iterator[EventL
 def share_group(
     dsn: str | None, queue_name: str, group_name: str, other_log: str | None = None
 ) -> Iterator[ShareGroup]:
-    """A client whose calls are transactions of their own; what is missing is named with the command that makes it."""
+    """Open a client in autocommit mode; an error for a missing log or group names the command that creates it."""
     with ExitStack() as stack:
         connection = stack.enter_context(connect(resolve(dsn), autocommit=True))
-        if other_log is None:  # else the server says which of the two is missing
-            stack.enter_context(naming_the_way_out(queue_name))
+        if other_log is None:  # else the server names the missing one of the two
+            stack.enter_context(naming_missing_log(queue_name))
         try:
             yield ShareGroup(connection, queue_name, group_name)
         except GroupNotFoundError as error:
             raise GroupNotFoundError(
-                f"log {queue_name!r} has no share group {group_name!r}; create it with "
-                f"`pgsluice group create {queue_name} {group_name}`",
+                f"log {queue_name!r} has no share group {group_name!r}; create it with: "
+                f"pgsluice group create {queue_name} {group_name}",
                 sqlstate=error.sqlstate,
             ) from error

@@ -1,6 +1,6 @@
-"""`pgsluice queue dead-letters` and `pgsluice group dead-letters`: list, redrive and purge what failed for good.
+"""`pgsluice queue dead-letters` and `pgsluice group dead-letters`: list, redrive and purge.
 
-The commands are the same for both; `Letters` and the help texts are what differs.
+Both have the same commands; `Letters`, the filters and the help texts differ.
 """
 
 from __future__ import annotations
@@ -16,41 +16,51 @@ from typing import Any
 
 import click
 
-from pgsluice.cli.clients import STEP, pages, share_group, work_queue
+from pgsluice.cli.clients import (
+    STEP,
+    check_queue_exists,
+    pages,
+    queue_exists,
+    share_group,
+    work_queue,
+)
 from pgsluice.cli.options import (
     Decorator,
     combined,
+    confirm,
     dsn_option,
     group_argument,
     json_lines_option,
     json_option,
     log_argument,
     name_argument,
+    yes_option,
 )
-from pgsluice.cli.output import interruptible, print_lines, progress, report, say
-from pgsluice.cli.parsing import duration, filter_options, read_filter
-from pgsluice.cli.parsing import time as parse_time
+from pgsluice.cli.output import interruptible, print_lines, print_result, progress, report
+from pgsluice.cli.parsing import filter_options, read_filter
+from pgsluice.cli.types import Duration, Time
 from pgsluice.client import WorkQueue
+from pgsluice.errors import QueueNotFoundError
 
 _ids_argument = click.argument("ids", metavar="[ID]...", type=int, nargs=-1)
 
 
 @dataclass(frozen=True)
 class Letters:
-    """The dead letters of a queue or the dead events of a share group.
+    """The dead letters of a queue or of a share group.
 
     Attributes:
-        noun: What they are called.
-        where: Where they are.
-        id_name: The name of their id.
-        must_exist: True if redriving nothing fails where there is no such queue or group.
-        browse, count, redrive, redrive_matching, purge: The client's methods.
+        noun: Their name in messages.
+        where: Their place in messages.
+        id_name: Name of their id.
+        check_exists: Raises if the queue or group does not exist; called when no dead letter was found.
+        browse, count, redrive, redrive_matching, purge: Methods of the client.
     """
 
     noun: str
     where: str
     id_name: str
-    must_exist: bool
+    check_exists: Callable[[], object]
     browse: Callable[..., list[Any]]
     count: Callable[..., int]
     redrive: Callable[..., list[Any]]
@@ -59,12 +69,19 @@ class Letters:
 
 
 def letters_of_queue(work: WorkQueue, queue_name: str) -> Letters:
-    """The dead letters of a queue."""
+    """Return the dead letters of a queue."""
+
+    def check_exists() -> None:
+        if not queue_exists(work, queue_name):
+            raise QueueNotFoundError(
+                f"queue {queue_name!r} does not exist and has no dead letters; see: pgsluice queue list"
+            )
+
     return Letters(
         "dead letters",
         "the dead letters of the queue",
         "dead_letter_id",
-        False,
+        check_exists,
         partial(work.browse_dead_letters, queue_name),
         partial(work.count_dead_letters, queue_name),
         partial(work.redrive, queue_name),
@@ -74,7 +91,7 @@ def letters_of_queue(work: WorkQueue, queue_name: str) -> Letters:
 
 
 def redrive_ids(letters: Letters, ids: Sequence[int], target: str | None) -> None:
-    """Redrive dead letters by id, print the old and the new ids, and exit with 1 if one was not there."""
+    """Redrive dead letters by id and print the old and new ids. Exits with 1 if one was not found."""
     redriven = letters.redrive(ids, target_queue_name=target)
     print_lines(redriven)
     report(ids, map(attrgetter(letters.id_name), redriven), letters.where)
@@ -88,17 +105,19 @@ def redrive_matching(
     *,
     as_json: bool,
 ) -> None:
-    """Redrive the dead letters that a filter matches, at most `rate` a second, and print how many."""
-    # No more than there are now: what fails again at once would otherwise be moved for ever.
+    """Redrive dead letters that match a filter, at most `rate` per second, and print their number."""
+    # Limited to the current number: messages that fail again immediately would be redriven forever.
     total = left = letters.count(**matching)
     after: dict[str, int] = {}
     step = STEP if rate is None else min(STEP, rate)
     began_s = time.monotonic()
     with (
-        interruptible(lambda: f"moved {total - left}; the same command goes on"),
-        progress("moved", lambda: total) as advance,
+        interruptible(lambda: f"redrove {total - left}; run the command again to continue"),
+        progress("redriven", lambda: total) as advance,
     ):
-        going_on = left > 0 or letters.must_exist
+        if left == 0:
+            letters.check_exists()
+        going_on = left > 0
         while going_on:
             qty = max(1, min(left, step))
             moved = letters.redrive_matching(target_queue_name=target, qty=qty, **after, **matching)
@@ -109,26 +128,28 @@ def redrive_matching(
                 after = {f"after_{letters.id_name}": getattr(moved[-1], letters.id_name)}
                 if rate is not None:
                     time.sleep(max(0.0, began_s + (total - left) / rate - time.monotonic()))
-    say({"redriven": total - left}, f"{total - left} {letters.noun} moved", as_json)
+    print_result({"redriven": total - left}, f"{total - left} {letters.noun} redriven", as_json)
 
 
 def _purge(
-    letters: Letters, ids: Sequence[int], older_than: timedelta | None, *, as_json: bool
+    letters: Letters, ids: Sequence[int], older_than_s: float | None, *, as_json: bool
 ) -> None:
-    # What dies while this runs is not older.
     began_s = time.monotonic()
     purged = 0
-    with interruptible(lambda: f"deleted {purged}; the same command goes on"):
+    with interruptible(lambda: f"deleted {purged}; run the command again to continue"):
         while True:
-            if older_than is None:
+            if older_than_s is None:
                 deleted = letters.purge(**{f"{letters.id_name}s": ids})
             else:
-                age = older_than + timedelta(seconds=time.monotonic() - began_s)
-                deleted = letters.purge(older_than=age)
+                # A message that is dead-lettered during the purge is not older.
+                age_s = older_than_s + time.monotonic() - began_s
+                deleted = letters.purge(older_than=timedelta(seconds=age_s))
             purged += deleted
             if deleted == 0:
                 break
-    say({"purged": purged}, f"{purged} {letters.noun} deleted", as_json)
+    if purged == 0:
+        letters.check_exists()
+    print_result({"purged": purged}, f"{purged} {letters.noun} deleted", as_json)
 
 
 @dataclass(frozen=True)
@@ -136,11 +157,11 @@ class _Kind:
     """Differences between the commands of queues and of share groups.
 
     Attributes:
-        letters: Opens the dead letters, given --dsn and the place.
-        place_arguments: The arguments that name the place.
-        filters: The options that say which dead letters, named as the client's arguments.
-        into_help: The help of --into.
-        helps: The help of the group, by "", and of each command, by its name.
+        letters: Opens the dead letters of a queue or group.
+        place_arguments: Arguments that name the queue or group.
+        filters: Filter options, named as the client's arguments.
+        into_help: Help of --into.
+        helps: Help of each command by name, and of the group by "".
     """
 
     letters: Callable[..., AbstractContextManager[Letters]]
@@ -158,9 +179,9 @@ def _commands(kind: _Kind) -> click.Group:
 def _list_command(kind: _Kind) -> click.Command:
     @click.command("list", help=kind.helps["list"])
     @kind.place_arguments
-    @click.option("--after", "after_id", type=int, metavar="ID", help="Only with a higher id.")
-    @click.option("--qty", type=click.IntRange(1), help="The most to print.  [default: all]")
-    @click.option("--count", "count_only", is_flag=True, help="Print only how many there are.")
+    @click.option("--after", "after_id", type=int, metavar="ID", help="Only higher ids.")
+    @click.option("--qty", type=click.IntRange(1), help="Maximum number.  [default: all]")
+    @click.option("--count", "count_only", is_flag=True, help="Print the number only.")
     @kind.filters
     @json_lines_option
     @dsn_option
@@ -168,15 +189,20 @@ def _list_command(kind: _Kind) -> click.Command:
         after_id: int | None, qty: int | None, count_only: bool, dsn: str | None, **given: Any
     ) -> None:
         if count_only and (after_id is not None or qty is not None):
-            raise click.UsageError("--count goes without --after and --qty")
-        place = _taken_place(given)
+            raise click.UsageError("--count and --after or --qty are mutually exclusive")
+        place = _pop_place(given)
         matching = read_filter(**given)
         with kind.letters(dsn, **place) as letters:
             if count_only:
-                click.echo(letters.count(**matching))
-                return
-            for page in pages(letters.browse, letters.id_name, after_id, qty, matching):
-                print_lines(page)
+                found = letters.count(**matching)
+                click.echo(found)
+            else:
+                found = 0
+                for page in pages(letters.browse, letters.id_name, after_id, qty, matching):
+                    print_lines(page)
+                    found += len(page)
+            if found == 0:
+                letters.check_exists()
 
     return list_
 
@@ -186,8 +212,10 @@ def _redrive_command(kind: _Kind) -> click.Command:
     @kind.place_arguments
     @_ids_argument
     @click.option("--into", "target", metavar="QUEUE", help=kind.into_help)
-    @click.option("--all", "everything", is_flag=True, help="All there are by now.")
-    @click.option("--rate", type=click.IntRange(1), help="The most a second.  [default: no limit]")
+    @click.option("--all", "everything", is_flag=True, help="Redrive all.")
+    @click.option(
+        "--rate", type=click.IntRange(1), help="Maximum number per second.  [default: no limit]"
+    )
     @kind.filters
     @json_option
     @dsn_option
@@ -200,16 +228,17 @@ def _redrive_command(kind: _Kind) -> click.Command:
         dsn: str | None,
         **given: Any,
     ) -> None:
-        place = _taken_place(given)
+        place = _pop_place(given)
         matching = read_filter(**given)
         if bool(ids) + bool(matching or everything) != 1:
-            raise click.UsageError(
-                "say what to send: ids, or a filter or --all; and one of these only"
-            )
+            raise click.UsageError("give one of: ids, a filter or --all")
         if ids and rate is not None:
             raise click.UsageError(
-                "--rate goes with a filter or --all: ids are sent in one transaction"
+                "--rate requires a filter or --all; ids are redriven in one transaction"
             )
+        if target is not None:
+            with work_queue(dsn) as work:
+                check_queue_exists(work, target)
         with kind.letters(dsn, **place) as letters:
             if ids:
                 redrive_ids(letters, ids, target)
@@ -225,30 +254,31 @@ def _purge_command(kind: _Kind) -> click.Command:
     @_ids_argument
     @click.option(
         "--older-than",
-        type=duration,
-        metavar="DURATION",
-        help="Those given up so long ago: 90s, 15m, 12h, 30d, 4w; 0s is all of them.",
+        "older_than_s",
+        type=Duration(),
+        help="Purge what was dead-lettered longer ago than this; 0 purges all.",
     )
-    @click.confirmation_option(prompt="Delete them for good?")
+    @yes_option
     @json_option
     @dsn_option
     def purge(
         ids: tuple[int, ...],
-        older_than: timedelta | str | None,
+        older_than_s: float | None,
+        yes: bool,
         as_json: bool,
         dsn: str | None,
         **place: str,
     ) -> None:
-        age = older_than if isinstance(older_than, timedelta) else None
-        if bool(ids) == (age is not None):
-            raise click.UsageError("say which: ids, or --older-than with a number and its unit")
+        if bool(ids) == (older_than_s is not None):
+            raise click.UsageError("give one of: ids, --older-than")
+        confirm(yes, "Delete these dead letters permanently?")
         with kind.letters(dsn, **place) as letters:
-            _purge(letters, ids, age, as_json=as_json)
+            _purge(letters, ids, older_than_s, as_json=as_json)
 
     return purge
 
 
-def _taken_place(given: dict[str, Any]) -> dict[str, str]:
+def _pop_place(given: dict[str, Any]) -> dict[str, str]:
     return {name: given.pop(name) for name in ("queue_name", "group_name") if name in given}
 
 
@@ -262,10 +292,10 @@ def _queue_letters(dsn: str | None, queue_name: str) -> Iterator[Letters]:
 def _group_letters(dsn: str | None, queue_name: str, group_name: str) -> Iterator[Letters]:
     with share_group(dsn, queue_name, group_name) as shared:
         yield Letters(
-            "dead events",
-            "the dead events of the group",
+            "dead letters",
+            "the dead letters of the group",
             "dead_event_id",
-            True,
+            shared.info,
             shared.browse_dead_events,
             shared.count_dead_events,
             shared.redrive_events,
@@ -275,66 +305,59 @@ def _group_letters(dsn: str | None, queue_name: str, group_name: str) -> Iterato
 
 
 _queue_filters = combined(
-    filter_options,
-    click.option("--reason", metavar="TEXT", help="Only given up for this reason."),
+    filter_options("dead-lettered"),
+    click.option("--reason", metavar="TEXT", help="Only dead letters with this reason."),
     click.option(
-        "--error-type", metavar="TEXT", help="Only those whose last error was of this type."
+        "--error-type", metavar="TEXT", help="Only dead letters whose last error has this type."
     ),
 )
 _group_filters = combined(
-    click.option("--type", "ev_type", metavar="TEXT", help="Only events of this type."),
-    click.option("--reason", metavar="TEXT", help="Only given up for this reason."),
-    click.option("--ev-id", "ev_ids", type=int, multiple=True, help="Only with these ev_ids."),
-    click.option(
-        "--since", type=parse_time, metavar="TIME", help="Only given up from this time on."
-    ),
-    click.option("--until", type=parse_time, metavar="TIME", help="Only given up before."),
+    click.option("--ev-type", metavar="TEXT", help="Only events of this type."),
+    click.option("--reason", metavar="TEXT", help="Only dead letters with this reason."),
+    click.option("--ev-id", "ev_ids", type=int, multiple=True, help="Only this ev_id; repeatable."),
+    click.option("--since", type=Time(), help="Only events dead-lettered at this time or later."),
+    click.option("--until", type=Time(), help="Only events dead-lettered before this time."),
 )
 _QUEUE = _Kind(
     _queue_letters,
     name_argument,
     _queue_filters,
-    into_help="Where to send them.  [default: the same]",
+    into_help="Destination queue.  [default: QUEUE]",
     helps={
-        "": "Look at the dead letters of a queue, send them again, or delete them.",
-        "list": """Print dead letters, lowest dead_letter_id first; those of a dropped queue are still there.
+        "": "List, redrive or purge the dead letters of a queue.",
+        "list": """Print dead letters in order of dead_letter_id; those of a dropped queue are kept.
 
-        Each with its message and headers, the reason, the last error with its type and trace, how often it was tried,
-        since when, and who tried it last. It reads page by page, so it may be long: to go on later, give --after the
-        last id.
+        Each has the message and headers, the reason, the last error with its type and traceback, the number of
+        attempts, the first attempt and the last worker. Reads page by page; to continue later, pass the last id to
+        --after.
         """,
-        "redrive": """Move dead letters back into their queue, or another: those with these ids, or those that a
-        filter matches.
+        "redrive": """Move dead letters back to their queue or another, by id, by filter, or all.
 
-        They become new messages whose attempts begin anew, and whose headers say in x-pgmq-replayed-from where they
-        were. With ids it prints the old and the new ones, and exits 1 when one was not there. With a filter it works
-        in transactions of a thousand at the most, and prints how many.
+        Each becomes a new message with the attempt count reset, and its origin in the header x-pgmq-replayed-from.
+        With ids, prints the old and new ids, and exits with 1 if one was not found. With a filter, works in
+        transactions of at most 1,000 and prints the number.
         """,
-        "purge": """Delete dead letters for good: those with these ids, or those that are old; in steps of ten
-        thousand.""",
+        "purge": """Delete dead letters permanently, by id or age, in batches of 10,000, and print their number.""",
     },
 )
 _GROUP = _Kind(
     _group_letters,
     combined(log_argument, group_argument),
     _group_filters,
-    into_help="A work queue.  [default: the group]",
+    into_help="Destination work queue.  [default: the group]",
     helps={
-        "": "Look at the dead events of a share group, send them again, or delete them.",
-        "list": """Print dead events, lowest dead_event_id first; those of a dropped group or log are still there.
+        "": "List, redrive or purge the dead letters of a share group.",
+        "list": """Print dead letters in order of dead_event_id; those of a dropped group or log are kept.
 
-        It reads page by page, so it may be long: to go on later, give --after the last id.
+        Reads page by page; to continue later, pass the last id to --after.
         """,
-        "redrive": """Move dead events back to their group, or into a work queue: those with these ids, or those
-        that a filter matches.
+        "redrive": """Move dead letters back to their group or to a work queue, by id, by filter, or all.
 
-        In the group they are new events that it alone gets, and their attempts begin anew; in a queue they are messages
-        whose headers say in x-pgmq-replayed-from where they were. With ids it prints the old and the new ones, and
-        exits 1 when one was not there. With a filter it works in transactions of a thousand at the most, and prints how
-        many.
+        In the group, each becomes a new event with the attempt count reset, for this group only; in a queue, a message
+        with its origin in the header x-pgmq-replayed-from. With ids, prints the old and new ids, and exits with 1 if
+        one was not found. With a filter, works in transactions of at most 1,000 and prints the number.
         """,
-        "purge": """Delete dead events for good: those with these ids, or those that are old; in steps of ten
-        thousand.""",
+        "purge": """Delete dead letters permanently, by id or age, in batches of 10,000.""",
     },
 )
 

@@ -1,4 +1,4 @@
-"""`pgsluice demo`: run the whole system on real work, and show the result."""
+"""`pgsluice demo`: run the whole system under load, and show the result."""
 
 from __future__ import annotations
 
@@ -11,71 +11,73 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_INTERRUPTED
 from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.signals import mute_py4j
+from pgsluice.cli.types import Duration
 
 if TYPE_CHECKING:
     from pgsluice.demo.result import Result
 
-_EXIT_DIFFERENCE = 1
 _WIDTH = 120
-_EXIT_INTERRUPTED = 130  # as a shell has it: 128 + SIGINT
 
 
 @click.command()
 @click.option(
-    "--seconds",
-    type=click.IntRange(min=1),
-    default=20,
+    "--duration",
+    "seconds",
+    type=Duration(min_s=1, is_whole=True),
+    default="20s",
     show_default=True,
-    help="How long the load lasts.",
+    help="Duration of the load.",
 )
 @click.option(
     "--clients",
     type=click.IntRange(min=1),
     default=4,
     show_default=True,
-    help="Sessions of the load.",
+    help="Number of pgbench clients.",
 )
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Where lake, checkpoint and report.html go. Default: the folder demo in PGSLUICE_HOME.",
+    help="Folder of the lake, checkpoint and report.html.  [default: demo in PGSLUICE_HOME]",
 )
 @dsn_option
 @json_option
 def demo(seconds: int, clients: int, out: Path | None, dsn: str | None, *, as_json: bool) -> None:
-    """Run the whole system on real work and check every row.
+    """Run the whole system under load and verify every row.
 
-    pgbench changes accounts; each change is captured into an event log, and each transaction sends a
-    message to a work queue. Workers process the messages, some of which fail and are retried, and
-    Spark streams the changes into a lake, where it keeps the accounts as they are now. In the end the
-    archive follows, and the lake is compared with the database row by row: the accounts, every message
-    and every event.
+    pgbench changes accounts. Each change is captured into an event log, and each transaction sends a message to a work
+    queue. Workers process the messages, some with retries. Spark streams the changes into a lake and maintains the
+    current state of the accounts there. At the end the archive is exported, and the lake is compared with the database:
+    accounts, messages and events.
 
-    It works in a database of its own, pgsluice_demo, which it drops and creates. Killed and started
-    again, it goes on. Exit status 1: a difference was found, and is shown.
+    Uses a database of its own, pgsluice_demo, on the server of --dsn. Replaces the database and files of a finished
+    run; resumes an interrupted run. Exits with 1 if a difference was found.
     """
-    # Here, so that `--help` needs none of it.
+    # Imported here, so that `--help` does not need the optional dependencies.
     from pgsluice.demo.display import Display
     from pgsluice.demo.run import Options, run_demo
 
+    mute_py4j()
     try:
         with Display() as display:
             result = run_demo(Options(seconds, clients, out, dsn), display)
     except KeyboardInterrupt:
-        click.echo("pgsluice: interrupted; start the demo again to go on", err=True)
-        sys.exit(_EXIT_INTERRUPTED)
+        click.echo("interrupted: run the demo again to continue", err=True)
+        sys.exit(EXIT_INTERRUPTED)
     if as_json:
         click.echo(json.dumps(result.as_json()))
     else:
         _print(result)
     if not result.reconciled:
-        sys.exit(_EXIT_DIFFERENCE)
+        sys.exit(EXIT_DIFFERENCE)
 
 
 def _print(result: Result) -> None:
-    # In a file or a pipe there is no width to fit; 80 columns would break each line of the tables in two.
+    # A file or pipe has no width; 80 columns would wrap the tables.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
     console.print()
     console.print(_figures(result))
@@ -85,7 +87,7 @@ def _print(result: Result) -> None:
         for row in check.sample if not check.holds else ():
             console.print(f"  {check.name}: {json.dumps(row)}", markup=False, soft_wrap=True)
     verdict = (
-        "[bold green]Reconciled: nothing lost, nothing doubled.[/]"
+        "[bold green]Reconciled: no rows lost, none duplicated.[/]"
         if result.reconciled
         else "[bold red]Not reconciled: see the differences above.[/]"
     )
@@ -102,11 +104,11 @@ def _figures(result: Result) -> Table:
         ("transactions", counts["transactions"], rates["transactions"]),
         ("messages sent", counts["messages_sent"], None),
         ("messages processed", counts["processed"], rates["processed"]),
-        ("  of them after a retry", counts["retried"], None),
+        ("  after a retry", counts["retried"], None),
         ("dead letters", counts["dead"], None),
         ("events in the log", counts["events"], None),
         ("events in the lake", counts["lake_rows"], None),
-        ("  of them changes by the load", counts["lake_updates"], rates["lake"]),
+        ("  changes by the load", counts["lake_updates"], rates["lake"]),
     )
     for name, count, rate in rows:
         table.add_row(name, f"{count:,}", "" if rate is None else f"{rate:,.0f}")
@@ -116,7 +118,7 @@ def _figures(result: Result) -> Table:
 def _latencies(result: Result) -> Table:
     from pgsluice.demo.plots import duration
 
-    table = Table("", "p50", "p95", "p99", "longest", title="Latency", title_justify="left")
+    table = Table("", "p50", "p95", "p99", "max", title="Latency", title_justify="left")
     for column in table.columns[1:]:
         column.justify = "right"
     for latency in result.latencies:
@@ -126,7 +128,7 @@ def _latencies(result: Result) -> Table:
 
 
 def _checks(result: Result) -> Table:
-    table = Table("", "what must hold", "expected", "found", "differing")
+    table = Table("", "check", "expected", "found", "different")
     table.title, table.title_justify = "Reconciliation", "left"
     for column in table.columns[2:]:
         column.justify = "right"

@@ -1,4 +1,4 @@
-"""`pgsluice embedded`: run a real PostgreSQL that needs no installation."""
+"""`pgsluice embedded`: run an embedded PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -11,50 +11,50 @@ import click
 import psycopg
 
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import json_option
+from pgsluice.cli.options import confirm, json_option
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import databases
 from pgsluice.embedded import EmbeddedServer, default_server
-from pgsluice.errors import EmbeddedServerError, SluiceError
+from pgsluice.errors import SluiceError
 from pgsluice.settings import EMBEDDED_VERSIONS, ROOT_HOME, Settings
 
 _version_option = click.option(
     "--version",
     type=click.Choice([str(version) for version in EMBEDDED_VERSIONS]),
-    help="PostgreSQL's major version. Default: PGSLUICE_EMBEDDED_VERSION, else 18.",
+    help="Major version of PostgreSQL.  [default: PGSLUICE_EMBEDDED_VERSION, else 18]",
 )
 _data_option = click.option(
     "--data",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="The data folder. Default: postgresql-<version> in PGSLUICE_HOME, else in the platform's "
-    "folder for data. Lock, log, socket and password are kept beside it, in DIR.run.",
+    help="Data folder; lock, log, socket and password are in DIR.run.  [default: postgresql-<version> in "
+    "PGSLUICE_HOME, else in the platform's data folder]",
 )
 
 
 @click.group()
 def embedded() -> None:
-    """Run a real PostgreSQL that needs no installation.
+    """Run an embedded PostgreSQL server.
 
-    The server belongs to its data folder: it is shared by all processes that name the folder, keeps
-    its data, and runs until it is stopped. Needs pip install 'pgsluice[embedded]'.
+    All processes that use the same data folder share one server. It keeps its data and runs until stopped. Requires
+    pip install 'pgsluice[embedded]'.
     """
 
 
-@embedded.command(short_help="Start the server; no harm when it runs.")
+@embedded.command(short_help="Start the server; idempotent.")
 @_version_option
 @_data_option
 @click.option(
     "--tcp",
     is_flag=True,
-    help="Listen on 127.0.0.1 too, for programs that know no Unix sockets, with a password, on a "
-    "port that is kept between starts. `embedded url --tcp` prints both.",
+    help="Also listen on 127.0.0.1, with a password and a port that is kept between starts. Print both with "
+    "`embedded url --tcp`.",
 )
 def start(version: str | None, data: Path | None, tcp: bool) -> None:
-    """Start the server, making it first where there is none; no harm when it runs.
+    """Start the server, and create it first if it does not exist; do nothing if it is running.
 
-    It listens on a Unix socket that only its user can reach, and never on another address than
-    127.0.0.1.
+    By default the server accepts connections only on a Unix socket that only its operating system user can access.
+    With --tcp it also listens on 127.0.0.1. It never listens on another address.
     """
     server = _server(version, data, tcp=tcp)
     server.start()
@@ -71,34 +71,33 @@ def start(version: str | None, data: Path | None, tcp: bool) -> None:
     type=click.Choice(["fast", "immediate"]),
     default="fast",
     show_default=True,
-    help="fast ends sessions and writes everything; immediate just ends: the next start recovers.",
+    help="fast: terminate sessions and write a checkpoint; immediate: stop without one, and recover at the next start.",
 )
-@click.option("--yes", is_flag=True, help="Stop it also while sessions are connected.")
+@click.option("--yes", is_flag=True, help="Stop without confirmation while sessions are connected.")
 def stop(version: str | None, data: Path | None, mode: str, yes: bool) -> None:
-    """Stop the server until `pgsluice embedded start`; no harm when it does not run.
+    """Stop the server; do nothing if it is not running.
 
-    Asks first while sessions are connected; without a terminal it refuses then, unless --yes is given. No command
-    starts again what was stopped in this way, except for `embedded start` and `embedded psql`.
+    Asks for confirmation while sessions are connected. Only `embedded start` and `embedded psql` start the server
+    again; other commands do not.
     """
     server = _server(version, data)
+    if server.found() is None and not server.data.exists():
+        raise click.UsageError(f"there is no server in {server.data}")
     connected = None if yes else _connected(server)
     if connected is not None:
-        if not sys.stdin.isatty():
-            raise EmbeddedServerError(
-                f"{connected} to PostgreSQL {server.version} on {server.data}; end them, or stop it all the same "
-                "with --yes"
-            )
-        click.confirm(f"{connected} to {server.data}. Stop the server?", abort=True)
+        confirm(
+            yes, f"{connected} to PostgreSQL {server.version} on {server.data}. Stop the server?"
+        )
     server.stop("immediate" if mode == "immediate" else "fast", stay=True)
-    click.echo(f"PostgreSQL {server.version} on {server.data} is stopped")
+    click.echo(f"PostgreSQL {server.version} on {server.data} stopped")
 
 
-@embedded.command(short_help="Say whether it runs, and where.")
+@embedded.command(short_help="Show the state and paths of the server.")
 @_version_option
 @_data_option
 @json_option
 def status(version: str | None, data: Path | None, as_json: bool) -> None:
-    """Say whether the server runs, and where; exits with 1 when it does not. Prints no secret."""
+    """Show the state and paths of the server, without passwords. Exits with 1 if it is not running."""
     server = _server(version, data)
     found = server.found()
     facts: dict[str, object] = {
@@ -129,46 +128,44 @@ def status(version: str | None, data: Path | None, as_json: bool) -> None:
         sys.exit(EXIT_DIFFERENCE)
 
 
-@embedded.command(short_help="Print its address.")
+@embedded.command(short_help="Print the URL of the server.")
 @_version_option
 @_data_option
-@click.option(
-    "--tcp", is_flag=True, help="The TCP address; the only output that holds the password."
-)
-@click.option("--database", default="postgres", show_default=True, metavar="NAME")
+@click.option("--tcp", is_flag=True, help="Print the TCP URL, including the password.")
+@click.option("--database", default="postgres", show_default=True, metavar="NAME", help="Database.")
 def url(version: str | None, data: Path | None, tcp: bool, database: str) -> None:
-    """Print the server's address as a URL for libpq; starts nothing.
+    """Print the connection URL of the server, without starting it.
 
-    The address of the Unix socket holds no secret. With --tcp the output holds the password, which
-    is otherwise kept in DIR.run/password, readable by its owner only: mind where the output goes.
+    The URL of the Unix socket contains no password. With --tcp the output contains the password, which is stored in
+    DIR.run/password, readable by its owner only.
     """
     server = _server(version, data, tcp=tcp)
     click.echo(server.url(database))
     if not server.running():
-        click.echo("not running; start it with pgsluice embedded start", err=True)
+        click.echo("the server is not running; start it with: pgsluice embedded start", err=True)
 
 
 @embedded.command(
-    short_help="Open psql on it.",
+    short_help="Run psql on the server.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @_version_option
 @_data_option
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[PSQL ARGUMENTS]...")
 def psql(version: str | None, data: Path | None, arguments: tuple[str, ...]) -> None:
-    """Start the server if it does not run, and open psql on it.
+    """Start the server if it is not running, and run psql.
 
-    Everything from the first argument that is not named below goes to psql unchanged.
+    The first argument that is not an option below, and all after it, are passed to psql.
     """
     server = _server(version, data)
     server.start()
     program = str(server.bin_dir / "psql")
-    # Instead of this process: the terminal, its signals and the exit code are psql's.
+    # psql replaces this process, so that it owns the terminal, signals and exit code.
     os.execve(program, [program, *arguments], server.client_environ())  # noqa: S606
 
 
 def _connected(server: EmbeddedServer) -> str | None:
-    """Say how many sessions are connected to a server; None when there are none."""
+    """Describe the number of connected sessions; None if there are none."""
     if server.found() is None:
         return None
     try:
@@ -182,12 +179,14 @@ def _connected(server: EmbeddedServer) -> str | None:
 
 
 def _place() -> str:
-    """Say which rule chose the folder."""
+    """Return the folder and the rule that selected it."""
     settings = Settings.load()
     if os.environ.get("PGSLUICE_HOME"):
         return f"{settings.home} from PGSLUICE_HOME"
     if settings.home == ROOT_HOME:
-        return f"{settings.home}, as the server of root runs as another user, who cannot enter root's own folder"
+        return (
+            f"{settings.home}, as root's server runs as another user without access to root's home"
+        )
     rule = "XDG_DATA_HOME" if os.environ.get("XDG_DATA_HOME") else "HOME"
     return f"{settings.home} from {rule}"
 

@@ -1,4 +1,4 @@
-"""`pgsluice group`: share groups of event logs from the shell."""
+"""`pgsluice group`: manage share groups of event logs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ from pgsluice.cli.clients import event_log, share_group
 from pgsluice.cli.dead_letters import group_dead_letters
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
+    Decorator,
+    FreeText,
     combined,
+    confirm,
     dsn_option,
     group_argument,
     json_lines_option,
     json_option,
     log_argument,
     optional_log_argument,
+    yes_option,
 )
 from pgsluice.cli.output import show
-from pgsluice.cli.parsing import seconds, time
+from pgsluice.cli.types import Duration, Time
 from pgsluice.client import GroupOptions
 
 Start = Literal["end", "beginning"] | int | datetime
@@ -31,77 +35,92 @@ _STATE = ("queue_name", "group_name", "lag_events", "lag_s", "leased", "retrying
 
 
 def _start(text: str) -> Start:
-    """Where a group starts: a word, a tick or a time."""
+    """Parse a start: a word, a tick_id or a time."""
     match text:
-        case "end" | "beginning":
-            return text
+        case "end" | "latest":
+            return "end"
+        case "beginning" | "earliest":
+            return "beginning"
         case _ if text.isascii() and text.isdecimal():
             return int(text)
-    return time(text)
+    try:
+        return Time().convert(text, None, None)
+    except click.BadParameter:
+        raise click.BadParameter(
+            f"{text!r} is not a valid start; write latest, earliest, a tick_id or a time such as 2026-01-31T10:00Z"
+        ) from None
 
 
-_options = combined(
-    click.option(
-        "--lease",
-        "lease_s",
-        type=seconds,
-        metavar="DURATION",
-        help="How long a claim lasts unless it says otherwise: 90s, 15m.  [default: 30s]",
-    ),
-    click.option(
-        "--max-attempts",
-        type=click.IntRange(min=1),
-        help="With so many attempts that failed an event is dead.  [default: 5]",
-    ),
-    click.option(
-        "--max-deliveries",
-        type=click.IntRange(min=1),
-        help="With so many deliveries it is dead although fewer attempts counted.  [default: 3 times --max-attempts]",
-    ),
-    click.option(
-        "--backoff",
-        type=click.Choice(["constant", "linear", "exponential"]),
-        help="How the pause before a retry grows.  [default: exponential]",
-    ),
-    click.option(
-        "--backoff-base",
-        "backoff_base_s",
-        type=seconds,
-        metavar="DURATION",
-        help="The first pause.  [default: 1s]",
-    ),
-    click.option(
-        "--backoff-cap",
-        "backoff_cap_s",
-        type=seconds,
-        metavar="DURATION",
-        help="The longest pause.  [default: 10m]",
-    ),
-    click.option(
-        "--jitter/--no-jitter",
-        "backoff_jitter",
-        default=None,
-        help="Whether a pause is anything between half of that and all of it.  [default: it is]",
-    ),
-    click.option(
-        "--dead-letter-log",
-        metavar="LOG",
-        help="Dead events go to this log.  [default: they are kept as dead events]",
-    ),
-)
+def _settings(*, has_defaults: bool) -> Decorator:
+    """Return the options of the settings of a group; without defaults, an absent option changes nothing."""
+
+    def default(text: str) -> str:
+        return f"  [default: {text}]" if has_defaults else ""
+
+    return combined(
+        click.option(
+            "--lease",
+            "lease_s",
+            type=Duration(),
+            help="Lease of a claim, unless the claim sets its own." + default("30s"),
+        ),
+        click.option(
+            "--max-attempts",
+            type=click.IntRange(min=1),
+            help="Failed attempts before an event is dead-lettered." + default("5"),
+        ),
+        click.option(
+            "--max-deliveries",
+            type=click.IntRange(min=1),
+            help="Deliveries before an event is dead-lettered, failed or not."
+            + default("3 * --max-attempts"),
+        ),
+        click.option(
+            "--backoff",
+            type=click.Choice(["constant", "linear", "exponential"]),
+            help="Back-off before the next attempt: the base (constant), times the attempt (linear), or doubled each"
+            " time "
+            "(exponential)." + default("exponential"),
+        ),
+        click.option(
+            "--backoff-base",
+            "backoff_base_s",
+            type=Duration(),
+            help="Back-off after the first attempt." + default("1s"),
+        ),
+        click.option(
+            "--backoff-max",
+            "backoff_cap_s",
+            type=Duration(),
+            help="Maximum back-off." + default("10m"),
+        ),
+        click.option(
+            "--jitter/--no-jitter",
+            "backoff_jitter",
+            default=None,
+            help="Multiply each back-off by a random factor from 0.5 to 1." + default("jitter"),
+        ),
+        click.option(
+            "--dead-letter-log",
+            metavar="LOG",
+            help="Append dead-lettered events to this log."
+            + default("only keep them in the group's dead letters"),
+        ),
+    )
 
 
 def _given(options: dict[str, Any]) -> GroupOptions:
-    """Those that were."""
+    """Return the options that were given."""
     given = {name: value for name, value in options.items() if value is not None}
     return cast("GroupOptions", given)
 
 
 @click.group()
 def group() -> None:
-    """Create and watch share groups: consumers that share the events of a log.
+    """Manage share groups: consumers that share the events of a log.
 
-    Exit code 0: done; 1: something named was not there; 2: the command line cannot be understood; 3: an error.
+    Consumers of a share group claim events, each claim with a lease, and acknowledge, retry or reject every event.
+    Other consumers of a log acknowledge whole batches. `pgsluice worker run` runs handlers of both kinds.
     """
 
 
@@ -111,22 +130,24 @@ def group() -> None:
 @click.option(
     "--start",
     type=_start,
-    default="end",
+    default="latest",
     show_default=True,
     metavar="WHERE",
-    help="From where on events are its: end, beginning, a tick_id, or a time.",
+    help="Where the group starts reading: earliest, latest, a tick_id or a time.",
 )
 @click.option(
     "--key",
     metavar="FIELD",
-    help="Keep events in order by this: ev_type to ev_extra4, or a JSON path into ev_data.  [default: no order]",
+    help="Process events of the same key in order. The key is ev_type, ev_data, ev_extra1 to ev_extra4, or a JSON path "
+    "into ev_data: $.customer.  [default: no order]",
 )
 @click.option(
     "--when-waiting",
     type=click.Choice(["block", "skip", "park"]),
-    help="What becomes of a key of which an event waits to be retried.  [default: block]",
+    help="With --key, while an event waits for its retry: block the later events of its key; skip the event, so that "
+    "later ones are processed first; or park the key until `group unpark`.  [default: block]",
 )
-@_options
+@_settings(has_defaults=True)
 @json_lines_option
 @dsn_option
 def create(
@@ -138,9 +159,9 @@ def create(
     dsn: str | None,
     **options: Any,
 ) -> None:
-    """Create a share group of a log; does nothing when it exists with these options.
+    """Create a share group of a log; do nothing if it exists with the same options.
 
-    From then on the log keeps events for it until they are settled.
+    The log then keeps events until the group has settled them.
     """
     with share_group(dsn, queue_name, group_name, options["dead_letter_log"]) as shared:
         shared.create(start=start, key=key, when_waiting=when_waiting, **_given(options))
@@ -149,23 +170,30 @@ def create(
 @group.command("set")
 @log_argument
 @group_argument
-@_options
+@_settings(has_defaults=False)
 @click.option(
-    "--no-dead-letter-log", is_flag=True, help="Dead events are kept as dead events of the group."
+    "--no-dead-letter-log",
+    is_flag=True,
+    help="Keep dead-lettered events only in the group's dead letters.",
 )
 @json_lines_option
 @dsn_option
 def set_(
     queue_name: str, group_name: str, no_dead_letter_log: bool, dsn: str | None, **options: Any
 ) -> None:
-    """Change those settings of a share group that are given; claims that are open keep their lease."""
+    """Change settings of a share group; the others and open claims keep theirs.
+
+    --start, --key and --when-waiting cannot be changed.
+    """
     given = _given(options)
     if no_dead_letter_log:
         if "dead_letter_log" in given:
-            raise click.UsageError("--no-dead-letter-log goes without --dead-letter-log")
+            raise click.UsageError(
+                "--no-dead-letter-log and --dead-letter-log are mutually exclusive"
+            )
         given["dead_letter_log"] = None
     if not given:
-        raise click.UsageError("say what to change; see --help")
+        raise click.UsageError("give at least one setting to change")
     with share_group(dsn, queue_name, group_name, options["dead_letter_log"]) as shared:
         shared.set_options(**given)
 
@@ -175,7 +203,7 @@ def set_(
 @json_option
 @dsn_option
 def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
-    """Show the share groups of one log, or of all: how far behind they are, and what is in hand."""
+    """List the share groups of one log or all, with their lag and open claims."""
     with event_log(dsn, queue_name) as events:
         groups = [asdict(info) for info in events.list_groups(queue_name)]
     show(({name: info[name] for name in _STATE} for info in groups), as_json, empty="no groups")
@@ -187,7 +215,7 @@ def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
 @json_option
 @dsn_option
 def info(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> None:
-    """Show the settings and the state of a share group."""
+    """Show the settings and state of a share group."""
     with share_group(dsn, queue_name, group_name) as shared:
         fields = asdict(shared.info())
     if as_json:
@@ -202,7 +230,7 @@ def info(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> No
 @json_option
 @dsn_option
 def claims(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> None:
-    """Show the claims of a share group that are not settled, the earliest first."""
+    """List the claims of a share group with unsettled events and a lease, oldest first."""
     with share_group(dsn, queue_name, group_name) as shared:
         show(shared.list_claims(), as_json, empty="no open claims")
 
@@ -210,11 +238,48 @@ def claims(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> 
 @group.command()
 @log_argument
 @group_argument
-@click.confirmation_option(prompt="Drop the group with its claims and what waits to be retried?")
+@json_option
+@dsn_option
+def blocked(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> None:
+    """List the keys whose events are blocked or parked, longest first, as of the last claim."""
+    with share_group(dsn, queue_name, group_name) as shared:
+        show(shared.list_blocked_keys(), as_json, empty="no blocked keys")
+
+
+@group.command()
+@log_argument
+@group_argument
+@click.argument("key", type=FreeText())
 @json_lines_option
 @dsn_option
-def drop(queue_name: str, group_name: str, dsn: str | None) -> None:
-    """Drop a share group, so that the log keeps no events for it; its dead events stay. Exits 1 when there is none."""
+def unpark(queue_name: str, group_name: str, key: str, dsn: str | None) -> None:
+    """Unpark a key: redeliver its parked events in order, with the attempt count reset; print their number.
+
+    Exits with 1 if the key is not parked.
+    """
+    with share_group(dsn, queue_name, group_name) as shared:
+        unparked = shared.unpark_key(key)
+    if not unparked:
+        click.echo(
+            f"key {key!r} of share group {group_name!r} of log {queue_name!r} is not parked",
+            err=True,
+        )
+        sys.exit(EXIT_DIFFERENCE)
+    click.echo(unparked)
+
+
+@group.command()
+@log_argument
+@group_argument
+@yes_option
+@json_lines_option
+@dsn_option
+def drop(queue_name: str, group_name: str, yes: bool, dsn: str | None) -> None:
+    """Drop a share group; the log no longer keeps events for it. Its dead letters are kept.
+
+    Exits with 1 if the group does not exist.
+    """
+    confirm(yes, f"Drop share group {group_name!r} with its claims and pending retries?")
     with share_group(dsn, queue_name, group_name) as shared:
         if not shared.drop():
             click.echo(f"log {queue_name!r} has no share group {group_name!r}", err=True)

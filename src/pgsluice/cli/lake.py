@@ -1,4 +1,4 @@
-"""`pgsluice lake`: keep tables of the lake quick and small, and look at them. No Spark, no Java."""
+"""`pgsluice lake`: compact, vacuum, inspect and rebuild lake tables, without Spark and Java."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from pgsluice.cli.options import json_option
+from pgsluice.cli.options import confirm, dsn_option, json_option, yes_option
 from pgsluice.cli.output import show
+from pgsluice.cli.types import Duration
 from pgsluice.lake.job_results import TARGET_MB_DEFAULT, TableState
 from pgsluice.lake.jobs import HISTORY_DEFAULT, RETENTION_HOURS_DEFAULT
 from pgsluice.lake.jobs import compact as run_compact
@@ -22,12 +23,10 @@ _lake = click.argument("lake", metavar="LAKE")
 
 @click.group()
 def lake() -> None:
-    """Compact, vacuum and show tables of the lake.
+    """Compact, vacuum, inspect and rebuild lake tables.
 
-    LAKE is the folder of a Delta table, or iceberg:CATALOGUE/NAMESPACE.TABLE. Pipelines may write into it and
-    others read it meanwhile. Needs pip install 'pgsluice[spark]', and no Java.
-
-    Exit code 0: done; 2: the command line cannot be understood; 3: an error.
+    LAKE is the folder of a Delta table, or iceberg:CATALOG/NAMESPACE.TABLE. Safe with concurrent readers and
+    writers. Requires pip install 'pgsluice[spark]'; does not start Java.
     """
 
 
@@ -38,38 +37,44 @@ def lake() -> None:
     type=click.IntRange(min=1),
     default=TARGET_MB_DEFAULT,
     show_default=True,
-    help="About the size of the files afterwards, MiB.",
+    help="Approximate target size of files, MiB.",
 )
 @json_option
 def compact(lake: str, target_mb: int, as_json: bool) -> None:
-    """Rewrite small files into larger ones, in one commit; the rows stay the same.
+    """Rewrite small files into larger ones, in one commit, without changing rows.
 
-    The small ones stay on the disk for those who read older versions, until a vacuum.
+    The small files remain on disk for readers of older versions until a vacuum.
     """
     done = run_compact(lake, target_mb=target_mb)
     if as_json:
         _print_json(done)
     else:
-        click.echo(f"{done.files_removed} files became {done.files_added}; version {done.version}")
+        click.echo(
+            f"compacted {done.files_removed} files into {done.files_added}; version {done.version}"
+        )
 
 
 @lake.command()
 @_lake
 @click.option(
-    "--retention-hours",
-    type=float,
-    default=RETENTION_HOURS_DEFAULT,
+    "--retention",
+    "retention_s",
+    type=Duration(min_s=3600),
+    default=f"{RETENTION_HOURS_DEFAULT / 24:g}d",
     show_default=True,
-    help="Files that were written or replaced within these hours stay; 1 or more.",
+    help="Keep files written or replaced within this duration; at least 1h.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say which files would be removed.")
+@click.option("--dry-run", is_flag=True, help="List the files without removing them.")
+@yes_option
 @json_option
-def vacuum(lake: str, retention_hours: float, dry_run: bool, as_json: bool) -> None:
-    """Remove files from the disk that no version of the last hours needs.
+def vacuum(lake: str, retention_s: float, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Remove files from disk that no version within the retention needs.
 
-    Older versions cannot be read afterwards. A commit that is in flight loses nothing.
+    Older versions can no longer be read, for example by a `pipeline run replay` that started on one. Commits in flight
+    are not affected.
     """
-    done = run_vacuum(lake, retention_hours=retention_hours, dry_run=dry_run)
+    confirm(yes or dry_run, f"Remove the files of older versions of {lake}?")
+    done = run_vacuum(lake, retention_hours=retention_s / 3600, dry_run=dry_run)
     if as_json:
         _print_json(done)
         return
@@ -87,17 +92,40 @@ def vacuum(lake: str, retention_hours: float, dry_run: bool, as_json: bool) -> N
     type=click.IntRange(min=0),
     default=HISTORY_DEFAULT,
     show_default=True,
-    help="How many commits to list, newest first.",
+    help="Number of commits to list, newest first.",
 )
 @json_option
 def show_(lake: str, history: int, as_json: bool) -> None:
-    """Show what a table holds: rows, files, bytes, columns and its last commits."""
+    """Show rows, files, bytes, columns and last commits of a table."""
     state = table_state(lake, history=history)
     if as_json:
         _print_json(state)
         return
     show([_summary(state)], False, empty="")
     show(state.history, False, empty="no commits")
+
+
+@lake.command(short_help="Rebuild a current-state table.")
+@click.argument("table", metavar="TABLE")
+@click.option(
+    "--lake",
+    required=True,
+    metavar="DIR",
+    help="Lake folder of the pipeline changes.",
+)
+@dsn_option
+def rebuild(table: str, lake: str, dsn: str | None) -> None:
+    """Rebuild the current-state table of TABLE (schema.table) by a new snapshot.
+
+    The pipeline may run: from its next update on, it empties the table, no longer parks it, and fills it from the
+    snapshot and later changes. Otherwise its next run does. Writers of the table are not blocked.
+    """
+    from pgsluice.pipelines.current_state.snapshot import rebuild as run_rebuild
+
+    run_rebuild(table, lake, dsn=dsn)
+    click.echo(
+        f"appended a snapshot of {table} to its log; the pipeline rebuilds the table from it"
+    )
 
 
 def _print_json(record: Any) -> None:

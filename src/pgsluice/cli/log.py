@@ -1,4 +1,4 @@
-"""`pgsluice log`: event logs from the shell."""
+"""`pgsluice log`: manage event logs."""
 
 from __future__ import annotations
 
@@ -11,28 +11,40 @@ import click
 
 from pgsluice.cli.clients import event_log
 from pgsluice.cli.log_consume import consume
-from pgsluice.cli.main import EXIT_DIFFERENCE
+from pgsluice.cli.main import EXIT_DIFFERENCE, did_you_mean
 from pgsluice.cli.options import (
     FreeText,
+    confirm,
     dsn_option,
     json_lines_option,
     json_option,
     log_argument,
     optional_log_argument,
+    yes_option,
 )
 from pgsluice.cli.output import show
 from pgsluice.cli.parsing import lines
 from pgsluice.client import EventLog, LogTick, NewEvent
-from pgsluice.errors import LogInUseError, LogNotFoundError
+from pgsluice.errors import LogInUseError, LogNotFoundError, SluiceError
 
 _PREFIX = "queue_"
+_SQLSTATE_BAD_VALUE = "22"
+_SETTINGS = (
+    "ticker_max_count",
+    "ticker_max_lag",
+    "ticker_idle_period",
+    "ticker_paused",
+    "rotation_period",
+    "external_ticker",
+)
 
 
 @click.group()
 def log() -> None:
-    """Create, fill, read and watch event logs.
+    """Manage event logs and their consumers.
 
-    Exit code 0: done; 1: something named was not there; 2: the command line cannot be understood; 3: an error.
+    A tick ends a batch: consumers read the events between two ticks. A log stores events in segments, tables that
+    rotation truncates when no consumer needs them.
     """
 
 
@@ -41,7 +53,7 @@ def log() -> None:
 @json_lines_option
 @dsn_option
 def create(queue_name: str, dsn: str | None) -> None:
-    """Create a log; does nothing when it exists."""
+    """Create a log; idempotent."""
     with event_log(dsn, queue_name) as events:
         events.create_queue(queue_name)
 
@@ -50,7 +62,7 @@ def create(queue_name: str, dsn: str | None) -> None:
 @json_option
 @dsn_option
 def list_(as_json: bool, dsn: str | None) -> None:
-    """Show every log, by name: its last tick, how long ago that was, and what came since."""
+    """List all logs by name, with the last tick, its age, and the number of events since."""
     with event_log(dsn) as events:
         show((_state(asdict(info)) for info in events.get_queue_info()), as_json, empty="no logs")
 
@@ -61,18 +73,35 @@ def list_(as_json: bool, dsn: str | None) -> None:
 @json_option
 @dsn_option
 def config(queue_name: str, settings: tuple[str, ...], as_json: bool, dsn: str | None) -> None:
-    """Change settings of a log, and show them all.
+    """Show the settings of a log; change those that are given.
 
-    A setting is one of ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused, rotation_period and
-    external_ticker; a value is written as PostgreSQL reads it, as in rotation_period='30 minutes'.
+    \b
+    ticker_max_count    create a tick after this many events [500]
+    ticker_max_lag      create a tick when an event has waited this long [3 s]
+    ticker_idle_period  create a tick in an idle log this often [1 min]
+    ticker_paused       create no ticks [false]
+    rotation_period     minimum time between rotations [2 h]
+    external_ticker     leave the ticks to another program [false]
+
+    Durations are PostgreSQL intervals: rotation_period='30 minutes'.
     """
     pairs = [setting.partition("=") for setting in settings]
-    for name, equals, _ in pairs:
+    for name, equals, value in pairs:
         if not equals:
-            raise click.UsageError(f"{name!r} is no setting; write SETTING=VALUE")
+            raise click.UsageError(f"{name!r} is not a setting; write SETTING=VALUE")
+        if value.lstrip().startswith("-"):
+            raise click.UsageError(f"{name} cannot be negative: {value!r}")
+        if name.removeprefix(_PREFIX) not in _SETTINGS:
+            hint = did_you_mean(name, _SETTINGS) or f" The settings are {', '.join(_SETTINGS)}."
+            raise click.UsageError(f"No such setting {name!r}.{hint}")
     with event_log(dsn, queue_name) as events:
         for name, _, value in pairs:
-            events.set_queue_config(queue_name, name, value)
+            try:
+                events.set_queue_config(queue_name, name, value)
+            except SluiceError as error:
+                if not (error.sqlstate or "").startswith(_SQLSTATE_BAD_VALUE):
+                    raise
+                raise click.UsageError(f"{value!r} is not a valid value for {name}") from error
         show(_settings(events, queue_name), as_json, empty="no settings")
 
 
@@ -80,22 +109,27 @@ def config(queue_name: str, settings: tuple[str, ...], as_json: bool, dsn: str |
 @log_argument
 @click.argument("data", metavar="[DATA]...", nargs=-1, type=FreeText())
 @click.option(
-    "--type",
-    "ev_type",
+    "--ev-type",
     type=FreeText(),
     metavar="TEXT",
-    help="What the events are: their ev_type.",
+    help="Type of the events.",
 )
 @click.option(
     "--extra1",
     "ev_extra1",
     type=FreeText(),
     metavar="TEXT",
-    help="Goes with each, as do the next three.",
+    help="The ev_extra1 of each event.",
 )
-@click.option("--extra2", "ev_extra2", type=FreeText(), metavar="TEXT")
-@click.option("--extra3", "ev_extra3", type=FreeText(), metavar="TEXT")
-@click.option("--extra4", "ev_extra4", type=FreeText(), metavar="TEXT")
+@click.option(
+    "--extra2", "ev_extra2", type=FreeText(), metavar="TEXT", help="The ev_extra2 of each event."
+)
+@click.option(
+    "--extra3", "ev_extra3", type=FreeText(), metavar="TEXT", help="The ev_extra3 of each event."
+)
+@click.option(
+    "--extra4", "ev_extra4", type=FreeText(), metavar="TEXT", help="The ev_extra4 of each event."
+)
 @json_lines_option
 @dsn_option
 def insert(
@@ -105,9 +139,9 @@ def insert(
     dsn: str | None,
     **extras: str | None,
 ) -> None:
-    """Append events, given as arguments or as lines on standard input; prints how many.
+    """Insert events from arguments or standard input, and print their number.
 
-    All are one transaction: each of them, or none.
+    Each line of standard input is an event. Inserts all in one transaction.
     """
     texts: Iterable[str] = data or (line.rstrip("\r\n") for line in lines(sys.stdin))
     with event_log(dsn, queue_name) as events:
@@ -120,18 +154,26 @@ def insert(
 @json_option
 @dsn_option
 def consumers(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
-    """Show the consumers of one log, or of all: how far behind they are, and what they pin."""
+    """List the consumers of one log or all, with their lag and the segments they keep."""
     with event_log(dsn, queue_name) as events:
-        show(events.list_consumers(queue_name), as_json, empty="no consumers")
+        found = events.list_consumers(queue_name)
+        if queue_name is not None and not found:
+            _check_exists(events, queue_name)
+        show(found, as_json, empty="no consumers")
 
 
 @log.command()
 @log_argument
 @click.argument("consumer_name", metavar="CONSUMER")
+@yes_option
 @json_lines_option
 @dsn_option
-def unregister(queue_name: str, consumer_name: str, dsn: str | None) -> None:
-    """Remove a consumer and its position, so that the log keeps no events for it; exits 1 when there is none."""
+def unregister(queue_name: str, consumer_name: str, yes: bool, dsn: str | None) -> None:
+    """Unregister a consumer, which deletes its position; the log no longer keeps events for it.
+
+    Exits with 1 if the consumer is not registered.
+    """
+    confirm(yes, f"Unregister consumer {consumer_name!r}? Its position and unread events are lost.")
     with event_log(dsn, queue_name) as events:
         if events.unregister_consumer(queue_name, consumer_name) == 0:
             click.echo(f"log {queue_name!r} has no consumer {consumer_name!r}", err=True)
@@ -143,14 +185,17 @@ def unregister(queue_name: str, consumer_name: str, dsn: str | None) -> None:
 @json_option
 @dsn_option
 def tick(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
-    """Tick one log, or all, now if anything is new; shows the last tick of the one, or the new ticks of all."""
+    """Create a tick in one log or all if there are new events, so that consumers can read them.
+
+    Shows the last tick of the log, or the new ticks of all.
+    """
     with event_log(dsn, queue_name) as events:
         ticks = (
             events.tick()
             if queue_name is None
             else [LogTick(queue_name, events.log_tick(queue_name))]
         )
-    show(ticks, as_json, empty="nothing new")
+    show(ticks, as_json, empty="no new ticks")
 
 
 @log.command()
@@ -158,7 +203,10 @@ def tick(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
 @json_option
 @dsn_option
 def rotate(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
-    """Rotate one log, or all, where it is time; shows what was done, and why something was not."""
+    """Rotate one log or all: switch to another segment when due, and truncate segments that no consumer needs.
+
+    Shows each step, or why it was skipped. `pgsluice maintain` does this periodically.
+    """
     with event_log(dsn, queue_name) as events:
         show(events.rotate(queue_name), as_json, empty="nothing to do")
 
@@ -168,7 +216,7 @@ def rotate(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
 @json_option
 @dsn_option
 def segments(queue_name: str, as_json: bool, dsn: str | None) -> None:
-    """Show the segments of a log: what they take on disk, and who needs them."""
+    """List the segments of a log, with their size and the consumers that need them."""
     with event_log(dsn, queue_name) as events:
         show(events.list_segments(queue_name), as_json, empty="no segments")
 
@@ -178,53 +226,70 @@ def segments(queue_name: str, as_json: bool, dsn: str | None) -> None:
 @json_option
 @dsn_option
 def captures(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
-    """Show the tables whose changes go into one log, or into all."""
+    """List the tables whose changes are captured into one log or all."""
     with event_log(dsn, queue_name) as events:
-        show(events.list_captures(queue_name), as_json, empty="no captures")
+        found = events.list_captures(queue_name)
+        if queue_name is not None and not found:
+            _check_exists(events, queue_name)
+        show(found, as_json, empty="no captures")
 
 
 @log.command()
 @log_argument
-@click.option("--force", is_flag=True, help="Unregister its consumers too.")
-@click.confirmation_option(prompt="Drop the log with its events?")
+@click.argument("table", metavar="TABLE")
+@dsn_option
+def snapshot(queue_name: str, table: str, dsn: str | None) -> None:
+    """Append the rows of a captured table to its log, so that current-state tables in lakes complete their rows.
+
+    TABLE is as in SQL. Runs in short transactions, while writers and pipelines continue. A table without a key is
+    locked against writes meanwhile.
+    """
+    from pgsluice.pipelines.current_state.snapshot import snapshot as take_snapshot
+
+    take_snapshot(table, queue_name, dsn=dsn)
+    click.echo(f"appended a snapshot of {table} to log {queue_name}")
+
+
+@log.command()
+@log_argument
+@click.option(
+    "--force", is_flag=True, help="Drop the log even if it has consumers, and unregister them."
+)
+@yes_option
 @json_lines_option
 @dsn_option
-def drop(queue_name: str, force: bool, dsn: str | None) -> None:
-    """Drop a log with its events; exits 1 when there is none."""
+def drop(queue_name: str, force: bool, yes: bool, dsn: str | None) -> None:
+    """Drop a log with its events. Exits with 1 if it does not exist."""
+    confirm(yes, f"Drop event log {queue_name!r} with its events?")
     try:
         with event_log(dsn, queue_name) as events:
             events.drop_queue(queue_name, force=force)
     except LogNotFoundError:
-        click.echo(f"log {queue_name!r} does not exist", err=True)
+        click.echo(f"event log {queue_name!r} does not exist", err=True)
         sys.exit(EXIT_DIFFERENCE)
     except LogInUseError as error:
         raise LogInUseError(
-            f"log {queue_name!r} has consumers; see `pgsluice log consumers {queue_name}`, or add --force",
+            f"event log {queue_name!r} has consumers; see: pgsluice log consumers {queue_name}, or add --force",
             sqlstate=error.sqlstate,
         ) from error
 
 
+def _check_exists(events: EventLog, queue_name: str) -> None:
+    if not events.get_queue_info(queue_name):
+        raise LogNotFoundError(f"event log {queue_name!r} does not exist")
+
+
 def _state(info: dict[str, Any]) -> dict[str, Any]:
-    """What changes by itself."""
+    """Return the state of a log, without its settings."""
     names = ("queue_name", "last_tick_id", "ticker_lag", "ev_new", "ev_per_sec")
     return {name: info[name] for name in names} | {"segments": info["queue_ntables"]}
 
 
 def _settings(events: EventLog, queue_name: str) -> list[dict[str, Any]]:
-    """What `config` changes."""
-    found = events.get_queue_info(queue_name)
-    if not found:
-        raise LogNotFoundError("no such log")
-    names = (
-        "queue_ticker_max_count",
-        "queue_ticker_max_lag",
-        "queue_ticker_idle_period",
-        "queue_ticker_paused",
-        "queue_rotation_period",
-        "queue_external_ticker",
-    )
-    fields = asdict(found[0])
-    return [{"setting": name.removeprefix(_PREFIX), "value": fields[name]} for name in names]
+    """Return the settings that `config` changes."""
+    _check_exists(events, queue_name)
+    fields = asdict(events.get_queue_info(queue_name)[0])
+    return [{"setting": name, "value": fields[_PREFIX + name]} for name in _SETTINGS]
 
 
 log.add_command(consume)

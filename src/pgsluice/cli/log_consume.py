@@ -1,4 +1,4 @@
-"""`pgsluice log consume`: the events of a log as JSON lines, batch by batch."""
+"""`pgsluice log consume`: print the events of a log as JSON lines, batch by batch."""
 
 from __future__ import annotations
 
@@ -8,35 +8,36 @@ from typing import Any
 import click
 import psycopg
 
-from pgsluice.cli.clients import naming_the_way_out, one_connection
+from pgsluice.cli.clients import naming_missing_log, one_connection
 from pgsluice.cli.options import dsn_option, json_lines_option, log_argument
 from pgsluice.cli.output import print_lines
 from pgsluice.cli.signals import stop_on_signals
+from pgsluice.client import EventLog
 from pgsluice.connection import connect, for_writing, resolve
-from pgsluice.errors import ConsumerNotFoundError
+from pgsluice.errors import ConsumerNotFoundError, LogNotFoundError
 from pgsluice.worker import EventBatch, EventConsumer
 
 
 @click.command()
 @log_argument
 @click.argument("consumer_name", metavar="CONSUMER")
-@click.option("--follow", is_flag=True, help="Go on when there is nothing more, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Wait for new batches, until Ctrl-C.")
 @click.option(
     "--register",
     is_flag=True,
-    help="Register the consumer if it is not, from the latest tick on. The log keeps events for it from then on.",
+    help="Register the consumer at the latest tick if it is not registered. The log then keeps events for it.",
 )
 @click.option(
     "--subconsumer",
     "subconsumer_name",
     metavar="NAME",
-    help="Take a share of the consumer's batches, beside its other subconsumers.",
+    help="Share the consumer's batches with its other subconsumers, under this name.",
 )
 @click.option(
     "--batches",
     "batches_max",
     type=click.IntRange(min=1),
-    help="End after so many tick batches.  [default: all there are]",
+    help="Maximum number of batches.  [default: all available]",
 )
 @json_lines_option
 @dsn_option
@@ -49,15 +50,16 @@ def consume(
     batches_max: int | None,
     dsn: str | None,
 ) -> None:
-    """Print events, each batch of them in the order of ev_id, and finish each batch behind its last line.
+    """Consume events in batches and print them as JSON lines.
 
-    Whatever ends it before, the batch comes again as a whole. Events come with the tick that follows them: see
-    `pgsluice maintain` and `pgsluice log tick`.
+    Prints a batch in order of ev_id, then finishes it: the position of the consumer moves to its end. To look at events
+    without affecting an application, use a consumer name of your own. An interrupted batch is redelivered as
+    a whole. Events become readable with the next tick: see `pgsluice maintain` and `pgsluice log tick`.
     """
     if follow and batches_max is not None:
-        raise click.UsageError("--batches goes without --follow")
+        raise click.UsageError("--batches and --follow are mutually exclusive")
     target = for_writing(resolve(dsn))
-    connect(target).close()  # fails at once, and says where, when there is nobody to connect to
+    connect(target).close()  # fail early if the server cannot be reached
     with one_connection(target) as pool:
         consumer = EventConsumer(
             pool,
@@ -68,7 +70,7 @@ def consume(
             subconsumer_name=subconsumer_name,
         )
         try:
-            with naming_the_way_out(queue_name), stop_on_signals() as stop:
+            with naming_missing_log(queue_name), stop_on_signals() as stop:
                 if follow:
                     consumer.run(stop)
                     return
@@ -76,9 +78,11 @@ def consume(
                 while not stop.is_set() and left != 0 and consumer.run_once() is not None:
                     left = None if left is None else left - 1
         except ConsumerNotFoundError as error:
+            if not EventLog(pool).get_queue_info(queue_name):
+                raise LogNotFoundError(f"event log {queue_name!r} does not exist") from error
             raise ConsumerNotFoundError(
-                f"consumer {consumer_name!r} is not registered on log {queue_name!r}; add --register, or see "
-                f"`pgsluice log consumers {queue_name}`",
+                f"consumer {consumer_name!r} is not registered on event log {queue_name!r}; add --register, or list "
+                f"the consumers with: pgsluice log consumers {queue_name}",
                 sqlstate=error.sqlstate,
             ) from error
 

@@ -1,67 +1,89 @@
-"""The command `pgsluice`: its groups are imported only when they are called.
-
-Exit codes: 0 done; 1 the command ran and the answer is no (a check failed, a difference was found);
-2 the command line cannot be understood; 3 an error, named on standard error with its way out.
-"""
+"""The command `pgsluice`: its groups are imported only when they are called."""
 
 from __future__ import annotations
 
+import difflib
 import importlib
+import re
 import sys
 from typing import Any
 
 import click
+import psycopg
 
 from pgsluice.cli.options import refuse_empty
-from pgsluice.errors import SluiceError
+from pgsluice.errors import ArgumentError, QueueNameError, SluiceError, one_line
 
 EXIT_DIFFERENCE = 1
+EXIT_USAGE = 2
 EXIT_ERROR = 3
+EXIT_INTERRUPTED = 130  # as in a shell: 128 + SIGINT
 
-# Name → (module, attribute, one line of help). The help stands here so that `pgsluice --help` imports nothing.
+# Name → (module, attribute, one line of help). The help is here so that `pgsluice --help` imports nothing.
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "status": ("pgsluice.cli.status", "status", "Say where commands connect, and what is there."),
+    "status": (
+        "pgsluice.cli.status",
+        "status",
+        "Show the server, the installed schema and problems.",
+    ),
     "schema": (
         "pgsluice.cli.schema",
         "schema",
-        "Install, adopt, upgrade, verify, print or remove it.",
+        "Install, adopt, upgrade, verify, print or uninstall the schema.",
     ),
-    "queue": ("pgsluice.cli.queue", "queue", "Create, fill, read and watch work queues."),
-    "log": ("pgsluice.cli.log", "log", "Create, fill, read and watch event logs."),
-    "group": ("pgsluice.cli.group", "group", "Create and watch share groups of event logs."),
+    "queue": ("pgsluice.cli.queue", "queue", "Manage work queues and their messages."),
+    "log": ("pgsluice.cli.log", "log", "Manage event logs and their consumers."),
+    "group": ("pgsluice.cli.group", "group", "Manage share groups of event logs."),
     "schedule": (
         "pgsluice.cli.schedule",
         "schedule",
-        "Send messages and events again and again.",
+        "Send messages and events periodically.",
     ),
     "worker": ("pgsluice.cli.worker", "worker", "Run the handlers of an app."),
     "maintain": (
         "pgsluice.cli.maintain",
         "maintain",
-        "Tick logs, and keep queues and logs in order.",
+        "Run maintenance: ticks, rotation, retries, retention.",
     ),
-    "notify": ("pgsluice.cli.notify", "notify", "Wake the listeners of work queues."),
+    "notify": ("pgsluice.cli.notify", "notify", "Notify listeners of new messages."),
     "embedded": (
         "pgsluice.cli.embedded",
         "embedded",
-        "Run a real PostgreSQL that needs no installation.",
+        "Run an embedded PostgreSQL server.",
     ),
     "pipeline": (
         "pgsluice.cli.pipeline",
         "pipeline",
-        "Carry an event log into the lake with Spark.",
+        "Export logs and archives to a data lake, and replay rows from it.",
     ),
     "lake": (
         "pgsluice.cli.lake",
         "lake",
-        "Compact, vacuum and show tables of the lake.",
+        "Compact, vacuum and inspect lake tables.",
     ),
-    "demo": ("pgsluice.cli.demo", "demo", "Run the whole system on real work and check every row."),
+    "demo": ("pgsluice.cli.demo", "demo", "Run the whole system and verify every row."),
 }
+_EPILOG = """\b
+Durations are seconds, or a number and a unit: 30, 500ms, 30s, 5m, 2h, 1d, 1w.
+Times are ISO 8601; without a time zone, in the local one.
+
+\b
+Exit codes:
+  0    done
+  1    negative result: a difference, a failed check, nothing to drop
+  2    usage error
+  3    cannot run; standard error has the reason
+  75   worker run: handlers hang; restart the worker
+  130  interrupted
+
+\b
+Shell completion (bash; also zsh_source, fish_source):
+  eval "$(_PGSLUICE_COMPLETE=bash_source pgsluice)"
+"""
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are called, and not before."""
+    """Group that imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -74,22 +96,85 @@ class LazyGroup(click.Group):
         refuse_empty(command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}.{did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+def did_you_mean(name: str, known: Any) -> str:
+    """Return a hint that begins with a space, or an empty text if no known name is close."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+@click.command(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG
+)
 @click.version_option(package_name="pgsluice", prog_name="pgsluice")
 def cli() -> None:
-    """Message queues and event logs inside PostgreSQL, and an exact way from them into the lake."""
+    """Message queues and event logs in PostgreSQL, with exactly-once export to a data lake."""
+
+
+# Method that a message names → command, with the method's arguments as {0} and {1}.
+_COMMANDS = {
+    "create": "pgsluice queue create {0}",
+    "create_queue": "pgsluice log create {0}",
+    "drop_queue_limits": "pgsluice queue limits drop",
+    "get_queue_info": "pgsluice log list",
+    "list_exports": "pgsluice queue exports list",
+    "list_queues": "pgsluice queue list",
+    "list_replays": "pgsluice queue replays",
+    "list_schedules": "pgsluice schedule list",
+    "next_batch": "pgsluice log consume",
+    "register_consumer": "pgsluice log consume {0} {1} --register",
+    "set_queue_config": "pgsluice log config {0} {1}={2}",
+    "ticker": "pgsluice log tick",
+    "ShareGroup.create": "pgsluice group create {0} {1}",
+    "ShareGroup.drop": "pgsluice group drop {0} {1}",
+    "ShareGroup.set_options": "pgsluice group set",
+}
+_METHOD = re.compile(
+    rf"(?<![\w.])(?:(?:pgmq|pgq|sluice)\.)?({'|'.join(map(re.escape, _COMMANDS))})\(([^()]*)\)"
+)
+
+
+def _command(method: re.Match[str]) -> str:
+    arguments = [word.strip().strip("'") for word in method[2].split(",")]
+    return f"`{_COMMANDS[method[1]].format(*arguments, '', '').strip()}`"
+
+
+def way_out(error: Exception) -> str:
+    """Return the message of an error on one line, with commands in the place of methods."""
+    text = one_line(str(error))
+    missing = re.match(r"(queue|event log) '(.+?)' does not exist(?=;|$)", text)
+    if missing is not None and "pgsluice " not in text:
+        group = "queue" if missing[1] == "queue" else "log"
+        return f"{missing[0]}; create it with: pgsluice {group} create {missing[2]}"
+    return _METHOD.sub(_command, text)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit; errors of ours become one line on standard error."""
-    options: dict[str, Any] = {"standalone_mode": True, "prog_name": "pgsluice"}
+    """Run the command line and exit; every error is one line on standard error."""
     try:
-        cli.main(args=arguments, **options)
-    except SluiceError as error:
-        click.echo(f"pgsluice: {error}", err=True)
+        code: Any = cli.main(args=arguments, prog_name="pgsluice", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort as error:
+        is_interrupted = isinstance(error.__cause__, KeyboardInterrupt)
+        click.echo("interrupted" if is_interrupted else "cancelled", err=True)
+        sys.exit(EXIT_INTERRUPTED if is_interrupted else EXIT_DIFFERENCE)
+    except (ArgumentError, QueueNameError) as error:
+        click.echo(f"pgsluice: {way_out(error)}", err=True)
+        sys.exit(EXIT_USAGE)
+    except (SluiceError, psycopg.Error, OSError, UnicodeError) as error:
+        click.echo(f"pgsluice: {way_out(error)}", err=True)
         sys.exit(EXIT_ERROR)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,4 +1,4 @@
-"""`pgsluice maintain`: ticks, rotation, retries, wake-ups, and the rest of what queues and logs need."""
+"""`pgsluice maintain`: ticks, rotation, retries, notifications, schedules, partitions and retention."""
 
 from __future__ import annotations
 
@@ -14,70 +14,75 @@ from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.output import show
 from pgsluice.cli.signals import stop_on_signals
+from pgsluice.cli.types import Duration
 from pgsluice.client import MaintenanceStep
 from pgsluice.connection import Target, connect, for_writing, resolve
+from pgsluice.errors import NotInstalledError
+from pgsluice.schema import installed_versions
 from pgsluice.worker import Maintainer, Maintenance, Pace, Ticker
 
 
-@click.command(short_help="Tick logs, and keep queues and logs in order.")
-@click.option(
-    "--once", is_flag=True, help="Do all there is to do now, and end: for cron, every minute."
-)
+@click.command(short_help="Run maintenance of queues and logs.")
+@click.option("--once", is_flag=True, help="Run once and exit; for cron, every minute.")
 @click.option(
     "--print-cron",
     is_flag=True,
-    help="Print the statements that let pg_cron do it in the server, and end. Connects to nothing.",
+    help="Print the SQL that schedules maintenance with pg_cron, and exit without connecting.",
 )
 @click.option(
-    "--tick-min-ms",
-    type=click.IntRange(min=1),
-    default=10,
+    "--tick-interval-min",
+    "tick_min_s",
+    type=Duration(min_s=0.001),
+    default="10ms",
     show_default=True,
-    help="How often to look for new events while they arrive, milliseconds: so long, at most, one waits for its tick.",
+    help="Time between two polls of logs while events arrive: the maximum delay of a tick after its log's "
+    "ticker_max_count or ticker_max_lag is reached.",
 )
 @click.option(
-    "--tick-max-ms",
-    type=click.IntRange(min=1),
-    default=1000,
+    "--tick-interval-max",
+    "tick_max_s",
+    type=Duration(min_s=0.001),
+    default="1s",
     show_default=True,
-    help="How often to look when none has arrived for long, milliseconds.",
+    help="Time between two polls of idle logs.",
 )
 @click.option(
-    "--poll-interval-ms",
-    type=click.IntRange(min=1),
-    default=20,
+    "--poll-interval",
+    "poll_interval_s",
+    type=Duration(min_s=0.001),
+    default="20ms",
     show_default=True,
-    help="How often to look for new messages while none arrive, milliseconds: so long, at most, the listeners of a "
-    "work queue wait for one.",
+    help="Time between two polls for new messages, which is the maximum delay of a notification.",
 )
 @click.option(
-    "--period-s",
-    type=click.FloatRange(min=0, min_open=True),
-    default=10.0,
+    "--interval",
+    "period_s",
+    type=Duration(is_open=True),
+    default="10s",
     show_default=True,
-    help="How often to rotate logs and to do the rest, seconds: partitions, retention, deduplication keys, and the "
-    "functions that logs name in queue_extra_maint.",
+    help="Time between two runs of the other tasks: rotation, partitions, retention, deduplication keys, and the "
+    "functions in queue_extra_maint of logs.",
 )
 @json_option
 @dsn_option
 def maintain(
     once: bool,
     print_cron: bool,
-    tick_min_ms: int,
-    tick_max_ms: int,
-    poll_interval_ms: int,
+    tick_min_s: float,
+    tick_max_s: float,
+    poll_interval_s: float,
     period_s: float,
     as_json: bool,
     dsn: str | None,
 ) -> None:
-    """Tick event logs, rotate them, let events come again, wake who waits for messages, make the next partitions, drop
-    what is old.
+    """Tick and rotate event logs, retry events, notify listeners, fire schedules, create partitions, and
+    delete what is older than its retention.
 
-    Runs until it is interrupted, also beside pgqd and pg_cron; prints what it did, ticks left out. Run it twice, or
-    beside `pgsluice worker run`, which does the same: one leads, and another takes over within two seconds when that
-    one ends. What is in use is left to a later round; what fails is logged and listed by `pgsluice status`, and stops
-    nothing else. With --once, which wakes nobody, exit code 1 says that something failed or was given up, as it is in
-    use or not ours.
+    Runs until interrupted and prints each step except ticks; compatible with pgqd and pg_cron. For failover, run two
+    processes, or one in addition to `pgsluice worker run`: one leads, and another takes over within two seconds.
+    Objects in use are skipped until a later run. Failures are logged, listed by `pgsluice status`, and do not stop
+    other steps. With --once, events become readable only at each run, listeners are not notified, and the exit code is
+    1 if a step failed or was skipped.
     """
     if print_cron:
         click.echo(
@@ -85,24 +90,28 @@ def maintain(
             nl=False,
         )
         return
-    if tick_min_ms > tick_max_ms:
-        raise click.UsageError("--tick-min-ms is above --tick-max-ms")
+    if tick_min_s > tick_max_s:
+        raise click.UsageError("--tick-interval-min is greater than --tick-interval-max")
     target = for_writing(resolve(dsn))
-    connect(target).close()  # fails at once, and says where, when there is nobody to connect to
+    with connect(target, autocommit=True) as connection:
+        if not installed_versions(connection):
+            raise NotInstalledError(
+                "pgsluice is not installed in this database; install it with: pgsluice schema install"
+            )
     if once:
         _maintain_once(target, as_json)
         return
     pace = Pace(
-        tick_min_s=tick_min_ms / 1000,
-        tick_max_s=tick_max_ms / 1000,
+        tick_min_s=tick_min_s,
+        tick_max_s=tick_max_s,
         period_s=period_s,
-        poll_interval_s=poll_interval_ms / 1000,
+        poll_interval_s=poll_interval_s,
     )
     with stop_on_signals() as stop:
         Maintainer(
             target.conninfo,
             pace=pace,
-            report=lambda step: _say(step, as_json=as_json),
+            report=lambda step: _print_step(step, as_json=as_json),
             works_pooled=True,
         ).run(stop)
 
@@ -110,7 +119,7 @@ def maintain(
 def _maintain_once(target: Target, as_json: bool) -> None:
     done: list[MaintenanceStep] = []
     with one_connection(target) as pool:
-        # First what comes again, so that this tick covers it.
+        # Retries first, so that this tick includes them.
         left = Maintenance(pool, report=done.append).run_once()
         done += (
             MaintenanceStep("tick", tick.queue_name, True, f"tick {tick.tick_id}")
@@ -121,7 +130,7 @@ def _maintain_once(target: Target, as_json: bool) -> None:
         sys.exit(EXIT_DIFFERENCE)
 
 
-def _say(step: MaintenanceStep, *, as_json: bool) -> None:
+def _print_step(step: MaintenanceStep, *, as_json: bool) -> None:
     fields = asdict(step)
     if as_json:
         click.echo(json.dumps(fields, ensure_ascii=False))

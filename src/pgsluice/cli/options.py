@@ -1,25 +1,28 @@
-"""Options and arguments of several commands, spelled once."""
+"""Options and arguments of several commands."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
+
+from pgsluice.cli.types import Dsn
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 
 
 class FreeText(click.types.StringParamType):
-    """A text that may be empty, such as the data of an event."""
+    """Text that may be empty, such as the data of an event."""
 
 
 class _NonEmpty(click.ParamType):  # type: ignore[type-arg]  # older releases are not generic
-    """A text or path that must not be empty.
+    """Text or path that must not be empty.
 
-    An empty value is nearly always a shell variable that was not set. Taken as absent, it would mean another server,
-    every queue or the current folder.
+    An empty value usually comes from an unset shell variable. Treated as absent, it would select another server, every
+    queue or the current folder.
     """
 
     def __init__(self, inner: Any) -> None:
@@ -31,11 +34,20 @@ class _NonEmpty(click.ParamType):  # type: ignore[type-arg]  # older releases ar
             self.fail("the value is empty; check the variable that it comes from", param, ctx)
         return self._inner.convert(value, param, ctx)
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
+        return self._inner.shell_complete(ctx, param, incomplete)
+
 
 def refuse_empty(command: click.Command) -> None:
-    """Let a command and its subcommands refuse empty texts and paths, except for `FreeText`."""
+    """Make a command and its subcommands refuse empty texts and paths, except for `FreeText`.
+
+    Ranges are shown as N: their limits follow the help of the option.
+    """
     for param in command.params:
-        if type(param.type) is click.types.StringParamType or isinstance(param.type, click.Path):
+        if isinstance(param.type, click.IntRange | click.FloatRange) and param.metavar is None:
+            param.metavar = "N"
+        is_text = type(param.type) is click.types.StringParamType
+        if is_text or isinstance(param.type, click.Path | Dsn):
             param.type = _NonEmpty(param.type)
     if isinstance(command, click.Group):
         for subcommand in command.commands.values():
@@ -43,7 +55,7 @@ def refuse_empty(command: click.Command) -> None:
 
 
 def combined(*options: Decorator) -> Decorator:
-    """Make one decorator of several options, listed as the help lists them."""
+    """Combine options into one decorator, in the order of the help."""
 
     def decorate(command: Command) -> Command:
         for option in reversed(options):
@@ -53,20 +65,37 @@ def combined(*options: Decorator) -> Decorator:
     return decorate
 
 
+def confirm(is_confirmed: bool, question: str) -> None:
+    """Ask before data is destroyed, unless --yes is given.
+
+    Raises:
+        click.UsageError: There is no terminal to ask on.
+        click.Abort: The answer is no.
+    """
+    if is_confirmed:
+        return
+    if sys.stdin is None or not sys.stdin.isatty():  # None if it is closed
+        raise click.UsageError(f"{question} Cannot ask without a terminal; confirm with --yes")
+    click.confirm(question, abort=True, err=True)
+
+
 dsn_option = click.option(
     "--dsn",
+    type=Dsn(),
     metavar="URL",
-    help="Where to connect: postgresql://user@host/database. Default: PGSLUICE_DSN, DATABASE_URL, "
-    "libpq's PG* variables, then the embedded server; empty is an error.",
+    help="Server and database: postgresql://user@host/database.  [default: PGSLUICE_DSN, DATABASE_URL, libpq's PG* "
+    "variables, else the embedded server]",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 json_lines_option = click.option(
     "--json",
     is_flag=True,
     expose_value=False,
-    help="Changes nothing: what is printed is JSON lines anyway.",
+    help="No effect: the output is always JSON lines.",
 )
+yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 name_argument = click.argument("queue_name", metavar="QUEUE")
+optional_name_argument = click.argument("queue_name", metavar="[QUEUE]", required=False)
 log_argument = click.argument("queue_name", metavar="LOG")
 optional_log_argument = click.argument("queue_name", metavar="[LOG]", required=False)
 group_argument = click.argument("group_name", metavar="GROUP")

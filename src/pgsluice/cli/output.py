@@ -1,4 +1,4 @@
-"""What commands print: JSON lines, tables, progress, and what was missing."""
+"""Output of commands: JSON lines, tables, progress bars and missing ids."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from pgsluice.cli.main import EXIT_DIFFERENCE
+from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_INTERRUPTED
 
 _WIDE = 10_000
 
@@ -28,10 +28,10 @@ def print_lines(records: Iterable[Any]) -> None:
 
 
 def report(asked: Iterable[int], found: Iterable[int], where: str) -> None:
-    """End with exit code 1, and say so, when something named was not there."""
+    """Exit with 1 and name the ids that were not found, if any."""
     missing = sorted(set(asked) - set(found))
     if missing:
-        click.echo(f"not in {where}: {', '.join(map(str, missing))}", err=True)
+        click.echo(f"not found in {where}: {', '.join(map(str, missing))}", err=True)
         sys.exit(EXIT_DIFFERENCE)
 
 
@@ -48,19 +48,19 @@ def show(records: Iterable[Any], as_json: bool, *, empty: str) -> None:
     for name in rows[0]:
         table.add_column(name)
     for row in rows:
-        # As text: what looks like markup in a name is part of the name.
+        # Text, so that square brackets in a name are not markup.
         table.add_row(*(Text(_cell(value)) for value in row.values()))
-    # Never cut: a terminal wraps long lines, and a pipe has no width.
+    # Never truncate: a terminal wraps long lines, and a pipe has no width.
     Console(soft_wrap=True, width=_WIDE).print(table)
 
 
 @contextmanager
 def progress(title: str, total: Callable[[], int | None]) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error while there is a terminal to show it on; yields what to call with each step's count.
+    """Show a progress bar on standard error if it is a terminal; yield a function that advances it.
 
     Args:
-        title: What is counted.
-        total: Asked only when there is a bar, as it may cost a scan; None when it cannot be known.
+        title: Label of the bar.
+        total: Called only if the bar is shown, as it may cost a scan; returns None if the total is unknown.
     """
     console = Console(stderr=True)
     columns = (
@@ -78,16 +78,16 @@ def progress(title: str, total: Callable[[], int | None]) -> Iterator[Callable[[
 
 @contextmanager
 def interruptible(left: Callable[[], str]) -> Iterator[None]:
-    """Say what was done, and how to go on, when somebody interrupts it."""
+    """On Ctrl-C, report what was done and how to continue."""
     try:
         yield
     except KeyboardInterrupt:
         click.echo(f"interrupted: {left()}", err=True)
-        sys.exit(EXIT_DIFFERENCE)
+        sys.exit(EXIT_INTERRUPTED)
 
 
-def say(report: dict[str, int], text: str, as_json: bool) -> None:
-    """Print what was done, in words or as JSON."""
+def print_result(report: dict[str, int], text: str, as_json: bool) -> None:
+    """Print a result as text or as JSON."""
     click.echo(json.dumps(report) if as_json else text)
 
 

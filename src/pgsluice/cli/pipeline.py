@@ -1,16 +1,18 @@
-"""`pgsluice pipeline`: carry event logs, queues, archives and files into the lake, and back."""
+"""`pgsluice pipeline`: export event logs and archives to a lake, ingest files, and replay."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from pgsluice.cli.clients import event_log
+from pgsluice.cli.main import did_you_mean
 from pgsluice.cli.options import combined, dsn_option, json_option
-from pgsluice.cli.parsing import time
-from pgsluice.cli.pipeline_run import carry, carry_kind
+from pgsluice.cli.output import show
+from pgsluice.cli.pipeline_run import run_kind, run_pipelines
+from pgsluice.cli.types import Duration, Time, counts_by_table, dsns_by_name
 from pgsluice.cli.verify import verify
 from pgsluice.pipelines import config
 
@@ -18,35 +20,36 @@ _lake_option = click.option(
     "--lake",
     required=True,
     metavar="DIR",
-    help="The Delta table's folder; made when it is not there.",
+    help="Folder of the Delta table; created if it does not exist.",
 )
-_every_option = click.option(
-    "--every-s",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
+_interval_option = click.option(
+    "--interval",
+    "every_s",
+    type=Duration(is_open=True),
+    default="1m",
     show_default=True,
-    help="Without --once: how long to rest before looking again, seconds.",
+    help="Time between two runs, without --once.",
 )
 _run_options = combined(
-    click.option("--once", is_flag=True, help="End when everything is done that is there now."),
+    click.option("--once", is_flag=True, help="Process what is available now, and exit."),
     click.option(
         "--log-format",
         type=click.Choice(["text", "json"]),
         default="text",
         show_default=True,
-        help="How each line on standard error is written. None holds a payload or a password.",
+        help="Format of log lines on standard error. They contain no payloads or passwords.",
     ),
     json_option,
     dsn_option,
 )
 _target_options = combined(
-    click.option("--queue", metavar="NAME", help="The work queue to add to; or"),
-    click.option("--log", metavar="NAME", help="the event log."),
+    click.option("--queue", metavar="NAME", help="Destination work queue."),
+    click.option("--log", metavar="NAME", help="Destination event log, instead of --queue."),
 )
 
 
 class _Kinds(click.Group):
-    """Each kind is a command; every other name is a section of a file."""
+    """Group with a command for each kind; any other name is a section of a config file."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return super().get_command(ctx, cmd_name) or _sections
@@ -57,11 +60,11 @@ class _Kinds(click.Group):
         if args[0].startswith("-") or args[0] in self.commands:
             return super().resolve_command(ctx, args)
         if not any(word.partition("=")[0] == "--config" for word in args):
-            ctx.fail(
-                f"there is no kind of pipeline {args[0]!r}, only {', '.join(self.commands)}; for a section "
-                "of a file give it with --config FILE"
+            hint = did_you_mean(args[0], self.commands) or (
+                f" The kinds are {', '.join(self.commands)}; to run a section of a file, add --config FILE."
             )
-        return args[0], _sections, args  # the word is the first of the sections
+            ctx.fail(f"No such pipeline kind {args[0]!r}.{hint}")
+        return args[0], _sections, args  # the name is the first of the sections
 
 
 _stream_options = combined(
@@ -72,56 +75,56 @@ _stream_options = combined(
         type=click.IntRange(min=1),
         default=200_000,
         show_default=True,
-        help="About the most events in one commit of the lake.",
+        help="Approximate maximum number of events per lake commit.",
     ),
     click.option(
-        "--trigger-s",
-        type=click.FloatRange(min=0),
-        default=1.0,
+        "--trigger-interval",
+        "trigger_s",
+        type=Duration(),
+        default="1s",
         show_default=True,
-        help="How often to look for new events, seconds.",
+        help="Time between two micro-batches.",
+    ),
+    click.option(
+        "--driver-memory",
+        metavar="SIZE",
+        help="Maximum memory of Spark's Java process, such as 512m or 4g. In a file, settings under [spark] apply to "
+        "all pipelines.  [default: 2g]",
     ),
     click.option(
         "--starting",
         default="earliest",
         show_default=True,
         metavar="WHERE",
-        help='Where the first run begins: earliest, latest, committed or {"tick": 12}.',
+        help="Starting offset of the first run: earliest, latest, committed (the position of --consumer) or "
+        '{"tick": 12}.',
     ),
     click.option(
         "--consumer",
         metavar="NAME",
-        help="The consumer that holds the log for this stream. Default: made from the table's folder.",
+        help="Consumer to register, so that the log keeps events until they are in the lake. To end the stream for "
+        "good, "
+        "unregister it: `pgsluice log unregister`.  [default: derived from the lake folder]",
     ),
 )
 
 
-def _counts(
-    _context: click.Context, _option: click.Parameter, values: Sequence[str]
-) -> dict[str, int]:
-    counts = {}
-    for value in values:
-        table, sign, count = value.rpartition("=")
-        if not sign or not count.isdecimal():
-            raise click.BadParameter(f"{value!r} is no table and number; write schema.table=64")
-        counts[table] = int(count)
-    return counts
-
-
 @click.group()
 def pipeline() -> None:
-    """Carry event logs, queues, archives and files into the lake, and back.
+    """Export event logs and archives to a data lake, ingest files, and replay from the lake.
 
-    Most need pip install 'pgsluice[spark]'; Java is found, or comes with it.
+    All kinds but `ingest` require pip install 'pgsluice[spark]', which includes a Java runtime.
     """
 
 
 @pipeline.group(cls=_Kinds, subcommand_metavar="KIND [OPTIONS] | NAME... --config FILE")
 def run() -> None:
-    """Run a pipeline until it is done, or until it is told to end; run again, it goes on where it was.
+    """Run a pipeline until stopped, or with --once until it has caught up. A restart resumes at the last commit.
 
-    A KIND is described by its options. NAMEs are sections of a TOML file, several of which run side by
-    side; `all` runs all of them. A section has the kind, and its options with underscores:
+    KIND is configured by its options. NAMEs are sections of the TOML file --config, which run concurrently; `all` runs
+    all of them. A section has the kind and its options, with underscores. Durations are numbers: every_s (--interval),
+    trigger_s (--trigger-interval), apply_every_s (--apply-every), compact_every_s (--compact-every) and window_s
+    (--window) in seconds, deleted_kept_h (--tombstone-retention) and vacuum_retention_h (--vacuum-retention) in hours.
 
     \b
       [orders-to-lake]
@@ -130,14 +133,9 @@ def run() -> None:
       lake = "lake/orders"
       checkpoint = "lake/orders.checkpoint"
 
-    What fails is started again after a pause. SIGTERM and SIGINT end all; with --once the sections run one
-    after the other, each until everything is done that is there now.
-
-    \b
-    Exit codes:
-      0  told to end, and done; or with --once all is done
-      2  the command line cannot be understood
-      3  the file cannot be used, or a pipeline cannot go on; one line says why
+    A pipeline is restarted with a back-off after a transient error. After a permanent one, such as a dropped log, it
+    stops, the others continue, and the exit code is 3. SIGTERM and SIGINT stop all. With --once the sections run one
+    after the other.
     """
 
 
@@ -149,189 +147,255 @@ def run() -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
     metavar="FILE",
-    help="The TOML file with the sections.",
+    help="TOML file with the sections.",
 )
 @_run_options
 def _sections(names: tuple[str, ...], file: Path, **how: Any) -> None:
-    """Run pipelines that are sections of a TOML file; `all` runs all of them.
+    """Run pipelines from sections of a TOML file; `all` runs all of them.
 
-    --dsn is for those whose section does not say where to connect.
+    --dsn applies to sections without a dsn.
     """
     found = config.load(file)
-    carry(config.choose(found, names), spark=found.spark, **how)
+    run_pipelines(config.choose(found, names), spark=found.spark, **how)
 
 
 pipeline.add_command(verify)
 
 
-def _by_name(
-    _context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
-) -> dict[str, str] | None:
-    """The values of NAME=VALUE by name; None when there are none."""
-    found = dict(text.partition("=")[::2] for text in given)
-    if not all(found) or not all(found.values()) or len(found) < len(given):
-        raise click.BadParameter("use NAME=DSN, each name once")
-    return found or None
+@pipeline.command()
+@json_option
+@dsn_option
+def status(as_json: bool, dsn: str | None) -> None:
+    """List the pipelines from event logs into the lake, with their progress and lag.
+
+    The lag is counted up to the newest tick. Pipelines whose consumer is unregistered are not listed.
+    """
+    with event_log(dsn) as events:
+        show(events.list_pipelines(), as_json, empty="no pipelines")
+
+
+def _require_target(options: dict[str, Any]) -> None:
+    if (options["queue"] is None) == (options["log"] is None):
+        raise click.UsageError("give exactly one of --queue and --log")
 
 
 @run.command(short_help="Stream an event log into a Delta table.")
-@click.option("--log", required=True, metavar="NAME", help="The event log.")
+@click.option("--log", required=True, metavar="NAME", help="Event log.")
 @_lake_option
 @click.option(
     "--checkpoint",
     required=True,
     metavar="DIR",
-    help="Spark's notes on how far it is. It belongs to the table: keep both, or neither.",
+    help="Spark's checkpoint folder, one per stream. Back up, move and delete it together with the table.",
 )
 @click.option(
     "--offsets",
     type=click.Choice(["ticks", "snapshots"]),
     default="ticks",
     show_default=True,
-    help="Where a commit of the lake may end: at ticks of the log, or between any two transactions.",
+    help="Read up to the last tick, or up to the snapshot of the micro-batch, which needs no ticker.",
 )
 @click.option(
     "--shard",
     "shards",
     multiple=True,
     metavar="NAME=DSN",
-    callback=_by_name,
-    help="A database with a log of this name, and what the table calls it; once for each, instead of --dsn.",
+    callback=dsns_by_name,
+    help="Read the log of this database too; NAME identifies its events in the table. Repeatable, instead of --dsn.",
+)
+@click.option(
+    "--partition-by",
+    multiple=True,
+    metavar="COLUMN",
+    help="Partition column of a new table: one of the log's, or ev_date, the date of ev_time in UTC; repeatable.",
 )
 @_stream_options
 def events(**options: Any) -> None:
-    """Stream an event log into a Delta table, each committed event once, whatever dies in between.
+    """Stream an event log into a Delta table, with each committed event exactly once.
 
-    With --lake iceberg:CATALOGUE/NAMESPACE.TABLE into an Iceberg table of a catalogue that pyiceberg knows.
+    --lake iceberg:CATALOG/NAMESPACE.TABLE writes an Iceberg table of a catalog configured for pyiceberg.
     """
-    carry_kind("events", **options)
+    run_kind("events", **options)
 
 
-@run.command(short_help="Keep the current state of captured tables in the lake.")
-@click.option("--log", required=True, metavar="NAME", help="The event log that has the changes.")
+@run.command(short_help="Maintain current-state tables of captured tables.")
+@click.option("--log", required=True, metavar="NAME", help="Event log with the captured changes.")
 @click.option(
     "--lake",
     required=True,
     metavar="DIR",
-    help="The folder of all tables: events, and current/schema.table for each.",
+    help="Folder of the tables: events, and current/schema.table for each table.",
 )
 @click.option(
     "--checkpoint",
     required=True,
     metavar="DIR",
-    help="Spark's notes on how far it is. It belongs to the lake: keep both, or neither.",
+    help="Spark's checkpoint folder, one per stream. Back up, move and delete it together with the lake.",
 )
 @click.option(
     "--snapshots",
     multiple=True,
-    metavar="TABLE",
-    help="A captured table whose rows of before are wanted too; may be repeated.",
+    metavar="SCHEMA.TABLE",
+    help="Table whose rows from before its capture are loaded too (a snapshot); repeatable.",
 )
 @click.option(
     "--tables",
     multiple=True,
     metavar="SCHEMA.TABLE",
-    help="Only this table gets a current state; may be repeated.",
+    help="Maintain the current state of this table only; repeatable.  [default: all]",
 )
 @click.option(
     "--buckets",
     multiple=True,
-    callback=_counts,
+    callback=counts_by_table,
     metavar="SCHEMA.TABLE=N",
-    help="Let Spark's executors apply the changes of this table, in so many parts; may be repeated.",
+    help="For a large table: apply its changes in parallel on Spark's executors, in N buckets; repeatable.  "
+    "[default: in one "
+    "process]",
 )
 @click.option(
     "--text-columns",
     multiple=True,
     metavar="SCHEMA.TABLE.COLUMN",
-    help="A column that is text in the lake; may be repeated.",
+    help="Column to store as text in the lake; repeatable.",
 )
 @click.option(
-    "--deleted-kept-h",
-    type=click.FloatRange(min=0),
-    default=168.0,
+    "--tombstone-retention",
+    "tombstone_retention_s",
+    type=Duration(),
+    default="7d",
     show_default=True,
-    help="For how many hours at least a deleted row leaves a trace.",
+    help="Keep the tombstone of a deleted row at least this long: an older change that arrives later does not "
+    "restore the row.",
+)
+@click.option(
+    "--on-bad-value",
+    type=click.Choice(["park", "null", "fail"]),
+    default="park",
+    show_default=True,
+    help="If a value does not fit its column: park its table; or store null, and the value in the table rejects; or "
+    "stop the pipeline, also for any other change that cannot be applied.",
+)
+@click.option(
+    "--apply-every",
+    "apply_every_s",
+    type=Duration(),
+    default="0s",
+    show_default=True,
+    help="Minimum time between two updates of the current-state tables; 0s for one per micro-batch. Each update "
+    "rewrites files, so a longer time writes less.",
+)
+@click.option(
+    "--compact-every",
+    "compact_every_s",
+    type=Duration(is_open=True, may_be_forever=True),
+    default="1h",
+    show_default=True,
+    help="Time between two runs of compaction and vacuum, without --once; forever for none.",
+)
+@click.option(
+    "--vacuum-retention",
+    "vacuum_retention_s",
+    type=Duration(min_s=3600),
+    default="7d",
+    show_default=True,
+    help="Keep files written or replaced within this duration; at least 1h.",
 )
 @_stream_options
-def changes(**options: Any) -> None:
-    """Stream captured changes into the lake: each event once, and what every table is now."""
-    # None given is not the same as none wanted.
-    carry_kind("changes", **{**options, "tables": options["tables"] or None})
+def changes(tombstone_retention_s: float, vacuum_retention_s: float, **options: Any) -> None:
+    """Stream captured changes into the lake, each event exactly once, and maintain current-state tables.
+
+    Capture tables first, with the SQL function sluice.capture.
+
+    A table whose changes cannot be applied is parked: it stays at its last good version, and the others go on.
+    `pgsluice lake rebuild` repairs it. With --once the exit code is 1 if a table is parked.
+    """
+    options["tables"] = options["tables"] or None  # an empty selection would mean no tables
+    options["vacuum_retention_h"] = vacuum_retention_s / 3600
+    run_kind("changes", deleted_kept_h=tombstone_retention_s / 3600, **options)
 
 
-@run.command(short_help="Copy an archive, or a queue, into a Delta table.")
-@click.option("--queue", required=True, metavar="NAME", help="The work queue.")
+@run.command(short_help="Export an archive or queue to a Delta table.")
+@click.option("--queue", required=True, metavar="NAME", help="Work queue.")
 @click.option(
     "--table",
     type=click.Choice(["archive", "queue"]),
     default="archive",
     show_default=True,
-    help="Which of its two tables. Only an archive is verified.",
+    help="The archive, or the messages now in the queue. Only an archive is verified.",
 )
 @_lake_option
 @click.option(
     "--export",
     metavar="NAME",
-    help="The name of this copy. Default: the last part of the table's folder.",
+    help="Name of this export.  [default: the last part of the lake folder]",
 )
 @click.option(
     "--drop",
     is_flag=True,
-    help="Drop from the archive what all copies have verified in the lake.",
+    help="After each export, delete the messages from the archive that all exports of the queue have verified in the"
+    " lake.",
 )
-@_every_option
+@_interval_option
 @_run_options
 def archive(**options: Any) -> None:
-    """Copy the rows that the Delta table does not hold yet, in one commit, and verify them there.
+    """Export rows that the Delta table does not contain yet, in one commit, and verify them there.
 
-    From its first run on, the archive keeps what is not verified in the table, whatever its retention: `pgsluice
-    queue exports` shows that, and ends it. Killed at any moment and run again, it goes on where it was.
+    From the first run, the archive keeps messages that the export has not verified, regardless of its retention;
+    `pgsluice queue exports drop` ends that. A restart resumes after the last commit.
     """
-    carry_kind("archive", **options)
+    run_kind("archive", **options)
 
 
-@run.command(short_help="Figures of queues into gold tables and a report.")
+@run.command(short_help="Write queue metrics to gold tables and a report.")
 @click.option(
     "--queue",
     multiple=True,
     metavar="NAME",
-    help="A work queue, once for each. Default: all.",
+    help="Work queue; repeatable.  [default: all]",
 )
 @click.option(
     "--lake",
     metavar="DIR",
-    help="A folder with the archive of each queue in a folder of its name; for one queue the table itself. "
-    "Default: only what PostgreSQL still has.",
+    help="Folder with an exported archive per queue; for one --queue, the table itself.  [default: only data still in "
+    "PostgreSQL]",
 )
 @click.option(
-    "--gold", required=True, metavar="DIR", help="The folder of the tables, and of report.html."
+    "--gold", required=True, metavar="DIR", help="Folder of the gold tables and report.html."
 )
 @click.option(
-    "--window-s",
-    type=click.IntRange(min=1),
-    default=600,
+    "--window",
+    "window_s",
+    type=Duration(min_s=1, is_whole=True),
+    default="10m",
     show_default=True,
-    help="The length of a window, seconds.",
+    help="Length of a time window.",
 )
 @click.option(
     "--since",
-    metavar="TIME",
-    help="Windows that begin before it stay as they are, and the figures for all of the time: 2026-01-31T10:00Z.",
+    type=Time(),
+    help="Recompute only windows from this time on, and no totals.  [default: all]",
 )
-@click.option("--report/--no-report", default=True, help="Write report.html, with plots.")
-@_every_option
+@click.option(
+    "--report/--no-report",
+    default=True,
+    show_default=True,
+    help="Write report.html, with plots.",
+)
+@_interval_option
 @_run_options
 def analytics(**options: Any) -> None:
-    """Count and measure what became of the messages of queues, per window of time.
+    """Write queue metrics per time window to summary tables (gold) and an HTML report.
 
-    Latency, throughput, retries, dead letters and what waits, from the lake, the live archives and the queues. The
-    tables are queue_windows, queue_totals and queue_attempts. The report needs pip install 'pgsluice[report]'.
+    Computes latency, throughput, retries, dead letters and backlog from the lake, the archives and the queues. The
+    tables are queue_windows, queue_totals and queue_attempts. The report requires pip install 'pgsluice[report]'.
     """
-    carry_kind("analytics", **options)
+    if options["since"] is not None:
+        options["since"] = options["since"].isoformat()
+    run_kind("analytics", **options)
 
 
-@run.command(short_help="Add the rows of files to a queue or a log.")
+@run.command(short_help="Ingest files into a queue or a log.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @_target_options
 @click.option(
@@ -339,43 +403,44 @@ def analytics(**options: Any) -> None:
     default="ingest",
     show_default=True,
     metavar="TYPE",
-    help="With --log: the type of the events.",
+    help="Type of the events, with --log.",
 )
 @click.option(
     "--rejects",
     metavar="DIR",
-    help="Where rows go that cannot be added, in FILE.rejects with line and reason.  [default: beside FILE]",
+    help="Folder of FILE.rejects, with line and reason of each rejected row.  [default: the folder of FILE]",
 )
 @click.option(
     "--batch-rows",
     type=click.IntRange(min=1),
     default=5000,
     show_default=True,
-    help="The most rows in one transaction.",
+    help="Maximum number of rows per transaction.",
 )
-@_every_option
+@_interval_option
 @_run_options
 def ingest(**options: Any) -> None:
-    """Add the rows of files to a work queue or to an event log, each once, however often it is run.
+    """Ingest the rows of files into a work queue or event log, each row once, also after a restart.
 
-    FILE is a file, a folder, or a pattern in quotes: JSON lines (.jsonl, .ndjson) and CSV, each also with .gz,
-    and Parquet. A file may grow at its end; one that has changed otherwise is named and left alone. Needs
-    neither Spark nor Java.
+    FILE is a file, a folder, or a quoted pattern: JSON lines (.jsonl, .ndjson) and CSV, each also with .gz, and
+    Parquet. Rows appended to a file are read by the next run; a file that changed otherwise is reported and skipped.
+    Requires neither Spark nor Java.
     """
-    carry_kind("ingest", **options)
+    _require_target(options)
+    run_kind("ingest", **options)
 
 
-@run.command(short_help="Add rows of the lake to a queue or a log.")
+@run.command(short_help="Replay lake rows into a queue or a log.")
 @click.option(
     "--lake",
     required=True,
     metavar="DIR",
-    help="The Delta table's folder, or iceberg:CATALOGUE/NAMESPACE.TABLE.",
+    help="Folder of the Delta table, or iceberg:CATALOG/NAMESPACE.TABLE.",
 )
 @click.option(
     "--name",
     required=True,
-    help="What this replay is called: each row is added once for each name. Another selection needs another.",
+    help="Name of this replay: each row is added once per name. Use another name for another selection.",
 )
 @_target_options
 @click.option(
@@ -383,34 +448,35 @@ def ingest(**options: Any) -> None:
     default="replay",
     show_default=True,
     metavar="TYPE",
-    help="For messages into a log: the type of the events.",
+    help="Type of the events, with --log.",
 )
-@click.option("--id-from", type=int, metavar="ID", help="Only from this msg_id or ev_id on.")
-@click.option("--id-to", type=int, metavar="ID", help="Only up to this one.")
-@click.option("--since", type=time, metavar="TIME", help="Only what was sent from this time on.")
-@click.option("--until", type=time, metavar="TIME", help="Only what was sent before this time.")
+@click.option("--id-from", type=int, metavar="ID", help="Minimum msg_id or ev_id.")
+@click.option("--id-to", type=int, metavar="ID", help="Maximum msg_id or ev_id.")
+@click.option("--since", type=Time(), help="Only rows sent at this time or later.")
+@click.option("--until", type=Time(), help="Only rows sent before this time.")
 @click.option(
     "--where",
     metavar="SQL",
-    help="Only rows for which this is true, in Spark's SQL: \"message like '%refund%'\".",
+    help="Filter in Spark SQL: \"message like '%refund%'\".",
 )
 @click.option(
     "--rate",
     type=click.FloatRange(min=0, min_open=True),
-    help="The most rows a second.  [default: as fast as it goes]",
+    help="Rate limit, rows per second.  [default: no limit]",
 )
 @click.option(
     "--batch-rows",
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="The most rows in one transaction.",
+    help="Maximum number of rows per transaction.",
 )
 @_run_options
 def replay(**options: Any) -> None:
-    """Add rows of a table of the lake to a work queue or to an event log, in the order of their ids.
+    """Replay rows of a lake table into a work queue or event log, in order of id.
 
-    The table is one that `archive` or `events` has written; its rows are taken as they are when the replay first
-    starts. Run again, it goes on where it was, and adds nothing once it is done.
+    The table must be written by `archive` or `events`. The replay reads its version at the first start. A restart
+    resumes; a finished replay adds nothing.
     """
-    carry_kind("replay", **options)
+    _require_target(options)
+    run_kind("replay", **options)

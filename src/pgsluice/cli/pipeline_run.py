@@ -1,4 +1,4 @@
-"""Run one or several pipelines, as the commands of `pgsluice pipeline run` ask for."""
+"""Run pipelines for the commands of `pgsluice pipeline run`."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from typing import Any
 import click
 
 from pgsluice import connection
-from pgsluice.cli.main import EXIT_ERROR
-from pgsluice.cli.signals import interrupt_on_termination, stop_on_signals
+from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_ERROR
+from pgsluice.cli.signals import interrupt_on_termination, mute_py4j, stop_on_signals
 from pgsluice.pipelines.config import Pipeline
 from pgsluice.pipelines.runner import Runner
 from pgsluice.pipelines.tasks import tasks_of
 from pgsluice.spark.running import Progress
+from pgsluice.spark.session import cancel_start, kill_java
 from pgsluice.worker.process.log_lines import JsonLines, TextLines, secrets_of
 
 
-def carry_kind(
+def run_kind(
     kind: str, *, once: bool, log_format: str, as_json: bool, dsn: str | None, **options: Any
 ) -> None:
-    """Run one pipeline that the options of its command describe."""
+    """Run one pipeline from the options of its command."""
     given = {name: value for name, value in options.items() if value is not None}
     pipeline = Pipeline(kind, kind, given | {"dsn": dsn})
-    carry([pipeline], once=once, log_format=log_format, as_json=as_json)
+    run_pipelines([pipeline], once=once, log_format=log_format, as_json=as_json)
 
 
-def carry(
+def run_pipelines(
     pipelines: Sequence[Pipeline],
     *,
     once: bool,
@@ -41,36 +42,47 @@ def carry(
     dsn: str | None = None,
     spark: Mapping[str, str] | None = None,
 ) -> None:
-    """Run pipelines, once or until a signal comes, and say how far they came.
+    """Run pipelines once or until a signal, and print their progress.
 
     Args:
         pipelines: At least one.
-        once: One after the other, each to its end; else all at once.
+        once: Run one after the other, each until it has caught up; else concurrently.
         log_format: `text` or `json`.
-        as_json: Whether the answer is for machines.
-        dsn: Where those connect that do not say so themselves.
-        spark: Settings of Spark's.
+        as_json: Print JSON.
+        dsn: Server of pipelines without a `dsn` of their own.
+        spark: Configuration of Spark.
     """
     placed = [replace(one, options={"dsn": dsn, **one.options}) for one in pipelines]
     with _log_lines(log_format, placed):
         tasks = tasks_of(placed, once=once, spark=spark)
         if once:
-            with interrupt_on_termination():
+            with interrupt_on_termination(), _java_killed_by_interrupt():
                 done = Runner(threading.Event()).run_once(tasks)
             for pipeline in placed:
                 _show(pipeline, done[pipeline.name], as_json)
+            if any(progress.parked for progress in done.values()):
+                sys.exit(EXIT_DIFFERENCE)  # the log has the reasons
             return
         with stop_on_signals() as stop:
-            failed = Runner(stop).run(tasks)
+            failed = Runner(stop, on_stop=cancel_start).run(tasks)
     if len(placed) == len(failed) == 1:
         raise failed[placed[0].name]
     if failed:
-        sys.exit(EXIT_ERROR)  # what failed and why is in the log
+        sys.exit(EXIT_ERROR)  # the log has the reasons
+
+
+@contextmanager
+def _java_killed_by_interrupt() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        kill_java()
+        raise
 
 
 @contextmanager
 def _log_lines(form: str, pipelines: Sequence[Pipeline]) -> Iterator[None]:
-    """Let our own loggers write to standard error; what Spark says goes where Spark sends it."""
+    """Write the logs of pgsluice to standard error; Spark configures its own."""
     targets = {
         connection.resolve(pipeline.options["dsn"], start_embedded=False).conninfo
         for pipeline in pipelines
@@ -80,6 +92,7 @@ def _log_lines(form: str, pipelines: Sequence[Pipeline]) -> Iterator[None]:
     secrets = [secret for target in targets for secret in secrets_of(target)]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter((JsonLines if form == "json" else TextLines)(secrets, None))
+    mute_py4j()
     logger = logging.getLogger("pgsluice")
     level = logger.level
     logger.setLevel(logging.INFO)
@@ -96,9 +109,11 @@ def _show(pipeline: Pipeline, progress: Progress, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"pipeline": pipeline.name, "kind": pipeline.kind, **facts}))
         return
-    del facts["batch_duration_s"]  # of the last one, for those who watch
+    del facts["batch_duration_s"], facts["rows_left"]  # of the last batch only, and nothing is left
     said = f"{facts.pop('rows')} rows in {facts.pop('micro_batches')} commits"
     for name, value in facts.items():
+        if isinstance(value, tuple):
+            value = ", ".join(value)
         if value:
             said += f", {name} {json.dumps(value) if isinstance(value, dict) else value}"
     click.echo(f"{pipeline.name}: {said}")

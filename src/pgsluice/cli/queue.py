@@ -1,4 +1,4 @@
-"""`pgsluice queue`: work queues from the shell, JSON lines in and out."""
+"""`pgsluice queue`: manage work queues, with JSON lines as input and output."""
 
 from __future__ import annotations
 
@@ -11,31 +11,49 @@ import click
 from pgsluice.cli.clients import send_texts, work_queue
 from pgsluice.cli.dead_letters import queue_dead_letters
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import dsn_option, json_lines_option, json_option, name_argument
+from pgsluice.cli.options import (
+    confirm,
+    dsn_option,
+    json_lines_option,
+    json_option,
+    name_argument,
+    optional_name_argument,
+    yes_option,
+)
 from pgsluice.cli.output import print_lines, report, show
-from pgsluice.cli.parsing import json_object, json_value, lines
+from pgsluice.cli.parsing import lines
 from pgsluice.cli.queue_archive import exports, replay, replays, retention
 from pgsluice.cli.queue_limits import blocked, limits, unpark
 from pgsluice.cli.queue_look import browse, count, get, peek
-from pgsluice.cli.queue_partitions import create_queue, partition_options, partitions
+from pgsluice.cli.queue_partitions import partition_arguments, partition_options, partitions
 from pgsluice.cli.queue_retries import retry_policy
 from pgsluice.cli.queue_streams import streams
 from pgsluice.cli.queue_tail import tail
 from pgsluice.cli.queue_topics import topics
+from pgsluice.cli.types import Duration, Json
 
 _msg_ids = click.argument("msg_ids", metavar="MSG_ID...", type=int, nargs=-1, required=True)
 _vt = click.option(
-    "--vt", type=int, default=30, show_default=True, help="Seconds for which they are hidden."
+    "--vt",
+    type=Duration(is_whole=True),
+    default="30s",
+    show_default=True,
+    help="Visibility timeout.",
 )
-_qty = click.option("--qty", type=int, default=1, show_default=True, help="The most to take.")
+_qty = click.option(
+    "--qty",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Maximum number of messages.",
+)
 
 
 @click.group()
 def queue() -> None:
-    """Create, fill, read and watch work queues.
+    """Manage work queues and their messages.
 
-    Messages go in and out as JSON lines. Exit code 0: done; 1: something named was not there; 2: the command line
-    cannot be understood; 3: an error.
+    Messages are read and written as JSON lines.
     """
 
 
@@ -45,16 +63,24 @@ def queue() -> None:
 @json_lines_option
 @dsn_option
 def create(queue_name: str, dsn: str | None, **options: Any) -> None:
-    """Create a queue; does nothing when it exists, but changes how it is partitioned if it is."""
+    """Create a queue; idempotent. If it exists and is partitioned, apply the partition options.
+
+    A name has 1 to 47 bytes; letters, digits and underscores are always allowed. Names that differ only in case share a
+    table, so only one can exist.
+    """
+    partitioning = partition_arguments(**options)
     with work_queue(dsn, queue_name) as work:
-        create_queue(work, queue_name, **options)
+        if partitioning is None:
+            work.create(queue_name)
+        else:
+            work.create_partitioned(queue_name, *partitioning)
 
 
 @queue.command("list")
 @json_option
 @dsn_option
 def list_(as_json: bool, dsn: str | None) -> None:
-    """Show every queue, by name."""
+    """List all queues by name."""
     with work_queue(dsn) as work:
         show(work.list_queues(), as_json, empty="no queues")
 
@@ -62,24 +88,35 @@ def list_(as_json: bool, dsn: str | None) -> None:
 @queue.command()
 @name_argument
 @click.argument("messages", metavar="[JSON]...", nargs=-1)
-@click.option("--headers", metavar="JSON", help="A JSON object that goes with each message.")
-@click.option("--delay", type=int, default=0, show_default=True, help="Seconds until visible.")
+@click.option(
+    "--headers", type=Json(is_object=True), help="Headers of each message, a JSON object."
+)
+@click.option(
+    "--delay",
+    type=Duration(is_whole=True),
+    default="0s",
+    show_default=True,
+    help="Time until the messages become visible.",
+)
 @json_lines_option
 @dsn_option
 def send(
-    queue_name: str, messages: tuple[str, ...], headers: str | None, delay: int, dsn: str | None
+    queue_name: str,
+    messages: tuple[str, ...],
+    headers: dict[str, Any] | None,
+    delay: int,
+    dsn: str | None,
 ) -> None:
-    """Send messages, given as arguments or as lines on standard input; prints their ids.
+    """Send messages from arguments or standard input, and print their ids.
 
-    Lines are sent by the thousand, each thousand in a transaction of its own. A line that is no JSON ends it, and the
-    error says how many were sent before.
+    Standard input has one JSON value per line. Lines are sent in transactions of 1,000. The command stops at the first
+    line that is not JSON; the error has the number of messages already sent.
     """
     texts: Iterable[str] = messages or lines(sys.stdin)
-    extra = json_object(headers, "--headers")
     with work_queue(dsn, queue_name) as work:
 
         def send(values: list[Any]) -> list[int]:
-            return work.send_batch(queue_name, values, headers=[extra] * len(values), delay=delay)
+            return work.send_batch(queue_name, values, headers=[headers] * len(values), delay=delay)
 
         for ids in send_texts(texts, send):
             click.echo("\n".join(map(str, ids)))
@@ -89,14 +126,21 @@ def send(
 @name_argument
 @_vt
 @_qty
-@click.option("--conditional", metavar="JSON", help="Only messages that contain this JSON object.")
+@click.option(
+    "--conditional",
+    type=Json(),
+    help='Only messages that contain this JSON object (@>), such as {"kind": 1}.',
+)
 @json_lines_option
 @dsn_option
-def read(queue_name: str, vt: int, qty: int, conditional: str | None, dsn: str | None) -> None:
-    """Claim visible messages and print them, lowest id first; nothing when there are none."""
-    condition = None if conditional is None else json_value(conditional, "--conditional")
+def read(queue_name: str, vt: int, qty: int, conditional: Any, dsn: str | None) -> None:
+    """Read visible messages and print them in order of msg_id, or nothing if there are none.
+
+    They are invisible for --vt, and are read again after it unless they are deleted or archived. read_ct counts the
+    reads.
+    """
     with work_queue(dsn, queue_name) as work:
-        print_lines(work.read(queue_name, vt, qty, conditional=condition))
+        print_lines(work.read(queue_name, vt, qty, conditional=conditional))
 
 
 @queue.command()
@@ -105,7 +149,7 @@ def read(queue_name: str, vt: int, qty: int, conditional: str | None, dsn: str |
 @json_lines_option
 @dsn_option
 def pop(queue_name: str, qty: int, dsn: str | None) -> None:
-    """Take visible messages, delete them and print them, lowest id first."""
+    """Read and delete visible messages, and print them in order of msg_id. They are not archived."""
     with work_queue(dsn, queue_name) as work:
         print_lines(work.pop(queue_name, qty))
 
@@ -116,7 +160,7 @@ def pop(queue_name: str, qty: int, dsn: str | None) -> None:
 @json_lines_option
 @dsn_option
 def archive(queue_name: str, msg_ids: tuple[int, ...], dsn: str | None) -> None:
-    """Move messages into the archive; prints the ids that were there, exits 1 when one was not."""
+    """Move messages to the archive and print their ids. Exits with 1 if one was not found."""
     with work_queue(dsn, queue_name) as work:
         _acknowledged(msg_ids, work.archive_batch(queue_name, msg_ids))
 
@@ -127,29 +171,31 @@ def archive(queue_name: str, msg_ids: tuple[int, ...], dsn: str | None) -> None:
 @json_lines_option
 @dsn_option
 def delete(queue_name: str, msg_ids: tuple[int, ...], dsn: str | None) -> None:
-    """Delete messages for good; prints the ids that were there, exits 1 when one was not."""
+    """Delete messages permanently and print their ids. Exits with 1 if one was not found."""
     with work_queue(dsn, queue_name) as work:
         _acknowledged(msg_ids, work.delete_batch(queue_name, msg_ids))
 
 
 @queue.command()
 @name_argument
-@click.confirmation_option(prompt="Delete every message of the queue?")
+@yes_option
 @json_lines_option
 @dsn_option
-def purge(queue_name: str, dsn: str | None) -> None:
-    """Delete every message, visible or not; prints how many. The archive stays."""
+def purge(queue_name: str, yes: bool, dsn: str | None) -> None:
+    """Delete all messages of a queue, visible or not, and print their number. Keeps the archive."""
+    confirm(yes, f"Delete all messages of queue {queue_name!r}?")
     with work_queue(dsn, queue_name) as work:
         click.echo(work.purge_queue(queue_name))
 
 
 @queue.command()
 @name_argument
-@click.confirmation_option(prompt="Drop the queue with its messages and its archive?")
+@yes_option
 @json_lines_option
 @dsn_option
-def drop(queue_name: str, dsn: str | None) -> None:
-    """Drop a queue with its messages and its archive; exits 1 when there is none."""
+def drop(queue_name: str, yes: bool, dsn: str | None) -> None:
+    """Drop a queue with its messages and archive; its dead letters are kept. Exits with 1 if it does not exist."""
+    confirm(yes, f"Drop queue {queue_name!r} with its messages and archive?")
     with work_queue(dsn, queue_name) as work:
         if not work.drop_queue(queue_name):
             click.echo(f"queue {queue_name!r} does not exist", err=True)
@@ -157,11 +203,11 @@ def drop(queue_name: str, dsn: str | None) -> None:
 
 
 @queue.command()
-@click.argument("queue_name", metavar="[QUEUE]", required=False)
+@optional_name_argument
 @json_option
 @dsn_option
 def metrics(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
-    """Show lengths and ages (seconds) of one queue, or of all, by name."""
+    """Show lengths and message ages (seconds) of one queue or all."""
     with work_queue(dsn, queue_name) as work:
         shown = work.metrics_all() if queue_name is None else [work.metrics(queue_name)]
         show(shown, as_json, empty="no queues")

@@ -1,45 +1,62 @@
-"""`pgsluice queue retention`, `exports`, `replay`, `replays`: how long archives are kept, sending again from them."""
+"""`pgsluice queue retention`, `exports`, `replay` and `replays`: retention and replay of archives."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+import math
+import sys
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
-from pgsluice.cli.clients import STEP, work_queue
-from pgsluice.cli.dead_letters import letters_of_queue, redrive_ids, redrive_matching
-from pgsluice.cli.options import dsn_option, json_option, name_argument
-from pgsluice.cli.output import interruptible, print_lines, progress, report, say, show
-from pgsluice.cli.parsing import FOR_EVER, duration, filter_options, read_filter
+from pgsluice.cli.clients import STEP, check_queue_exists, work_queue
+from pgsluice.cli.main import EXIT_DIFFERENCE
+from pgsluice.cli.options import (
+    confirm,
+    dsn_option,
+    json_lines_option,
+    json_option,
+    name_argument,
+    optional_name_argument,
+    yes_option,
+)
+from pgsluice.cli.output import interruptible, print_lines, print_result, progress, report, show
+from pgsluice.cli.parsing import filter_options, read_filter
+from pgsluice.cli.types import FOREVER, Duration
 from pgsluice.client import ReplayStep, WorkQueue
-from pgsluice.errors import ExportError, QueueNotFoundError
+from pgsluice.errors import QueueNotFoundError
 
 
 @click.command()
-@click.argument("queue_name", metavar="[QUEUE]", required=False)
-@click.argument("keep", metavar="[DURATION]", type=duration, required=False)
+@optional_name_argument
+@click.argument(
+    "keep_s", metavar="[DURATION|forever]", type=Duration(may_be_forever=True), required=False
+)
+@yes_option
 @json_option
 @dsn_option
 def retention(
-    queue_name: str | None, keep: timedelta | str | None, as_json: bool, dsn: str | None
+    queue_name: str | None, keep_s: float | None, yes: bool, as_json: bool, dsn: str | None
 ) -> None:
-    """Show how long archived messages are kept, by queue, or set it for one: 90s, 15m, 12h, 30d, 4w, forever.
+    """Show the archive retention of one queue or all, or set that of a queue.
 
-    They are kept for ever until it is set. Maintenance deletes what is older, in steps.
+    The default is forever. Maintenance deletes archived messages older than the retention, in batches. Asks for
+    confirmation if there are such messages now.
     """
     with work_queue(dsn, queue_name) as work:
-        if keep is not None and queue_name is not None:
-            work.set_retention(queue_name, keep if isinstance(keep, timedelta) else None)
+        if keep_s is not None and queue_name is not None:
+            keep = None if math.isinf(keep_s) else timedelta(seconds=keep_s)
+            if keep is not None and _has_older(work, queue_name, keep):
+                question = f"Delete the archived messages of queue {queue_name!r} that are older?"
+                confirm(yes, question)
+            work.set_retention(queue_name, keep)
         kept = [
             record
             for record in work.list_retentions()
             if queue_name is None or record.queue_name.lower() == queue_name.lower()
         ]
     if queue_name is not None and not kept:
-        raise QueueNotFoundError(
-            f"queue {queue_name!r} does not exist; create it with `pgsluice queue create {queue_name}`"
-        )
+        raise QueueNotFoundError(f"queue {queue_name!r} does not exist")
     if as_json:
         rows: list[dict[str, Any]] = [
             {
@@ -53,7 +70,7 @@ def retention(
         rows = [
             {
                 "queue_name": record.queue_name,
-                "archive_retention": FOR_EVER
+                "archive_retention": FOREVER
                 if record.archive_retention is None
                 else str(record.archive_retention),
             }
@@ -62,80 +79,102 @@ def retention(
     show(rows, as_json, empty="no queues")
 
 
-@click.command()
-@click.argument("queue_name", metavar="[QUEUE]", required=False)
-@click.option(
-    "--drop", metavar="NAME", help="Keep archived messages of QUEUE no longer for this one."
-)
+def _has_older(work: WorkQueue, queue_name: str, keep: timedelta) -> bool:
+    until = datetime.now(UTC) - keep
+    return bool(work.browse(queue_name, "archive", until=until, qty=1))
+
+
+@click.group()
+def exports() -> None:
+    """Manage exports of archives to a data lake.
+
+    An archive keeps the messages that an export of its queue has not verified, regardless of its retention.
+    `pgsluice pipeline run archive` creates exports.
+    """
+
+
+@exports.command("list")
+@optional_name_argument
 @json_option
 @dsn_option
-def exports(queue_name: str | None, drop: str | None, as_json: bool, dsn: str | None) -> None:
-    """Show the tables of a lake that archives are copied into, and keep messages no longer for one.
-
-    An archive keeps what an export of its queue has not verified, whatever its retention. kept: how many verified
-    messages it holds still. `pgsluice pipeline run archive` makes exports.
-    """
-    if drop is not None and queue_name is None:
-        raise click.UsageError("--drop needs the QUEUE")
+def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
+    """List the exports of one queue or all, each with the number of its verified messages that are
+    still in the archive, because another export or the retention keeps them (kept)."""
     with work_queue(dsn, queue_name) as work:
-        if drop is not None and queue_name is not None and not work.drop_export(queue_name, drop):
-            raise ExportError(
-                f"queue {queue_name!r} has no export {drop!r}; look at `pgsluice queue exports {queue_name}`"
-            )
         found = [
             record
             for record in work.list_exports()
             if queue_name is None or record.queue_name.lower() == queue_name.lower()
         ]
+        if queue_name is not None and not found:
+            check_queue_exists(work, queue_name)
     show(found, as_json, empty="no exports")
+
+
+@exports.command()
+@name_argument
+@click.argument("export_name", metavar="EXPORT")
+@yes_option
+@json_lines_option
+@dsn_option
+def drop(queue_name: str, export_name: str, yes: bool, dsn: str | None) -> None:
+    """Drop an export; the archive no longer keeps messages for it. The lake is not changed.
+
+    Exits with 1 if the export does not exist.
+    """
+    confirm(
+        yes,
+        f"Drop export {export_name!r}? The archive may then delete messages that are not in the lake.",
+    )
+    with work_queue(dsn, queue_name) as work:
+        if not work.drop_export(queue_name, export_name):
+            click.echo(
+                f"queue {queue_name!r} has no export {export_name!r}; see: pgsluice queue exports list {queue_name}",
+                err=True,
+            )
+            sys.exit(EXIT_DIFFERENCE)
 
 
 @click.command()
 @name_argument
 @click.argument("ids", metavar="[ID]...", type=int, nargs=-1)
-@click.option("--into", "target", metavar="QUEUE", help="Where to send them.  [default: the same]")
-@click.option("--dead", is_flag=True, help="Move dead letters back, instead of the archive.")
-@click.option("--all", "everything", is_flag=True, help="All there are by now.")
+@click.option("--into", "target", metavar="QUEUE", help="Destination queue.  [default: QUEUE]")
+@click.option("--all", "everything", is_flag=True, help="Replay all archived messages.")
 @click.option(
     "--continue",
     "replay_id",
     type=click.IntRange(1),
     metavar="REPLAY_ID",
-    help="Go on with a replay that was interrupted.",
+    help="Resume an interrupted replay, whose filter and destination are stored; see `queue replays`.",
 )
-@filter_options
+@filter_options("archived")
 @json_option
 @dsn_option
 def replay(
     queue_name: str,
     ids: tuple[int, ...],
     target: str | None,
-    dead: bool,
     everything: bool,
     replay_id: int | None,
     as_json: bool,
     dsn: str | None,
     **given: Any,
 ) -> None:
-    """Send archived messages again, or move dead letters back: those with these ids, or those that a filter matches.
+    """Replay archived messages, by msg_id, by filter, or all.
 
-    IDs are msg_ids of the archive, with --dead dead_letter_ids. They become new messages, whose headers say in
-    x-pgmq-replayed-from where they were. With ids it prints the old and the new ones, and exits 1 when one was not
-    there. With a filter it works in transactions of a thousand, and prints how many; interrupted, it says how to go on.
+    Sends each as a new message, with its origin in the header x-pgmq-replayed-from. With ids, prints the old and new
+    ids, and exits with 1 if one was not found. With a filter, works in transactions of 1,000 and prints the number of
+    messages; after an interruption, --continue resumes it. To replay dead letters: pgsluice queue dead-letters redrive.
     """
     matching = read_filter(**given)
     ways = (bool(ids), bool(matching) or everything, replay_id is not None)
-    if sum(ways) != 1 or (replay_id is not None and (dead or target is not None)):
-        raise click.UsageError(
-            "say what to send: ids, a filter or --all, or --continue; and one of these only"
-        )
+    if sum(ways) != 1:
+        raise click.UsageError("give one of: ids, a filter or --all, --continue")
+    if replay_id is not None and target is not None:
+        raise click.UsageError("--continue and --into are mutually exclusive")
     with work_queue(dsn, queue_name) as work:
         if ids:
-            _send_ids(work, queue_name, ids, target, dead)
-        elif dead:
-            redrive_matching(
-                letters_of_queue(work, queue_name), target, None, matching, as_json=as_json
-            )
+            _send_ids(work, queue_name, ids, target)
         else:
             _replay(work, queue_name, target, matching, replay_id, as_json)
 
@@ -144,17 +183,12 @@ def replay(
 @json_option
 @dsn_option
 def replays(as_json: bool, dsn: str | None) -> None:
-    """Show replays under way and finished, the earliest first, and how many messages each has sent."""
+    """List unfinished and finished replays, oldest first, with id and number of messages sent."""
     with work_queue(dsn) as work:
         show(work.list_replays(), as_json, empty="no replays")
 
 
-def _send_ids(
-    work: WorkQueue, queue_name: str, ids: tuple[int, ...], target: str | None, dead: bool
-) -> None:
-    if dead:
-        redrive_ids(letters_of_queue(work, queue_name), ids, target)
-        return
+def _send_ids(work: WorkQueue, queue_name: str, ids: tuple[int, ...], target: str | None) -> None:
     replayed = work.replay(queue_name, ids, target_queue_name=target)
     print_lines(replayed)
     report(ids, (pair.archived_msg_id for pair in replayed), "the archive")
@@ -170,25 +204,25 @@ def _replay(
 ) -> None:
     for known in work.list_replays() if replay_id else ():
         if known.replay_id == replay_id and known.queue_name.lower() != queue_name.lower():
-            raise click.UsageError(f"replay {replay_id} is one of queue {known.queue_name!r}")
+            raise click.UsageError(f"replay {replay_id} belongs to queue {known.queue_name!r}")
     number = replay_id or work.start_replay(queue_name, target_queue_name=target, **matching)
-    # What is left of one that was interrupted is not known.
+    # The remainder of an interrupted replay is unknown.
     total = None if replay_id else work.count_messages
     step = ReplayStep(0, 0, finished=False)
     with (
         interruptible(
             lambda: (
-                f"sent {step.replayed_in_all}; go on with "
-                f"`pgsluice queue replay {queue_name} --continue {number}`"
+                f"replayed {step.replayed_in_all} messages; continue with: "
+                f"pgsluice queue replay {queue_name} --continue {number}"
             )
         ),
-        progress("sent", lambda: total and total(queue_name, "archive", **matching)) as advance,
+        progress("replayed", lambda: total and total(queue_name, "archive", **matching)) as advance,
     ):
         while not step.finished:
             step = work.continue_replay(number, qty=STEP)
             advance(step.replayed)
-    say(
+    print_result(
         {"replay_id": number, "replayed": step.replayed_in_all},
-        f"{step.replayed_in_all} messages sent again",
+        f"{step.replayed_in_all} messages replayed",
         as_json,
     )

@@ -1,4 +1,4 @@
-"""`pgsluice queue peek`, `browse`, `count` and `get`: messages as they are, without claiming them."""
+"""`pgsluice queue peek`, `browse`, `count` and `get`: inspect messages without claiming them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,30 @@ _in = click.option(
     type=click.Choice(["queue", "archive", "dead"]),
     default="queue",
     show_default=True,
-    help="Where: in the queue, in its archive, or among its dead letters.",
+    help="The queue, its archive or its dead letters (dead).",
 )
 
 
 @click.command()
 @name_argument
 @click.option(
-    "--qty", type=click.IntRange(1), default=1, show_default=True, help="The most to show."
+    "--qty",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Maximum number of messages.",
 )
 @click.option(
-    "--after", "after_msg_id", type=int, metavar="MSG_ID", help="Only messages with a higher id."
+    "--after",
+    "after_msg_id",
+    type=int,
+    metavar="MSG_ID",
+    help="Only messages with a higher msg_id.",
 )
 @json_lines_option
 @dsn_option
 def peek(queue_name: str, qty: int, after_msg_id: int | None, dsn: str | None) -> None:
-    """Print the first messages as they are, visible or not, lowest id first; claims none."""
+    """Print the first messages of a queue, visible or not; their visibility and read_ct do not change."""
     with work_queue(dsn, queue_name) as work:
         print_lines(work.peek(queue_name, qty, after_msg_id=after_msg_id))
 
@@ -45,14 +53,14 @@ def peek(queue_name: str, qty: int, after_msg_id: int | None, dsn: str | None) -
 @json_lines_option
 @dsn_option
 def get(queue_name: str, msg_ids: tuple[int, ...], dsn: str | None) -> None:
-    """Print messages by id, from the queue, its archive or its dead letters; exits 1 when one is nowhere.
+    """Print messages by msg_id, from the queue, archive or dead letters. Exits with 1 if one was not found.
 
-    `state` says where: visible, in flight, delayed, archived or dead.
+    The field state is one of: visible, in flight, delayed, archived, dead.
     """
     with work_queue(dsn, queue_name) as work:
         found = work.get_messages(queue_name, msg_ids)
     print_lines(found)
-    report(msg_ids, (message.msg_id for message in found), "the queue, its archive or dead letters")
+    report(msg_ids, (message.msg_id for message in found), "the queue, archive or dead letters")
 
 
 @click.command()
@@ -63,10 +71,10 @@ def get(queue_name: str, msg_ids: tuple[int, ...], dsn: str | None) -> None:
     "after_id",
     type=int,
     metavar="ID",
-    help="Only those with a higher id: msg_id, or dead_letter_id among the dead letters.",
+    help="Only messages with a higher msg_id (dead letters: dead_letter_id).",
 )
-@click.option("--qty", type=click.IntRange(1), help="The most to print.  [default: all]")
-@filter_options
+@click.option("--qty", type=click.IntRange(1), help="Maximum number of messages.  [default: all]")
+@filter_options("sent (in the archive: archived)")
 @json_lines_option
 @dsn_option
 def browse(
@@ -77,9 +85,9 @@ def browse(
     dsn: str | None,
     **given: Any,
 ) -> None:
-    """Print what a queue, its archive or its dead letters hold, lowest id first; claims nothing.
+    """List messages of a queue, its archive or dead letters by filter, without reading them.
 
-    It reads page by page, so it may be long: to go on later, give --after the last id.
+    Prints in order of id. Reads page by page; to continue later, pass the last id to --after.
     """
     matching = read_filter(**given)
     with work_queue(dsn, queue_name) as work:
@@ -95,11 +103,11 @@ def browse(
 @click.command()
 @name_argument
 @_in
-@filter_options
+@filter_options("sent (in the archive: archived)")
 @json_lines_option
 @dsn_option
 def count(queue_name: str, relation: str, dsn: str | None, **given: Any) -> None:
-    """Print how many messages there are that the options describe; reads them all."""
+    """Count the messages that match the options; scans the whole table."""
     matching = read_filter(**given)
     with work_queue(dsn, queue_name) as work:
         if relation == "dead":

@@ -1,52 +1,51 @@
-"""Partitions from the shell: `pgsluice queue partitions`, and the options of `queue create`."""
+"""`pgsluice queue partitions`, and the partition options of `queue create`."""
 
 from __future__ import annotations
 
 import click
 
-from pgsluice.cli.clients import work_queue
+from pgsluice.cli.clients import check_queue_exists, work_queue
 from pgsluice.cli.options import combined, dsn_option, json_option, name_argument
 from pgsluice.cli.output import show
-from pgsluice.client import WorkQueue
+from pgsluice.cli.types import PartitionSize
 
 partition_options = combined(
-    click.option("--partitioned", is_flag=True, help="Create it in partitions."),
+    click.option("--partitioned", is_flag=True, help="Create a partitioned queue."),
     click.option(
         "--interval",
-        metavar="TEXT",
-        help="What a partition takes: a number of messages, or a time as '1 day'. Default: 10000.",
+        type=PartitionSize(),
+        metavar="SIZE",
+        help="Size of a partition: a number of messages (10000), or a duration with a unit (1d).  [default: 10000]",
     ),
     click.option(
         "--retention",
-        metavar="TEXT",
-        help="How far behind partitions are dropped, as --interval, or none. Default: 100000.",
+        type=PartitionSize(may_be_none=True),
+        metavar="SIZE|none",
+        help="Drop partitions older than this, also with unread messages; a number or a duration, as --interval.  "
+        "[default: 100000]",
     ),
     click.option(
-        "--premake", type=click.IntRange(min=1), help="How many stand ready ahead. Default: 4."
+        "--premake",
+        type=click.IntRange(min=1),
+        help="Number of partitions created in advance.  [default: 4]",
     ),
 )
 
 
-def create_queue(
-    work: WorkQueue,
-    queue_name: str,
-    partitioned: bool,
-    interval: str | None,
-    retention: str | None,
-    premake: int | None,
-) -> None:
-    """Create a queue as the options say."""
+def partition_arguments(
+    partitioned: bool, interval: str | None, retention: str | None, premake: int | None
+) -> tuple[str, str | None, int] | None:
+    """Return the arguments of `create_partitioned`; None for a queue without partitions."""
     if partitioned:
-        work.create_partitioned(
-            queue_name,
-            interval or "10000",
-            None if retention == "none" else retention or "100000",
-            premake or 4,
-        )
-        return
+        size, kept = interval or "10000", retention or "100000"
+        if kept != "none" and size.isdecimal() != kept.isdecimal():
+            raise click.UsageError(
+                f"--interval {size} and --retention {kept} must both be numbers of messages, or both durations"
+            )
+        return size, None if kept == "none" else kept, premake or 4
     if interval or retention or premake:
-        raise click.UsageError("--interval, --retention and --premake go with --partitioned")
-    work.create(queue_name)
+        raise click.UsageError("--interval, --retention and --premake require --partitioned")
+    return None
 
 
 @click.command()
@@ -54,6 +53,9 @@ def create_queue(
 @json_option
 @dsn_option
 def partitions(queue_name: str, as_json: bool, dsn: str | None) -> None:
-    """Show the partitions of a queue and of its archive, in order; none when it has none."""
+    """List the partitions of a queue and of its archive, in order."""
     with work_queue(dsn, queue_name) as work:
-        show(work.list_partitions(queue_name), as_json, empty="no partitions")
+        found = work.list_partitions(queue_name)
+        if not found:
+            check_queue_exists(work, queue_name)
+        show(found, as_json, empty="no partitions")

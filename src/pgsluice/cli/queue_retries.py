@@ -1,4 +1,4 @@
-"""`pgsluice queue retry-policy`: how often messages of a queue are tried, and when again."""
+"""`pgsluice queue retry-policy`: attempts and back-off of queues."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ import click
 
 from pgsluice.cli.clients import work_queue
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import dsn_option, json_lines_option, json_option, name_argument
+from pgsluice.cli.options import (
+    dsn_option,
+    json_lines_option,
+    json_option,
+    name_argument,
+    optional_name_argument,
+)
 from pgsluice.cli.output import show
-from pgsluice.cli.parsing import FOR_EVER, duration
+from pgsluice.cli.types import Duration
 from pgsluice.client import QueueRetryPolicy
 from pgsluice.errors import QueueNotFoundError
 
 
-def _pause(text: str) -> timedelta:
-    pause = duration(text)
-    if not isinstance(pause, timedelta):
-        raise click.BadParameter(f"{FOR_EVER} is no pause; write 1s, 15m, 12h or 30d")
-    return pause
-
-
 @click.group("retry-policy")
 def retry_policy() -> None:
-    """Say how often messages of a queue are tried, and how long the pauses are.
+    """Manage the number of attempts and the back-off of a queue.
 
-    The policy is in the database: all workers follow it that have none of their own.
+    The policy is stored in the database and applies to all workers without a policy of their own.
     """
 
 
@@ -40,44 +39,46 @@ def retry_policy() -> None:
     type=click.IntRange(1),
     default=5,
     show_default=True,
-    help="Attempts after which a message is a dead letter.",
+    help="Failed attempts before a message is dead-lettered.",
 )
 @click.option(
     "--backoff",
     type=click.Choice(["constant", "linear", "exponential"]),
     default="exponential",
     show_default=True,
-    help="How the pauses grow: not; by the first one each time; by the factor.",
+    help="Back-off before the next attempt: the base (constant), times the attempt (linear), or times the factor for"
+    " each "
+    "attempt (exponential).",
 )
 @click.option(
-    "--factor",
+    "--backoff-factor",
+    "factor",
     type=click.FloatRange(1),
     default=2.0,
     show_default=True,
-    help="By how much each pause is longer than the one before, with exponential backoff.",
+    help="Multiplier of the exponential back-off.",
 )
 @click.option(
-    "--base",
-    type=_pause,
-    metavar="DURATION",
+    "--backoff-base",
+    "base_s",
+    type=Duration(),
     default="1s",
     show_default=True,
-    help="The pause after the first attempt.",
+    help="Back-off after the first attempt.",
 )
 @click.option(
-    "--max",
-    "longest",
-    type=_pause,
-    metavar="DURATION",
+    "--backoff-max",
+    "max_s",
+    type=Duration(),
     default="5m",
     show_default=True,
-    help="The longest pause.",
+    help="Maximum back-off.",
 )
 @click.option(
     "--jitter/--no-jitter",
     default=True,
     show_default=True,
-    help="Take each pause between half of it and all of it, at random.",
+    help="Multiply each back-off by a random factor from 0.5 to 1.",
 )
 @json_lines_option
 @dsn_option
@@ -86,19 +87,19 @@ def set_(
     max_attempts: int,
     backoff: Any,
     factor: float,
-    base: timedelta,
-    longest: timedelta,
+    base_s: float,
+    max_s: float,
     jitter: bool,
     dsn: str | None,
 ) -> None:
-    """Set the policy of a queue, all of it; it counts from the next failure on."""
+    """Replace the retry policy of a queue; applies from the next failure."""
     with work_queue(dsn, queue_name) as work:
         work.set_retry_policy(
             queue_name,
             max_attempts=max_attempts,
             backoff=backoff,
-            backoff_base=base,
-            backoff_max=longest,
+            backoff_base=timedelta(seconds=base_s),
+            backoff_max=timedelta(seconds=max_s),
             backoff_jitter=jitter,
             backoff_factor=factor,
         )
@@ -109,19 +110,19 @@ def set_(
 @json_lines_option
 @dsn_option
 def drop(queue_name: str, dsn: str | None) -> None:
-    """Go back to the default policy; exits 1 when the queue has none of its own."""
+    """Drop the policy of a queue, so that the default applies. Exits with 1 if it has none."""
     with work_queue(dsn, queue_name) as work:
         if not work.drop_retry_policy(queue_name):
-            click.echo(f"queue {queue_name!r} has no retry policy of its own", err=True)
+            click.echo(f"queue {queue_name!r} has no retry policy", err=True)
             sys.exit(EXIT_DIFFERENCE)
 
 
 @retry_policy.command("list")
-@click.argument("queue_name", metavar="[QUEUE]", required=False)
+@optional_name_argument
 @json_option
 @dsn_option
 def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
-    """Show the policy of one queue, or of all, by name."""
+    """List the retry policy of one queue or all."""
     with work_queue(dsn, queue_name) as work:
         policies = [
             policy
@@ -129,16 +130,14 @@ def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
             if queue_name is None or policy.queue_name.lower() == queue_name.lower()
         ]
     if queue_name is not None and not policies:
-        raise QueueNotFoundError(
-            f"queue {queue_name!r} does not exist; create it with `pgsluice queue create {queue_name}`"
-        )
+        raise QueueNotFoundError(f"queue {queue_name!r} does not exist")
     show(
         [_shown(policy) for policy in policies] if as_json else policies, as_json, empty="no queues"
     )
 
 
 def _shown(policy: QueueRetryPolicy) -> dict[str, Any]:
-    """With the unit in the names, where the values are numbers."""
+    """Return the fields, with `_s` appended to the names of durations."""
     fields = asdict(policy)
     return {
         f"{name}_s" if isinstance(value, timedelta) else name: value

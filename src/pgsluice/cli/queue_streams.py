@@ -1,4 +1,4 @@
-"""`pgsluice queue streams`: who reads queues as streams, and what is left of those that were given up."""
+"""`pgsluice queue streams`: streams of Spark that claim messages of queues."""
 
 from __future__ import annotations
 
@@ -9,26 +9,36 @@ import click
 from pgsluice.cli.clients import work_queue
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
-from pgsluice.cli.output import say, show
+from pgsluice.cli.output import print_result, show
 
 
-@click.command()
-@click.option("--release", "stream_name", metavar="NAME", help="Give this stream up.")
+@click.group()
+def streams() -> None:
+    """Manage the Spark streams that read queues."""
+
+
+@streams.command("list")
 @json_option
 @dsn_option
-def streams(stream_name: str | None, as_json: bool, dsn: str | None) -> None:
-    """Show the streams that read queues with Spark, by name, or give one up.
+def list_(as_json: bool, dsn: str | None) -> None:
+    """List streams by name; claimed_messages counts unacknowledged messages."""
+    with work_queue(dsn) as work:
+        show(work.list_queue_streams(), as_json, empty="no streams")
 
-    claimed_messages: how many it holds, as it has not said that they are stored. Nobody else gets them until it is
-    given up: then they are visible again, and those that it has stored come twice. End its query first. --release
-    prints how many, and exits 1 when there is no such stream.
+
+@streams.command()
+@click.argument("stream_name", metavar="STREAM")
+@json_option
+@dsn_option
+def release(stream_name: str, as_json: bool, dsn: str | None) -> None:
+    """Release the claims of a stream that will not resume. Exits with 1 if it does not exist.
+
+    Stop its query first. The messages become visible again; those that the stream has already written are delivered
+    twice.
     """
     with work_queue(dsn) as work:
-        if stream_name is None:
-            show(work.list_queue_streams(), as_json, empty="no streams")
-            return
         released = work.release_claims(stream_name)
     if released is None:
-        click.echo(f"no stream is called {stream_name!r}", err=True)
+        click.echo(f"stream {stream_name!r} does not exist", err=True)
         sys.exit(EXIT_DIFFERENCE)
-    say({"released": released}, f"{released} messages are visible again", as_json)
+    print_result({"released": released}, f"{released} messages released", as_json)

@@ -1,4 +1,4 @@
-"""`pgsluice queue tail`: follow a queue without claiming anything."""
+"""`pgsluice queue tail`: follow a queue without claiming messages."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ import click
 from pgsluice.cli.clients import STEP, work_queue
 from pgsluice.cli.options import dsn_option, json_lines_option, name_argument
 from pgsluice.cli.output import print_lines
+from pgsluice.cli.types import Duration
 from pgsluice.client import StoredMessage, WorkQueue
 
-# Ids that may still come, at most: each look asks for all of them.
+# Maximum number of missing ids to look for; each poll queries all of them.
 GAPS_MAX = 10_000
-# How far behind the end a message may be that was sent, and not committed, when the following began.
+# Distance from the last id at which a message may be uncommitted when the follower starts.
 START_GAPS_MAX = 1_000
 
 
 class Follower:
-    """Finds each message of a queue once, also one that commits after others with higher ids.
+    """Returns each message of a queue once, also one that commits after messages with higher ids.
 
-    Ids are given out when a message is sent, and messages appear when they are committed. So an id that is missing
-    below one that is there may belong to a transaction that is still open, or to one that was rolled back, or to a
-    message that is deleted already. It is looked for by its id for a while, wherever it has got to since.
+    An id is assigned when a message is sent, and the message becomes visible at commit. A gap below a visible id is
+    therefore an open transaction, a rolled-back one, or a deleted message. The follower looks for the ids of gaps for a
+    limited time, in the queue, archive and dead letters.
     """
 
     def __init__(
@@ -34,33 +35,33 @@ class Follower:
         look_back_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin after an id, or with None at the end."""
+        """Start after an id, or at the end if it is None."""
         self._work = work
         self._queue_name = queue_name
         self._look_back_s = look_back_s
         self._clock = clock
-        self._gaps: dict[int, float] = {}  # id → until when it is looked for, the earliest first
-        # Of the ids given out by now, what is archived or dead has come before, and what is nowhere may still come.
-        self._noted = work.metrics(queue_name).total_messages
-        self._note(max(1, self._noted - START_GAPS_MAX + 1), self._noted + 1)
+        self._gaps: dict[int, float] = {}  # id → deadline of the search, earliest first
+        # Of the ids assigned so far, those found anywhere are old, and those not found may be uncommitted.
+        self._last_known = work.metrics(queue_name).total_messages
+        self._add_gaps(max(1, self._last_known - START_GAPS_MAX + 1), self._last_known + 1)
         for message in work.get_messages(queue_name, list(self._gaps)):
             self._gaps.pop(message.msg_id, None)
-        self._last = self._noted if after_msg_id is None else after_msg_id
+        self._last = self._last_known if after_msg_id is None else after_msg_id
 
-    def look(self) -> list[StoredMessage]:
-        """Return what has come since the last look, by id: a thousand new ones, at most, and those that came late."""
+    def poll(self) -> list[StoredMessage]:
+        """Return messages since the last call in order of id: at most 1,000 new ones, and those that filled gaps."""
         page = self._work.browse(self._queue_name, after_msg_id=self._last, qty=STEP)
         for message in page:
             self._gaps.pop(message.msg_id, None)
-            self._note(self._noted + 1, message.msg_id)
-            self._noted = max(self._noted, message.msg_id)
+            self._add_gaps(self._last_known + 1, message.msg_id)
+            self._last_known = max(self._last_known, message.msg_id)
             self._last = message.msg_id
-        return sorted(page + self._late(), key=lambda message: message.msg_id)
+        return sorted(page + self._found_in_gaps(), key=lambda message: message.msg_id)
 
-    def _late(self) -> list[StoredMessage]:
+    def _found_in_gaps(self) -> list[StoredMessage]:
         now = self._clock()
         found: list[StoredMessage] = []
-        # What is not passed by yet comes by itself.
+        # Ids above the last one are found by `browse`.
         if passed := [msg_id for msg_id in self._gaps if msg_id <= self._last]:
             found += (
                 message
@@ -70,8 +71,8 @@ class Follower:
         self._gaps = {msg_id: end for msg_id, end in self._gaps.items() if end > now}
         return found
 
-    def _note(self, first: int, end: int) -> None:
-        """Look for the ids from the first up to, and without, the end."""
+    def _add_gaps(self, first: int, end: int) -> None:
+        """Add the ids from the first to the end, exclusive, to the gaps."""
         until = self._clock() + self._look_back_s
         self._gaps |= dict.fromkeys(range(max(first, end - GAPS_MAX), end), until)
         for msg_id in list(self._gaps)[: max(0, len(self._gaps) - GAPS_MAX)]:
@@ -85,25 +86,25 @@ class Follower:
     "after_msg_id",
     type=int,
     metavar="MSG_ID",
-    help="Begin with what is there after this id; 0: with everything.  [default: only what is new]",
+    help="Start after this msg_id; 0 prints all messages.  [default: new messages only]",
 )
 @click.option(
     "--poll-interval",
     "poll_interval_s",
-    type=click.FloatRange(min=0.01),
-    default=0.5,
+    type=Duration(min_s=0.01),
+    default="500ms",
     show_default=True,
-    help="Seconds between two looks.",
+    help="Time between two polls.",
 )
 @click.option(
     "--look-back",
     "look_back_s",
-    type=click.FloatRange(min=0),
-    default=60.0,
+    type=Duration(),
+    default="1m",
     show_default=True,
-    help="Seconds for which an id that was passed by is looked for; longer transactions that send are missed.",
+    help="Maximum duration of a sending transaction; messages of a longer transaction may be missed.",
 )
-@click.option("--until-empty", is_flag=True, help="End when a look finds nothing.")
+@click.option("--until-empty", is_flag=True, help="Exit when a poll finds no message.")
 @json_lines_option
 @dsn_option
 def tail(
@@ -114,16 +115,16 @@ def tail(
     until_empty: bool,
     dsn: str | None,
 ) -> None:
-    """Print messages as they come, each once, without claiming any; until Ctrl-C, with exit code 0.
+    """Print new messages, each once, without claiming them, until Ctrl-C.
 
-    They come by id; one that is committed late comes late. One that is deleted, or taken by pop, between two looks is
-    not seen.
+    Prints in order of msg_id, apart from messages that commit late. Misses messages that are deleted or popped between
+    two polls.
     """
     try:
         with work_queue(dsn, queue_name) as work:
             follower = Follower(work, queue_name, after_msg_id, look_back_s)
             while True:
-                found = follower.look()
+                found = follower.poll()
                 print_lines(found)
                 if until_empty and not found:
                     return

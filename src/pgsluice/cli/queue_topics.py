@@ -1,4 +1,4 @@
-"""`pgsluice queue topics`: which queues get the messages of a routing key."""
+"""`pgsluice queue topics`: bind queues to routing keys, and send to them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,29 @@ from typing import Any
 
 import click
 
-from pgsluice.cli.clients import send_texts, work_queue
+from pgsluice.cli.clients import check_queue_exists, send_texts, work_queue
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import dsn_option, json_lines_option, json_option, name_argument
+from pgsluice.cli.options import (
+    dsn_option,
+    json_lines_option,
+    json_option,
+    name_argument,
+    optional_name_argument,
+)
 from pgsluice.cli.output import print_lines, show
-from pgsluice.cli.parsing import json_object, lines
+from pgsluice.cli.parsing import lines
+from pgsluice.cli.types import Duration, Json
 
 _pattern = click.argument("pattern")
-_key = click.argument("routing_key", metavar="KEY")
+_key = click.argument("routing_key", metavar="ROUTING_KEY")
 
 
 @click.group()
 def topics() -> None:
-    """Bind queues to topics, and send to all that are bound.
+    """Bind queues to routing keys, and send to all bound queues.
 
-    A pattern is words joined by dots; `*` stands for one word, `#` for any number of them.
+    A message has a routing key such as orders.eu.new. A binding has a pattern of words separated by dots: `*` matches
+    one word, `#` any number of words, so orders.# matches the key above.
     """
 
 
@@ -32,7 +40,7 @@ def topics() -> None:
 @json_lines_option
 @dsn_option
 def bind(pattern: str, queue_name: str, dsn: str | None) -> None:
-    """Let a queue get the messages whose key matches a pattern; twice does no harm."""
+    """Bind a queue to a pattern of routing keys; idempotent."""
     with work_queue(dsn, queue_name) as work:
         work.bind_topic(pattern, queue_name)
 
@@ -43,7 +51,7 @@ def bind(pattern: str, queue_name: str, dsn: str | None) -> None:
 @json_lines_option
 @dsn_option
 def unbind(pattern: str, queue_name: str, dsn: str | None) -> None:
-    """Take a binding away; exits 1 when there is none."""
+    """Remove a binding. Exits with 1 if it does not exist."""
     with work_queue(dsn, queue_name) as work:
         if not work.unbind_topic(pattern, queue_name):
             click.echo(f"queue {queue_name!r} is not bound to {pattern!r}", err=True)
@@ -51,13 +59,16 @@ def unbind(pattern: str, queue_name: str, dsn: str | None) -> None:
 
 
 @topics.command("list")
-@click.argument("queue_name", metavar="[QUEUE]", required=False)
+@optional_name_argument
 @json_option
 @dsn_option
 def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
-    """Show the bindings of one queue, or of all, the latest first."""
+    """List the bindings of one queue or all, newest first."""
     with work_queue(dsn, queue_name) as work:
-        show(work.list_topic_bindings(queue_name), as_json, empty="no bindings")
+        found = work.list_topic_bindings(queue_name)
+        if queue_name is not None and not found:
+            check_queue_exists(work, queue_name)
+        show(found, as_json, empty="no bindings")
 
 
 @topics.command()
@@ -65,7 +76,7 @@ def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
 @json_option
 @dsn_option
 def test(routing_key: str, as_json: bool, dsn: str | None) -> None:
-    """Show which bindings a key matches, and send nothing; exits 1 when there is none."""
+    """List the bindings that match a routing key, without sending. Exits with 1 if there are none."""
     with work_queue(dsn) as work:
         matches = work.test_routing(routing_key)
     show(matches, as_json, empty="no bindings")
@@ -76,27 +87,38 @@ def test(routing_key: str, as_json: bool, dsn: str | None) -> None:
 @topics.command()
 @_key
 @click.argument("messages", metavar="[JSON]...", nargs=-1)
-@click.option("--headers", metavar="JSON", help="A JSON object that goes with each message.")
 @click.option(
-    "--delay", type=click.IntRange(0), default=0, show_default=True, help="Seconds until visible."
+    "--headers", type=Json(is_object=True), help="Headers of each message, a JSON object."
+)
+@click.option(
+    "--delay",
+    type=Duration(is_whole=True),
+    default="0s",
+    show_default=True,
+    help="Time until the messages become visible.",
 )
 @json_lines_option
 @dsn_option
 def send(
-    routing_key: str, messages: tuple[str, ...], headers: str | None, delay: int, dsn: str | None
+    routing_key: str,
+    messages: tuple[str, ...],
+    headers: dict[str, Any] | None,
+    delay: int,
+    dsn: str | None,
 ) -> None:
-    """Send messages, arguments or lines on standard input, to each queue that is bound; prints their ids by queue.
+    """Send messages to each queue with a matching binding, and print their ids by queue.
 
-    Lines are sent by the thousand, each thousand in a transaction of its own. Exits 1 when no queue is bound.
+    Messages are arguments, or JSON lines on standard input. Lines are sent in transactions of 1,000. Exits with 1 if no
+    queue is bound.
     """
     texts: Iterable[str] = messages or lines(sys.stdin)
-    extra = json_object(headers, "--headers")
     unbound = False
     with work_queue(dsn) as work:
 
         def send(values: list[Any]) -> dict[str, list[int]]:
-            headers = [extra] * len(values)
-            return work.send_batch_topic(routing_key, values, headers=headers, delay=delay)
+            return work.send_batch_topic(
+                routing_key, values, headers=[headers] * len(values), delay=delay
+            )
 
         for ids in send_texts(texts, send):
             unbound = unbound or not ids

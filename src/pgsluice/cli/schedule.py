@@ -1,4 +1,4 @@
-"""`pgsluice schedule`: what is sent again and again, from the shell."""
+"""`pgsluice schedule`: manage periodic messages and events."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ from typing import Any, cast
 import click
 
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import FreeText, dsn_option, json_lines_option, json_option
+from pgsluice.cli.options import (
+    FreeText,
+    confirm,
+    dsn_option,
+    json_lines_option,
+    json_option,
+    yes_option,
+)
 from pgsluice.cli.output import print_lines, show
-from pgsluice.cli.parsing import json_object, json_value, seconds, time
+from pgsluice.cli.types import Duration, Json, Time
 from pgsluice.client import Schedule, ScheduleOptions, Schedules
 from pgsluice.connection import connect, resolve
 from pgsluice.errors import ScheduleNotFoundError
@@ -24,94 +31,100 @@ _STATE = ("target", "queue_name", "next_slot", "last_slot", "paused_at", "error"
 
 @contextmanager
 def _schedules(dsn: str | None) -> Iterator[Schedules]:
-    """A client whose calls are transactions of their own; a missing one is named with the command that lists them."""
+    """Open a client in autocommit mode; an error for a missing schedule names the command that lists them."""
     with connect(resolve(dsn), autocommit=True) as connection:
         try:
             yield Schedules(connection)
         except ScheduleNotFoundError as error:
             message = str(error).split(";")[0]
             raise ScheduleNotFoundError(
-                f"{message}; see `pgsluice schedule list`", sqlstate=error.sqlstate
+                f"{message}; list schedules with: pgsluice schedule list", sqlstate=error.sqlstate
             ) from error
 
 
 @click.group()
 def schedule() -> None:
-    """Send messages and append events again and again, by a cron expression or at regular intervals.
+    """Send messages and events periodically, by a cron expression or an interval.
 
-    `pgsluice maintain` fires what is due; each slot is fired once, however many processes do.
-
-    Exit code 0: done; 1: something named was not there; 2: the command line cannot be understood; 3: an error.
+    A slot is a time at which a schedule is due. `pgsluice maintain` sends what is due, each slot once, with any number
+    of processes.
     """
 
 
 @schedule.command()
 @name_argument
-@click.option("--queue", "queue_name", metavar="QUEUE", help="Send to this work queue.")
-@click.option("--log", "log_name", metavar="LOG", help="Append to this event log.")
-@click.option("--message", metavar="JSON", help="What is sent.  [default: null]")
-@click.option("--headers", metavar="JSON", help="Headers of the message, an object.")
-@click.option("--ev-type", type=FreeText(), metavar="TEXT", help="What the event is.")
-@click.option("--ev-data", type=FreeText(), metavar="TEXT", help="What the event says.")
+@click.option("--queue", "queue_name", metavar="QUEUE", help="Work queue to send to.")
+@click.option("--log", "log_name", metavar="LOG", help="Event log to insert into.")
+@click.option("--message", type=Json(), help="Message.  [default: null]")
+@click.option("--headers", type=Json(is_object=True), help="Headers of the message, a JSON object.")
+@click.option("--ev-type", type=FreeText(), metavar="TEXT", help="Type of the event.")
+@click.option("--ev-data", type=FreeText(), metavar="TEXT", help="Data of the event.")
 @click.option(
     "--cron",
     metavar="FIELDS",
-    help="When: minute, hour, day of month, month, day of week, as in '30 3 * * mon-fri', or @daily and the like.",
+    help="Cron expression: minute, hour, day of month, month, day of week, as in '30 3 * * mon-fri', or @daily.",
 )
 @click.option(
-    "--every", "every_s", type=seconds, metavar="DURATION", help="Or how often: 90s, 15m, 12h."
+    "--interval",
+    "every_s",
+    type=Duration(is_open=True),
+    help="Interval between slots, instead of --cron.",
 )
 @click.option(
-    "--time-zone", metavar="NAME", help="The time zone of --cron: Europe/Berlin.  [default: UTC]"
+    "--time-zone", metavar="NAME", help="Time zone of --cron: Europe/Berlin.  [default: UTC]"
 )
 @click.option(
     "--catch-up",
     type=click.Choice(["none", "one", "all"]),
-    help="Which slots are fired that nobody was there to fire; none: those of the last 5 minutes.  [default: one]",
+    help="After missed slots, for example while the server was down, fire the last one (one), each of them in order "
+    "(all), or the last one only if it is at most 5 minutes late (none).  [default: one]",
 )
 @click.option(
     "--catch-up-within",
     "catch_up_within_s",
-    type=seconds,
-    metavar="DURATION",
-    help="With --catch-up all, leave out older ones, but the last.  [default: 7d]",
+    type=Duration(),
+    help="With --catch-up all: skip slots older than this, except the last one.  [default: 7d]",
 )
 @click.option(
     "--jitter",
     "jitter_s",
-    type=seconds,
-    metavar="DURATION",
-    help="Fire each slot by less than that later, always the same for one slot.  [default: 0s]",
+    type=Duration(),
+    help="Delay each slot by a random time up to this, always the same for a slot.  [default: 0s]",
 )
 @click.option(
     "--starts-at",
-    type=time,
-    metavar="TIME",
-    help="No slot before; with --every the first.  [default: now, and with --every that much later]",
+    type=Time(),
+    help="Earliest slot; with --interval the first slot.  [default: now, with --interval one interval later; "
+    "unchanged if the schedule exists]",
 )
-@click.option("--ends-at", type=time, metavar="TIME", help="No slot from then on.  [default: none]")
+@click.option("--ends-at", type=Time(), help="End of the schedule, exclusive.  [default: none]")
 @json_lines_option
 @dsn_option
-def add(
+def create(
     name: str,
     queue_name: str | None,
     log_name: str | None,
-    message: str | None,
-    headers: str | None,
+    message: Any,
+    headers: dict[str, Any] | None,
     ev_type: str | None,
     ev_data: str | None,
     dsn: str | None,
     **timing: Any,
 ) -> None:
-    """Make a schedule, or replace the one of this name; prints it."""
+    """Create a schedule or replace the one of this name, and print it.
+
+    Requires --queue or --log, and --cron or --interval. Times without an offset are in local time.
+    """
     if (queue_name is None) == (log_name is None):
-        raise click.UsageError("give one of --queue and --log")
+        raise click.UsageError("give exactly one of --queue and --log")
     if (timing["cron"] is None) == (timing["every_s"] is None):
-        raise click.UsageError("give one of --cron and --every")
+        raise click.UsageError("give exactly one of --cron and --interval")
+    if timing["time_zone"] is not None and timing["cron"] is None:
+        raise click.UsageError("--time-zone requires --cron")
     if log_name is not None and (message is not None or headers is not None):
-        raise click.UsageError("--message and --headers go with --queue")
+        raise click.UsageError("--message and --headers require --queue")
     if queue_name is not None and (ev_type is not None or ev_data is not None):
-        raise click.UsageError("--ev-type and --ev-data go with --log")
+        raise click.UsageError("--ev-type and --ev-data require --log")
     options = cast("ScheduleOptions", timing)
     with _schedules(dsn) as schedules:
         if log_name is not None:
@@ -120,8 +133,8 @@ def add(
             schedules.schedule(
                 name,
                 str(queue_name),
-                None if message is None else json_value(message, "--message"),
-                headers=json_object(headers, "--headers"),
+                message,
+                headers=headers,
                 **options,
             )
         print_lines(made for made in schedules.list_schedules() if made.name == name)
@@ -131,7 +144,7 @@ def add(
 @json_option
 @dsn_option
 def list_(as_json: bool, dsn: str | None) -> None:
-    """Show the schedules: when each fires next, when it last did, and why it cannot. As JSON: all there is to them."""
+    """List schedules with their next and last slot and last error; --json prints all fields."""
     with _schedules(dsn) as schedules:
         found = schedules.list_schedules()
     show(found if as_json else map(_state, found), as_json, empty="no schedules")
@@ -142,7 +155,7 @@ def list_(as_json: bool, dsn: str | None) -> None:
 @json_lines_option
 @dsn_option
 def pause(name: str, dsn: str | None) -> None:
-    """Fire no slot of a schedule until it is resumed; does nothing when it is paused."""
+    """Pause a schedule; do nothing if it is paused."""
     with _schedules(dsn) as schedules:
         schedules.pause_schedule(name)
 
@@ -152,7 +165,7 @@ def pause(name: str, dsn: str | None) -> None:
 @json_lines_option
 @dsn_option
 def resume(name: str, dsn: str | None) -> None:
-    """Let a paused schedule go on, with the first slot from now on."""
+    """Resume a paused schedule with its next slot; missed slots are not fired."""
     with _schedules(dsn) as schedules:
         schedules.resume_schedule(name)
 
@@ -162,20 +175,22 @@ def resume(name: str, dsn: str | None) -> None:
 @json_lines_option
 @dsn_option
 def run(name: str, dsn: str | None) -> None:
-    """Send now what a schedule sends, beside its slots; prints the msg_id, or the ev_id."""
+    """Fire a schedule now, in addition to its slots, and print the msg_id or ev_id."""
     with _schedules(dsn) as schedules:
         click.echo(schedules.run_schedule(name))
 
 
 @schedule.command()
 @name_argument
+@yes_option
 @json_lines_option
 @dsn_option
-def drop(name: str, dsn: str | None) -> None:
-    """Forget a schedule; what it has sent stays. Exit code 1: there is none of this name."""
+def drop(name: str, yes: bool, dsn: str | None) -> None:
+    """Drop a schedule; keeps the messages and events already sent. Exits with 1 if it does not exist."""
+    confirm(yes, f"Drop schedule {name!r}?")
     with _schedules(dsn) as schedules:
         if not schedules.unschedule(name):
-            click.echo(f"no schedule {name}", err=True)
+            click.echo(f"schedule {name!r} does not exist", err=True)
             sys.exit(EXIT_DIFFERENCE)
 
 

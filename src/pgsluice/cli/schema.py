@@ -1,4 +1,4 @@
-"""`pgsluice schema`: install, adopt, upgrade, verify, print, uninstall."""
+"""`pgsluice schema`: install, adopt, upgrade, verify, print or uninstall the schema."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from rich.console import Console
 
 from pgsluice import schema as installer
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import dsn_option
+from pgsluice.cli.options import confirm, dsn_option, yes_option
+from pgsluice.cli.types import Duration
 from pgsluice.connection import connect, resolve
+from pgsluice.errors import NotInstalledError
 
 _console = Console(highlight=False, soft_wrap=True)
 _with_option = click.option(
@@ -18,13 +20,13 @@ _with_option = click.option(
     "extras",
     type=click.Choice(["legacy"]),
     multiple=True,
-    help="legacy: also the seventeen functions pgmq_… of PGMQ 0.20, in schema public. An upgrade remembers it.",
+    help="legacy: also install the pgmq_… functions of PGMQ 0.20 in schema public; upgrades keep them.",
 )
 
 
 @click.group()
 def schema() -> None:
-    """Install, adopt, upgrade, verify, print or remove the schemas pgmq, pgq and sluice."""
+    """Install, adopt, upgrade, verify, print or uninstall the schemas pgmq, pgq and sluice."""
 
 
 @schema.command()
@@ -33,53 +35,50 @@ def schema() -> None:
 @click.option(
     "--tables-only",
     is_flag=True,
-    help="Only the tables that a TableQueue works on, and no function.",
+    help="Install tables only, for clients that use TableQueue instead of the SQL functions.",
 )
 def install(dsn: str | None, extras: tuple[str, ...], tables_only: bool) -> None:
-    """Install into a database, or bring it to this release; twice does no harm.
+    """Install the schemas into a database, or upgrade them to this release; idempotent.
 
-    After --tables-only, an installation without it adds the rest.
+    To add the functions after --tables-only, install again without it.
     """
     if tables_only and extras:
-        raise click.UsageError("--tables-only installs no function, so it takes no --with")
+        raise click.UsageError("--tables-only and --with are mutually exclusive")
     with connect(resolve(dsn), autocommit=True) as connection:
         if tables_only:
-            _say_what_ran(installer.install_tables(connection))
+            _print_migrations(installer.install_tables(connection))
         else:
-            _say_what_ran(installer.install(connection, legacy="legacy" in extras))
+            _print_migrations(installer.install(connection, legacy="legacy" in extras))
 
 
 @schema.command()
 @dsn_option
+@click.option("--plan", "plan_only", is_flag=True, help="Print the steps without running them.")
 @click.option(
-    "--plan", "plan_only", is_flag=True, help="Print what would be done, and change nothing."
-)
-@click.option(
-    "--lock-deadline",
+    "--lock-timeout",
     "lock_deadline_s",
-    type=click.FloatRange(min=0),
-    default=60.0,
+    type=Duration(),
+    default="1m",
     show_default=True,
-    metavar="SECONDS",
-    help="How long to try to lock the tables.",
+    help="Maximum time to wait for table locks.",
 )
 def adopt(dsn: str | None, plan_only: bool, lock_deadline_s: float) -> None:
-    """Turn a database with PGMQ 1.5 to 1.13 into ours in place, in one transaction.
+    """Convert a database with PGMQ (1.5 to 1.13) or PgQ (3.2 to 3.5) to pgsluice in place, in one transaction.
 
-    Queues, messages, ids, grants, policies and triggers stay. With --plan, exit 1 says that something
-    stands against it.
+    Keeps queues, logs, messages, events, positions, ids, grants, policies and triggers. With --plan, exits with 1 if
+    the database cannot be adopted.
     """
     with connect(resolve(dsn), autocommit=True) as connection:
         if not plan_only:
             for step in installer.adopt(connection, lock_deadline_s=lock_deadline_s):
                 _console.print(f"done: {step}", markup=False)
-            _console.print("the schema is ours")
+            _console.print("the schema is adopted")
             return
         plan = installer.plan_adoption(connection)
     for step in plan.steps:
         _console.print(step, markup=False)
     for objection in plan.objections:
-        _console.print(f"against it: {objection}", markup=False)
+        _console.print(f"obstacle: {objection}", markup=False)
     if plan.objections:
         sys.exit(EXIT_DIFFERENCE)
     if not plan.steps:
@@ -88,19 +87,17 @@ def adopt(dsn: str | None, plan_only: bool, lock_deadline_s: float) -> None:
 
 @schema.command()
 @dsn_option
-@click.option(
-    "--plan", "plan_only", is_flag=True, help="Print what would change, and change nothing."
-)
+@click.option("--plan", "plan_only", is_flag=True, help="Print the steps without running them.")
 @click.option(
     "--allow-breaking",
     is_flag=True,
-    help="Also run migrations that running clients do not survive.",
+    help="Also run migrations that break running clients.",
 )
 def upgrade(dsn: str | None, plan_only: bool, allow_breaking: bool) -> None:
-    """Bring an installed database to this release."""
+    """Upgrade an installed schema to this release."""
     with connect(resolve(dsn), autocommit=True) as connection:
         if not plan_only:
-            _say_what_ran(installer.upgrade(connection, allow_breaking=allow_breaking))
+            _print_migrations(installer.upgrade(connection, allow_breaking=allow_breaking))
             return
         plan = installer.plan(connection)
     for migration in plan.migrations:
@@ -115,40 +112,47 @@ def upgrade(dsn: str | None, plan_only: bool, allow_breaking: bool) -> None:
 @schema.command()
 @dsn_option
 def verify(dsn: str | None) -> None:
-    """Compare what is installed with this release; exit 1 when it differs."""
+    """Compare the installed schema with this release. Exits with 1 if they differ."""
     with connect(resolve(dsn)) as connection:
         differences = installer.verify(connection)
     for line in differences:
         _console.print(line, markup=False)
     if differences:
         sys.exit(EXIT_DIFFERENCE)
-    _console.print("the schema is as this release installs it")
+    _console.print("the schema matches this release")
 
 
 @schema.command("print")
 @_with_option
 def print_(extras: tuple[str, ...]) -> None:
-    """Write one SQL file for an empty database: pgsluice schema print | psql -1 -f -"""
+    """Print one SQL script for an empty database: pgsluice schema print | psql -1 -f -"""
     click.echo(installer.print_sql(legacy="legacy" in extras))
 
 
 @schema.command()
 @dsn_option
-@click.option("--drop-data", is_flag=True, help="Also when queues, logs or dead letters hold data.")
+@click.option(
+    "--drop-data", is_flag=True, help="Also drop queues, logs and dead letters that hold data."
+)
 @click.option(
     "--drop-dependents",
     is_flag=True,
     help="Also drop views, functions, triggers and foreign keys that depend on the schemas.",
 )
-@click.confirmation_option(prompt="Drop the schemas pgmq, pgq and sluice?")
-def uninstall(dsn: str | None, drop_data: bool, drop_dependents: bool) -> None:
-    """Drop the schemas; the roles sluice_… and pgq_… stay, as other databases may use them."""
+@yes_option
+def uninstall(dsn: str | None, drop_data: bool, drop_dependents: bool, yes: bool) -> None:
+    """Drop the schemas. Keeps the roles sluice_… and pgq_…, as other databases may use them."""
+    confirm(yes, "Drop the schemas pgmq, pgq and sluice?")
     with connect(resolve(dsn), autocommit=True) as connection:
-        installer.uninstall(connection, drop_data=drop_data, drop_dependents=drop_dependents)
+        try:
+            installer.uninstall(connection, drop_data=drop_data, drop_dependents=drop_dependents)
+        except NotInstalledError as error:
+            click.echo(str(error), err=True)
+            sys.exit(EXIT_DIFFERENCE)
     _console.print("dropped the schemas pgmq, pgq and sluice")
 
 
-def _say_what_ran(versions: tuple[str, ...]) -> None:
+def _print_migrations(versions: tuple[str, ...]) -> None:
     for version in versions:
         _console.print(f"ran migration {version}")
     _console.print("the schema is up to date")

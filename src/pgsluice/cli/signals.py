@@ -1,7 +1,8 @@
-"""Ending by a signal what would run for ever."""
+"""Stop long-running commands on a signal."""
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from types import FrameType
 
 @contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
-    """Yield what SIGINT, as of Ctrl-C, and SIGTERM, which service managers send, set."""
+    """Yield an event that SIGINT (Ctrl-C) and SIGTERM (service managers) set."""
     stop = threading.Event()
 
     def end(_number: int, _frame: FrameType | None) -> None:
@@ -27,7 +28,7 @@ def stop_on_signals() -> Iterator[threading.Event]:
 
 @contextmanager
 def interrupt_on_termination() -> Iterator[None]:
-    """Let SIGTERM, which service managers send, end what runs as Ctrl-C does."""
+    """Treat SIGTERM, which service managers send, like Ctrl-C."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -40,3 +41,11 @@ def interrupt_on_termination() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def mute_py4j() -> None:
+    """Keep py4j from writing lost connections to standard error.
+
+    It calls `logging.error()`, which adds a handler if the root logger has none.
+    """
+    logging.getLogger().addHandler(logging.NullHandler())

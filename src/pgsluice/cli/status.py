@@ -1,4 +1,4 @@
-"""`pgsluice status`: where commands connect, and what is there."""
+"""`pgsluice status`: server, installed schema, queues, logs and problems."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pgsluice import schema
 from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.client import EventLog, WorkQueue
 from pgsluice.connection import connect, resolve
-from pgsluice.errors import NotInstalledError, PrivilegeError
+from pgsluice.errors import NotInstalledError, PrivilegeError, SchemaError
 
 
 def _failures(connection: psycopg.Connection[Any]) -> list[str]:
-    """Return a line for each maintenance task, queue, log and share group that failed at its last attempt."""
+    """Return a line for each maintenance step that failed at its last attempt."""
     try:
         failures = WorkQueue(connection).list_failures()
     except PrivilegeError:
-        return ["cannot be read by this role; grant it sluice_admin"]
+        return ["this role cannot read failures; grant it the role sluice_admin"]
     except NotInstalledError:
         return []  # installed by an older release
     lines = []
@@ -38,14 +38,35 @@ def _failures(connection: psycopg.Connection[Any]) -> list[str]:
     return lines
 
 
+def _installation(connection: psycopg.Connection[Any]) -> dict[str, list[str]]:
+    versions = schema.installed_versions(connection)
+    problems = list(schema.problems(connection))
+    if not versions:
+        hint = "the schema is not installed; install it with: pgsluice schema install"
+        return {"problems": [*problems, hint]}
+    try:
+        schema.require(connection)
+    except (NotInstalledError, SchemaError) as error:
+        problems.append(str(error))
+    return {
+        "migrations": list(versions),
+        "queues": [info.queue_name for info in WorkQueue(connection).list_queues()],
+        "logs": [info.queue_name for info in EventLog(connection).get_queue_info()],
+        "problems": problems,
+        "failures": _failures(connection),
+    }
+
+
 @click.command()
 @dsn_option
 @json_option
 def status(dsn: str | None, as_json: bool) -> None:
-    """Say which server was taken and why, its version, what is installed, and what fails. Starts nothing."""
+    """Show the server and the setting that selects it, the installed schema, queues, logs and failures.
+
+    Does not start a server.
+    """
     target = resolve(dsn, start_embedded=False)
     with connect(target, autocommit=True) as connection:
-        versions = schema.installed_versions(connection)
         info = connection.info
         report: dict[str, str | list[str] | None] = {
             "source": target.source,
@@ -53,16 +74,16 @@ def status(dsn: str | None, as_json: bool) -> None:
             "server": f"PostgreSQL {info.server_version // 10_000}.{info.server_version % 10_000}",
             "database": info.dbname,
             "user": info.user,
-            "migrations": list(versions),
-            "queues": [q.queue_name for q in WorkQueue(connection).list_queues()]
-            if versions
-            else [],
-            "logs": [log.queue_name for log in EventLog(connection).get_queue_info()]
-            if versions
-            else [],
-            "problems": list(schema.problems(connection)),
-            "failures": _failures(connection) if versions else [],
+            "migrations": [],
+            "queues": [],
+            "logs": [],
+            "problems": [],
+            "failures": [],
         }
+        try:
+            report |= _installation(connection)
+        except PrivilegeError as error:
+            report["problems"] = [f"user {info.user!r} cannot read the schema: {error}"]
     if as_json:
         click.echo(json.dumps(report))
         return

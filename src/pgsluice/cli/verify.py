@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -14,8 +15,14 @@ from rich.text import Text
 
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import combined, dsn_option, json_option
-from pgsluice.cli.parsing import time
-from pgsluice.verify import Report, verify_archive, verify_current, verify_events
+from pgsluice.cli.types import Time
+from pgsluice.verify import (
+    Report,
+    verify_archive,
+    verify_changes,
+    verify_current,
+    verify_events,
+)
 from pgsluice.verify.report import Row
 
 _VALUE_CHARACTERS_MAX = 60
@@ -26,14 +33,14 @@ _common = combined(
         "--lake",
         required=True,
         metavar="DIR",
-        help="The table: a folder, or iceberg:catalogue/namespace.table.",
+        help="Lake table: a folder, or iceberg:CATALOG/NAMESPACE.TABLE.",
     ),
     click.option(
         "--show",
         type=click.IntRange(min=0),
         default=5,
         show_default=True,
-        help="Of each kind of difference show so many rows, the first by their keys.",
+        help="Maximum number of rows to show per kind of difference, in order of key.",
     ),
     dsn_option,
     json_option,
@@ -44,32 +51,31 @@ _common = combined(
 def verify() -> None:
     """Compare the lake with PostgreSQL, row by row, without Spark and Java.
 
-    Exit code 1 says that they differ: rows that are missing in the lake, extra, doubled or changed, or columns of
-    another type. Memory does not grow with the tables; 32 bytes for each row go to the temporary folder.
+    Exits with 1 if they differ: missing, extra, duplicate or changed rows, columns of another type, or a parked
+    table. Memory use does not depend on the table size; the temporary folder needs 32 bytes per row.
 
-    Needs pip install 'pgsluice[verify]'.
+    Requires pip install 'pgsluice[verify]'.
     """
 
 
-@verify.command(short_help="An archive, or a queue, against its table in the lake.")
-@click.option("--queue", required=True, metavar="NAME", help="The work queue.")
+@verify.command(short_help="Compare an archive or queue with its lake table.")
+@click.option("--queue", required=True, metavar="NAME", help="Work queue.")
 @click.option(
     "--table",
     type=click.Choice(["archive", "queue"]),
     default="archive",
     show_default=True,
-    help="Which of its two tables.",
+    help="Table of the queue.",
 )
 @click.option(
     "--dropped",
     is_flag=True,
-    help="The lake may hold messages that PostgreSQL does not: they were dropped there.",
+    help="Accept messages that are in the lake and no longer in PostgreSQL.",
 )
 @click.option(
     "--archived-before",
-    type=time,
-    metavar="TIME",
-    help="Messages archived at this time or later may be missing in the lake.",
+    type=Time(),
+    help="Require only messages archived before this time; later ones may be missing in the lake.",
 )
 @_common
 def archive(
@@ -82,7 +88,7 @@ def archive(
     dsn: str | None,
     as_json: bool,
 ) -> None:
-    """Compare the rows of an archive with those in the lake. A row is known by msg_id and enqueued_at."""
+    """Compare the rows of an archive with the lake, by msg_id and enqueued_at."""
     report = verify_archive(
         queue,
         lake,
@@ -92,21 +98,22 @@ def archive(
         dsn=dsn,
         show=show,
     )
-    _answer(report, as_json=as_json)
+    _print(report, as_json=as_json)
 
 
-@verify.command(short_help="An event log against its table in the lake.")
-@click.option("--log", required=True, metavar="NAME", help="The event log.")
+@verify.command(short_help="Compare an event log with its lake table.")
+@click.option("--log", required=True, metavar="NAME", help="Event log.")
 @click.option(
     "--consumer",
     metavar="NAME",
-    help="Compare up to where this consumer stands, the one of the stream into the lake, which may run meanwhile. "
-    "Default: up to the newest tick.",
+    help="Compare only events up to the position of this consumer. Name the consumer of the stream into the lake, "
+    "and the stream may keep running.  "
+    "[default: up to the latest tick]",
 )
 @click.option(
     "--shard",
     metavar="NAME",
-    help="Which rows of the lake are this database's, where a stream of several shards wrote them.",
+    help="Name of this database in a lake table that several shards write.",
 )
 @_common
 def events(
@@ -118,41 +125,100 @@ def events(
     dsn: str | None,
     as_json: bool,
 ) -> None:
-    """Compare the events that a log keeps with those in the lake, which may hold older ones too."""
+    """Compare the events of a log with the lake, which may also contain older events."""
     report = verify_events(log, lake, consumer=consumer, shard=shard, dsn=dsn, show=show)
-    _answer(report, as_json=as_json)
+    _print(report, as_json=as_json)
 
 
-@verify.command(short_help="A table against its current state in the lake.")
-@click.option("--table", required=True, metavar="NAME", help="The table, as schema.table.")
+@verify.command(short_help="Check that the current-state tables of a lake are complete.")
+@click.option("--log", required=True, metavar="NAME", help="Event log of the lake.")
+@click.option(
+    "--lake",
+    required=True,
+    metavar="DIR",
+    help="Lake folder of the pipeline changes.",
+)
+@click.option(
+    "--tables",
+    multiple=True,
+    metavar="SCHEMA.TABLE",
+    help="Check this table only; repeatable. Use the --tables of the pipeline.  [default: all]",
+)
+@dsn_option
+@json_option
+def changes(log: str, lake: str, tables: tuple[str, ...], dsn: str | None, as_json: bool) -> None:
+    """Check that each captured table has a complete current-state table, without reading rows.
+
+    Names tables that are parked, have no complete snapshot, were renamed, or lost their folder or their capture, with
+    the way out. Exits with 1 if there are any. `current` compares the rows of a table.
+    """
+    found = verify_changes(log, lake, tables=tables or None, dsn=dsn)
+    if as_json:
+        click.echo(json.dumps(asdict(found), ensure_ascii=False))
+    else:
+        for name, since in sorted(found.complete.items()):
+            click.echo(f"{name}: complete{f' since {since}' if since else ''}")
+        for name, problem in found.problems.items():
+            click.echo(f"{name}: {problem}")
+    if found.problems:
+        sys.exit(EXIT_DIFFERENCE)
+
+
+@verify.command(short_help="Compare a table with its current-state table.")
+@click.option("--table", required=True, metavar="NAME", help="Table, as schema.table.")
 @click.option(
     "--key",
     multiple=True,
     metavar="COLUMN",
-    help="A column that tells rows apart, once for each. Default: the primary key, and without one all columns.",
+    help="Key column; repeatable.  [default: the primary key, else all columns]",
 )
 @click.option(
     "--ignore",
     multiple=True,
     metavar="COLUMN",
-    help="A column that the lake need not have, once for each.",
+    help="Column that may be missing in the lake; repeatable.",
+)
+@click.option(
+    "--at-tick",
+    metavar="LOG",
+    help="Compare in one snapshot while writers and the pipeline from this event log continue. Rows that changed since "
+    "are not compared. The table needs a key.",
+)
+@click.option(
+    "--consumer",
+    metavar="NAME",
+    help="Consumer of the pipeline, with --at-tick.  [default: the one recorded in the lake]",
 )
 @_common
 def current(
     table: str,
     key: tuple[str, ...],
     ignore: tuple[str, ...],
+    at_tick: str | None,
+    consumer: str | None,
     lake: str,
     show: int,
     dsn: str | None,
     as_json: bool,
 ) -> None:
-    """Compare a table with its current state in the lake. Stop what writes to it first, and let the lake catch up."""
-    report = verify_current(table, lake, key=key or None, ignore=ignore, dsn=dsn, show=show)
-    _answer(report, as_json=as_json)
+    """Compare a table with its current-state table in the lake.
+
+    Stop writers first, and let the lake catch up; or use --at-tick.
+    """
+    report = verify_current(
+        table,
+        lake,
+        key=key or None,
+        ignore=ignore,
+        at_tick=at_tick,
+        consumer=consumer,
+        dsn=dsn,
+        show=show,
+    )
+    _print(report, as_json=as_json)
 
 
-def _answer(report: Report, *, as_json: bool) -> None:
+def _print(report: Report, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(report.as_json(), ensure_ascii=False))
     else:

@@ -1,4 +1,4 @@
-"""`pgsluice worker`: run the handlers of an app, and look whether they can be run."""
+"""`pgsluice worker`: run the handlers of an app, or check them."""
 
 from __future__ import annotations
 
@@ -12,49 +12,59 @@ import click
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.output import show
+from pgsluice.cli.types import Duration
 from pgsluice.worker.app.choosing import choose, describe
 from pgsluice.worker.engine import start_checks
 from pgsluice.worker.process.loading import load_app
 from pgsluice.worker.process.service import Service, Settings, run_service, target_of
 
-_SECONDS = click.FloatRange(min=0, min_open=True)
-_SECONDS_OR_NONE = click.FloatRange(min=0)
 _COUNT = click.IntRange(min=1)
 
 
 def _names(
     _context: click.Context, _parameter: click.Parameter, text: str | None
 ) -> list[str] | None:
-    """Names, apart by commas; None when there are none."""
+    """Split names at commas; None if the option is not given."""
     if text is None:
         return None
     found = [name.strip() for name in text.split(",") if name.strip()]
     if not found:
-        raise click.BadParameter("name at least one")
+        raise click.BadParameter("give at least one name")
     return found
 
 
-_app_argument = click.argument("app_name", metavar="MODULE:APP")
+def _app(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
+    """Refuse a path of a file."""
+    module, _, attribute = name.partition(":")
+    if module.endswith(".py") or "/" in module:
+        right = module.removeprefix("./").removesuffix(".py").replace("/", ".")
+        raise click.BadParameter(
+            f'{name!r} is not MODULE:APP; pass the module, without ".py": {right}:{attribute or "app"}'
+        )
+    return name
+
+
+_app_argument = click.argument("app_name", metavar="MODULE:APP", callback=_app)
 _queues_option = click.option(
     "--queues",
     metavar="A,B",
     callback=_names,
-    help="Only the handlers whose messages come from these work queues or logs.  [default: all]",
+    help="Only the handlers of these work queues and logs.  [default: all]",
 )
 _handlers_option = click.option(
     "--handlers",
     metavar="A,B",
     callback=_names,
-    help="Only the handlers of these names.  [default: all]",
+    help="Only the handlers with these names.  [default: all]",
 )
 
 
 @click.group(short_help="Run the handlers of an app.")
 def worker() -> None:
-    """Run the handlers of an app, and look whether they can be run."""
+    """Run the handlers of an app, or check them."""
 
 
-@worker.command(short_help="Run handlers until told to end.")
+@worker.command(short_help="Run an app's handlers until stopped.")
 @_app_argument
 @_queues_option
 @_handlers_option
@@ -63,136 +73,136 @@ def worker() -> None:
     type=_COUNT,
     default=1,
     show_default=True,
-    help="How many processes handle messages. With more than one, or with --supervise, another one starts them, starts "
-    "them anew when they die or hang, and tells them to end.",
+    help="Number of worker processes. With more than one, or with --supervise, a supervisor process starts, restarts "
+    "and stops them.",
 )
 @click.option(
     "--supervise",
     is_flag=True,
-    help="Let another process watch also over a single one. Without it a process that dies is left to whatever has "
-    "started it, such as systemd, Docker or Kubernetes.",
+    help="Run a supervisor even for a single process. Without it, restarts are up to systemd, Docker or Kubernetes.",
 )
 @click.option(
     "--concurrency",
     type=_COUNT,
-    help="How many messages all handlers of a process may handle at once.  [default: as many as each handler says, "
-    "together]",
+    help="Maximum number of messages in progress per process.  [default: the sum of the handlers' concurrency]",
 )
 @click.option(
     "--prefetch",
     type=click.IntRange(min=0),
-    help="How many messages each handler may claim beyond those that run: more keeps fast handlers busy, of slow ones "
-    "it keeps messages from other processes.  [default: as many as it begins in a tenth of a second]",
+    help="Maximum number of messages that a handler claims in advance. More keeps fast handlers busy; fewer leaves "
+    "messages to other processes.  [default: adapts to the number it starts in 100 ms]",
 )
 @click.option(
-    "--lease-s",
-    type=click.FloatRange(min=1, min_open=True),
-    help="How long a claim lasts without a heartbeat, seconds: so long after a process died its messages come again.  "
-    "[default: as each handler says, 30]",
+    "--lease",
+    "lease_s",
+    type=Duration(min_s=1, is_open=True),
+    help="Lease of a claim without a heartbeat; messages of a crashed process are redelivered after it.  "
+    "[default: the handler's lease_s, else 30s]",
 )
 @click.option(
     "--max-memory-mb",
     type=_COUNT,
-    help='How much address space each process for handlers with execution="process" may use, megabytes.  '
-    "[default: no limit]",
+    help='Address space limit of each process of handlers with execution="process", megabytes.  [default: no limit]',
 )
 @click.option(
     "--max-connections",
     type=_COUNT,
-    help="The most connections of each process for claims, handlers and its listener. Maintenance takes up to 6 more "
-    "in the process that leads, and 1 in others.  [default: PGSLUICE_MAX_CONNECTIONS, else 30]",
+    help="Maximum number of connections per process for claims, handlers and the listener. Maintenance needs up to 6 "
+    "more in the leader, and 1 in other processes.  [default: PGSLUICE_MAX_CONNECTIONS, else 30]",
 )
 @click.option(
     "--until-empty",
     is_flag=True,
-    help="End when there is nothing more to handle: for batch jobs. What is delayed beyond --idle-s, or in the hands "
-    "of others, is not waited for.",
+    help="Exit when no messages are left, for batch jobs. Does not wait for messages that are delayed beyond "
+    "--idle-timeout or claimed by other processes.",
 )
 @click.option(
-    "--idle-s",
-    type=_SECONDS_OR_NONE,
-    default=1.0,
+    "--idle-timeout",
+    "idle_s",
+    type=Duration(),
+    default="1s",
     show_default=True,
-    help="With --until-empty: how long nothing must have come, seconds.",
+    help="With --until-empty: exit after this idle time.",
 )
 @click.option(
-    "--grace-s",
-    type=_SECONDS,
-    default=25.0,
+    "--shutdown-timeout",
+    "grace_s",
+    type=Duration(is_open=True),
+    default="25s",
     show_default=True,
-    help="How long handlers may take to finish once the process was told to end, seconds; then it ends at once. Keep "
-    "it below what the orchestrator waits before it kills: Docker 10, Kubernetes 30, systemd 90.",
+    help="Maximum duration of a graceful shutdown, before a hard stop. Keep it below the kill timeout of the "
+    "orchestrator: Docker 10s, Kubernetes 30s, systemd 90s.",
 )
 @click.option(
-    "--stall-s",
-    type=_SECONDS_OR_NONE,
-    default=60.0,
+    "--stall-timeout",
+    "stall_s",
+    type=Duration(),
+    default="1m",
     show_default=True,
-    help="How long a process may give no sign of life, as when a handler blocks the event loop, until /live answers "
-    "503 and a supervisor kills it, seconds; 0: for ever.",
+    help="Maximum time without a heartbeat, for example while a handler blocks the event loop; then /live returns 503 "
+    "and a supervisor kills the process. 0 disables the check.",
 )
 @click.option(
     "--health-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="A file that is written every second while it lives: the state as JSON.  [default: none]",
+    help="File to write the state to every second, as JSON.  [default: none]",
 )
 @click.option(
     "--health-port",
     type=click.IntRange(0, 65535),
-    help="The port on which /live, /ready and / answer, with the state as JSON.  [default: none]",
+    help="Port of /live, /ready and / (the state as JSON).  [default: none]",
 )
 @click.option(
     "--health-host",
     default="127.0.0.1",
     show_default=True,
-    help="The address of --health-port; for probes from outside of a container 0.0.0.0.",
+    help="Address of --health-port; 0.0.0.0 for probes from outside a container.",
 )
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How each line on standard error is written. Passwords and payload values are masked.",
+    help="Format of log lines on standard error. Passwords and payload values are masked.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
-    help="The lowest level that is written.",
+    help="Minimum log level.",
 )
 @click.option(
     "--no-maintenance",
     is_flag=True,
-    help="Do not do what `pgsluice maintain` does.  [default: do it in the first process, when no other one in the "
-    "fleet leads, and the role may]",
+    help="Do not run `pgsluice maintain`'s tasks.  [default: run them in the first process, if no other process leads "
+    "and the role has the privileges]",
 )
 @dsn_option
 def run(app_name: str, dsn: str | None, no_maintenance: bool, **options: Any) -> None:
-    """Run the handlers of an app until it is told to end.
+    """Run an app's handlers until stopped.
 
-    MODULE:APP names the App, as in `orders.worker:app`; modules are found from the current folder on. Everything about
-    a handler is said where it is declared; the options here are about the process.
+    MODULE:APP names the App, as in `orders.worker:app`; modules are imported from the current folder or Python's path.
+    Handlers are configured where they are declared; the options here configure the process.
 
-    A server that is away is waited for, at the start too; the process does not end because of it.
+    If the server is unavailable, even at startup, the worker waits and reconnects.
 
     \b
     Signals:
-      SIGTERM, SIGINT  the first: claim nothing more, finish what has begun,
-                       give the rest back without counting an attempt;
-                       the second, or after --grace-s: end at once
+      SIGTERM, SIGINT  first: graceful shutdown: stop claiming, finish messages
+                       in progress, release the others without counting an
+                       attempt; second, or after --shutdown-timeout: hard stop
 
     \b
     Exit codes:
-      0   told to end, and done; or nothing more to do with --until-empty
-      1   ended at once with handlers at work, whose messages come again when
-          their lease is over; or, with --until-empty, a message went to the
-          dead letters
-      2   the command line cannot be understood
-      3   it cannot start, and waiting would not help: no such module, no
-          schema, missing rights; one line says what to do
-      75  handlers hang that cannot be ended: start it again
-          (a supervisor does)
+      0   stopped gracefully; or with --until-empty no messages are left
+      1   hard stop with messages in progress, which are redelivered when their
+          lease expires; or, with --until-empty, a message was dead-lettered
+      2   usage error
+      3   cannot start, and retrying would not help: no such module, no schema,
+          missing privileges
+      75  handlers hang and cannot be cancelled; restart the worker (a
+          supervisor does)
     """
     settings = Settings(app_name=app_name, dsn=dsn, maintains=not no_maintenance, **options)
     sys.exit(run_service(settings))
@@ -200,11 +210,11 @@ def run(app_name: str, dsn: str | None, no_maintenance: bool, **options: Any) ->
 
 @worker.command(hidden=True)
 def child() -> None:
-    """One process of a supervisor, which tells it everything by its standard input."""
+    """Run one process of a supervisor, which configures it by standard input."""
     sys.exit(Service.of_supervisor().run())
 
 
-@worker.command(short_help="Look whether handlers can be run.")
+@worker.command(short_help="Check that handlers can run.")
 @_app_argument
 @_queues_option
 @_handlers_option
@@ -217,17 +227,16 @@ def check(
     as_json: bool,
     dsn: str | None,
 ) -> None:
-    """Say what `pgsluice worker run` would run, and whether it could.
+    """Check that `pgsluice worker run` can run, without changing anything.
 
-    Imports the app, looks at the server, the schemas, the rights, the connection, the queues and logs; changes nothing.
-
-    Exit code 1: something is wrong; what to do is said. 3: the app cannot be imported, or the server not be reached.
+    Imports the app, and checks the server, schemas, privileges, connection, queues and logs. Exits with 1 if a check
+    fails, and with 3 if the app cannot be imported or the server cannot be reached.
     """
     from pgsluice.worker.engine.worker import WorkerOptions
 
     app = load_app(app_name)
     specs = choose(app, handlers, queues)
-    findings = start_checks.look(
+    findings = start_checks.run_checks(
         target_of(app, dsn), specs.values(), WorkerOptions().shares(specs.values()).total
     )
     records = [

@@ -1,4 +1,4 @@
-"""What the event log's clients return: frozen records, fields named and ordered as by the SQL functions."""
+"""Records of event logs: frozen dataclasses with the fields of the SQL functions' results, in their order."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 
 class NewEvent(NamedTuple):
-    """An event to append. A tuple, as it becomes a row of a COPY.
+    """An event to append; a tuple, used directly as a row of a COPY.
 
     Attributes:
-        ev_type: What it is.
-        ev_data: What it says; text, JSON by convention.
-        ev_extra1: More of it, as are the next three.
+        ev_type: Type of the event.
+        ev_data: Text of the event, JSON by convention.
+        ev_extra1: Additional text, as are the next three.
     """
 
     ev_type: str | None
@@ -29,13 +29,13 @@ class Event:
     """An event of a log.
 
     Attributes:
-        ev_id: Its id in the log, rising in the order of inserting, not of committing.
-        ev_time: When the transaction that inserted it began.
-        ev_txid: The id of that transaction, 64 bits.
-        ev_retry: How often its consumer asked for it again, or None.
-        ev_type: What the producer says it is.
-        ev_data: What the producer says.
-        ev_extra1: More of it, as are the next three; captured changes have `schema.table` here.
+        ev_id: Id in the log, ascending in the order of insertion, not of commit.
+        ev_time: Start time of the inserting transaction.
+        ev_txid: Id of that transaction, 64 bits.
+        ev_retry: Number of retries by the consumer, or None.
+        ev_type: Type of the event.
+        ev_data: Text of the event.
+        ev_extra1: Additional text, as are the next three; `schema.table` for captured changes.
     """
 
     ev_id: int
@@ -56,8 +56,8 @@ class LogInfo:
 
     Attributes:
         ticker_lag: Time since the last tick.
-        ev_per_sec: Events a second over the last 20 ticks, or None when there are fewer than two.
-        ev_new: Events inserted since the last tick, uncommitted ones included.
+        ev_per_sec: Events per second over the last 20 ticks, or None with fewer than two.
+        ev_new: Events inserted since the last tick, including uncommitted ones.
         last_tick_id: The last tick.
     """
 
@@ -82,12 +82,12 @@ class ConsumerInfo:
     """Position and lag of a consumer of an event log.
 
     Attributes:
-        lag: Time since the tick that the consumer has finished.
-        last_seen: Time since it last opened or finished a batch.
-        last_tick: The tick it has finished.
+        lag: Age of the consumer's position (its last finished tick).
+        last_seen: Time since the consumer last opened or finished a batch.
+        last_tick: The consumer's position: its last finished tick.
         current_batch: The open batch, or None.
         next_tick: The tick that ends the open batch, or None.
-        pending_events: Events between `last_tick` and the log's last tick, about.
+        pending_events: Events between `last_tick` and the log's last tick, approximately.
     """
 
     queue_name: str
@@ -102,15 +102,15 @@ class ConsumerInfo:
 
 @dataclass(frozen=True, slots=True)
 class OpenBatch:
-    """A batch that is open, and the two ticks whose difference it is.
+    """An open batch and the two ticks that bound it.
 
     Attributes:
-        batch_id: What get_batch_events and finish_batch take.
-        cur_tick_id: The tick that ends it.
-        prev_tick_id: The tick that it begins after.
-        cur_tick_time: When that tick was made, as is the next.
-        cur_tick_event_seq: The last ev_id that had been given out then, as is the next; their difference is about the
-            number of events.
+        batch_id: The batch, for `get_batch_events` and `finish_batch`.
+        cur_tick_id: The tick that ends the batch.
+        prev_tick_id: The tick after which the batch starts.
+        cur_tick_time, prev_tick_time: Times of these ticks.
+        cur_tick_event_seq, prev_tick_event_seq: Last ev_id assigned at these ticks; the difference is about the number
+            of events.
     """
 
     batch_id: int
@@ -124,16 +124,16 @@ class OpenBatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchInfo:
-    """What is known of an open batch.
+    """Consumer and bounds of an open batch.
 
     Attributes:
-        batch_start: When the tick that it begins after was made.
-        batch_end: When the tick that ends it was made.
-        prev_tick_id: The tick that it begins after.
-        tick_id: The tick that ends it.
+        batch_start: Time of the tick after which the batch starts.
+        batch_end: Time of the tick that ends the batch.
+        prev_tick_id: The tick after which the batch starts.
+        tick_id: The tick that ends the batch.
         lag: Time since `batch_end`.
-        seq_start: The last ev_id that had been given out at `batch_start`.
-        seq_end: The last ev_id that had been given out at `batch_end`.
+        seq_start: The last ev_id assigned at `batch_start`.
+        seq_end: The last ev_id assigned at `batch_end`.
     """
 
     queue_name: str
@@ -149,7 +149,7 @@ class BatchInfo:
 
 @dataclass(frozen=True, slots=True)
 class LogTick:
-    """A tick that was made just now."""
+    """A new tick of a log."""
 
     queue_name: str
     tick_id: int
@@ -157,15 +157,15 @@ class LogTick:
 
 @dataclass(frozen=True, slots=True)
 class RotationStep:
-    """What a rotation did with a segment of a log, a consumer or a share group.
+    """A step of a rotation, for a segment of a log, a consumer or a share group.
 
     Attributes:
-        queue_name: The log, or None for what the share groups of all logs have in common.
-        segment: Its number: the events are in the table `pgq.event_<id>_<segment>`; None: it is about no segment.
-        action: `switched`: new events go into it from now on; `reclaimed`: it was emptied; `kept`: neither;
-            `failed`: an error, which is the reason, and the other logs were rotated. Of
-            consumers `given up`, of share groups an action of `GroupStep`.
-        reason: Why it was kept or given up, or which share group it was, or None.
+        queue_name: The log, or None for the claim ledgers that all share groups have in common.
+        segment: Number of the segment, with table `pgq.event_<id>_<segment>`; None: not about a segment.
+        action: For a segment: `switched`: it receives new events from now on; `reclaimed`: it was truncated; `kept`:
+            neither. `failed`: an error, given as the reason, while the other logs were rotated. For a consumer: `given
+            up`: its position was dropped. For a share group: an action of `GroupStep`.
+        reason: Reason for `kept`, `given up` or `failed`, or the name of the share group, or None.
     """
 
     queue_name: str | None
@@ -176,14 +176,14 @@ class RotationStep:
 
 @dataclass(frozen=True, slots=True)
 class GroupStep:
-    """What the maintenance of share groups did with one, or with the ledgers that all have in common.
+    """A step of the maintenance of a share group, or of the claim ledgers that all groups have in common.
 
     Attributes:
         queue_name: The log, or None for the ledgers.
         group_name: The group, or None for the ledgers.
-        action: `mail read`: what was said of claims; `leases looked at`: some had ended; `moved`: its position in the
-            log; `emptied`: the ledgers; `kept`: nothing was done.
-        reason: Why it was kept, or None.
+        action: `backlog read`: acknowledgement backlog read; `leases checked`: expired leases processed; `moved`:
+            position advanced; `emptied`: ledgers truncated; `kept`: nothing done.
+        reason: Reason for `kept`, or None.
     """
 
     queue_name: str | None
@@ -194,16 +194,16 @@ class GroupStep:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of a log's events, which is emptied as a whole.
+    """A segment of a log, which is reclaimed as a whole.
 
     Attributes:
-        segment: Its number: the events are in the table `pgq.event_<id>_<segment>`.
-        is_current: Whether new events go into it.
-        event_bytes: What its events take on disk, with their index; None: somebody has it locked.
-        first_tick: The first tick that was made while it was current, or None.
-        last_tick: The last of them, or None.
-        consumers: Those that need it.
-        reason: Why it cannot be emptied; None: it can, or is.
+        segment: Number of the segment, with table `pgq.event_<id>_<segment>`.
+        is_current: True if it receives new events.
+        event_bytes: Size of its events on disk in bytes, with their index; None: the table is locked.
+        first_tick: The first tick while it was current, or None.
+        last_tick: The last tick while it was current, or None.
+        consumers: Consumers that need it.
+        reason: Reason why it cannot be reclaimed; None: it can be, or is empty.
     """
 
     segment: int
@@ -217,17 +217,17 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerState:
-    """How far behind a consumer is, and what it keeps from being emptied; all None: a keeper that is not registered.
+    """Lag of a consumer and the storage that it pins; all None for a keeper that is not registered.
 
     Attributes:
-        is_keeper: Whether the log's policy never gives it up, and keeps everything for it.
-        last_tick: The tick it has finished.
-        lag_events: Events after it, about.
-        lag_s: Seconds since that tick was made.
-        pinned_bytes: What its segments take on disk that are not current.
-        open_batch: The batch that is open, or None.
+        is_keeper: True if the log's policy exempts it from the lag limits.
+        last_tick: Its position: the last finished tick.
+        lag_events: Events after its position, approximately.
+        lag_s: Age of its position in seconds.
+        pinned_bytes: Size on disk in bytes of the segments it needs, without the current one.
+        open_batch: The open batch, or None.
         idle_s: Seconds since it last opened or finished a batch.
-        lost: Why its position was given up, or None.
+        lost: Reason why its position was dropped, or None.
     """
 
     queue_name: str
@@ -243,14 +243,46 @@ class ConsumerState:
 
 
 @dataclass(frozen=True, slots=True)
-class LogPolicy:
-    """What a log does with consumers that fall behind; no limit: it keeps everything for them.
+class PipelineState:
+    """Progress and lag of a pipeline from an event log into the lake.
 
     Attributes:
-        max_lag_bytes: A consumer that pins more is given up at a rotation, or None.
-        max_lag_events: One that has more events to read is, or None.
-        max_lag_time: One whose tick is older is, or None.
-        keepers: Consumers that are never given up, and without which nothing is emptied.
+        kind: `events` or `changes`.
+        lake: Address of the lake at the last start.
+        is_running: True if a session holds the consumer.
+        held_since: Time from which the last session has held it.
+        held_by: That session: pid, role, application and address.
+        last_commit_at: Last commit to the lake, to ten seconds; None before the first.
+        row_count: Rows written since the last start; None before its first report.
+        lag_events: Events after its position, up to the newest tick, approximately.
+        lag_s: Time from its position to the newest tick in seconds; 0 without events in between.
+        reported_at: Time of the last report.
+    """
+
+    queue_name: str
+    consumer_name: str
+    kind: str
+    lake: str
+    is_running: bool
+    held_since: datetime
+    held_by: str
+    last_commit_at: datetime | None
+    row_count: int | None
+    lag_events: int | None
+    lag_s: float | None
+    reported_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogPolicy:
+    """Lag limits of a log; without limits, the log keeps all events that a consumer has not finished.
+
+    Attributes:
+        max_lag_bytes: Limit of the bytes that a consumer pins, or None. Rotation drops the position of a consumer
+            beyond a limit.
+        max_lag_events: Limit of unfinished events, or None.
+        max_lag_time: Limit of the position's age, or None.
+        keepers: Consumers exempt from the limits; while one is not registered, no segment is reclaimed.
     """
 
     queue_name: str
@@ -262,13 +294,13 @@ class LogPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A table whose changes go into an event log.
+    """A captured table and its event log.
 
     Attributes:
-        source_table: The table as in SQL, without its schema where the search path finds it.
-        options: As they were given.
-        operations: Which changes: some of delete, insert, truncate and update, in this order.
-        enabled: Whether all of its triggers are.
+        source_table: The table as in SQL, without its schema if the search path contains it.
+        options: The options as given.
+        operations: Captured operations, of delete, insert, truncate and update, in this order.
+        enabled: True if all capture triggers are enabled.
     """
 
     source_table: str
@@ -280,12 +312,12 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class DelayedEvent:
-    """An event that waits for its time; it has no ev_id yet.
+    """A delayed event, which has no ev_id yet.
 
     Attributes:
-        delayed_id: Its place among the events that are due at the same time.
-        due_at: When it is put into its log, or soon after.
-        ev_time: When the transaction that inserted it began.
+        delayed_id: Position among the events with the same due time.
+        due_at: Time at which it is due; it is inserted into the log then or soon after.
+        ev_time: Start time of the inserting transaction.
         ev_type: As in `Event`, as are the next five.
     """
 
@@ -302,18 +334,18 @@ class DelayedEvent:
 
 @dataclass(frozen=True, slots=True)
 class DeadEvent:
-    """An event that failed for good in a share group.
+    """A dead-lettered event of a share group.
 
     Attributes:
-        dead_event_id: Its id among the dead events of all groups, rising in the order of failing.
-        claim_id: The last claim that had it.
-        ev_id: As in `Event`, as are all that are not said here.
-        redriven: How often it had been dead and sent again before.
-        attempts: How many attempts counted.
-        deliveries: How often it was handed out.
-        reason: Why it was given up, in a word or two.
+        dead_event_id: Id among the dead events of all groups, ascending in the order of dead-lettering.
+        claim_id: The last claim of the event.
+        ev_id: As in `Event`, as are the fields not listed here.
+        redriven: Number of times the event was redriven before.
+        attempts: Number of counted attempts.
+        deliveries: Number of deliveries.
+        reason: Reason in a word or two.
         error: The last error, or None.
-        dead_at: When it was given up.
+        dead_at: Time of dead-lettering.
     """
 
     dead_event_id: int
@@ -339,7 +371,7 @@ class DeadEvent:
 
 @dataclass(frozen=True, slots=True)
 class RedrivenEvent:
-    """What was a dead event, and the event or the message that it was moved back as.
+    """A redriven dead event and its new event or message.
 
     Attributes:
         ev_id: The new event in the log, or None.
@@ -353,11 +385,11 @@ class RedrivenEvent:
 
 @dataclass(frozen=True, slots=True)
 class RestoredLog:
-    """A log from a dump that was repaired, or could not be.
+    """Result of repairing a log after restoring a dump.
 
     Attributes:
         queue_name: The log; None: the retried and delayed events of all logs could not be repaired.
-        events: How many events it has; None: it could not be repaired, see `list_failures`.
+        events: Number of events; None: the log could not be repaired, see `list_failures`.
     """
 
     queue_name: str | None

@@ -1,19 +1,19 @@
-"""A transport of kombu, and so a broker of Celery, over our work queues; needs `pip install 'pgsluice[celery]'`.
+"""A transport of kombu, and so a broker of Celery, on work queues; needs `pip install 'pgsluice[celery]'`.
 
     from celery import Celery
 
     app = Celery("tasks", broker="postgresql://localhost/shop")
     app.conf.broker_transport = "pgsluice.contrib.kombu:Transport"
 
-A message is claimed for `visibility_timeout` seconds, and a thread extends that while the message is unacknowledged, so
-no task is too long for its claim. When the process dies, others get its messages as soon as the claims are over. Celery
-acknowledges a task when it starts, unless `task_acks_late` is set: with it, and `task_reject_on_worker_lost`, nothing
-is lost. A task with an `eta` or a `countdown` is kept by the queue until then, and not by a worker. A rejected message
-goes to the dead letters. Exchanges are direct, topic or fanout; their bindings are kept in the database, so that all
-processes share them, and remote control (`celery inspect`, `revoke`) and events work. There are no priorities.
+A message is read with a visibility timeout of `visibility_timeout` seconds, which a thread renews while the message is
+unacknowledged, so tasks of any length are safe. When the process dies, its messages are redelivered after the timeout.
+Celery acknowledges a task when it starts, unless `task_acks_late` is set: with it, and `task_reject_on_worker_lost`,
+nothing is lost. A task with an `eta` or a `countdown` is delayed by the queue, not held by a worker. A rejected message
+is dead-lettered. Exchanges are direct, topic or fanout; their bindings are stored in the database and shared by all
+processes, so remote control (`celery inspect`, `revoke`) and events work. Priorities are not supported.
 
-Options, in `broker_transport_options`: `visibility_timeout`, seconds until others get what a dead process had, 3 or
-more, default 60; `polling_interval`, seconds between two looks at an empty queue where no notifier runs, default 1.
+Options, in `broker_transport_options`: `visibility_timeout`, seconds until messages of a dead process are redelivered,
+3 or more, default 60; `polling_interval`, poll interval of an empty queue in seconds without a notifier, default 1.
 """
 
 from __future__ import annotations
@@ -47,35 +47,35 @@ try:
     from kombu.utils.json import dumps, loads
 except ModuleNotFoundError as error:
     raise MissingExtraError(
-        f"the transport of kombu needs the Python package {error.name}; `pip install 'pgsluice[celery]'`"
+        f"the kombu transport requires the Python package {error.name}; `pip install 'pgsluice[celery]'`"
     ) from None
 
 _log = logging.getLogger(__name__)
 _VISIBILITY_TIMEOUT_S = 60
-_WAIT_S = 30.0  # of a consumer that sets no limit
-_QTY_MAX = 100  # of one claim
-_TRANSIENT = 1  # AMQP's delivery mode of what may be lost
+_WAIT_S = 30.0  # of a consumer without a timeout
+_QTY_MAX = 100  # per read
+_TRANSIENT = 1  # AMQP's delivery mode of non-persistent messages
 
 
 class Channel(virtual.Channel):  # type: ignore[misc]
-    """Messages of work queues as kombu wants them."""
+    """A kombu channel on work queues."""
 
-    do_restore = False  # claims come back by themselves, and `close` gives them back sooner
+    do_restore = False  # unacknowledged messages are redelivered, or released by `close`
     supports_fanout = True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Called by kombu."""
+        """Create a channel; called by kombu."""
         self._no_ack: set[str] = set()
         super().__init__(*args, **kwargs)
 
     @property
     def session(self) -> Session:
-        """What the transport holds in this process.
+        """The session of the transport in this process.
 
         Raises:
             ConnectionFailedError: The channel is closed.
         """
-        if self.connection is None:  # as kombu leaves it
+        if self.connection is None:  # set by kombu on close
             raise ConnectionFailedError(
                 "the connection of this channel was lost or closed; its unacknowledged messages are redelivered"
             )
@@ -84,24 +84,24 @@ class Channel(virtual.Channel):  # type: ignore[misc]
 
     @property
     def active_queues(self) -> list[str]:
-        """The queues that are consumed, each once."""
+        """The consumed queues, without duplicates."""
         return list(dict.fromkeys(self._active_queues))
 
     def drain_events(self, timeout: float | None = None, callback: Any = None) -> None:  # noqa: ARG002
-        """Deliver what there is to read, as much as the consumer has room for.
+        """Deliver available messages, up to the consumer's prefetch limit.
 
         Raises:
-            Empty: There is nothing, or no room.
+            Empty: No message is available, or the limit is reached.
         """
         delivered = 0
         for queue_name in self.active_queues:
             room = self.qos.can_consume_max_estimate()
-            if room == 0 or not self.session.is_time_to_look(queue_name):
+            if room == 0 or not self.session.is_due(queue_name):
                 continue
             qty = 0
             try:
                 for payload in self._payloads(queue_name, min(room or _QTY_MAX, _QTY_MAX)):
-                    self.connection._deliver(payload, queue_name)  # noqa: SLF001 - as kombu's own transports do
+                    self.connection._deliver(payload, queue_name)  # noqa: SLF001 - like kombu's own transports
                     qty += 1
             except QueueNotFoundError:
                 if queue_name not in self.session.auto_delete:
@@ -111,10 +111,10 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             delivered += qty
         if not delivered:
             raise Empty
-        self._active_queues.append(self._active_queues.pop(0))  # the next time another one is first
+        self._active_queues.append(self._active_queues.pop(0))  # round robin
 
     def basic_consume(self, queue: str, no_ack: bool, *args: Any, **kwargs: Any) -> None:
-        """Begin to consume a queue; with `no_ack` a message is gone when it is delivered."""
+        """Start to consume a queue; with `no_ack` messages are deleted on delivery."""
         if no_ack:
             self._no_ack.add(queue)
         super().basic_consume(queue, no_ack, *args, **kwargs)
@@ -129,35 +129,36 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         return None
 
     def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
-        """Delete a message, if its claim is still current."""
+        """Delete a message, unless its claim is stale."""
         if (claim := self.session.let_go(delivery_tag)) is not None:
             queue_name, message = claim
             (settled,) = self.session.queue.delete_claimed(queue_name, [message])
             if settled.outcome == "stale":
                 _log.warning(
-                    "queue %s: message %d was claimed by another consumer before this one was done with it",
+                    "acknowledgement ignored queue=%s msg_id=%d "
+                    'reason="visibility timeout expired and another consumer read the message"',
                     *(queue_name, message.msg_id),
                 )
         super().basic_ack(delivery_tag, multiple)
 
     def basic_reject(self, delivery_tag: str, requeue: bool = False) -> None:
-        """Make a message visible at once, or move it to the dead letters, if its claim is still current."""
+        """Release a message immediately, or dead-letter it, unless its claim is stale."""
         if (claim := self.session.let_go(delivery_tag)) is not None:
             queue_name, message = claim
             if requeue:
                 self.session.queue.release_claimed(queue_name, [message])
             else:
                 self._reject(queue_name, message, "rejected")
-        super().basic_reject(delivery_tag, requeue=False)  # kombu would send it anew
+        super().basic_reject(delivery_tag, requeue=False)  # with requeue kombu would send a copy
 
     def close(self) -> None:
-        """Give back what is not acknowledged."""
+        """Release unacknowledged messages."""
         if not self.closed and self._qos is not None and self.connection.is_open:
-            self.session.give_back(list(self._qos._delivered))  # noqa: SLF001
+            self.session.release_deliveries(list(self._qos._delivered))  # noqa: SLF001
         super().close()
 
     def prepare_queue_arguments(self, arguments: Any, **kwargs: Any) -> dict[str, Any]:
-        """Return the arguments of a queue, so that `_new_queue` can name those without effect."""
+        """Return the arguments of a queue, so that `_new_queue` can report unsupported ones."""
         given = {name: value for name, value in kwargs.items() if value is not None}
         return {**(arguments or {}), **given}
 
@@ -171,7 +172,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         """Declare an exchange.
 
         Raises:
-            ArgumentError: There are no exchanges of this type.
+            ArgumentError: The exchange type is not supported.
         """
         if (type or "direct") not in TYPES:
             raise ArgumentError(
@@ -183,7 +184,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
     def basic_publish(
         self, message: dict[str, Any], exchange: str, routing_key: str, **kwargs: Any
     ) -> None:
-        """Send a message to each queue that is bound; to the queue itself if there is no exchange."""
+        """Send a message to each bound queue; without an exchange to the queue named by the routing key."""
         self._inplace_augment_message(message, exchange, routing_key)
         if not exchange:
             self._put(routing_key, message, **kwargs)
@@ -193,11 +194,11 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             self._new_queue(self.deadletter_queue)
             queue_names = [self.deadletter_queue]
         for queue_name in queue_names:
-            with contextlib.suppress(QueueNotFoundError):  # dropped since, with its binding
+            with contextlib.suppress(QueueNotFoundError):  # dropped concurrently, with its binding
                 self._put(queue_name, message, **kwargs)
 
     def get_table(self, exchange: str) -> list[tuple[str, None, str]]:
-        """Return the bindings of an exchange, those of other processes included."""
+        """Return the bindings of an exchange, including those of other processes."""
         return [
             (binding.routing_key, None, row.queue_name)
             for row in self.session.queue.list_topic_bindings()
@@ -214,7 +215,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         self.session.queue.unbind_topic(pattern, queue_name_of(queue))
 
     def encode_body(self, body: Any, encoding: str | None = None) -> tuple[Any, str | None]:
-        """Leave text as it is: people can read it in the queue."""
+        """Store text unencoded, readable in the queue."""
         if isinstance(body, str):
             return body, "utf-8"
         encoded: tuple[Any, str | None] = super().encode_body(body, encoding)
@@ -223,7 +224,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
     def _payloads(
         self, queue_name: str, qty: int, *, no_ack: bool | None = None
     ) -> Iterator[dict[str, Any]]:
-        """Claim messages; with `no_ack` take them out."""
+        """Read messages; with `no_ack` pop them."""
         no_ack = queue_name in self._no_ack if no_ack is None else no_ack
         queue = self.session.queue
         for message in (
@@ -236,8 +237,13 @@ class Channel(virtual.Channel):  # type: ignore[misc]
                 payload["properties"]["delivery_info"]["redelivered"] = message.read_ct > 1
                 delivery_tag = payload["properties"]["delivery_tag"] = self._next_delivery_tag()
             except (KeyError, TypeError, ValueError) as error:
-                reason = f"no message of kombu: {type(error).__name__}: {error}"
-                _log.warning("queue %s: message %d: %s", queue_name, message.msg_id, reason)
+                reason = f"not a kombu message: {type(error).__name__}: {error}"
+                _log.warning(
+                    'invalid message queue=%s msg_id=%d error="%s"',
+                    queue_name,
+                    message.msg_id,
+                    reason,
+                )
                 if not no_ack:
                     self._reject(queue_name_of(queue_name), message, reason)
                 continue
@@ -249,14 +255,14 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         self.session.queue.reject(queue_name, message.msg_id, message.read_ct, reason)
 
     def _put(self, queue: str, message: dict[str, Any], **_kwargs: Any) -> None:
-        body = json.loads(dumps(message))  # kombu marks what is not JSON, such as times
+        body = json.loads(dumps(message))  # kombu encodes values that are not JSON, such as times
         properties = message["properties"]
         if properties.get("priority"):
-            self._warn(queue, "ignored priorities; send what is urgent to a queue of its own")
+            self._warn(queue, "priorities ignored; use a separate queue for urgent messages")
         try:
             self.session.queue.send(queue_name_of(queue), body, delay=_due_at(message))
         except QueueNotFoundError:
-            # A reply that nobody waits for any more; other brokers drop it too.
+            # A reply whose caller is gone; other brokers drop it too.
             if properties.get("delivery_mode") != _TRANSIENT:
                 raise
 
@@ -275,13 +281,13 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         if auto_delete:
             self.session.auto_delete.add(queue)
         elif arguments:
-            self._warn(queue, f"ignored queue arguments: {', '.join(sorted(arguments))}")
+            self._warn(queue, f"queue arguments ignored: {', '.join(sorted(arguments))}")
 
     def _warn(self, queue: str, text: str) -> None:
-        """Log what has no effect, once for each queue and process."""
+        """Log an unsupported option once per queue and process."""
         if (queue, text) not in self.session.warned:
             self.session.warned.add((queue, text))
-            _log.warning("queue %s: %s", queue, text)
+            _log.warning('unsupported option queue=%s reason="%s"', queue, text)
 
     def _binding(self, queue: str, exchange: str, routing_key: str) -> Binding:
         kind = self.state.exchanges.get(exchange, {}).get("type", "direct")
@@ -291,11 +297,11 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         binding = self._binding(queue, exchange, routing_key)
         self.session.queue.bind_topic(binding.pattern, queue_name_of(queue))
         if binding.type == "fanout" and binding.is_temporary:
-            # What was sent to a process of this name that was killed is not for this one.
+            # Messages sent to a killed process of the same name are obsolete.
             self._purge(queue)
 
     def _declare_again(self, queue: str) -> None:
-        """Make a temporary queue that was dropped because this process did not read it for long."""
+        """Recreate a temporary queue that was dropped because this process did not read it for long."""
         self._new_queue(queue, durable=False, auto_delete=True)
         for binding in list(self.state.queue_bindings(queue)):
             self._queue_bind(binding.exchange, binding.routing_key, None, queue)
@@ -316,7 +322,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
 
 
 class Transport(virtual.Transport):  # type: ignore[misc]
-    """The transport; its dotted path is what `broker_transport` of Celery names."""
+    """The transport; set Celery's `broker_transport` to its dotted path."""
 
     Channel = Channel
     can_parse_url = True
@@ -331,7 +337,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
     implements = virtual.Transport.implements.extend(exchange_type=frozenset(TYPES))
 
     def __init__(self, client: Any, **kwargs: Any) -> None:
-        """Called by kombu; nothing is connected yet.
+        """Create a transport without connecting; called by kombu.
 
         Raises:
             ArgumentError: The option `visibility_timeout` is out of range.
@@ -347,17 +353,17 @@ class Transport(virtual.Transport):  # type: ignore[misc]
 
     @property
     def session(self) -> Session:
-        """What is held in this process; connected when there is none."""
+        """The session of this process, opened on first use."""
         if self._session is None or self._session.process_id != os.getpid():
             self._session = Session(
                 _target(self.client.hostname), self._visibility_timeout_s, self.polling_interval
             )
-            weakref.finalize(self, self._session.close)  # at the end of the program, too
+            weakref.finalize(self, self._session.close)  # also at interpreter exit
         return self._session
 
     @property
     def is_open(self) -> bool:
-        """Whether something is held in this process."""
+        """True if this process has a session."""
         return self._session is not None and self._session.process_id == os.getpid()
 
     def establish_connection(self) -> Any:
@@ -373,10 +379,10 @@ class Transport(virtual.Transport):  # type: ignore[misc]
             self._session = None
 
     def drain_events(self, connection: Any, timeout: float | None = None) -> None:  # noqa: ARG002
-        """Deliver what there is to read; wait for it, if there is nothing.
+        """Deliver available messages, or wait for one.
 
         Raises:
-            TimeoutError: There was nothing for so many seconds.
+            TimeoutError: No message arrived within the timeout.
         """
         end_s = time.monotonic() + (_WAIT_S if timeout is None else timeout)
         while True:
@@ -392,24 +398,24 @@ class Transport(virtual.Transport):  # type: ignore[misc]
             self.session.wait(queues, rest_s)
 
     def driver_version(self) -> str:
-        """The version of psycopg."""
+        """Return the version of psycopg."""
         return version("psycopg")
 
     def as_uri(self, uri: str, include_password: bool = False, mask: str = "**") -> str:  # noqa: ARG002
-        """The place without its secrets, for logs."""
+        """Return the server's address without secrets, for logs."""
         return uri if include_password else _target(uri).safe
 
 
 def _target(url: str | None) -> connection.Target:
-    """Where the URL of the broker leads; `postgresql://` alone: as for every command of pgsluice."""
+    """Resolve the broker URL; `postgresql://` alone: as for every command of pgsluice."""
     return connection.resolve(None if url in (None, "postgresql://") else url)
 
 
 def _due_at(message: dict[str, Any]) -> datetime | None:
-    """When Celery wants a task to run, if it says so."""
+    """Return a task's `eta`, if it has one."""
     eta = (message.get("headers") or {}).get("eta")
     with contextlib.suppress(ValueError):
         due_at = datetime.fromisoformat(eta or "")
-        # Without a zone it is the worker's own affair.
+        # A naive eta is left to the worker.
         return due_at if due_at.tzinfo is not None else None
     return None

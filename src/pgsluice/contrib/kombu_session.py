@@ -1,4 +1,4 @@
-"""What a transport of kombu holds in a process: connection, claims, heartbeats, and the wait for messages."""
+"""Session of a kombu transport in one process: connection, unacknowledged messages, heartbeats, waiting."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from pgsluice.worker.wakeups.listener import Listener
 from pgsluice.worker.wakeups.subscription import Subscription
 
 _log = logging.getLogger(__name__)
-HEARTBEATS = 3  # in a visibility timeout: two may fail before a claim is over
-# Of an empty temporary queue, where no notifier runs: a caller of remote control waits for a second.
+HEARTBEATS = 3  # per visibility timeout: two may fail before it expires
+# Poll interval of an empty temporary queue without a notifier: a remote control caller waits for one second.
 _TEMPORARY_POLL_S = 0.2
-# A temporary queue with a message that is unread for so long belongs to a process that was killed.
+# A temporary queue with a message unread for this long belongs to a killed process.
 _UNREAD_S = 300
 _UNREAD_CHECK_S = 60.0
 
-Claim = tuple[str, Message]  # a queue, and what was claimed there
+Claim = tuple[str, Message]  # queue name and message
 
 
 class Session:
-    """What one transport holds: a connection, the claims that are not settled, and the thread that extends them.
+    """A connection, the unacknowledged messages, and the thread that renews their visibility timeouts.
 
-    It belongs to the process that made it: a child that was forked must not use it, nor close it.
+    It belongs to the process that created it: a fork must neither use nor close it.
     """
 
     def __init__(
@@ -43,19 +43,19 @@ class Session:
         """Connect.
 
         Raises:
-            ConnectionFailedError: There is no connection.
+            ConnectionFailedError: The connection failed.
         """
         self._connection = connection.connect(target, autocommit=True)
         self.process_id = os.getpid()
         self.queue = WorkQueue(self._connection)
         self.visibility_timeout_s = visibility_timeout_s
-        self.auto_delete: set[str] = set()  # queues that end with their client
-        self.warned: set[tuple[str, str]] = set()  # queues with what was logged of them
+        self.auto_delete: set[str] = set()  # queues deleted with their client
+        self.warned: set[tuple[str, str]] = set()  # queues and warnings logged
         self._conninfo = target.conninfo
         self._polling_interval_s = polling_interval_s
         self._claims: dict[str, Claim] = {}  # by delivery tag
-        self._look_at_s: dict[str, float] = {}  # by queue, where it was empty
-        self._unread_check_s: dict[str, float] = {}  # by temporary queue of any process
+        self._look_at_s: dict[str, float] = {}  # next poll by empty queue
+        self._unread_check_s: dict[str, float] = {}  # next check by temporary queue of any process
         self._subscriptions: dict[str, Subscription] = {}
         self._listener: Listener | None = None
         self._woken = threading.Event()
@@ -63,7 +63,7 @@ class Session:
         self._thread: threading.Thread | None = None
 
     def hold(self, delivery_tag: str, claim: Claim) -> None:
-        """Extend a claim until it is let go."""
+        """Renew a claim until it is let go."""
         self._claims[delivery_tag] = claim
         if self._thread is None:
             name = "pgsluice claims"
@@ -71,24 +71,24 @@ class Session:
             self._thread.start()
 
     def let_go(self, delivery_tag: str) -> Claim | None:
-        """Extend a claim no more, and return it; None for one that is settled."""
+        """Stop renewing a claim, and return it; None if it is settled already."""
         claim = self._claims.pop(delivery_tag, None)
-        self._woken.set()  # there is room for another one
+        self._woken.set()  # the prefetch limit allows another message
         return claim
 
-    def give_back(self, delivery_tags: Iterable[str]) -> None:
-        """Make claimed messages visible. When the server is not there, they become so in time."""
+    def release_deliveries(self, delivery_tags: Iterable[str]) -> None:
+        """Release messages. If the server is unreachable, they are redelivered after the visibility timeout."""
         claims = [claim for tag in delivery_tags if (claim := self.let_go(tag)) is not None]
         for queue_name, messages in _by_queue(claims).items():
             with contextlib.suppress(*TRANSIENT, QueueNotFoundError):
                 self.queue.release_claimed(queue_name, messages)
 
-    def is_time_to_look(self, queue_name: str) -> bool:
-        """Whether a queue may have something to read."""
+    def is_due(self, queue_name: str) -> bool:
+        """True if a queue is due for polling."""
         return time.monotonic() >= self._look_at_s.get(queue_name, 0.0)
 
     def found(self, queue_name: str, qty: int) -> None:
-        """Note what a look has found: an empty queue is left alone for a while."""
+        """Record the result of a poll; schedule the next one if the queue is empty."""
         if qty > 0:
             self._look_at_s.pop(queue_name, None)
             return
@@ -100,7 +100,7 @@ class Session:
         self._look_at_s[queue_name] = time.monotonic() + interval_s
 
     def wait(self, queue_names: Iterable[str], timeout_s: float) -> None:
-        """Return when there may be something to read, or room for it, or after so long."""
+        """Return when a message may be available, a message was settled, or after the timeout."""
         if self._listener is None:
             self._listener = Listener(self._conninfo).__enter__()
         for queue_name in queue_names:
@@ -111,32 +111,32 @@ class Session:
                 self._subscriptions[queue_name] = subscription
         end_s = min([time.monotonic() + timeout_s, *self._look_at_s.values()])
         if self._woken.wait(max(0.0, end_s - time.monotonic())):
-            self._woken.clear()  # before the look: what comes from now on ends the next wait
+            self._woken.clear()  # before the poll, so that later events end the next wait
             self._look_at_s.clear()
 
     def queues_of(self, exchange: str, routing_key: str) -> list[str]:
-        """Return the work queues that get a message, without temporary queues of processes that were killed."""
+        """Return the work queues bound to a message, without temporary queues of killed processes."""
         bound: dict[str, bool] = {}
         for row in self.queue.list_topic_bindings():
             binding = Binding.parse(row.pattern)
             if binding and binding.exchange == exchange and binding.matches(routing_key):
-                # A queue for replies is the caller's; those that are broadcast to outlive killed processes.
+                # Reply queues belong to the caller; broadcast queues outlive killed processes.
                 bound[row.queue_name] = binding.is_temporary and binding.type != "direct"
         return [
             name for name, is_checked in bound.items() if not (is_checked and self._is_unread(name))
         ]
 
     def forget(self, queue_name: str) -> None:
-        """Wait for a queue no longer."""
+        """Forget a queue."""
         self.auto_delete.discard(queue_name)
         self._look_at_s.pop(queue_name, None)
         if (subscription := self._subscriptions.pop(queue_name, None)) is not None:
             subscription.close()
 
     def _is_unread(self, queue_name: str) -> bool:
-        """Drop a temporary queue whose messages nothing reads; return true if it is gone.
+        """Drop a temporary queue whose messages are not read; True if it is gone.
 
-        Its process, if it runs after all, creates it again.
+        If its process still runs, it recreates the queue.
         """
         now_s = time.monotonic()
         if now_s < self._unread_check_s.get(queue_name, 0.0):
@@ -151,11 +151,11 @@ class Session:
         return False
 
     def close(self) -> None:
-        """Give back what is claimed, drop the queues that end with their client, and close the connections."""
+        """Release claimed messages, drop the queues deleted with their client, and close the connections."""
         if self.process_id != os.getpid() or self._closed.is_set():
             return
         self._closed.set()
-        self.give_back(list(self._claims))
+        self.release_deliveries(list(self._claims))
         for queue_name in self.auto_delete:
             with contextlib.suppress(SluiceError):
                 self.queue.drop_queue(queue_name_of(queue_name))
@@ -171,12 +171,12 @@ class Session:
                         queue_name, messages, self.visibility_timeout_s
                     )
                 except SluiceError as error:
-                    _log.warning("queue %s: claims not extended: %s", queue_name, error)
+                    _log.warning('renewal failed queue=%s error="%s"', queue_name, error)
                     continue
                 for lost in outcomes:
                     if lost.outcome == "stale":
                         _log.warning(
-                            "queue %s: the claim of message %d is over", queue_name, lost.msg_id
+                            "visibility timeout expired queue=%s msg_id=%d", queue_name, lost.msg_id
                         )
 
 

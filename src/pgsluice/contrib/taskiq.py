@@ -1,4 +1,4 @@
-"""A broker of Taskiq over a work queue; needs `pip install 'pgsluice[taskiq]'`.
+"""A broker of Taskiq on a work queue; needs `pip install 'pgsluice[taskiq]'`.
 
     from pgsluice.contrib.taskiq import PgsluiceBroker
 
@@ -7,10 +7,10 @@
     @broker.task
     async def add_one(value: int) -> int: ...
 
-`taskiq worker module:broker` runs the tasks. Delivery is at least once: a task is claimed for a time, which is extended
-while Taskiq holds it, and deleted when Taskiq acknowledges it: by default after its result was stored. A task whose
-worker died comes again when its claim is over. What failed with an exception is acknowledged too: to try again is the
-part of Taskiq's own middlewares, whose delays the queue keeps. Results need a result backend of Taskiq's.
+`taskiq worker module:broker` runs the tasks. Delivery is at least once: a task is read with a lease, renewed while
+Taskiq holds it, and deleted when Taskiq acknowledges it: by default after its result was stored. If a worker dies,
+its tasks are redelivered after lease expiry. A task that failed with an exception is acknowledged too: Taskiq's own
+middlewares retry it, and the queue applies their delays. Results need a result backend of Taskiq's.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ try:
     from taskiq import AckableMessage, AsyncBroker, BrokerMessage
 except ModuleNotFoundError as error:
     raise MissingExtraError(
-        f"the broker of Taskiq needs the Python package {error.name}; `pip install 'pgsluice[taskiq]'`"
+        f"the Taskiq broker requires the Python package {error.name}; `pip install 'pgsluice[taskiq]'`"
     ) from None
 
 _log = logging.getLogger(__name__)
-# Two heartbeats may fail before a claim is over.
+# Two heartbeats may fail before a lease expires.
 _HEARTBEATS = 3
-# One claims, one acknowledges, one extends, and one for who sends meanwhile.
+# One connection each to read, acknowledge and renew, and one for concurrent sends.
 _POOL_SIZE = 4
 
 
 class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
-    """Send tasks into a work queue, and give a worker those that are due.
+    """Send tasks to a work queue, and deliver due ones to a worker.
 
-    The label `delay` of a task is kept by the queue: nothing waits in the process that sends.
+    The label `delay` of a task is applied by the queue: the sending process does not wait.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
         qty: int = 10,
         poll_interval_s: float = 1.0,
     ) -> None:
-        """Prepare a broker; nothing is connected before `startup`.
+        """Prepare a broker without connecting; `startup` connects.
 
         Args:
-            dsn: Where the database is; None: as for every command of pgsluice (`PGSLUICE_DSN`, `DATABASE_URL`, …).
-            queue_name: The work queue; made at the start, if there is none.
-            lease_s: After so many seconds without a heartbeat a task is given to another worker, 3 or more.
-            qty: The most to claim at once, 1 or more.
-            poll_interval_s: Seconds between two looks at an empty queue where no notifier runs, more than 0.
+            dsn: Connection string; None: as for every command of pgsluice (`PGSLUICE_DSN`, `DATABASE_URL`, …).
+            queue_name: The work queue; created at startup if it does not exist.
+            lease_s: Lease duration in seconds without a heartbeat, 3 or more; then the task is redelivered.
+            qty: Maximum tasks per read, 1 or more.
+            poll_interval_s: Poll interval of an empty queue in seconds without a notifier, more than 0.
 
         Raises:
             ArgumentError: A number is out of range.
@@ -92,7 +92,7 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
         self._lease_s = lease_s
         self._qty = qty
         self._poll_interval_s = poll_interval_s
-        # What Taskiq drops without an acknowledgement is extended no more, and is redelivered; at shutdown at once.
+        # Tasks dropped by Taskiq unacknowledged are no longer renewed, but redelivered; shutdown releases them.
         self._claims: weakref.WeakSet[_Claim] = weakref.WeakSet()
         self._dropped: deque[tuple[float, Message]] = deque()
         self._stack = contextlib.AsyncExitStack()
@@ -101,20 +101,20 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
 
     @property
     def queue(self) -> AsyncWorkQueue:
-        """The client of the queue, on the broker's own pool.
+        """Client of the queue, on the broker's own pool.
 
         Raises:
             ArgumentError: `startup` was not called.
         """
         if self._queue is None:
-            raise ArgumentError("the broker was not started; `await broker.startup()` first")
+            raise ArgumentError("the broker is not started; call `await broker.startup()` first")
         return self._queue
 
     async def startup(self) -> None:
-        """Connect, make the queue if there is none, and in a worker begin to listen.
+        """Connect, create the queue if it does not exist, and start the listener in a worker.
 
         Raises:
-            SluiceError: There is no connection, or the queue cannot be made.
+            SluiceError: The connection failed, or the queue cannot be created.
         """
         conninfo = connection.resolve(self._dsn).conninfo
         options = connection.tcp_options(conninfo)
@@ -132,10 +132,10 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
         await super().startup()
 
     async def shutdown(self) -> None:
-        """Give back what was claimed and not acknowledged, and close the connections."""
+        """Release unacknowledged tasks, and close the connections."""
         await super().shutdown()
         try:
-            await self._give_back()
+            await self._release()
         finally:
             await self._stack.aclose()
 
@@ -143,18 +143,17 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
         """Send a task; called by Taskiq.
 
         Raises:
-            ArgumentError: The label `delay` is no number of seconds, 0 or more. The queue keeps whole seconds, rounded
-                up.
-            SluiceError: It could not be sent.
+            ArgumentError: The label `delay` is not a number of seconds, 0 or more. It is rounded up to whole seconds.
+            SluiceError: The task could not be sent.
         """
         body = {"task_id": message.task_id, "task_name": message.task_name, **_as_json(message)}
         await self.queue.send(self._queue_name, body, delay=_delay_s(message.labels.get("delay")))
 
     async def listen(self) -> AsyncGenerator[AckableMessage, None]:
-        """Yield tasks as they are claimed, for ever; called by Taskiq. Waits out a server that is not there."""
+        """Yield tasks as they are read, without end; called by Taskiq. Retries transient errors."""
         listener = self._listener
         if listener is None:
-            raise ArgumentError("only a worker listens; `taskiq worker module:broker`")
+            raise ArgumentError("only a worker can listen; run `taskiq worker module:broker`")
         backoff = Backoff(f"queue {self._queue_name}", _log.log, delay_max_s=DELAY_MAX_S)
         with listener.subscribe(self._queue_name) as subscription:
             while True:
@@ -163,7 +162,7 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
                 )
                 if not messages:
                     await subscription.wait(self._poll_interval_s)
-                # Held here too until they are yielded: what waits for its turn is extended as well.
+                # Held in self._claims too until they are yielded, so that waiting tasks are renewed as well.
                 claims = [_Claim(self, message, self._dropped) for message in messages]
                 self._claims.update(claims)
                 while claims:
@@ -171,13 +170,15 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
                     if data is None:
                         del claims[0]
                     else:
-                        yield AckableMessage(data=data, ack=claims.pop(0))  # no other name holds it
+                        yield AckableMessage(
+                            data=data, ack=claims.pop(0)
+                        )  # the only strong reference
 
     async def settle(self, claim: _Claim) -> None:
-        """Delete a task that Taskiq has acknowledged, if its claim is still current.
+        """Delete a task that Taskiq has acknowledged, unless its claim is stale.
 
         Raises:
-            SluiceError: It could not be said for as long as the claim lasted; the task comes again.
+            SluiceError: The call failed until lease expiry; the task is redelivered.
         """
         (settled,) = await Backoff(deadline_s=self._lease_s).async_retry(
             lambda: self.queue.delete_claimed(self._queue_name, [claim.message])
@@ -185,19 +186,25 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
         self._forget(claim)
         if settled.outcome == "stale":
             _log.warning(
-                "queue %s: message %d was claimed by another worker before this one was done with it",
+                "acknowledgement ignored queue=%s msg_id=%d "
+                'reason="lease expired and another worker read the message"',
                 *(self._queue_name, settled.msg_id),
             )
 
     async def _data(self, claim: _Claim) -> bytes | None:
-        """What was sent; None, and off to the dead letters, for what no broker of Taskiq sent."""
+        """Return the task's data; dead-letter a message that was not sent by a Taskiq broker and return None."""
         try:
             return _from_json(claim.message.message)
         except PayloadError as error:
             self._forget(claim)
             message = claim.message
-            _log.warning("queue %s: message %d: %s", self._queue_name, message.msg_id, error)
-            with contextlib.suppress(*TRANSIENT):  # then it comes again
+            _log.warning(
+                'invalid message queue=%s msg_id=%d error="%s"',
+                self._queue_name,
+                message.msg_id,
+                error,
+            )
+            with contextlib.suppress(*TRANSIENT):  # else it is redelivered
                 await self.queue.reject(
                     self._queue_name, message.msg_id, message.read_ct, "payload", str(error)
                 )
@@ -206,10 +213,10 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
     async def _keep_claims(self) -> None:
         while True:
             await asyncio.sleep(self._lease_s / _HEARTBEATS)
-            await self._extend_claims()  # no name here holds a claim while this sleeps
+            await self._extend_claims()  # no local variable references a claim during the sleep
 
     async def _extend_claims(self) -> None:
-        """Extend all claims of this process, in one call; forget dropped ones whose leases have expired."""
+        """Renew all claims of this process in one call; forget dropped ones whose leases have expired."""
         while self._dropped and self._dropped[0][0] < time.monotonic() - self._lease_s:
             self._dropped.popleft()
         claims = {claim.message.msg_id: claim for claim in self._claims}
@@ -219,23 +226,23 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
         try:
             outcomes = await self.queue.extend_claimed(self._queue_name, messages, self._lease_s)
         except SluiceError as error:
-            _log.warning("queue %s: claims not extended: %s", self._queue_name, error)
+            _log.warning('renewal failed queue=%s error="%s"', self._queue_name, error)
             return
         for lost in outcomes:
             if lost.outcome == "stale":
                 _log.warning(
-                    "queue %s: the claim of message %d is over, and its task still runs",
+                    'lease expired queue=%s msg_id=%d reason="the task still runs"',
                     *(self._queue_name, lost.msg_id),
                 )
             if lost.outcome != "done":
                 self._forget(claims[lost.msg_id])
 
     def _forget(self, claim: _Claim) -> None:
-        """Hold a claim no longer, as it is settled or over."""
+        """Forget a claim that is settled or lost."""
         self._claims.discard(claim)
         claim.dropping.detach()
 
-    async def _give_back(self) -> None:
+    async def _release(self) -> None:
         messages = [claim.message for claim in self._claims]
         for claim in list(self._claims):
             self._forget(claim)
@@ -247,14 +254,14 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
 
 
 class _Claim:
-    """A task in the hands of this process; called by Taskiq to acknowledge it."""
+    """A claimed task; called by Taskiq to acknowledge it."""
 
     def __init__(
         self, broker: PgsluiceBroker, message: Message, dropped: deque[tuple[float, Message]]
     ) -> None:
         self.broker = broker
         self.message = message
-        # Called when Taskiq holds it no longer: there is no other sign of a task that it has cancelled or discarded.
+        # Called when Taskiq drops its reference: the only sign of a task that was cancelled or discarded.
         self.dropping = weakref.finalize(self, _note, dropped, message)
         self.dropping.atexit = False
 
@@ -267,7 +274,7 @@ def _note(dropped: deque[tuple[float, Message]], message: Message) -> None:
 
 
 def _as_json(message: BrokerMessage) -> dict[str, str]:
-    # As text and not as a JSON value: jsonb would make 1e22 an integer. Serializers that are not JSON give other bytes.
+    # As text, because jsonb would turn 1e22 into an integer. Serializers other than JSON produce other bytes.
     try:
         return {"data": message.message.decode("utf-8")}
     except UnicodeDecodeError:
@@ -281,12 +288,14 @@ def _from_json(body: Any) -> bytes:
         case {"data_base64": str(text)}:
             with contextlib.suppress(ValueError):
                 return base64.b64decode(text, validate=True)
-    raise PayloadError("it has neither `data` nor `data_base64`: no broker of Taskiq sent it")
+    raise PayloadError(
+        "the message has neither `data` nor `data_base64`; it was not sent by a Taskiq broker"
+    )
 
 
 def _delay_s(label: Any) -> int:
     try:
-        delay_s = 0.0 if label is None else float(label)  # Taskiq makes text of labels
+        delay_s = 0.0 if label is None else float(label)  # Taskiq converts labels to text
     except ValueError:
         delay_s = math.nan
     if not 0 <= delay_s < math.inf:

@@ -1,4 +1,4 @@
-"""The demo's own database, `pgsluice_demo`: created, dropped, and asked how far its run came."""
+"""The demo's own database, `pgsluice_demo`: create, drop, and read the progress of its run."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _BACKENDS_DEADLINE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How far a run came, as its database remembers it.
+    """The progress of a run, as stored in its database.
 
     Attributes:
         run_id: Also in the folder and in the environment of the run's processes.
-        seconds: How long one load lasts.
+        seconds: Duration of the load.
         clients: Sessions of the load.
         accounts: Rows of pgbench_accounts.
-        started_at: When it began.
-        prepared_at: When the data and the first message were complete, or None.
-        loaded_at: When the load had ended by itself, or None.
-        finished_at: When the result was known, or None.
-        interruptions: How often it was started again.
-        poison_msg_id: The message that no worker can process.
+        started_at: Start of the run.
+        prepared_at: Time when the data and the first message were complete, or None.
+        loaded_at: Time when the load completed, or None.
+        finished_at: Time of the result, or None.
+        interruptions: Number of restarts.
+        poison_msg_id: The message that always fails.
     """
 
     run_id: str
@@ -54,7 +54,7 @@ class Run:
 
 
 class DemoDatabase:
-    """The database of the demo on a server; held by one demo at a time.
+    """The demo's database on a server; locked by one demo at a time.
 
     Args:
         target: The server, and a database to connect to while the demo's own is created or dropped.
@@ -67,11 +67,11 @@ class DemoDatabase:
 
     @property
     def conninfo(self) -> str:
-        """What libpq takes to reach the demo's database; it may hold a password."""
+        """The connection string of the demo's database; it may hold a password."""
         return self.target.conninfo
 
     def __enter__(self) -> Self:
-        """Connect and keep other demos out.
+        """Connect and lock out other demos.
 
         Raises:
             ConfigurationError: Another demo runs on this server.
@@ -80,12 +80,12 @@ class DemoDatabase:
         self._admin = connection.connect(
             self._maintenance, autocommit=True, application_name="pgsluice demo lock"
         )
-        # A session of a killed demo holds the lock until the server notices: wait a little.
+        # The session of a killed demo keeps the lock until the server notices its end.
         if not _wait(lambda: self._ask("run_lock"), _LOCK_DEADLINE_S):
             self._admin.close()
             raise ConfigurationError(
-                f"another demo holds the database {DATABASE} on {self._maintenance.safe}; wait for its "
-                "end"
+                f"another demo uses the database {DATABASE} on {self._maintenance.safe}; wait until it "
+                "ends"
             )
         return self
 
@@ -93,19 +93,19 @@ class DemoDatabase:
         self._admin.close()
 
     def connect(self, part: str = "") -> psycopg.Connection[Any]:
-        """Open a connection to the demo's database, in autocommit.
+        """Open a connection in autocommit mode to the demo's database.
 
         Args:
-            part: Which part of the demo it is for; becomes part of its application name.
+            part: The part of the demo that uses it; added to its application name.
         """
         name = f"pgsluice demo {part}".strip()
         return connection.connect(self.target, autocommit=True, application_name=name)
 
     def find_run(self) -> Run | None:
-        """The run whose data is there; None when the database is not there or was just created.
+        """Return the stored run; None if the database does not exist or was just created.
 
         Raises:
-            ConfigurationError: The database holds something that is not the demo's.
+            ConfigurationError: The database holds other tables.
         """
         if not self._ask("database_exists"):
             return None
@@ -118,26 +118,26 @@ class DemoDatabase:
                 )
             if not one_value(reader, "database_is_empty"):
                 raise ConfigurationError(
-                    f"the database {DATABASE} on {self._maintenance.safe} holds tables that are not "
-                    "the demo's, and the demo would drop it; rename it, or give another server with "
+                    f"the database {DATABASE} on {self._maintenance.safe} holds tables of another application, "
+                    "which the demo would drop; rename it, or use another server with "
                     "--dsn"
                 )
         return None
 
     def end_sessions(self) -> None:
-        """Terminate what a killed run left connected, and wait until it is gone.
+        """Terminate the sessions of a killed run, and wait until they have ended.
 
         Raises:
             SluiceError: A session does not end.
         """
         if not _wait(lambda: self._ask("backends_terminate") == 0, _BACKENDS_DEADLINE_S):
             raise SluiceError(
-                f"sessions of an earlier demo in the database {DATABASE} do not end within "
-                f"{_BACKENDS_DEADLINE_S:g} s of being terminated; see pg_stat_activity"
+                f"sessions of an earlier demo in the database {DATABASE} have not ended within "
+                f"{_BACKENDS_DEADLINE_S:g} s after termination; see pg_stat_activity"
             )
 
     def create(self) -> None:
-        """Drop the database when it is there and create it, empty.
+        """Drop the database if it exists, and create it, empty.
 
         Raises:
             PrivilegeError: The role may not create databases.
@@ -147,8 +147,8 @@ class DemoDatabase:
             self._admin.execute(statement("database_create"))
         except psycopg.errors.InsufficientPrivilege as error:
             raise PrivilegeError(
-                f"the demo works in a database of its own, {DATABASE}, and this role may not create it; "
-                "connect as a role with CREATEDB, or without --dsn to use the embedded server",
+                f"the demo needs a database of its own, {DATABASE}, and this role may not create it; "
+                "connect as a role with CREATEDB, or omit --dsn to use the embedded server",
                 sqlstate=error.sqlstate,
             ) from error
 
@@ -157,7 +157,7 @@ class DemoDatabase:
 
 
 def libpq_environment(conninfo_text: str) -> Mapping[str, str]:
-    """The connection as libpq's environment variables, for programs whose arguments anyone can read."""
+    """Return the connection as libpq's environment variables: other users can read the arguments of programs."""
     variables = {
         option.keyword.decode(): option.envvar.decode()
         for option in psycopg.pq.Conninfo.get_defaults()
@@ -172,7 +172,7 @@ def _with_database(target: Target, database: str) -> Target:
 
 
 def _wait(condition: Callable[[], bool], deadline_s: float) -> bool:
-    """Ask until the answer is yes; False when it is still no after the deadline."""
+    """Poll a condition; return True if it was met before the deadline."""
     pause = Event()
     end = time.monotonic() + deadline_s
     while not condition():

@@ -1,4 +1,4 @@
-"""What is shown while the demo works: bars on a terminal, one line per step elsewhere."""
+"""The progress display: bars on a terminal, one line per step elsewhere."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from rich.progress import (
 
 
 class Step:
-    """One line of the display.
+    """One line of the progress display.
 
-    Use it as a context: it starts when it is made and is done at the end of the block; when the block
-    raises, it stays unfinished.
+    A context manager: the step starts when it is created and is done at the end of the block; if the
+    block raises, it stays unfinished.
     """
 
     def __init__(self, display: Display, title: str, total: float | None) -> None:
@@ -38,31 +38,31 @@ class Step:
             self.done()
 
     def show(self, completed: float, total: float | None = None, note: str | None = None) -> None:
-        """Move the bar, and change the words after it when there are new ones."""
+        """Move the bar, and replace the note after it if one is given."""
         if note is not None:
             self._note = note
         self._display.progress.update(self._task, completed=completed, total=total, note=self._note)
 
     def note(self, words: str) -> None:
-        """Change the words after the bar."""
+        """Replace the note after the bar."""
         self._note = words
         self._display.progress.update(self._task, note=words)
 
     def done(self) -> None:
-        """Fill the bar; off a terminal, print the line."""
+        """Fill the bar; without a terminal, print the line."""
         progress = self._display.progress
         progress.update(self._task, completed=1, total=1)
         progress.stop_task(self._task)
         if not self._display.live:
             elapsed_s = time.monotonic() - self._began
-            self._display.say(f"{self._title:<28} {elapsed_s:6.1f} s  {self._note}".rstrip())
+            self._display.print_line(f"{self._title:<28} {elapsed_s:6.1f} s  {self._note}".rstrip())
 
 
 class Display:
     """The progress of a run, on standard error.
 
     Args:
-        console: Where to; by default standard error.
+        console: Output; standard error by default.
     """
 
     def __init__(self, console: Console | None = None) -> None:
@@ -86,9 +86,9 @@ class Display:
         self.progress.stop()
 
     def step(self, title: str, *, total: float | None = None) -> Step:
-        """Begin a step; without a total its bar only says that something happens."""
+        """Start a step; without a total its bar only indicates activity."""
         return Step(self, title, total)
 
-    def say(self, words: str) -> None:
-        """Print one line, above the bars when there are any."""
+    def print_line(self, words: str) -> None:
+        """Print one line, above the bars if there are any."""
         self.progress.console.print(words, markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What runs beside the load: the worker, ticker and notifier, and Spark's stream into the lake."""
+"""The processes beside the load: worker, ticker, notifier, and Spark's stream into the lake."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -32,24 +32,24 @@ WORKERS = 3
 _LOOK_S = 0.5
 _STALL_S = 60.0
 _READY_DEADLINE_S = 300.0  # about 5 s on a quiet machine
-# Longer than a handler takes by far; a run that goes on after a crash waits so long for what was claimed.
+# Far longer than a handler takes; a restarted run waits this long for claimed messages.
 _LEASE_S = 10.0
 _TRIGGER_S = 1.0
-_WINDOW_S = 1  # of the figures; the load lasts seconds
-# A delivery that ends with a crash counts as an attempt: so many crashes may hit one good message, and yet
-# the poison is found out within the load.
+_WINDOW_S = 1  # of the metrics, as the load lasts seconds
+# A delivery that ends with a crash counts as an attempt: the limit allows several crashes to hit one good message,
+# and still dead-letters the poison message during the load.
 _RETRY = RetryPolicy(max_attempts=8, first_delay_s=1, factor=1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far everything is.
+    """The progress of all parts.
 
     Attributes:
         transactions: Committed by the load.
-        processed: Messages done.
+        processed: Processed messages.
         queued: Messages in the queue.
-        dead: Messages in the dead letters.
+        dead: Dead letters.
         lake_rows: Events in the lake.
     """
 
@@ -61,28 +61,28 @@ class Progress:
 
     @property
     def sent(self) -> int:
-        """Messages sent: one in each transaction, and the poison."""
+        """Messages sent: one in each transaction, and the poison message."""
         return self.transactions + 1
 
     @property
     def events(self) -> int:
-        """Events in the log: the emptying of the table, its rows, and one change in each transaction."""
+        """Events in the log: the truncation of the table, its rows, and one change in each transaction."""
         return 1 + load.ACCOUNTS + self.transactions
 
     @property
     def drained(self) -> bool:
-        """Whether the queue is empty and the lake has everything."""
+        """True if the queue is empty and the lake is complete."""
         return self.queued == 0 and self.lake_rows >= self.events
 
 
 class Engine:
     """Worker, ticker, notifier and stream of one start of the demo.
 
-    As a context it starts Spark's Java at once, in the background, and at the end stops everything.
+    A context manager that starts Spark's Java in the background, and stops everything at the end.
 
     Args:
-        database: The demo's.
-        workspace: Where lake and checkpoint are.
+        database: The demo's database.
+        workspace: The folder of lake and checkpoint.
     """
 
     def __init__(self, database: DemoDatabase, workspace: Workspace) -> None:
@@ -97,19 +97,27 @@ class Engine:
     def __enter__(self) -> Self:
         self._executor = ThreadPoolExecutor(3, thread_name_prefix="demo")
         self._stack.callback(self._executor.shutdown)
-        # One thread for every call of Spark: a session is active in the thread that made it, and formats
-        # are looked up in the active one.
+        # One thread for every call of Spark: a session is active in the thread that created it, and formats
+        # are looked up in the active session.
         self._spark_thread = ThreadPoolExecutor(1, thread_name_prefix="spark")
         self._stack.callback(self._spark_thread.shutdown)
         self._session = self._spark_thread.submit(_start_session, self._workspace)
         self._stack.callback(self._stop_session)
         return self
 
-    def __exit__(self, *_exception: object) -> None:
-        self._stack.close()
+    def __exit__(self, kind: type[BaseException] | None, *_exception: object) -> None:
+        if kind is not KeyboardInterrupt:
+            self._stack.close()
+            return
+        from pgsluice.spark.session import kill_java
+
+        # As after a crash: the next run resumes.
+        kill_java()
+        with suppress(Exception):  # what Spark's objects raise without Java
+            self._stack.close()
 
     def start(self) -> None:
-        """Start the stream, the worker, the ticker and the notifier; the database is prepared."""
+        """Start the stream, the worker, the ticker and the notifier; the database must be prepared."""
         pool = self._stack.enter_context(
             ConnectionPool(
                 self._database.conninfo,
@@ -124,12 +132,12 @@ class Engine:
         self._stack.callback(self._streaming.close)
         self._stream = self._spark_thread.submit(self._start_stream).result()
         self._streaming.callback(self._stream.stop)
-        # The first micro-batch holds the rows loaded at the start and pays for Spark's warming up: what is
-        # measured afterwards is the flow.
+        # The first micro-batch holds the initial rows and includes Spark's warm-up, which is excluded from the
+        # measurements.
         self._stream.await_ready(deadline_s=_READY_DEADLINE_S)
         self._stack.enter_context(consume.failures_without_traceback())
         notifier = Notifier(pool)
-        notifier.run_once()  # the worker's listener warns when it finds none at work
+        notifier.run_once()  # the worker's listener warns if no notifier runs
         for upkeep in (notifier, Ticker(pool)):
             self._threads.append(self._executor.submit(upkeep.run, self._stop))
         app = App(self._database.conninfo, name="demo worker")
@@ -139,34 +147,36 @@ class Engine:
         worker = Worker(app)
         working = self._executor.submit(loop.run_until_complete, worker.run())
         self._threads.append(working)
-        # The worker ends first: its listener also warns when the notifier ends before it.
+        # Stop the worker first, as its listener also warns when the notifier stops before it.
         self._stack.callback(wait, [working])
         self._stack.callback(lambda: loop.call_soon_threadsafe(worker.stop))
 
-    def look(self, db: psycopg.Connection[Any]) -> Progress:
-        """Wait a moment and see how far everything is.
+    def poll(self, db: psycopg.Connection[Any]) -> Progress:
+        """Return the progress, after a short wait.
 
         Raises:
-            Exception: What the worker, the ticker, the notifier or the stream failed with.
+            Exception: An error of the worker, the ticker, the notifier or the stream.
         """
         self._stop.wait(_LOOK_S)
         for thread in self._threads:
             if thread.done():
                 thread.result()
         if not self._stream.query.isActive:
-            self._stream.drain()  # raises what it failed with
-            raise LogStateError("the stream into the lake has ended; start the demo again to go on")
+            self._stream.drain()  # raises the stream's error
+            raise LogStateError(
+                "the stream into the lake has ended; start the demo again to continue"
+            )
         return Progress(**one_row(db, "progress"), lake_rows=self._lake.row_count())
 
     def drain(self, db: psycopg.Connection[Any]) -> Iterator[Progress]:
-        """Wait until the queue is empty and the lake has everything, or nothing moves any more.
+        """Wait until the queue is empty and the lake is complete.
 
-        A minute without movement ends it too: then the reconciliation says what is missing, and where.
+        Also ends after a minute without progress: then the reconciliation shows what is missing.
         """
         moved_at = time.monotonic()
         before: Progress | None = None
         while True:
-            now = self.look(db)
+            now = self.poll(db)
             yield now
             if now.drained:
                 return
@@ -176,7 +186,7 @@ class Engine:
                 return
 
     def end_stream(self) -> None:
-        """Wait until the current state has what the events have, as it is written after them; then end the stream."""
+        """Wait until the current-state table has all events, as it is written after them; then end the stream."""
         self._stream.catch_up(deadline_s=_READY_DEADLINE_S)
         self._streaming.close()
 
@@ -185,7 +195,7 @@ class Engine:
         self._spark_thread.submit(self._archive).result()
 
     def analyse(self) -> None:
-        """Measure how the queue fared, into gold tables and a report."""
+        """Write queue metrics to gold tables and a report."""
         self._spark_thread.submit(self._analyse).result()
 
     def _start_stream(self) -> ChangeStream:
@@ -228,7 +238,7 @@ class Engine:
         wait(self._threads)
 
     def _stop_session(self) -> None:
-        # When it failed to start, that was said where it was waited for.
+        # If it failed to start, the error was raised by the call that waited for it.
         if self._session.exception() is None:
             self._session.result().stop()
 
@@ -238,7 +248,7 @@ def _start_session(workspace: Workspace) -> SparkSession:
 
     conf = {
         "spark.driver.memory": "1g",
-        # A run is short: Java spends more time on optimising its code than that saves, 43 s of processor time
+        # In a short run Java's optimising compiler costs more than it saves: 43 s of processor time
         # against 23 s up to the balances (2 cores, jdk 17), and 830 MB of memory against 540 MB.
         "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.warehouse.dir": str(workspace.root / "warehouse"),

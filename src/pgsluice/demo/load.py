@@ -1,4 +1,4 @@
-"""The load: pgbench makes the data and runs its transactions, ours inside them."""
+"""The load: pgbench creates the data and runs transactions that include ours."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _STEP_DEADLINE_S = 300.0
 
 
 def find_pgbench(settings: Settings) -> Path:
-    """The pgbench of the embedded server's wheel, else the one on PATH.
+    """Return the pgbench of the embedded server's wheel, else that on PATH.
 
     Raises:
-        MissingExtraError: There is none.
+        MissingExtraError: Neither exists.
     """
     try:
         return embedded.default_server(settings).bin_dir / "pgbench"
@@ -34,22 +34,22 @@ def find_pgbench(settings: Settings) -> Path:
         found = shutil.which("pgbench")
         if found is None:
             raise MissingExtraError(
-                "the demo needs pgbench, and it is not on PATH; `pip install 'pgsluice[all]'` brings one"
+                "the demo needs pgbench, which is not on PATH; install it with `pip install 'pgsluice[all]'`"
             ) from None
         return Path(found)
 
 
 def prepare(pgbench: Path, environment: Mapping[str, str], steps: str) -> None:
-    """Run some of pgbench's own initialisation steps.
+    """Run some of pgbench's initialisation steps.
 
     Args:
         pgbench: The program.
-        environment: Where to connect, as libpq's variables, and all else the program may see.
-        steps: As `pgbench --init-steps` takes them: `dt` drops and creates the tables, `g` fills
+        environment: Environment of the program, with the connection as libpq's variables.
+        steps: Argument of `pgbench --init-steps`: `dt` drops and creates the tables, `g` fills
             them, `v` vacuums, `p` adds the primary keys.
 
     Raises:
-        SluiceError: With pgbench's own words.
+        SluiceError: With pgbench's error output.
     """
     command = [str(pgbench), "-i", "-q", "-I", steps, "-s", str(SCALE)]
     done = subprocess.run(
@@ -69,8 +69,8 @@ class Load:
     """A running pgbench.
 
     Attributes:
-        elapsed_s: How long it has been running its transactions, as it last said.
-        rate: Transactions a second in the last second.
+        elapsed_s: Run time of its transactions, as last reported.
+        rate: Transactions per second in the last second.
     """
 
     def __init__(
@@ -87,9 +87,9 @@ class Load:
         Args:
             pgbench: The program.
             environment: As for `prepare`.
-            seconds: How long it runs.
-            clients: Sessions at once.
-            log_prefix: Where the log of each transaction goes; pgbench adds its process id.
+            seconds: Duration.
+            clients: Concurrent sessions.
+            log_prefix: Path prefix of the transaction logs, to which pgbench adds its process id.
         """
         self.elapsed_s = 0.0
         self.rate = 0.0
@@ -115,10 +115,10 @@ class Load:
         self._listener.start()
 
     def running(self) -> bool:
-        """Whether it still runs.
+        """True if it is still running.
 
         Raises:
-            SluiceError: It failed; with its own words.
+            SluiceError: It failed; with its error output.
         """
         status = self._process.poll()
         if status is None:
@@ -129,7 +129,7 @@ class Load:
         return False
 
     def stop(self, *, deadline_s: float = 10.0) -> None:
-        """End it when it still runs."""
+        """Stop it if it is still running."""
         if self._process.poll() is None:
             self._process.terminate()
             try:
@@ -151,11 +151,11 @@ class Load:
 
 
 def read_latencies(logs: Path) -> list[float]:
-    """Read how long each transaction took, from pgbench's logs.
+    """Read the latency of each transaction from pgbench's logs.
 
     Args:
-        logs: The folder given as `log_prefix`'s parent. The log of a killed load may end in the
-            middle of a line; that line is left out.
+        logs: The parent folder of `log_prefix`. The log of a killed load may end with a partial line, which is
+            ignored.
 
     Returns:
         Seconds, in the order of the logs.
@@ -175,4 +175,6 @@ def _failed(status: int, lines: list[str]) -> SluiceError:
     said = (
         " ".join(line.strip() for line in lines[-5:] if line.strip()) or "nothing on standard error"
     )
-    return SluiceError(f"pgbench ended with status {status}: {said}; start the demo again to go on")
+    return SluiceError(
+        f"pgbench ended with status {status}: {said}; start the demo again to continue"
+    )

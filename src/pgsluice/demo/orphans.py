@@ -1,8 +1,7 @@
-"""Find and end what a killed run left behind: pgbench, Spark's Java and its Python workers.
+"""Find and kill the processes left by a killed run: pgbench, Spark's Java and its Python workers.
 
-Each of them was started with the run's id in its environment, which its own children inherit. So they
-are told apart from everything else on the machine without a list of process ids that a crash could
-leave half written, or that could name a stranger by now.
+Each was started with the run's id in its environment, which child processes inherit. Unlike a list of
+process ids, it cannot be left half written by a crash, or refer to an unrelated process.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ _PROC = Path("/proc")
 
 
 def end_orphans(run_ids: Collection[str], *, deadline_s: float = 10.0) -> int:
-    """Kill every process of these runs but this one, and wait until they are gone.
+    """Kill every process of these runs except this one, and wait until they have ended.
 
-    Where there is no `/proc` it does nothing: Spark's Java ends by itself when the process that
-    started it does, and pgbench when its sessions are terminated.
+    Does nothing without `/proc`: Spark's Java ends with the process that started it, and pgbench when its
+    sessions are terminated.
 
     Args:
-        run_ids: Ids of runs that are known to be dead.
-        deadline_s: How long one process may take to disappear.
+        run_ids: Ids of dead runs.
+        deadline_s: Maximum time for one process to end.
 
     Returns:
-        How many there were.
+        The number of killed processes.
 
     Raises:
-        SluiceError: One does not go away.
+        SluiceError: A process does not end.
     """
     count = 0
     if sys.platform != "linux":
@@ -42,7 +41,7 @@ def end_orphans(run_ids: Collection[str], *, deadline_s: float = 10.0) -> int:
     marks = {f"{RUN_VARIABLE}={run_id}".encode() for run_id in run_ids}
     for pid in _other_pids():
         try:
-            # The handle is opened before the look, so that what is looked at is what is killed.
+            # Open the handle first, so that the process that is checked is the one killed.
             handle = os.pidfd_open(pid)
         except OSError:
             continue
@@ -53,8 +52,8 @@ def end_orphans(run_ids: Collection[str], *, deadline_s: float = 10.0) -> int:
             count += 1
             if not select.select([handle], [], [], deadline_s)[0]:
                 raise SluiceError(
-                    f"process {pid} of an earlier demo does not end within {deadline_s:g} s of SIGKILL; "
-                    "see what it waits for (`ps -o stat,wchan,args -p "
+                    f"process {pid} of an earlier demo has not ended within {deadline_s:g} s after SIGKILL; "
+                    "find out what blocks it (`ps -o stat,wchan,args -p "
                     f"{pid}`) and start the demo again"
                 )
         finally:
@@ -72,5 +71,5 @@ def _other_pids() -> Iterator[int]:
 def _environment(pid: int) -> frozenset[bytes]:
     try:
         return frozenset((_PROC / str(pid) / "environ").read_bytes().split(b"\0"))
-    except OSError:  # another user's, or gone
+    except OSError:  # another user's process, or ended
         return frozenset()

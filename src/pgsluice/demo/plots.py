@@ -45,7 +45,7 @@ def rates_plot(step_s: float, series: Sequence[tuple[str, str, Sequence[float]]]
 
 
 def outstanding_plot(step_s: float, series: Sequence[tuple[str, str, Sequence[int]]]) -> str:
-    """Draw how many were waiting over time.
+    """Draw a backlog over time.
 
     Args:
         step_s: Seconds between two counts; the first is at 0.
@@ -57,7 +57,7 @@ def outstanding_plot(step_s: float, series: Sequence[tuple[str, str, Sequence[in
             times = [index * step_s for index in range(len(counts))]
             axes.fill_between(times, counts, color=colour, alpha=0.15, linewidth=0)
             axes.plot(times, counts, color=colour, label=label)
-        axes.set_ylabel("waiting")
+        axes.set_ylabel("backlog")
 
     return _over_time(draw)
 
@@ -69,19 +69,19 @@ def latency_plot(latency: Latency, colour: str) -> str:
     with plot(3.6, 2.5) as drawn:
         axes = drawn.axes
         if latency.count:
-            # Clocks count microseconds; a latency of 0 has no place on a logarithmic axis.
+            # A latency of 0 has no place on a logarithmic axis; the clock's resolution is 1 microsecond.
             seconds = [max(value, 1e-6) for value in latency.seconds]
             low, high = math.log10(seconds[0]), math.log10(seconds[-1])
             steps = 40
             span = max(high - low, 0.1) / steps
             edges = [10 ** (low + span * index) for index in range(steps + 1)]
-            # The last edge is computed from a logarithm and may fall just short of the longest.
+            # The last edge is computed from a logarithm and may be slightly below the maximum.
             edges[-1] = max(edges[-1], seconds[-1])
             axes.hist(seconds, bins=edges, color=colour, alpha=0.85)
             axes.set_xscale("log")
             top = axes.get_ylim()[1]
             percentiles = (("p50", latency.p50_s), ("p95", latency.p95_s), ("p99", latency.p99_s))
-            # At three heights, and towards the middle: the words stay apart when the lines do not.
+            # At three heights, and towards the middle, so that labels do not overlap where the lines are close.
             for height, (name, value) in zip((1.16, 1.08, 1.0), percentiles, strict=True):
                 is_right = math.log10(max(value, 1e-6)) - low > 0.55 * (high - low)
                 axes.axvline(value, color="#334155", linewidth=0.9, linestyle=(0, (4, 3)))
@@ -92,7 +92,7 @@ def latency_plot(latency: Latency, colour: str) -> str:
                     bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.6},
                 )  # fmt: skip
             axes.set_ylim(0, top * 1.2)
-            # Within less than two decades the powers of ten alone may leave the axis without a number.
+            # Below two decades, powers of ten alone may leave the axis without a label.
             subdivisions = (1.0, 2.0, 5.0) if high - low < 1.7 else (1.0,)
             axes.xaxis.set_major_locator(ticker.LogLocator(subs=subdivisions))
             axes.xaxis.set_major_formatter(lambda value, _: duration(value))

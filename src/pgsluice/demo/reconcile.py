@@ -1,4 +1,4 @@
-"""The reconciliation: what the lake says against what the database says, row by row."""
+"""The reconciliation of the lake with the database, row by row."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LOG = "changes"
-# File of `sql/checks` → what holds when it does.
+# File of `sql/checks` → the statement that it checks.
 CHECKS: dict[str, str] = {
     "balances": "balance of each account: in the lake = in the database",
     "events_created": "'c' events in the lake = accounts loaded at the start",
     "events_updated": "'u' events in the lake = transactions of the load",
     "events_once": "events in the lake = events of the log, each once",
-    "messages_settled": "messages sent = archived + dead, none left in the queue",
+    "messages_settled": "messages sent = archived + dead-lettered, none left in the queue",
     "messages_processed": "messages archived = messages processed, each once",
     "deltas": "amounts per account: sent = processed",
-    "sums": "one sum of amounts: in the four tables of the load, the workers' and the lake",
-    "dead_letters": "dead letters = the poison message, and it alone",
-    "retries": "messages that fail on their first attempt = done on a later one",
+    "sums": "one sum of amounts: in the four tables of the load, the workers' table and the lake",
+    "dead_letters": "dead letters = the poison message only",
+    "retries": "messages that fail on their first attempt = processed on a later one",
 }
 
 
-# What the package `verify` compares, row by row and column by column → what holds when nothing differs.
+# Comparison of the package `verify`, by row and column → the statement that it checks.
 VERIFIED: dict[str, str] = {
-    "current": "current state of the accounts in the lake = the table, every column",
+    "current": "current-state table of the accounts in the lake = the table, every column",
     "events": "events in the lake = events of the log, every column",
     "archive": "archived messages in the lake = those of the queue's archive, every column",
 }
@@ -43,15 +43,15 @@ VERIFIED: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One comparison and its outcome.
+    """A comparison and its outcome.
 
     Attributes:
         name: Its file in `sql/checks`, or one of `VERIFIED`.
-        statement: What holds when the check does.
+        statement: The statement that is checked.
         expected: Rows, or an amount.
         found: The same, on the other side.
-        differing: Rows that differ.
-        sample: The first five of them.
+        differing: Number of differing rows.
+        sample: The first five differing rows.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Check:
 
     @property
     def holds(self) -> bool:
-        """Whether the two sides agree, row by row."""
+        """True if the two sides agree, row by row."""
         return self.expected == self.found and self.differing == 0
 
 
@@ -73,10 +73,10 @@ def reconcile(
     """Compare the lake with the database.
 
     Args:
-        connection: To the demo's database, in autocommit or in a transaction without temporary tables
-            of the same names; what it loads is gone at the end.
+        connection: To the demo's database, in autocommit mode or in a transaction without temporary tables
+            of the same names; what it loads is rolled back.
         balances: From the lake: `aid`, `abalance`, one row per account.
-        events: From the lake: `ev_id`, `ev_type`, one row per row there.
+        events: From the lake: `ev_id`, `ev_type`, one row per row of the table.
 
     Returns:
         Every check, in the order of `CHECKS`.
@@ -90,11 +90,11 @@ def reconcile(
 
 
 def verify(dsn: str, workspace: Workspace) -> list[Check]:
-    """Compare the tables of the lake with those of the database, without anything that wrote them.
+    """Compare the lake's tables with the database by the package `verify`, independently of their writers.
 
     Args:
         dsn: The demo's database.
-        workspace: Where the lake is.
+        workspace: The folder of the lake.
 
     Returns:
         Every check, in the order of `VERIFIED`.
@@ -133,7 +133,7 @@ def _check(connection: psycopg.Connection[Any], name: str) -> Check:
 
 
 def _copy(connection: psycopg.Connection[Any], name: str, table: pa.Table) -> None:
-    from pyarrow import csv  # the module is imported without the extra
+    from pyarrow import csv  # not at the top, as the extra may be missing
 
     text = io.BytesIO()
     csv.write_csv(table, text, csv.WriteOptions(include_header=False))

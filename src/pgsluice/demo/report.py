@@ -1,4 +1,4 @@
-"""The report: one HTML file with everything in it, to be opened without a network."""
+"""The report: one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _COLOURS = (plots.DATABASE_COLOUR, plots.WORKER_COLOUR, plots.LAKE_COLOUR)
 
 
 def write_report(result: Result) -> None:
-    """Write `result.report`, whole or not at all."""
+    """Write `result.report` atomically."""
     write_whole(result.report, render(result))
 
 
 def render(result: Result) -> str:
-    """The report as HTML text; every value in it is escaped."""
+    """Return the report as HTML, with all values escaped."""
     series = result.series
     committed, worker, lake = _COLOURS
     return fill(
@@ -66,7 +66,7 @@ def _summary(result: Result) -> str:
         return f"{failed} of {len(result.checks)} checks found a difference."
     return (
         f"{counts['transactions']:,} transactions, {counts['messages_sent']:,} messages and "
-        f"{counts['events']:,} change events: nothing lost, nothing doubled, and the lake alone gives "
+        f"{counts['events']:,} change events: nothing lost, nothing duplicated, and the lake alone gives "
         f"the balance of each of {counts['accounts']:,} accounts."
     )
 
@@ -87,7 +87,7 @@ def _figures(result: Result) -> str:
     tiles = (
         ("transactions", counts["transactions"], f"{rates['transactions']:,.0f} per second"),
         ("messages processed", counts["processed"], f"{rates['processed']:,.0f} per second"),
-        ("retried", counts["retried"], "failed on purpose, then done"),
+        ("retried", counts["retried"], "failed as planned, then processed"),
         ("dead letters", counts["dead"], "the poison message"),
         ("events in the lake", counts["lake_rows"], f"{counts['lake_commits']:,} commits"),
     )

@@ -1,4 +1,4 @@
-"""The demo from beginning to end, and from the middle after a crash."""
+"""The steps of the demo, from the start or resumed after a crash."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _NEEDED = ("pyspark", "pyarrow", "adbc_driver_postgresql", "deltalake", "matplot
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the demo is asked to do.
+    """The options of the demo.
 
     Attributes:
-        seconds: How long the load lasts, 1 or more.
+        seconds: Duration of the load, 1 or more.
         clients: Sessions of the load, 1 or more.
-        out: The folder for lake, checkpoint and report; None for `demo` in pgsluice's own.
-        dsn: The server; None for the one rule of `connection.resolve`.
+        out: Folder of lake, checkpoint and report; None: `demo` in pgsluice's home.
+        dsn: DSN of the server; None: by the rule of `connection.resolve`.
     """
 
     seconds: int = 20
@@ -52,20 +52,20 @@ class Options:
 
 
 def run_demo(options: Options, display: Display) -> Result:
-    """Run the demo, or go on with the one that was killed, and reconcile.
+    """Run the demo, or resume a killed run, and reconcile.
 
     Args:
-        options: What to do. A run that goes on takes them too: its load runs again when it had not
-            ended.
-        display: Where progress is shown.
+        options: Options. They also apply to a resumed run: its load runs again unless it had
+            completed.
+        display: Progress display.
 
     Returns:
-        The result, with its differences if there are any; the report is written.
+        The result, including differences; the report is written.
 
     Raises:
         MissingExtraError: A package that the demo needs is not installed; nothing was started.
-        MissingJavaError: There is no Java that Spark can use; nothing was started.
-        SluiceError: The run cannot go on; started again, it goes on from where it was.
+        MissingJavaError: Spark has no usable Java; nothing was started.
+        SluiceError: The run failed; another start resumes it.
     """
     settings = Settings.load()
     require_parts(settings)
@@ -74,7 +74,7 @@ def run_demo(options: Options, display: Display) -> Result:
         workspace = stack.enter_context(Workspace(options.out or settings.home / "demo"))
         target = connection.resolve(options.dsn, settings=settings)
         database = stack.enter_context(DemoDatabase(target))
-        display.say(f"on {_in_words(target.source)}, in {workspace.root}")
+        display.print_line(f"on {_in_words(target.source)}, in {workspace.root}")
         run = _recover(database, workspace, display)
         run_id = run.run_id if run else uuid.uuid4().hex
         environment = _environment(database, run_id)
@@ -84,7 +84,7 @@ def run_demo(options: Options, display: Display) -> Result:
 
 
 def require_parts(settings: Settings) -> None:
-    """Raise MissingExtraError or MissingJavaError when something the demo needs is not there."""
+    """Raise MissingExtraError or MissingJavaError if a dependency of the demo is missing."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingExtraError(
@@ -96,28 +96,28 @@ def require_parts(settings: Settings) -> None:
 
 def _in_words(source: str) -> str:
     if source == connection.EMBEDDED:
-        return "the embedded server (it keeps running; `pgsluice embedded stop` ends it)"
+        return "the embedded server (it keeps running; stop it with `pgsluice embedded stop`)"
     return f"the server of {source}"
 
 
 def _recover(database: DemoDatabase, workspace: Workspace, display: Display) -> Run | None:
-    """Clear what a killed run left behind; return it if it can go on, None to start afresh."""
+    """Clean up after a killed run; return it if it can be resumed, or None to start over."""
     run = database.find_run()
     dead = {run_id for run_id in (workspace.run_id(), run and run.run_id) if run_id}
-    # We hold the locks of folder and database, so whatever these runs started has lost its owner.
+    # With the locks of folder and database held, all processes of these runs are orphans.
     ended = orphans.end_orphans(dead)
     database.end_sessions()
     if ended:
-        display.say(f"ended {ended} processes of a run that was killed")
+        display.print_line(f"killed {ended} processes of an interrupted run")
     if run is None or run.finished_at is not None:
         return None
     if run.prepared_at is None:
-        display.say("an earlier run was killed while it prepared: starting afresh")
+        display.print_line("the earlier run was interrupted during preparation: starting over")
         return None
     if run.run_id != workspace.run_id():
-        display.say("an unfinished run has its lake in another folder: starting afresh")
+        display.print_line("an unfinished run has its lake in another folder: starting over")
         return None
-    display.say(f"going on with the run of {run.started_at:%Y-%m-%d %H:%M:%S %Z} that was killed")
+    display.print_line(f"resuming the interrupted run of {run.started_at:%Y-%m-%d %H:%M:%S %Z}")
     return run
 
 
@@ -132,7 +132,7 @@ def _environment(database: DemoDatabase, run_id: str) -> Mapping[str, str]:
 
 @contextmanager
 def _marked(run_id: str) -> Iterator[None]:
-    """Mark what is started meanwhile as this run's: Spark gives no other way to set its environment."""
+    """Mark processes started meanwhile as this run's, by our environment, which Spark inherits."""
     os.environ[orphans.RUN_VARIABLE] = run_id
     try:
         yield
@@ -163,8 +163,8 @@ class _Demo:
         self._steps_s: dict[str, float] = {}
 
     def begin(self, run_id: str) -> Result:
-        """Make everything anew, then go on."""
-        # The database goes first: an unfinished run whose lake is gone must not be found.
+        """Create everything, then run."""
+        # The database is replaced first, so that no unfinished run without its lake is found.
         self._database.create()
         self._workspace.begin(run_id)
         with self._database.connect() as db, self._engine() as engine:
@@ -173,14 +173,14 @@ class _Demo:
             return self._work(db, engine, attempt=0)
 
     def go_on(self, run: Run) -> Result:
-        """Do what the run that was killed had not done."""
+        """Do the remaining work of an interrupted run."""
         with self._database.connect() as db, self._engine() as engine:
             db.execute(statement("run_interrupted"))
             attempt = None if run.loaded_at else run.interruptions + 1
             return self._work(db, engine, attempt=attempt)
 
     def _engine(self) -> Engine:
-        # Spark takes as long to start as the data to be made: it starts here, beside what follows.
+        # Spark starts concurrently with the creation of the data, which takes about as long.
         return Engine(self._database, self._workspace)
 
     def _prepare(self, db: psycopg.Connection[Any], run_id: str) -> None:
@@ -199,8 +199,8 @@ class _Demo:
                 EventLog(db).create_queue(LOG)
                 WorkQueue(db).create(consume.QUEUE)
                 db.execute(statement("change_view"))
-            # The trigger comes before the rows, so that the log holds them from the first on; and after the key, by
-            # which each event says whose it is.
+            # The trigger is created before the rows, so that the log holds them all, and after the primary key,
+            # which identifies the row in each event.
             load.prepare(self._pgbench, self._environment, "dtp")
             db.execute(statement("capture"))
             load.prepare(self._pgbench, self._environment, "gv")
@@ -210,12 +210,12 @@ class _Demo:
             step.note(f"{load.ACCOUNTS:,} accounts, each change captured")
 
     def _work(self, db: psycopg.Connection[Any], engine: Engine, *, attempt: int | None) -> Result:
-        """Load (the `attempt`-th time, from 0; None when that is done), drain, compute, compare, report."""
-        from pyarrow import parquet  # the module is imported without the extra
+        """Load (`attempt` counts from 0; None if completed), drain, compute, compare, report."""
+        from pyarrow import parquet  # not at the top, as the extra may be missing
 
         with self._timed("start Spark"), self._display.step("start Spark") as step:
             engine.start()
-            step.note("the accounts are in the lake, changes follow")
+            step.note("the accounts are in the lake; streaming changes")
         self._flow(db, engine, attempt)
         with self._timed("archive"), self._display.step("archive into the lake") as step:
             engine.archive()
@@ -254,7 +254,7 @@ class _Demo:
         )
 
     def _flow(self, db: psycopg.Connection[Any], engine: Engine, attempt: int | None) -> None:
-        """Run the load, and wait until workers and lake have followed."""
+        """Run the load, and wait until workers and lake have caught up."""
         working = self._display.step("messages processed")
         lake = self._display.step("events into the lake")
 
@@ -292,7 +292,7 @@ class _Demo:
         with self._display.step("load", total=seconds) as step:
             try:
                 while load_run.running():
-                    now = engine.look(db)
+                    now = engine.poll(db)
                     show(now)
                     words = f"{now.transactions:,} transactions, {load_run.rate:,.0f}/s"
                     step.show(min(load_run.elapsed_s, seconds), note=words)

@@ -15,18 +15,18 @@ _OWN = ("lake", "checkpoint", "logs", "balances.parquet", "report.html")
 
 
 class Workspace:
-    """The folder of the demo, held by one process at a time.
+    """The folder of the demo, locked by one process at a time.
 
     Attributes:
         root: The folder itself.
         lake: The folder of all tables of the lake.
         events: The Delta table of the change events.
-        current: The current state of pgbench_accounts.
+        current: The current-state table of pgbench_accounts.
         archives: The archives of the queues, each in a folder of its name.
-        gold: How the queues fared.
-        figures: The report of that.
-        checkpoint: Where Spark keeps how far the stream came.
-        balances: The balances that the lake has, one Parquet file.
+        gold: Gold tables of the queue metrics.
+        figures: The report of the queue metrics.
+        checkpoint: Spark's checkpoint of the stream.
+        balances: The balances from the lake, one Parquet file.
         logs: pgbench's latency logs.
         report: The HTML report.
     """
@@ -50,11 +50,11 @@ class Workspace:
         """Create the folder and lock it.
 
         Raises:
-            ConfigurationError: It cannot be written, is in use, or holds what is not the demo's.
+            ConfigurationError: It is not writable, is in use, or holds other data.
         """
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            # The kernel drops the lock with the process, however that ends.
+            # The kernel releases the lock when the process ends.
             self._lock = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise ConfigurationError(
@@ -66,15 +66,15 @@ class Workspace:
         except BlockingIOError:
             self._release()
             raise ConfigurationError(
-                f"another demo is running in {self.root}; wait for its end or choose another folder "
+                f"another demo is running in {self.root}; wait until it ends, or use another folder "
                 "with --out DIR"
             ) from None
         strangers = [name for name in _OWN if (self.root / name).exists()]
         if strangers and not self._mark.exists():
             self._release()
             raise ConfigurationError(
-                f"{self.root} holds {', '.join(strangers)} that the demo did not write and would "
-                "overwrite; choose another folder with --out DIR"
+                f"{self.root} holds {', '.join(strangers)} not written by the demo, which would "
+                "overwrite it; use another folder with --out DIR"
             )
         return self
 
@@ -82,15 +82,15 @@ class Workspace:
         self._release()
 
     def run_id(self) -> str | None:
-        """The run whose data stands here, or None."""
+        """Return the id of the run whose data is in the folder, or None."""
         try:
             return str(json.loads(self._mark.read_text())["run_id"])
         except (FileNotFoundError, ValueError, KeyError):
             return None
 
     def begin(self, run_id: str) -> None:
-        """Remove the data of the run before and give the folder to this one."""
-        # The old mark stays until its data is gone: killed in between, the folder is still known as ours.
+        """Remove the data of the previous run, and mark the folder as this run's."""
+        # The old mark stays until its data is removed, so that the folder is still recognised after a crash in between.
         for name in _OWN:
             path = self.root / name
             if path.is_dir():

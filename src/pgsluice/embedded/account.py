@@ -1,7 +1,7 @@
-"""The operating system's user who runs the server.
+"""The operating system user that runs the server.
 
-PostgreSQL refuses to run as root. An ordinary user runs the server himself; root runs it as the
-system user `pgsluice`, made on first use, or as `nobody` where no user can be made.
+PostgreSQL refuses to run as root. Other users run the server themselves; root runs it as the system
+user `pgsluice`, created on first use, or as `nobody` if that user cannot be created.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ SYSTEM_USER = "pgsluice"
 FALLBACK_USER = "nobody"
 _USERADD_DEADLINE_S = 60.0
 
-# What a server process may need of the caller's environment. The rest stays out: PG* variables
-# would change what initdb does, and secrets of the caller have no business in a process that lives
-# for months.
+# Environment variables passed to the server. Others stay out: PG* variables would change initdb, and
+# the caller's secrets must not stay in a process that runs for months.
 _PASSED_VARIABLES = ("PATH", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
@@ -33,11 +32,10 @@ class Account:
     """A user of the operating system.
 
     Attributes:
-        name: For messages.
-        uid: Number of the user.
-        gid: Number of the user's own group.
-        foreign: Whether this process runs as somebody else (it is root) and must change to the
-            user.
+        name: User name, for messages.
+        uid: User id.
+        gid: Id of the user's primary group.
+        foreign: True if it differs from the user of this process, which is root and must switch to it.
     """
 
     name: str
@@ -46,12 +44,12 @@ class Account:
     foreign: bool
 
     def process_options(self, environ: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """Give the options of `subprocess` for a process of this user, away from our terminal.
+        """Return the options of `subprocess` for a process of this user.
 
-        A new session: neither Ctrl-C nor the end of the terminal reaches the process.
+        It gets a session of its own, so that neither Ctrl-C nor the end of the terminal reaches it.
         """
         options: dict[str, Any] = {
-            "cwd": "/",  # the caller's own may be closed to the user, and must not be kept busy
+            "cwd": "/",  # the user may not enter the caller's, and it must stay removable
             "env": {k: os.environ[k] for k in _PASSED_VARIABLES if k in os.environ}
             | dict(environ or {}),
             "start_new_session": True,
@@ -68,10 +66,10 @@ class Account:
         environ: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program as this user to its end and return its output, standard error included.
+        """Run a program as this user; return its output, standard error included.
 
         Raises:
-            EmbeddedServerError: This process may not become the user.
+            EmbeddedServerError: This process may not switch to the user.
         """
         try:
             return subprocess.run(
@@ -86,30 +84,29 @@ class Account:
                 **self.process_options(environ),
             )
         except (PermissionError, subprocess.SubprocessError) as error:
-            # Python reports a failed setuid by the name of the program, or by no name at all.
+            # Python reports a failed setuid with the name of the program or without a name.
             raise EmbeddedServerError(
                 f"cannot run {arguments[0]} as user {self.name!r}: {error}; run pgsluice as an "
                 "ordinary user, or allow this process to change its user"
             ) from error
 
     def can_enter(self, folder: Path) -> bool:
-        """Say whether the user may pass through the folder and all folders above it."""
+        """True if the user may pass through the folder and its parent folders."""
         return self.can_execute(folder)
 
     def can_execute(self, path: Path) -> bool:
-        """Say whether the user may run a program, or pass through a folder."""
-        # The shell's own `test`: a program of that name need not be on PATH.
+        """True if the user may execute a program, or pass through a folder."""
+        # The shell's builtin `test`, as PATH may lack the program.
         return self.run(["/bin/sh", "-c", 'test -x "$0"', path]).returncode == 0
 
 
 def for_server(data: Path) -> Account:
-    """Choose who runs the server of a data folder, which need not exist.
+    """Return the account that runs the server of a data folder, which need not exist.
 
-    Root's choice stays with the folder: data that `nobody` owns goes on under `nobody`.
+    Root keeps the owner of existing data: data of `nobody` stays with `nobody`.
 
     Raises:
-        EmbeddedServerError: The folder belongs to somebody who cannot run the server for this
-            process.
+        EmbeddedServerError: The folder belongs to a user who cannot run the server for this process.
     """
     uid = os.geteuid()
     owner = data.stat().st_uid if data.exists() else None
@@ -127,7 +124,7 @@ def for_server(data: Path) -> Account:
 
 
 def is_anothers(path: Path) -> bool:
-    """Say whether a file or folder can be seen and belongs to another user than this process's."""
+    """True if a file or folder is accessible and belongs to another user than this process's."""
     try:
         return path.lstat().st_uid != os.geteuid()
     except OSError:
@@ -135,7 +132,7 @@ def is_anothers(path: Path) -> bool:
 
 
 def belongs_to_another(path: Path) -> EmbeddedServerError:
-    """Make the error for a file or folder of another user."""
+    """Return the error for a file or folder of another user."""
     owner = _user_name(path.lstat().st_uid)
     return EmbeddedServerError(
         f"{path} belongs to user {owner!r}, and this process runs as {_user_name(os.geteuid())!r}; "
@@ -144,7 +141,7 @@ def belongs_to_another(path: Path) -> EmbeddedServerError:
 
 
 def named(name: str) -> Account | None:
-    """Find a user for root to run programs as; None when there is no such user."""
+    """Return a user that root can run programs as; None if the user does not exist."""
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
@@ -156,9 +153,8 @@ def _created_system_user() -> Account | None:
     useradd = shutil.which("useradd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if useradd is None:
         return None
-    # useradd fails at once while another one works, so processes that start servers take turns.
-    # Nobody else uses flock on this file (useradd has its own lock files), and useradd ends by
-    # itself.
+    # A second useradd fails immediately while one runs, so processes that start servers take turns.
+    # Only this code uses flock on this file, as useradd has its own lock files; and useradd has a timeout.
     with Path("/etc/passwd").open(encoding="utf-8") as passwd:
         fcntl.flock(passwd, fcntl.LOCK_EX)
         if named(SYSTEM_USER) is None:
@@ -173,7 +169,7 @@ def _created_system_user() -> Account | None:
                     *("--comment", "runs embedded PostgreSQL servers"),
                     SYSTEM_USER,
                 ],
-                check=False,  # a read-only /etc: then `nobody` will do
+                check=False,  # /etc may be read-only: then `nobody` is used
                 capture_output=True,
                 timeout=_USERADD_DEADLINE_S,
             )
@@ -185,8 +181,8 @@ def _fallback() -> Account:
     account = named(FALLBACK_USER)
     if account is None:
         raise EmbeddedServerError(
-            f"PostgreSQL refuses to run as root, and there is no user {SYSTEM_USER!r} or "
-            f"{FALLBACK_USER!r}; create one with `useradd --system {SYSTEM_USER}`"
+            f"PostgreSQL refuses to run as root, and neither user {SYSTEM_USER!r} nor "
+            f"{FALLBACK_USER!r} exists; create one with `useradd --system {SYSTEM_USER}`"
         )
     return account
 
@@ -194,5 +190,5 @@ def _fallback() -> Account:
 def _user_name(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
-    except KeyError:  # containers run with numbers that have no name
+    except KeyError:  # containers may run with uids without a name
         return str(uid)

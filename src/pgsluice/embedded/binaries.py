@@ -1,4 +1,4 @@
-"""Where PostgreSQL's programs are, and a copy of them that another user can reach."""
+"""PostgreSQL's programs, copied if another user needs access."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _INSTALLATIONS = {16: "pginstall", 18: "pginstall18"}
 
 
 def wheel_bin_dir(version: int) -> Path:
-    """Find the programs of a major version in the wheel, without importing it.
+    """Return the folder of a major version's programs in the wheel, without importing it.
 
     Raises:
         MissingExtraError: The wheel is not installed.
-        EmbeddedServerError: The wheel does not carry this version.
+        EmbeddedServerError: The wheel lacks this version.
     """
     if version not in _INSTALLATIONS:
         known = " or ".join(map(str, EMBEDDED_VERSIONS))
         raise EmbeddedServerError(
-            f"there is no embedded PostgreSQL {version}; use {known} (--version, "
+            f"embedded PostgreSQL {version} is not available; use {known} (--version, "
             "PGSLUICE_EMBEDDED_VERSION)"
         )
     spec = importlib.util.find_spec(_PACKAGE)
@@ -47,10 +47,10 @@ def wheel_bin_dir(version: int) -> Path:
 
 
 def major_version(bin_dir: Path) -> int:
-    """Ask the programs in a folder for their major version.
+    """Return the major version of the programs in a folder.
 
     Raises:
-        EmbeddedServerError: There is no `postgres` in the folder, or it cannot be run.
+        EmbeddedServerError: The folder has no `postgres`, or it cannot be executed.
     """
     program = bin_dir / "postgres"
     try:
@@ -63,30 +63,30 @@ def major_version(bin_dir: Path) -> int:
         )
     except (OSError, subprocess.CalledProcessError) as error:
         raise EmbeddedServerError(
-            f"cannot run {program}: {error}; name a folder with PostgreSQL's server programs"
+            f"cannot run {program}: {error}; use a folder with PostgreSQL's server programs"
         ) from error
     found = re.search(r"\(PostgreSQL\) (\d+)", answer.stdout)
     if found is None:
         raise EmbeddedServerError(
-            f"{program} --version answers {answer.stdout.strip()!r}; name a folder with "
+            f"{program} --version returned {answer.stdout.strip()!r}; use a folder with "
             "PostgreSQL's server programs"
         )
     return int(found[1])
 
 
 def reachable(bin_dir: Path, account: Account, copies: Path) -> Path:
-    """Give a folder of the same programs that the server's user can run.
+    """Return a folder with the same programs that the server's user can execute.
 
-    A virtual environment under `/root` is closed to the user who runs root's server. Opening
-    somebody's folders is not for us to do, so the programs are copied, once.
+    Root's server runs as another user, who cannot enter a virtual environment under `/root`. The
+    programs are then copied once, rather than opening the folder to all users.
 
     Args:
-        bin_dir: The programs.
-        account: Who must be able to run them.
-        copies: A folder that the user can enter and this process can write, for copies.
+        bin_dir: Folder of the programs.
+        account: User that must be able to execute them.
+        copies: Folder for copies, which the user can enter and this process can write.
 
     Raises:
-        EmbeddedServerError: The user can run neither the programs nor a copy.
+        EmbeddedServerError: The user can execute neither the programs nor a copy.
     """
     if not account.foreign or _runs(bin_dir, account):
         return bin_dir
@@ -94,7 +94,7 @@ def reachable(bin_dir: Path, account: Account, copies: Path) -> Path:
     if root.name != _PACKAGE:
         raise EmbeddedServerError(
             f"user {account.name!r}, who runs the server because PostgreSQL refuses root, cannot "
-            f"run {bin_dir / 'postgres'}; name programs that every user may run"
+            f"run {bin_dir / 'postgres'}; use programs that every user may run"
         )
     copied = _copied(bin_dir.parent, copies)
     if not _runs(copied / "bin", account):
@@ -123,11 +123,11 @@ def _copied(installation: Path, copies: Path) -> Path:
         shutil.rmtree(old)
     building = copies / "binaries-incomplete"
     target = building / _PACKAGE / installation.name
-    # Not needed by a server: headers, and archives to link with.
+    # Headers and static libraries are not needed by a server.
     shutil.copytree(
         installation, target, symlinks=True, ignore=shutil.ignore_patterns("include", "*.a")
     )
-    # The programs look for their libraries relative to themselves: beside the package in wheels for
+    # The programs find their libraries by relative path: beside the package in wheels for
     # Linux (auditwheel), inside it in wheels for macOS (delocate).
     package = installation.parent
     for libraries in (package.parent / f"{_PACKAGE}.libs", package / ".dylibs"):
@@ -139,7 +139,7 @@ def _copied(installation: Path, copies: Path) -> Path:
 
 
 def _open_to_all(tree: Path) -> None:
-    # The copy has the modes of the original, which a strict umask may have closed to others.
+    # The copy keeps the modes of the original, which a strict umask may have closed to other users.
     for folder, _, files in os.walk(tree):
         Path(folder).chmod(0o755)
         for name in files:

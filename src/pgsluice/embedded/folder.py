@@ -1,7 +1,7 @@
-"""What is kept beside the data, in `<data>.run`: lock, log, socket, port, password.
+"""Files beside the data, in `<data>.run`: lock, log, socket, port, password.
 
-Not inside the data: that folder is PostgreSQL's, must be empty before initdb, and belongs to the
-server's user, while these files belong to the caller, who may be root.
+They are not in the data folder, which must be empty before initdb and belongs to the server's user;
+these files belong to the caller, who may be root.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from pathlib import Path
 from pgsluice.embedded.account import Account, belongs_to_another, is_anothers
 from pgsluice.errors import EmbeddedServerError
 
-LOCK_DEADLINE_S = 120.0  # a start in another process: initdb on a slow disk, or recovery
+LOCK_DEADLINE_S = 120.0  # covers a start in another process: initdb on a slow disk, or recovery
 LOG_BYTES_MAX = 16 * 1024 * 1024
-# sun_path holds 108 bytes on Linux and 104 elsewhere, the closing zero included.
+# sun_path holds 108 bytes on Linux and 104 elsewhere, including the terminating zero.
 _SOCKET_PATH_BYTES_MAX = 107 if sys.platform == "linux" else 103
 _SOCKET_NAME_LONGEST = "/.s.PGSQL.65535"
 _POLL_INTERVAL_S = 0.01
 
 
 class RunFolder:
-    """The folder beside a data folder.
+    """The folder `<data>.run`.
 
     Attributes:
         path: `<data>.run`.
-        lock_file: Held while somebody starts or stops the server.
-        log: What the server writes; append only, begun anew by a start beyond `LOG_BYTES_MAX`.
-        password_file: The superuser's password, for TCP; mode 0600.
-        stopped_file: There while the server was stopped on purpose; holds when.
-        building: Where initdb works, before the result is moved to its place.
+        lock_file: Locked during a start or stop of the server.
+        log: The server's output, appended; a start rotates it beyond `LOG_BYTES_MAX`.
+        password_file: The superuser's password for TCP; mode 0600.
+        stopped_file: Exists while the server is stopped on purpose; holds the time.
+        building: Working folder of initdb, renamed to the data folder when complete.
     """
 
     def __init__(self, data: Path) -> None:
@@ -53,24 +53,24 @@ class RunFolder:
         self._data = data
 
     def prepare(self) -> None:
-        """Make the folder, and the folders above it.
+        """Create the folder and its parent folders.
 
         Raises:
             EmbeddedServerError: It belongs to another user, who could read the password.
-            OSError: It cannot be made.
+            OSError: It cannot be created.
         """
         make_folders(self.path)
         if is_anothers(self.path):
             raise belongs_to_another(self.path)
-        # Root's server runs as another user, who must pass through to the socket's folder, no more.
+        # Root's server runs as another user, who needs only to pass through to the socket's folder.
         self.path.chmod(0o711 if os.geteuid() == 0 else 0o700)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[int]:
-        """Hold the lock; yields its descriptor. The kernel takes it back when the holder is killed.
+        """Hold the lock; yield its descriptor. The kernel releases it if the holder is killed.
 
         Raises:
-            EmbeddedServerError: Somebody else has held it for `LOCK_DEADLINE_S`.
+            EmbeddedServerError: Another process has held it for `LOCK_DEADLINE_S`.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(self.lock_file, flags, 0o600)
@@ -78,33 +78,33 @@ class RunFolder:
             if not wait_until(lambda: _try_lock(descriptor), deadline_s=LOCK_DEADLINE_S):
                 raise EmbeddedServerError(
                     f"another process has been starting or stopping the server of {self._data} for "
-                    f"{LOCK_DEADLINE_S:.0f} s (it holds {self.lock_file}); wait for it, or end it"
+                    f"{LOCK_DEADLINE_S:.0f} s (it holds {self.lock_file}); wait for it, or stop it"
                 )
             yield descriptor
         finally:
-            # Said explicitly, because a process forked meanwhile holds the descriptor too.
+            # Unlock explicitly, as a process forked meanwhile shares the descriptor.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
     def open_log(self) -> int:
-        """Open the log for appending, after putting an overlong one aside as `log.old`."""
+        """Open the log for appending, after renaming an oversized one to `log.old`."""
         if self.log.exists() and self.log.stat().st_size > LOG_BYTES_MAX:
             self.log.rename(self.log.with_name("log.old"))
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         return os.open(self.log, flags, 0o600)
 
     def log_tail(self, *, offset_bytes: int, lines: int = 12) -> str:
-        """Read the last lines that the server wrote behind an offset."""
+        """Return the last lines of the log after an offset."""
         with self.log.open("rb") as file:
             file.seek(offset_bytes)
             return "\n".join(file.read().decode("utf-8", "replace").splitlines()[-lines:])
 
     def socket_folder(self) -> Path:
-        """Name the folder of the Unix socket: here when that works, else a short one under `/tmp`.
+        """Return the folder of the Unix socket: here if possible, else one with a short path under `/tmp`.
 
-        Other characters than these would have to be quoted in URLs and in the server's list of
-        folders, which both split at commas. `/tmp` and not `TMPDIR` or the session's runtime
-        folder: processes differ in those, and the latter ends with the session.
+        Other characters would need quoting in URLs and in the server's list of folders, which both split at
+        commas. `TMPDIR` and the session's runtime folder are not used, as they differ between processes, and
+        the latter is removed with the session.
         """
         beside = self.path / "socket"
         length_bytes = len(os.fsencode(beside)) + len(_SOCKET_NAME_LONGEST)
@@ -116,14 +116,13 @@ class RunFolder:
         return Path(f"/tmp/pgsluice-{digest}")  # noqa: S108  prepare_socket_folder trusts nothing there
 
     def prepare_socket_folder(self, account: Account) -> Path:
-        """Make the socket's folder, which the server's user and root can enter, and nobody else.
+        """Create the socket's folder, which only the server's user and root can enter.
 
-        That the folder is private is what makes `trust` on the socket sound: who can reach the
-        socket could as well read the data. Root passes any folder, so root connects to a server
-        that runs as another user.
+        The private folder makes `trust` on the socket safe: a user with access to the socket could also read
+        the data. Root may enter any folder, so root can connect to a server that runs as another user.
 
         Raises:
-            EmbeddedServerError: The folder is there and somebody else's, open, or a symbolic link.
+            EmbeddedServerError: The folder exists and is another user's, not private, or a symbolic link.
         """
         folder = self.socket_folder()
         with contextlib.suppress(FileExistsError):
@@ -140,14 +139,14 @@ class RunFolder:
         return folder
 
     def port(self) -> int | None:
-        """Read the TCP port kept from the last start, or None."""
+        """Return the TCP port of the last start; None before the first."""
         try:
             return int(self._port_file.read_text(encoding="ascii"))
         except (FileNotFoundError, ValueError):
             return None
 
     def free_port(self) -> int:
-        """Give a free loopback port, the kept one if it is still free, and keep it."""
+        """Return a free loopback port, preferably that of the last start, and store it."""
         kept = self.port()
         port = kept if kept is not None and port_is_free(kept) else _any_free_port()
         if port != kept:
@@ -155,28 +154,28 @@ class RunFolder:
         return port
 
     def password(self) -> str:
-        """Read the superuser's password.
+        """Return the superuser's password.
 
         Raises:
-            EmbeddedServerError: There is none: the data came without its `.run` folder.
+            EmbeddedServerError: The password file is missing, as when the data was copied without its `.run` folder.
         """
         try:
             return self.password_file.read_text(encoding="ascii").strip()
         except FileNotFoundError:
             raise EmbeddedServerError(
-                f"the password for TCP is not in {self.password_file}; write one there (mode 0600) "
-                "and give it to the role postgres with \\password in `pgsluice embedded psql`"
+                f"the password for TCP is missing: {self.password_file}; write one there (mode 0600) "
+                "and set it for role postgres with \\password in `pgsluice embedded psql`"
             ) from None
 
     def new_password(self) -> str:
-        """Make and keep a password of 256 random bits, in characters that URLs take as they are."""
+        """Create and store a password of 256 random bits, in characters that need no quoting in URLs."""
         password = secrets.token_urlsafe(32)
         write_private(self.password_file, f"{password}\n")
         return password
 
 
 def wait_until(condition: Callable[[], bool], *, deadline_s: float) -> bool:
-    """Wait for a condition; says whether it came true before the deadline."""
+    """Poll a condition; return True if it was met before the deadline."""
     end = time.monotonic() + deadline_s
     while not condition():
         if time.monotonic() >= end:
@@ -186,13 +185,13 @@ def wait_until(condition: Callable[[], bool], *, deadline_s: float) -> bool:
 
 
 def make_folders(path: Path) -> None:
-    """Make a folder and the missing ones above it: a user's private, root's open to pass.
+    """Create a folder and its missing parents: private for a user, passable for root.
 
-    Only what is made here gets a mode, independent of the umask.
+    Only created folders get a mode, independent of the umask.
     """
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
-        # Another process may be making the same folders at this moment.
+        # Another process may create the same folders concurrently.
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
             if os.geteuid() == 0:
@@ -200,7 +199,7 @@ def make_folders(path: Path) -> None:
 
 
 def write_private(path: Path, text: str, *, account: Account | None = None) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
+    """Write a file atomically, readable only by its owner."""
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -212,7 +211,7 @@ def write_private(path: Path, text: str, *, account: Account | None = None) -> N
 
 
 def sync_folder(path: Path) -> None:
-    """Make a renaming in a folder outlast a power cut."""
+    """Make a rename in a folder durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -221,9 +220,9 @@ def sync_folder(path: Path) -> None:
 
 
 def port_is_free(port: int) -> bool:
-    """Say whether a server could listen on a loopback port now."""
+    """True if a server could listen on a loopback port now."""
     with socket.socket() as probe:
-        # As PostgreSQL does: connections of a former server in TIME_WAIT are no obstacle.
+        # As PostgreSQL does: connections of a former server in TIME_WAIT do not block the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))

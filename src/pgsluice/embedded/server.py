@@ -1,4 +1,4 @@
-"""EmbeddedServer: a cluster in a folder, shared by processes."""
+"""EmbeddedServer: a PostgreSQL cluster in a folder, shared by processes."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from pgsluice.settings import Settings
 
 START_DEADLINE_S = 120.0  # recovery after a crash replays WAL first
 STOP_DEADLINE_S = 120.0  # a fast stop writes a checkpoint
-RETRY_DEADLINE_S = 15.0  # backends of a killed server notice within moments
+RETRY_DEADLINE_S = 15.0  # backends of a killed server exit within moments
 
 SUPERUSER = "postgres"
 LOOPBACK = "127.0.0.1"
-_UNIX_PORT = 5432  # only a part of the socket's name: the socket has a folder of its own
+_UNIX_PORT = 5432  # only a part of the socket's name, in a folder of its own
 _OWN_OPTIONS = (
     "config_file",
     "data_directory",
@@ -51,7 +51,7 @@ _OWN_OPTIONS = (
     "unix_socket_group",
     "unix_socket_permissions",
 )
-# What would send a client elsewhere than to the embedded server, or with another's credentials.
+# Variables that would send a client to another server, or with other credentials.
 _CLIENT_VARIABLES = (
     "PGSERVICE",
     "PGSERVICEFILE",
@@ -66,15 +66,14 @@ _CLIENT_VARIABLES = (
 class EmbeddedServer:
     """A PostgreSQL cluster in a folder, shared by all processes that name the folder.
 
-    It listens on a Unix socket in a folder that only its user can enter; with `tcp`, on 127.0.0.1
-    too, with a password. It runs until it is stopped, whatever becomes of the process that started
-    it. Its first and only superuser is `postgres`. Methods may be called from any thread and
-    process.
+    It listens on a Unix socket in a folder that only its user can enter; with `tcp` also on 127.0.0.1,
+    with a password. It keeps running when the process that started it exits. Its only superuser at
+    creation is `postgres`. Methods may be called from any thread and process.
 
     Attributes:
-        data: The data folder, absolute, symbolic links resolved.
+        data: The data folder, absolute, with symbolic links resolved.
         version: PostgreSQL's major version.
-        tcp: Whether this object starts it with TCP, and gives the TCP address.
+        tcp: True if this object starts it with TCP and returns the TCP address.
         bin_dir: The folder of psql, pgbench, pg_dump and the other programs.
         log: The server's log file.
     """
@@ -90,22 +89,21 @@ class EmbeddedServer:
         bin_dir: Path | None = None,
         options: Mapping[str, str] | None = None,
     ) -> None:
-        """Name a server; nothing is started and nothing is written.
+        """Refer to a server; neither starts nor writes anything.
 
         Args:
-            data: The data folder; made by the first start. Beside it, `<data>.run` keeps log and
+            data: The data folder, created by the first start. `<data>.run` beside it holds log and
                 lock.
             version: 16 or 18; ignored with `bin_dir`.
-            tcp: Listen on 127.0.0.1 too, with a password, on a port that is kept between starts.
+            tcp: Also listen on 127.0.0.1, with a password, on a port that stays the same between starts.
             bin_dir: Programs of another PostgreSQL, 15 or later, instead of the wheel's.
-            options: Settings of the server, passed at its start as `-c name=value`. They have no
-                effect on a server that runs already.
+            options: Server settings, passed at its start as `-c name=value`; without effect on a running
+                server.
 
         Raises:
             MissingExtraError: The wheel is not installed.
-            EmbeddedServerError: The programs cannot be used.
-            ConfigurationError: An option has no valid name, or is the embedded server's own
-                business.
+            EmbeddedServerError: The programs are missing or cannot be executed.
+            ConfigurationError: An option name is invalid, or reserved for the embedded server.
         """
         self.data = Path(data).expanduser().resolve()
         self.bin_dir = (
@@ -127,12 +125,12 @@ class EmbeddedServer:
         return f"EmbeddedServer({str(self.data)!r}, version={self.version}, tcp={self.tcp})"
 
     def start(self) -> None:
-        """Make the cluster if there is none, start it if it is stopped; return when it is ready.
+        """Create the cluster if missing, start it if stopped; return when it is ready.
 
-        Safe to call at any time, from many processes at once.
+        Idempotent, and safe to call concurrently from many processes.
 
         Raises:
-            EmbeddedServerError: It cannot be started as asked; the message says why and what to do.
+            EmbeddedServerError: The server cannot be started; the message has the reason and the way out.
         """
         with self._explained():
             account = accounts.for_server(self.data)
@@ -148,13 +146,13 @@ class EmbeddedServer:
                 self._launch(bin_dir, account)
 
     def stop(self, mode: StopMode = "fast", *, stay: bool = False) -> None:
-        """Stop the server, whoever started it; no harm when it does not run.
+        """Stop the server, also if another process started it. Idempotent.
 
         Args:
-            mode: `fast` ends sessions, rolls back and writes everything; `immediate` just ends, as
-                after a power cut, and the next start recovers.
-            stay: Remember that it was stopped on purpose: only `start` starts it again, and `connection.resolve`,
-                which all commands use, refuses to.
+            mode: `fast` disconnects sessions, rolls back and writes a checkpoint; `immediate` stops as after a
+                power failure, and the next start runs recovery.
+            stay: Record that it was stopped on purpose: then only `start` starts it, and `connection.resolve`,
+                which all commands use, raises an error.
 
         Raises:
             EmbeddedServerError: It belongs to another user, or did not stop in time.
@@ -166,7 +164,7 @@ class EmbeddedServer:
                 self._folder.stopped_file.write_text(f"{now}\n", encoding="ascii")
             if postmaster.running(self.data) is None:
                 return
-            make_folders(self._folder.path)  # absent if the server was started by other means
+            make_folders(self._folder.path)  # missing if the server was started by other means
             with self._folder.locked():
                 found = postmaster.running(self.data)
                 if found is None:
@@ -175,7 +173,7 @@ class EmbeddedServer:
                 self._await_end(found.pid)
 
     def stopped_since(self) -> str | None:
-        """Return when the server was stopped on purpose, as ISO 8601 in UTC; None: it was not, or was started since."""
+        """Return when the server was stopped on purpose, as ISO 8601 in UTC; None if it was not, or was restarted."""
         with self._explained():
             try:
                 return self._folder.stopped_file.read_text(encoding="ascii").strip()
@@ -183,7 +181,7 @@ class EmbeddedServer:
                 return None
 
     def running(self) -> bool:
-        """Say whether the server takes connections.
+        """True if the server accepts connections.
 
         Raises:
             EmbeddedServerError: The folder belongs to another user and cannot be read.
@@ -192,7 +190,7 @@ class EmbeddedServer:
         return found is not None and found.ready
 
     def found(self) -> Postmaster | None:
-        """Give the server's process, ready or not, or None when it does not live.
+        """Return the server's process, ready or not; None if it is not alive.
 
         Raises:
             EmbeddedServerError: The folder belongs to another user and cannot be read.
@@ -201,12 +199,12 @@ class EmbeddedServer:
             return postmaster.running(self.data)
 
     def url(self, database: str = "postgres") -> str:
-        """Give the address as a URL for libpq, of a stopped server too.
+        """Return the libpq URL of the server, running or not.
 
         Without TCP it holds no secret. With TCP it holds the password: do not log it.
 
         Raises:
-            EmbeddedServerError: TCP was asked for, and the server runs without it or never had it.
+            EmbeddedServerError: TCP is requested, and the server runs without it or never had it.
         """
         with self._explained():
             name = quote(database, safe="")
@@ -216,10 +214,10 @@ class EmbeddedServer:
             return f"postgresql://{SUPERUSER}:{self._folder.password()}@{folder}:{port}/{name}"
 
     def client_environ(self, database: str = "postgres") -> dict[str, str]:
-        """Give an environment in which PostgreSQL's programs reach this server, by its Unix socket.
+        """Return an environment in which PostgreSQL's programs connect to this server by its Unix socket.
 
-        The caller's own, with PGHOST, PGPORT, PGUSER and PGDATABASE set and without what would lead
-        elsewhere. It holds no secret.
+        It is the caller's, with PGHOST, PGPORT, PGUSER and PGDATABASE set and without variables that name
+        another server. It holds no secret.
         """
         with self._explained():
             folder, port = self._socket_address()
@@ -263,7 +261,7 @@ class EmbeddedServer:
     # ── starting ───────────────────────────────────────────────────────────────────────────────
 
     def _is_up(self) -> bool:
-        """Wait for a server that is on its way up or down, and say whether one is up."""
+        """Wait for a starting or stopping server; True if one is up."""
         found = postmaster.running(self.data)
         if found is None:
             return False
@@ -290,13 +288,13 @@ class EmbeddedServer:
             return
         if found != str(self.version):
             raise EmbeddedServerError(
-                f"{self.data} holds PostgreSQL {found}, asked for {self.version}; use --version "
+                f"{self.data} holds PostgreSQL {found}, not {self.version}; use --version "
                 f"{found} or another --data"
             )
 
     def _require_passage(self, account: Account) -> None:
         if not account.foreign:
-            return  # whose folders these are: making ours there shows it soon enough
+            return  # creating the folders reports a lack of permission
         existing = [folder for folder in self.data.parents if folder.exists()]
         if not existing[0].is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(existing[0]))
@@ -324,11 +322,11 @@ class EmbeddedServer:
         return True
 
     def _initdb(self, bin_dir: Path, account: Account, lock: int) -> None:
-        # Made beside its place and moved there whole: data is never half made, and a folder that
-        # somebody named is never cleared.
+        # Created elsewhere and renamed when complete, so that data is never half initialised, and the
+        # caller's folder is never cleared.
         building = self._folder.building
         if building.exists():
-            shutil.rmtree(building)  # of a start that was killed
+            shutil.rmtree(building)  # left by a killed start
         building.mkdir(mode=0o700)
         if account.foreign:
             os.chown(building, account.uid, account.gid)
@@ -338,8 +336,7 @@ class EmbeddedServer:
             f"--pgdata={building}",
             f"--username={SUPERUSER}",
             f"--pwfile={password_file}",
-            # Trust is sound because the socket's folder is private; over TCP only the password
-            # counts.
+            # Trust is safe because the socket's folder is private; over TCP a password is required.
             "--auth-local=trust",
             "--auth-host=scram-sha-256",
             "--encoding=UTF8",
@@ -349,14 +346,14 @@ class EmbeddedServer:
         if self._options.get("fsync") == "off":
             arguments.append("--no-sync")
         try:
-            # initdb holds the lock too: if this process is killed, the next one waits for initdb's
-            # end before it clears the folder.
+            # initdb inherits the lock: if this process is killed, the next one waits for initdb to end before
+            # it clears the folder.
             done = account.run([bin_dir / "initdb", *arguments], pass_fds=[lock])
         finally:
             password_file.unlink()
         if done.returncode != 0:
             raise EmbeddedServerError(
-                f"PostgreSQL {self.version} could not be set up in {self.data}; initdb says:\n"
+                f"PostgreSQL {self.version} could not be set up in {self.data}; initdb failed:\n"
                 f"{_last_lines(done.stdout)}"
             )
         building.rename(self.data)
@@ -365,9 +362,9 @@ class EmbeddedServer:
     def _launch(self, bin_dir: Path, account: Account) -> None:
         socket_folder = self._folder.prepare_socket_folder(account)
         if self.tcp:
-            self._folder.password()  # before the start: nobody could use TCP without
+            self._folder.password()  # raise before the start if it is missing: TCP would be unusable
         postmaster.discard_void_pid_file(self.data)
-        # A living one was excluded: what is there is left over from a kill or a power cut.
+        # No server is alive here: an existing file is left over from a kill or a power failure.
         left_over = postmaster.read(self.data)
         end = time.monotonic() + RETRY_DEADLINE_S
         for failures in itertools.count(1):
@@ -386,9 +383,8 @@ class EmbeddedServer:
                 os.close(log)
             if self._await_ready(pid, left_over=left_over):
                 return
-            # Two reasons pass: somebody took the port after it was found free, and backends of a
-            # killed server keep its shared memory, and so the data, until they notice its death.
-            # Nothing here can be asked whether they have, so: again, later and later.
+            # Two failures are transient: another process took the free port, and backends of a killed server
+            # hold its shared memory until they exit. Neither can be observed, so retry with back-off.
             port_lost = self.tcp and not port_is_free(port)
             refused = left_over is not None and postmaster.read(self.data) == left_over
             if not (port_lost or refused) or time.monotonic() > end:
@@ -407,9 +403,9 @@ class EmbeddedServer:
         return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
 
     def _await_ready(self, pid: int, *, left_over: Postmaster | None) -> bool:
-        """Wait until the process is ready, or has ended (False).
+        """Wait until the process is ready (True) or has ended (False).
 
-        Not taken for its own word: what an earlier server left over, whose number may be the same.
+        Ignores a file left by an earlier server, whose process id may be the same.
         """
 
         def ready() -> bool:
@@ -421,15 +417,15 @@ class EmbeddedServer:
 
         if not wait_until(lambda: ready() or ended(), deadline_s=START_DEADLINE_S):
             raise EmbeddedServerError(
-                f"the server of {self.data} is not ready after {START_DEADLINE_S:.0f} s; it goes "
-                f"on starting, perhaps recovering (see {self.log}); start it again to wait longer"
+                f"the server of {self.data} is not ready after {START_DEADLINE_S:.0f} s; it is still "
+                f"starting, perhaps in recovery (see {self.log}); start it again to wait longer"
             )
         return ready()
 
     def _start_failed(self, log_offset_bytes: int) -> EmbeddedServerError:
         return EmbeddedServerError(
-            f"PostgreSQL {self.version} could not be started on {self.data}; correct what its log "
-            f"{self.log} says:\n{self._folder.log_tail(offset_bytes=log_offset_bytes)}"
+            f"PostgreSQL {self.version} could not be started on {self.data}; fix the error in its log "
+            f"{self.log}:\n{self._folder.log_tail(offset_bytes=log_offset_bytes)}"
         )
 
     # ── stopping ───────────────────────────────────────────────────────────────────────────────
@@ -445,7 +441,7 @@ class EmbeddedServer:
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn errors of the file system into ours, with the way out."""
+        """Translate errors of the file system to ours, with the way out."""
         try:
             yield
         except subprocess.SubprocessError as error:
@@ -459,7 +455,7 @@ class EmbeddedServer:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 way_out = "free space there, or use a folder on another disk"
             elif error.errno in (errno.ENOTDIR, errno.EEXIST):
-                way_out = "a file is where a folder belongs; use another folder"
+                way_out = "a file is in the place of a folder; use another folder"
             elif error.errno in (errno.EBUSY, errno.EXDEV):
                 way_out = "it is a mount point; use a folder in it"
             else:
@@ -473,7 +469,7 @@ class EmbeddedServer:
 def default_server(
     settings: Settings, *, data: Path | None = None, tcp: bool = False
 ) -> EmbeddedServer:
-    """Name the server that commands use: `postgresql-<version>` in the home folder, or in `data`.
+    """Return the server that commands use: `postgresql-<version>` in the home folder, or in `data`.
 
     Raises:
         MissingExtraError: The wheel is not installed.
@@ -483,11 +479,11 @@ def default_server(
 
 
 def _locale_arguments(version: int) -> list[str]:
-    """Sort by code point and know all letters: the same on every machine and version."""
+    """Return initdb's locale arguments: code point order and UTF-8, equal on every machine and version."""
     if version >= 17:
         return ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
-    # Older versions use the C library's locales, which need not include C.UTF-8. A locale belongs to the whole process,
-    # so another process tries it.
+    # Older versions use the C library's locales, which may lack C.UTF-8. Setting a locale affects the whole process,
+    # so a subprocess tries it.
     code = "import locale; locale.setlocale(locale.LC_ALL, 'C.UTF-8')"
     tried = subprocess.run([sys.executable, "-I", "-c", code], check=False, capture_output=True)
     return ["--locale=C.UTF-8" if tried.returncode == 0 else "--locale=C"]

@@ -1,7 +1,8 @@
-"""Where a table of the lake is: `/lake/events`, a Delta table's folder, or `iceberg:catalogue/namespace.table`.
+"""Lake table addresses: `/lake/events` or `s3://bucket/events`, the folder of a Delta table, or
+`iceberg:catalogue/namespace.table`.
 
-The catalogue is one that pyiceberg is configured with, by `.pyiceberg.yaml` or by environment variables, so
-that its URL, which may hold a password, is nowhere in Spark's options:
+Configure the catalogue for pyiceberg, with `.pyiceberg.yaml` or environment variables. This keeps its URL, which may
+contain a password, out of Spark's options:
 
     PYICEBERG_CATALOG__LAKE__URI=postgresql+psycopg://user:password@host/database
     PYICEBERG_CATALOG__LAKE__WAREHOUSE=/lake
@@ -13,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgsluice.errors import ConfigurationError
+from pgsluice.lake.storage import Folder, folder_at
 
 _ICEBERG = "iceberg:"
 
 
 @dataclass(frozen=True, slots=True)
 class IcebergAddress:
-    """An Iceberg table's place.
+    """Address of an Iceberg table.
 
     Attributes:
         catalog: The catalogue's name in pyiceberg's configuration.
@@ -33,26 +35,19 @@ class IcebergAddress:
         return f"{_ICEBERG}{self.catalog}/{self.identifier}"
 
 
-def parse(lake: str | Path) -> Path | IcebergAddress:
-    """What an address names.
+def parse(lake: str | Path) -> Folder | IcebergAddress:
+    """Parse an address into a folder or an Iceberg address.
 
     Raises:
-        ConfigurationError: It is neither a folder's path nor an Iceberg table's address.
+        ConfigurationError: The address is neither the path of a folder nor an Iceberg address.
     """
     text = str(lake)
-    if not text.strip():
-        raise ConfigurationError("the lake is empty; give a folder's path or an Iceberg table")
     if text.startswith(_ICEBERG):
         catalog, _, identifier = text.removeprefix(_ICEBERG).partition("/")
         parts = identifier.split(".")
         if not catalog or len(parts) < 2 or not all(parts) or "/" in identifier:
             raise ConfigurationError(
-                f"the lake {text!r} is no Iceberg table; write iceberg:catalogue/namespace.table"
+                f"invalid Iceberg address {text!r}; write iceberg:catalogue/namespace.table"
             )
         return IcebergAddress(catalog, identifier)
-    local = text.removeprefix("file://")
-    if "://" in local:
-        raise ConfigurationError(
-            f"the lake {text!r} is not a folder; give a path that Spark's driver and executors share"
-        )
-    return Path(local).expanduser().absolute()
+    return folder_at(text)

@@ -1,7 +1,7 @@
-"""Archived messages as a table of the lake holds them, read again without Spark, to be compared with PostgreSQL.
+"""Read archived messages back from a Delta table without Spark and hash them for comparison with PostgreSQL.
 
-What wrote the table has no part in this: files are found by the table's own log, read by Arrow, and hashed. The
-server hashes its rows by the same rule, which stands in sql/sluice/functions/exports/verify_exported.sql.
+The check shares no code with the writer: it finds the files in the Delta log, and reads and hashes them with Arrow.
+The server hashes its rows by the same rule, in sql/sluice/functions/exports/verify_exported.sql.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pyarrow import dataset
 from pgsluice.client.calls.spark_exports import Backlog
 from pgsluice.errors import SluiceError
 from pgsluice.lake.delta.opening import dataset_of, folder_of
-from pgsluice.lake.disk import sync_file, sync_folder
+from pgsluice.lake.storage import Folder, sync
 
-# In the order in which they are hashed.
+# In hash order.
 COLUMNS = (
     "msg_id",
     "read_ct",
@@ -33,7 +33,7 @@ COLUMNS = (
     "message",
     "headers",
 )
-# Of one range all ids and hashes are in memory, about 15 MB; of the messages themselves one batch.
+# Memory holds all ids and hashes of one range, about 15 MB, but only one batch of messages.
 _RANGE_MESSAGES = 100_000
 _RANGE_GAP = 1_000
 _RANGES_MAX = 50
@@ -42,7 +42,7 @@ _BATCH_ROWS = 10_000
 
 @dataclass(frozen=True)
 class IdRange:
-    """Ids from the first to the last, both included."""
+    """Inclusive range of ids."""
 
     first: int
     last: int
@@ -50,7 +50,7 @@ class IdRange:
 
 @dataclass(frozen=True)
 class Found:
-    """Rows of the lake: their msg_id, enqueued_at in microseconds since 1970, and hash, in the same order."""
+    """Rows of the lake as parallel lists: msg_id, enqueued_at in microseconds since 1970, and hash."""
 
     msg_ids: list[int]
     enqueued_us: list[int]
@@ -58,11 +58,11 @@ class Found:
 
 
 def ranges_of(backlog: Sequence[Backlog]) -> list[IdRange]:
-    """Few ranges of bounded size that hold all ids of a backlog, and few others."""
+    """Cover all ids of a backlog with few ranges of bounded size that include few other ids."""
     gap = _RANGE_GAP
     most = _RANGES_MAX + 2 * sum(part.messages for part in backlog) // _RANGE_MESSAGES
     while len(ranges := _joined(backlog, gap)) > most:
-        gap *= 8  # far apart, they would be looked for one by one
+        gap *= 8  # scattered ids would give one range, and one scan, for each
     return ranges
 
 
@@ -85,24 +85,21 @@ def _joined(backlog: Sequence[Backlog], gap: int) -> list[IdRange]:
 
 
 def files_with(table: DeltaTable, ranges: Iterable[IdRange]) -> set[str]:
-    """The files of a table that may hold messages with these ids, as `paths_of` names them.
-
-    Statistics rule out the others.
-    """
+    """Return the paths of files that may hold messages with these ids; file statistics exclude the others."""
     predicate = [[("msg_id", ">=", ids.first), ("msg_id", "<=", ids.last)] for ids in ranges]
     if not predicate:
         return set()
-    # Of a file's URI, delta-rs encodes the table's folder and not what comes after it.
+    # In file URIs, delta-rs encodes the folder of the table but not the path below it.
     folder = table.table_uri.removeprefix("file://")
     uris = table.file_uris(file_pruning_predicate=predicate)
     return {uri.removeprefix("file://").removeprefix(folder) for uri in uris}
 
 
 def read_again(table: DeltaTable, ids: IdRange) -> Iterator[Found]:
-    """Read the rows with these ids and hash them, some thousand at a time.
+    """Read and hash the rows with these ids, in batches.
 
     Raises:
-        SluiceError: The table holds a message twice.
+        SluiceError: The table contains a message twice.
     """
     predicate = [("msg_id", ">=", ids.first), ("msg_id", "<=", ids.last)]
     rows = dataset_of(table, folder_of(table), file_pruning_predicate=predicate)
@@ -120,15 +117,15 @@ def read_again(table: DeltaTable, ids: IdRange) -> Iterator[Found]:
         for key in zip(found.msg_ids, found.enqueued_us, strict=True):
             if key in seen:
                 raise SluiceError(
-                    f"the lake table in {table.table_uri} holds the message with msg_id {key[0]} twice; nothing of "
-                    "it was dropped from PostgreSQL: see who else writes into the table"
+                    f"the lake table in {table.table_uri} holds the message with msg_id {key[0]} twice; its copy in "
+                    "PostgreSQL was not dropped; find the other writer of the table and remove the duplicate"
                 )
             seen.add(key)
         yield found
 
 
 def hashed(batch: pa.RecordBatch) -> Found:
-    """The ids and hashes of archived messages."""
+    """Hash archived messages."""
     lines = pc.binary_join_element_wise(
         *(_text(batch.column(name)) for name in COLUMNS),
         pa.scalar("\n", pa.large_string()),
@@ -142,22 +139,19 @@ def hashed(batch: pa.RecordBatch) -> Found:
     )
 
 
-def force_to_disk(folder: Path, files: Iterable[str]) -> None:
-    """Force files of a table, and its log, to disk.
+def force_to_disk(folder: Folder, files: Iterable[str]) -> None:
+    """Fsync files of a table and its log.
 
-    Who wrote them may have been killed before it did: they can be read then, and a power failure may still take
-    them away.
+    A writer killed before its own fsync leaves files that are readable but do not survive a power failure.
 
     Args:
-        folder: The table's.
-        files: Their paths in it.
+        folder: Folder of the table.
+        files: Paths relative to the folder.
     """
-    log = folder / "_delta_log"
-    data = [folder / file for file in files]
-    for path in [*data, *log.iterdir()]:
-        sync_file(path)
-    for parent in {log, folder, *(path.parent for path in data)}:
-        sync_folder(parent)
+    log = []
+    if isinstance(folder, Path):
+        log = [f"_delta_log/{path.name}" for path in (folder / "_delta_log").iterdir()]
+    sync(folder, [*files, *log])
 
 
 def _text(column: pa.Array) -> Any:

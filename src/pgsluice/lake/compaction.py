@@ -1,16 +1,17 @@
-"""What compactions of all formats share: which files become one, and their rows."""
+"""Compaction of small files, independent of the table format: bin-packing and reading of rows."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pgsluice.errors import SluiceError
+from pgsluice.lake.columns import with_nulls
+from pgsluice.lake.storage import Folder, open_input
 
 File = TypeVar("File")
 
@@ -22,7 +23,7 @@ def bins(
     size_bytes: Callable[[File], int],
     target_bytes: int,
 ) -> Iterator[list[File]]:
-    """Choose small files that make about one of the target's size, two or more, each time of one group."""
+    """Bin-pack files below the target size: yield two or more files of one group that total up to the target."""
     groups: dict[Hashable, list[File]] = defaultdict(list)
     for file in files:
         if size_bytes(file) < target_bytes:
@@ -40,36 +41,38 @@ def bins(
 
 
 def rows_of(
-    paths: Iterable[Path],
+    folder: Folder,
+    names: Iterable[str],
     schema: pa.Schema,
     values: Mapping[str, str | None] | None = None,
     *,
     may_drop: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of files, batch by batch, with all columns of the schema.
+    """Read files as record batches with all columns of the schema.
 
     Args:
-        paths: Parquet files.
-        schema: Columns that a file has not got, as they were added later, are null.
-        values: Those of partition columns that the files do not hold, as text.
-        may_drop: Whether to leave out columns that the schema does not have.
+        folder: Folder of the table.
+        names: Parquet files relative to it.
+        schema: Columns that a file lacks because they were added later are null.
+        values: Values of the partition columns that the files lack, as text.
+        may_drop: Read only the columns of the schema.
 
     Raises:
-        SluiceError: A file has other columns, and they may not be left out.
+        SluiceError: A file has a column that is not in the schema, and `may_drop` is false.
     """
     given = values or {}
-    for path in paths:
-        with pq.ParquetFile(path) as file:
+    for name in names:
+        with pq.ParquetFile(open_input(folder, name), coerce_int96_timestamp_unit="us") as file:
             others = sorted(set(file.schema_arrow.names) - set(schema.names))
             if others and not may_drop:
                 raise SluiceError(
-                    f"the file {path} has the columns {', '.join(others)}, and its table does not; nothing was "
-                    "changed: compact the table with the tool that made it"
+                    f"the file {name} in {folder} has columns that its table lacks ({', '.join(others)}); nothing was "
+                    "changed; compact the table with the tool that made it"
                 )
-            for batch in file.iter_batches():
-                names = batch.schema.names
+            there = [column for column in file.schema_arrow.names if column in schema.names]
+            for batch in file.iter_batches(columns=there):
                 for column in schema:
-                    if column.name not in names:
-                        one = pa.array([given.get(column.name)], pa.string()).cast(column.type)
+                    if column.name in given and column.name not in there:
+                        one = pa.array([given[column.name]], pa.string()).cast(column.type)
                         batch = batch.append_column(column.name, pa.repeat(one[0], batch.num_rows))
-                yield batch
+                yield with_nulls(batch, schema)

@@ -1,60 +1,61 @@
-"""Errors of files and folders, as one sentence that names the place."""
+"""Translate file system errors into one-sentence errors that name the path."""
 
 from __future__ import annotations
 
-import os
 import re
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from pgsluice.errors import ConfigurationError, SluiceError, one_line
+from pgsluice.lake.storage import Folder, probe
 
-# delta-rs colours its errors, and draws arrows between their causes.
+# delta-rs adds colour codes to its errors, and arrows between their causes.
 _DECORATION = re.compile(r"\x1b\[[0-9;]*m|↳|'")
-_PROBE_BYTES = 4096
-# Those that no retry helps: the path or its rights must be changed.
+# Permanent errors: the path, its permissions or the credentials must be changed.
 _PERMANENT = re.compile(
-    r"permission denied|not a directory|is a directory|read-only file system|not permitted|file exists|too long",
+    r"permission denied|not a directory|is a directory|read-only file system|not permitted|file exists|too long|"
+    r"no_?such_?bucket|no_?such_?container|invalid_?access_?key|signature_?does_?not_?match|access_?denied|"
+    r"403 Forbidden|401 Unauthorized|missing region|credential|HTTP status 40[13]",
     re.IGNORECASE,
 )
-_WAY_OUT = "check the path, its rights and the space that is left"
+_WAY_OUT = "check the path, its permissions and the free disk space"
+_STORE_WAY_OUT = "check the URL and the credentials, region and endpoint in the environment"
 
 
-def require_writable(folder: Path, what: str) -> None:
-    """Make a folder if it is not there, and see that files can be written into it.
+def require_writable(folder: Folder, what: str) -> None:
+    """Create a folder if it does not exist, and check that it is writable.
 
     Args:
-        folder: Absolute.
-        what: What it is for, to be named in the error: `lake`, `checkpoint`.
+        folder: The folder.
+        what: Purpose of the folder, for the error: `lake`, `checkpoint`.
 
     Raises:
-        ConfigurationError: They cannot.
+        ConfigurationError: It is not writable.
+        SluiceError: An object store failed, perhaps for the moment.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as probe:
-            probe.write(bytes(_PROBE_BYTES))
-            probe.flush()
-            os.fsync(probe.fileno())
+        probe(folder)
     except OSError as error:
-        raise ConfigurationError(
-            f"the {what} {folder} cannot be written: {error.strerror}; {_WAY_OUT}"
-        ) from None
+        if error.strerror:
+            raise ConfigurationError(
+                f"the {what} {folder} is not writable: {error.strerror}; {_WAY_OUT}"
+            ) from None
+        said = one_line(_DECORATION.sub("", str(error)))
+        kind = ConfigurationError if _PERMANENT.search(said) else SluiceError
+        raise kind(f"the {what} {folder} is not writable: {said}; {_STORE_WAY_OUT}") from None
 
 
 @contextmanager
 def plain_errors(what: str) -> Iterator[None]:
-    """Turn errors of the file system, and of deltalake and pyarrow about it, into errors of ours.
+    """Translate file errors of Python, deltalake and pyarrow.
 
     Args:
-        what: What was done, to begin the message with: `the lake table in /lake/orders`.
+        what: Subject of the message: `the lake table in /lake/orders`.
 
     Raises:
-        ConfigurationError: One that no retry helps.
-        SluiceError: Any other.
+        ConfigurationError: A permanent error.
+        SluiceError: Any other file error.
     """
     try:
         yield
@@ -65,11 +66,12 @@ def plain_errors(what: str) -> Iterator[None]:
             raise
         said = one_line(_DECORATION.sub("", str(error)))
         kind = ConfigurationError if _PERMANENT.search(said) else SluiceError
-        raise kind(f"{what} cannot be read or written: {said}; {_WAY_OUT}") from None
+        way_out = _STORE_WAY_OUT if "://" in what else _WAY_OUT
+        raise kind(f"{what} cannot be read or written: {said}; {way_out}") from None
 
 
 def _is_about_files(error: Exception) -> bool:
-    if isinstance(error, OSError):  # those of pyarrow are, too
+    if isinstance(error, OSError):  # includes pyarrow's
         return True
     deltalake = sys.modules.get("deltalake.exceptions")
     return deltalake is not None and isinstance(error, deltalake.DeltaError)

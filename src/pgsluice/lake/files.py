@@ -1,18 +1,18 @@
-"""Parquet files of a lake table: written by tasks, forced to disk, and not yet in the table.
+"""Write Parquet files for a lake table: durable, written by tasks and not yet committed.
 
-A partitioned table has a folder for each value: `kind=order/part-00000-….zstd.parquet`. The folders' names are
-escaped as Hive and Spark escape them, so that Spark reads the values back from the names alone.
+A partitioned table has a folder per value: `kind=order/part-00000-….zstd.parquet`. Folder names are escaped as in Hive
+and Spark, so that Spark can read the values from the names.
 """
 
 from __future__ import annotations
 
-import os
+import posixpath
 import re
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,15 +20,15 @@ import pyarrow.parquet as pq
 
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.lake.columns import conform
-from pgsluice.lake.disk import sync_folder
 from pgsluice.lake.stats import Stats
+from pgsluice.lake.storage import Folder, NewFile, remove
 
-# Rows are collected up to this size and written as one row group: readers like 16 MiB and more.
+# Rows are buffered up to this size and written as one row group; readers are efficient from 16 MiB.
 _ROW_GROUP_BYTES = 64 << 20
-# A task that meets more values than this closes the file that waited the longest; its next row opens another.
+# At this limit a task closes the least recently used file; a later row of its partition opens a new file.
 _OPEN_FILES_MAX = 100
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
-# What Hive escapes in a folder's name. Other characters stay: Spark reads each %XX as one character, not as UTF-8.
+# Characters that Hive escapes. Others must not be escaped: Spark decodes each %XX as one character, not as UTF-8.
 _ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")
 _ROW = "__row"
 
@@ -37,33 +37,35 @@ Partition = Mapping[str, str | None]
 
 @dataclass(frozen=True)
 class LakeFile:
-    """A Parquet file that was written and belongs to no commit yet.
+    """Written, uncommitted Parquet file.
 
     Attributes:
-        path: Relative to the table's folder.
-        size_bytes: Its size.
+        path: Relative to the folder of the table.
+        size_bytes: File size.
         stats: Delta's statistics as JSON: numRecords, minValues, maxValues, nullCount.
-        row_count: Its rows.
-        partition: The value of each partition column as text; None for null.
+        row_count: Number of rows.
+        written_s: Time before the first byte was written, in seconds since 1970.
+        partition: Value of each partition column as text; None for null.
     """
 
     path: str
     size_bytes: int
     stats: str
     row_count: int
+    written_s: float
     partition: Partition = field(default_factory=dict)
 
 
 def check_partition_columns(schema: pa.Schema, partition_by: Sequence[str]) -> None:
-    """Refuse columns whose values a folder's name cannot carry.
+    """Validate partition columns.
 
     Raises:
-        ConfigurationError: There is no such column, it has such a type, or no other column is left.
+        ConfigurationError: A column does not exist, is repeated or has an unsupported type, or no other column remains.
     """
     for name in partition_by:
         if name not in schema.names:
             raise ConfigurationError(
-                f"partitionBy names {name!r}, and the rows have the columns {', '.join(schema.names)}"
+                f"partitionBy column {name!r} does not exist; the rows have {', '.join(schema.names)}"
             )
         kind = schema.field(name).type
         if not (
@@ -73,8 +75,8 @@ def check_partition_columns(schema: pa.Schema, partition_by: Sequence[str]) -> N
             or pa.types.is_boolean(kind)
         ):
             raise ConfigurationError(
-                f"partitionBy names {name!r}, which is a {kind}; use a column of text, whole numbers, dates "
-                "or truth values, for a timestamp its date"
+                f"partitionBy column {name!r} has the unsupported type {kind}; use a string, integer, date or "
+                "boolean column, or derive a date column from a timestamp"
             )
     if len(set(partition_by)) != len(partition_by):
         raise ConfigurationError(f"partitionBy names a column twice: {', '.join(partition_by)}")
@@ -83,7 +85,7 @@ def check_partition_columns(schema: pa.Schema, partition_by: Sequence[str]) -> N
 
 
 def write_files(
-    folder: Path,
+    folder: Folder,
     schema: pa.Schema,
     batches: Iterable[pa.RecordBatch],
     *,
@@ -91,17 +93,17 @@ def write_files(
     partition_by: Sequence[str] = (),
     keep_partition_columns: bool = False,
 ) -> tuple[LakeFile, ...]:
-    """Write record batches to new files and force them to disk; no rows, no file.
+    """Write record batches to new, durable files; without rows, write no file.
 
-    A call that fails leaves no file.
+    A call that fails removes its files.
 
     Args:
-        folder: The table's; made when it is not there.
-        schema: The table's.
-        batches: In any schema that can be cast to it.
-        part: The partition's number, for the names.
-        partition_by: Columns whose values get folders of their own.
-        keep_partition_columns: Whether the files hold these columns as well.
+        folder: Folder of the table; created if it does not exist.
+        schema: Schema of the table.
+        batches: In any schema that can be cast to the table's.
+        part: Number of the Spark partition, for the file names.
+        partition_by: Partition columns of the table.
+        keep_partition_columns: Write the partition columns into the files, too.
     """
     task = _Task(folder, schema, part, tuple(partition_by), keep_partition_columns)
     try:
@@ -114,14 +116,14 @@ def write_files(
         raise
 
 
-def write_partition(folder: Path, rows: pa.Table, partition: Partition, *, part: int) -> LakeFile:
-    """Write the rows of one partition to a new file and force it to disk; a call that fails leaves no file.
+def write_partition(folder: Folder, rows: pa.Table, partition: Partition, *, part: int) -> LakeFile:
+    """Write the rows of one partition to a new, durable file; a call that fails removes the file.
 
     Args:
-        folder: The table's.
-        rows: In the file's columns; all of them have to fit into memory, and become one row group.
-        partition: The value of each partition column as text.
-        part: A number for the name.
+        folder: Folder of the table.
+        rows: Rows with the columns of the file; they must fit into memory, and become one row group.
+        partition: Value of each partition column as text.
+        part: Number for the file name.
     """
     file = _OpenFile(folder, rows.schema, partition, part)
     try:
@@ -134,11 +136,11 @@ def write_partition(folder: Path, rows: pa.Table, partition: Partition, *, part:
 
 
 class _Task:
-    """The files that one task writes, one open for each partition."""
+    """Files of one task, one open file per partition."""
 
     def __init__(
         self,
-        folder: Path,
+        folder: Folder,
         schema: pa.Schema,
         part: int,
         partition_by: tuple[str, ...],
@@ -147,7 +149,7 @@ class _Task:
         self._folder, self._part, self._partition_by = folder, part, partition_by
         left_out = set() if keep_partition_columns else set(partition_by)
         self._schema = pa.schema([column for column in schema if column.name not in left_out])
-        # By the values, the one that waited the longest first.
+        # By partition values, least recently used first.
         self._open: dict[tuple[Any, ...], _OpenFile] = {}
         self._closed: list[LakeFile] = []
 
@@ -168,7 +170,7 @@ class _Task:
         for file in self._open.values():
             file.discard()
         for done in self._closed:
-            (self._folder / done.path).unlink(missing_ok=True)
+            remove(self._folder, done.path)
 
     def _split(self, batch: pa.RecordBatch) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
         if not self._partition_by:
@@ -202,18 +204,18 @@ class _Task:
 
 
 class _OpenFile:
-    """One file that is being written."""
+    """File that is being written."""
 
-    def __init__(self, folder: Path, schema: pa.Schema, partition: Partition, part: int) -> None:
+    def __init__(self, folder: Folder, schema: pa.Schema, partition: Partition, part: int) -> None:
         self.held_bytes = 0
         self._held: list[pa.RecordBatch] = []
-        self._table_folder, self._schema, self._partition = folder, schema, partition
-        place = folder.joinpath(*(_folder_name(*item) for item in partition.items()))
-        place.mkdir(parents=True, exist_ok=True)
-        self._path = place / f"part-{part:05d}-{uuid.uuid4()}.zstd.parquet"
+        self._schema, self._partition = schema, partition
+        folders = [_folder_name(*item) for item in partition.items()]
+        self._name = posixpath.join(*folders, f"part-{part:05d}-{uuid.uuid4()}.zstd.parquet")
         self._stats = Stats(schema)
-        self._file = self._path.open("xb")
-        self._writer = pq.ParquetWriter(self._file, schema, compression="zstd")
+        self._written_s = time.time()
+        self._file = NewFile(folder, self._name)
+        self._writer = pq.ParquetWriter(self._file.stream, schema, compression="zstd")
 
     def add(self, batch: pa.RecordBatch) -> None:
         self._held.append(batch)
@@ -229,28 +231,20 @@ class _OpenFile:
         if self._held:
             self.flush()
         self._writer.close()
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        for folder in (self._path.parent, *self._path.parent.parents):
-            sync_folder(folder)
-            if folder == self._table_folder:
-                break
         return LakeFile(
-            str(self._path.relative_to(self._table_folder)),
-            self._path.stat().st_size,
+            self._name,
+            self._file.close(),
             self._stats.to_json(),
             self._stats.row_count,
+            self._written_s,
             self._partition,
         )
 
     def discard(self) -> None:
-        # The disk may be full, which is the error that brought us here.
+        # Closing fails again when the disk is full.
         with suppress(OSError, pa.ArrowException):
             self._writer.close()
-        with suppress(OSError):
-            self._file.close()
-        self._path.unlink(missing_ok=True)
+        self._file.discard()
 
 
 def _folder_name(name: str, value: str | None) -> str:
@@ -268,7 +262,7 @@ def _as_text(name: str, value: Any) -> str | None:
         return str(value).lower()
     if value in ("", _NULL_FOLDER):
         raise SluiceError(
-            f"a row has the value {value!r} in column {name!r}, by which the table is partitioned; there it "
-            "cannot be told from null: write another value"
+            f"a row has the value {value!r} in the partition column {name!r}; a folder name cannot distinguish it "
+            "from null; write another value"
         )
     return str(value)

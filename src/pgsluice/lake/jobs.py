@@ -1,10 +1,10 @@
-"""What keeps a table of the lake quick and small: compact, vacuum, and a look at it. No Spark, no Java.
+"""Lake table maintenance without Spark and Java: compact, vacuum and show.
 
-    compact("/lake/events")                       # many small files become few large ones
-    vacuum("/lake/events", retention_hours=168)   # what no reader needs any more is removed from the disk
+    compact("/lake/events")                       # rewrite many small files into few large ones
+    vacuum("/lake/events", retention_hours=168)   # remove unreferenced files from disk
     show("/lake/events")
 
-Each may run while pipelines write into the table and readers read it.
+All jobs may run concurrently with readers and writers of the table.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from pgsluice.lake.address import IcebergAddress, parse
 from pgsluice.lake.file_errors import plain_errors
 from pgsluice.lake.job_results import TARGET_MB_DEFAULT, Compaction, TableState, Vacuum
 
-# Delta's and Iceberg's own default is a week too.
+# One week, the default of Delta and Iceberg.
 RETENTION_HOURS_DEFAULT = 168.0
-# Files of a write that somebody else's tool does right now are known by their age alone.
+# Uncommitted files of other tools are protected only by their age.
 RETENTION_HOURS_MIN = 1.0
 HISTORY_DEFAULT = 10
 
 
 def compact(lake: str | Path, *, target_mb: int = TARGET_MB_DEFAULT) -> Compaction:
-    """Rewrite small files into larger ones, in one commit. The rows stay the same, and so does their partition.
+    """Rewrite small files of each partition into larger ones, in one commit, without changing rows.
 
-    Pipelines that only append go on meanwhile.
+    Concurrent appends do not conflict.
 
     Args:
-        lake: The table's address.
-        target_mb: About the size of the files afterwards, MiB, 1 or more.
+        lake: Address of the table.
+        target_mb: Approximate target file size in MiB, 1 or more.
 
     Raises:
-        ConfigurationError: There is no such table.
-        SluiceError: Somebody removed or rewrote rows meanwhile; nothing was changed.
+        ConfigurationError: The table does not exist.
+        SluiceError: A concurrent commit removed or rewrote files; nothing was changed.
     """
     if target_mb < 1:
-        raise ConfigurationError(f"the target is {target_mb} MiB; use 1 or more")
+        raise ConfigurationError(f"invalid target size {target_mb} MiB; use 1 or more")
     _require_extra()
     place = parse(lake)
     with plain_errors(f"the lake table in {place}"):
@@ -54,27 +54,27 @@ def compact(lake: str | Path, *, target_mb: int = TARGET_MB_DEFAULT) -> Compacti
 def vacuum(
     lake: str | Path, *, retention_hours: float = RETENTION_HOURS_DEFAULT, dry_run: bool = False
 ) -> Vacuum:
-    """Remove files from the disk that no version of the last hours needs.
+    """Remove files from disk that no table version within the retention references.
 
-    These are the files that a compaction or a merge replaced, those of failed tasks and of replayed micro-batches.
-    Older versions of the table cannot be read afterwards, and a reader that began before fails.
+    These are files replaced by compaction or merge, and files of failed tasks and replayed micro-batches. Older
+    versions of the table can no longer be read, and queries on them fail.
 
-    A commit in flight loses nothing, whatever its age: it makes its files young before it names them, and fails
-    without a trace if one is gone.
+    A concurrent commit never loses files, however old: it touches its files before it references them, and fails
+    without changing the table if one no longer exists.
 
     Args:
-        lake: The table's address.
-        retention_hours: Files that were written or replaced within these hours stay; 1 or more. Longer than the
-            longest query, and than a write of other tools.
-        dry_run: Only say which.
+        lake: Address of the table.
+        retention_hours: Keep files written or replaced within these hours, 1 or more. Use more than the duration of
+            the longest query, and of the longest write of other tools.
+        dry_run: List the files without removing them.
 
     Raises:
-        ConfigurationError: There is no such table, or the retention is too short.
+        ConfigurationError: The table does not exist, or the retention is too short.
     """
     if retention_hours < RETENTION_HOURS_MIN:
         raise ConfigurationError(
-            f"the retention is {retention_hours:g} hours; use {RETENTION_HOURS_MIN:g} or more, longer than any "
-            "query or write that may be running"
+            f"invalid retention of {retention_hours:g} hours; use {RETENTION_HOURS_MIN:g} or more, and more than the "
+            "duration of any running query or write"
         )
     _require_extra()
     place = parse(lake)
@@ -89,14 +89,14 @@ def vacuum(
 
 
 def show(lake: str | Path, *, history: int = HISTORY_DEFAULT) -> TableState:
-    """Say what a table holds.
+    """Return size, columns and recent commits of a table.
 
     Args:
-        lake: The table's address.
-        history: The most commits to list.
+        lake: Address of the table.
+        history: Maximum number of commits to list.
 
     Raises:
-        ConfigurationError: There is no such table.
+        ConfigurationError: The table does not exist.
     """
     _require_extra()
     place = parse(lake)
@@ -111,4 +111,4 @@ def show(lake: str | Path, *, history: int = HISTORY_DEFAULT) -> TableState:
 
 
 def _require_extra() -> None:
-    require_packages("tables of the lake need", ("pyarrow", "deltalake"), "spark")
+    require_packages("lake tables need", ("pyarrow", "deltalake"), "spark")

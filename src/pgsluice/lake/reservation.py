@@ -1,13 +1,16 @@
-"""Take files away from a table's folder without ever taking one that a commit is about to name.
+"""Remove files from a lake table's folder without a race against concurrent commits.
 
-A committer makes its files young, which fails if one is gone, and then commits. This side moves a file aside
-first, then looks whether it is young or named by now, and if so moves it back. Whichever of the two comes
-first, a commit never names a file that is removed:
+On disk, a writer touches its files before it commits, which fails if one no longer exists. Vacuum first moves a file
+aside, then checks its modification time and whether the table references it by now, and if so moves it back. Either
+order is safe, so a commit never references a removed file:
 
-    moved aside, then made young    the committer finds no file and does not commit
-    made young, then moved aside    it is young, and moved back
+    moved aside, then touched    the writer does not find the file and does not commit
+    touched, then moved aside    its modification time is recent, and vacuum moves it back
 
-A vacuum that is killed in between leaves files aside; the next one decides about them.
+Files that a killed vacuum left aside are handled by the next one.
+
+An object cannot be touched, and moving it is a copy. There a vacuum removes only files of a day or more, and a writer
+commits only files younger than that by an hour, which allows for clocks that differ.
 """
 
 from __future__ import annotations
@@ -17,48 +20,87 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
-from pgsluice.errors import SluiceError
+from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.lake.files import LakeFile
+from pgsluice.lake.storage import Folder, files_in, remove
 
 ASIDE = "_vacuum"
+OBJECT_RETENTION_HOURS_MIN = 24.0
+_COMMIT_AGE_MAX_S = (OBJECT_RETENTION_HOURS_MIN - 1) * 3600
 
 
-def claim(folder: Path, files: Iterable[LakeFile]) -> None:
-    """Make files young just before the commit that names them.
+def claim(folder: Folder, files: Iterable[LakeFile]) -> None:
+    """Make sure, immediately before the commit that references files, that no vacuum removes them.
 
     Raises:
-        SluiceError: One is gone. A commit that names it would leave a hole in the table.
+        SluiceError: A file no longer exists or is too old; committing it could corrupt the table.
     """
     for file in files:
-        try:
-            os.utime(folder / file.path)
-        except FileNotFoundError:
+        if isinstance(folder, Path):
+            try:
+                os.utime(folder / file.path)
+            except FileNotFoundError:
+                raise SluiceError(
+                    f"the file {file.path} in {folder} was removed before its commit, for example by a vacuum with a "
+                    "retention shorter than the write; run the write again"
+                ) from None
+        elif time.time() - file.written_s > _COMMIT_AGE_MAX_S:
             raise SluiceError(
-                f"the file {file.path} was taken away from {folder} before its commit, as a vacuum with a "
-                "retention shorter than the write does; run the write again"
-            ) from None
+                f"the file {file.path} in {folder} was written {_hours(time.time() - file.written_s)} hours ago, and a "
+                f"vacuum may remove it; write fewer rows at once, in less than {_hours(_COMMIT_AGE_MAX_S)} hours"
+            )
 
 
-def old_files(folder: Path, names: Iterable[str], *, age_s: float) -> list[str]:
-    """Of the names, those of files that nobody touched for so long, sorted."""
-    before = time.time() - age_s
-    return sorted(name for name in names if _is_older(folder / name, before))
+def check_retention(folder: Folder, retention_hours: float) -> None:
+    """Check that a vacuum cannot remove the files of a write that is not committed yet.
+
+    Raises:
+        ConfigurationError: The retention is too short for an object store.
+    """
+    if not isinstance(folder, Path) and retention_hours < OBJECT_RETENTION_HOURS_MIN:
+        raise ConfigurationError(
+            f"invalid retention of {retention_hours:g} hours for the object store of {folder}; use "
+            f"{OBJECT_RETENTION_HOURS_MIN:g} or more, as writers may commit files of that age"
+        )
 
 
-def take_away(
-    folder: Path, names: Iterable[str], *, age_s: float, named: Callable[[], Collection[str]]
-) -> tuple[list[str], int]:
-    """Remove files that are old and that no commit names.
+def old_files(folder: Folder, names: Iterable[str], *, age_s: float) -> dict[str, int]:
+    """Return the names of files last modified more than `age_s` seconds ago, sorted, with their sizes in bytes."""
+    before, wanted = time.time() - age_s, set(names)
+    return {
+        name: size
+        for name, size, modified in sorted(files_in(folder))
+        if name in wanted and modified < before
+    }
+
+
+def remove_unreferenced(
+    folder: Folder, names: Iterable[str], *, age_s: float, named: Callable[[], Collection[str]]
+) -> dict[str, int]:
+    """Remove old files that the table does not reference, including those an earlier vacuum left aside.
 
     Args:
-        folder: The table's.
-        names: Relative to it; others' leftovers aside are decided about as well.
-        age_s: Younger files stay.
-        named: Asks the table, after the files were moved aside, which of them it holds.
+        folder: Folder of the table.
+        names: Candidates, relative to the folder.
+        age_s: Minimum age of the files to remove, in seconds.
+        named: Returns the files that the table references; called after the candidates were chosen.
 
     Returns:
-        The names that were removed, sorted, and their size in bytes.
+        The removed names, sorted, with their sizes in bytes.
     """
+    if isinstance(folder, Path):
+        return _remove_from_disk(folder, names, age_s, named)
+    old = old_files(folder, names, age_s=age_s)
+    in_table = named() if old else ()
+    removed = {name: size for name, size in old.items() if name not in in_table}
+    for name in removed:
+        remove(folder, name)
+    return removed
+
+
+def _remove_from_disk(
+    folder: Path, names: Iterable[str], age_s: float, named: Callable[[], Collection[str]]
+) -> dict[str, int]:
     before = time.time() - age_s
     aside = folder / ASIDE
     for name in names:
@@ -66,16 +108,19 @@ def take_away(
             _move(folder / name, aside / name)
     moved = [str(path.relative_to(aside)) for path in aside.rglob("*") if path.is_file()]
     in_table = named() if moved else ()
-    removed, size_bytes = [], 0
+    removed = {}
     for name in sorted(moved):
         if name in in_table or not _is_older(aside / name, before):
             _move(aside / name, folder / name)
         else:
-            size_bytes += (aside / name).stat().st_size
+            removed[name] = (aside / name).stat().st_size
             (aside / name).unlink()
-            removed.append(name)
     _remove_empty(aside)
-    return removed, size_bytes
+    return removed
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:.0f}"
 
 
 def _is_older(path: Path, before: float) -> bool:

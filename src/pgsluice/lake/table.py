@@ -1,13 +1,15 @@
-"""What a table of the lake is to those who write into it, whatever its format.
+"""Interface for writing to lake tables, independent of their format.
 
-Tasks write files, on any machine; one commit on the driver puts them all into the table, or none:
+Tasks write files, on any machine; one commit on the driver adds all files to the table atomically:
 
     files = table.write(batches, part=0)                        # on the executors
-    table.commit(files, app_id="pgsluice:…", version=7)         # on the driver; False when 7 was there already
+    table.commit(files, app_id="pgsluice:…", version=7)         # on the driver; False if 7 is already committed
 
-Three things follow. Nobody sees a file before the commit, and everybody after it. What is committed a second
-time, after a crash, is recognised by its app and version and adds nothing. A committer that was thought dead
-and comes late finds its version there, or is refused.
+Files are visible to readers from the commit on and not before. Commits are idempotent by app and version: a replay
+after a crash adds nothing. A stale writer that commits late finds its version committed, or its commit fails.
+
+Columns are matched by name: columns that the rows lack are null, and unknown columns are refused, or added if
+`merge_schema` is true. Types never change.
 """
 
 from __future__ import annotations
@@ -15,44 +17,62 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from enum import Enum
 from typing import ClassVar
 
 import pyarrow as pa
 
+from pgsluice.lake.columns import with_nulls
 from pgsluice.lake.files import LakeFile, write_files
+from pgsluice.lake.storage import Folder, folder_at
+
+
+class Replace(Enum):
+    """Rows that a commit replaces: all, or those of the partitions that its files have."""
+
+    TABLE = "static"
+    PARTITIONS = "dynamic"
 
 
 @dataclass(frozen=True)
 class LakeTable(ABC):
-    """A table of the lake. It can be pickled: Spark sends it to the tasks.
+    """Lake table, picklable so that Spark can send it to the tasks.
 
     Attributes:
-        path: The folder of its files, absolute, the same on all machines.
-        arrow_schema: Its columns; each may be null.
-        partition_by: The columns whose values have folders of their own.
+        path: Absolute path or URL of the folder of its files, the same on all machines.
+        rows_schema: Columns of the rows to write, all nullable.
+        arrow_schema: Columns of its files: its own, and those of the rows that it lacks.
+        partition_by: Partition columns.
+        merge_schema: Add columns of the rows that it lacks.
     """
 
     path: str
+    rows_schema: pa.Schema
     arrow_schema: pa.Schema
     partition_by: tuple[str, ...] = ()
+    merge_schema: bool = False
 
-    # The format of Spark's that writes into it.
+    # Name of the Spark data source that writes to it.
     format_name: ClassVar[str]
-    # Whether its files hold the partition columns as well: formats differ.
+    # True if its files contain the partition columns.
     keeps_partition_columns: ClassVar[bool] = False
 
+    @property
+    def folder(self) -> Folder:
+        """The folder of its files."""
+        return folder_at(self.path)
+
     def write(self, batches: Iterable[pa.RecordBatch], *, part: int) -> tuple[LakeFile, ...]:
-        """Write record batches to new files and force them to disk; no rows, no file.
+        """Write record batches to new, durable files; without rows, write no file.
 
         Args:
-            batches: In any schema that can be cast to the table's.
-            part: The partition's number, for the names.
+            batches: With columns that can be cast to the table's; columns they lack are null.
+            part: Number of the Spark partition, for the file names.
         """
         return write_files(
-            Path(self.path),
+            self.folder,
             self.arrow_schema,
-            batches,
+            (with_nulls(batch, self.arrow_schema) for batch in batches),
             part=part,
             partition_by=self.partition_by,
             keep_partition_columns=self.keeps_partition_columns,
@@ -60,36 +80,47 @@ class LakeTable(ABC):
 
     @abstractmethod
     def exists(self) -> bool:
-        """Whether it has been made."""
+        """Return True if the table exists."""
 
     @abstractmethod
     def create(self) -> object:
-        """Make the table if it is not there.
+        """Create the table if it does not exist; with `merge_schema`, add the columns it lacks.
 
         Raises:
-            ConfigurationError: It is there and has other columns, or other partition columns.
+            ConfigurationError: Its columns do not fit the rows, or it has other partition columns.
+            SluiceError: Commits conflicted.
         """
 
     @abstractmethod
-    def commit(self, files: Sequence[LakeFile], *, app_id: str | None, version: int | None) -> bool:
-        """Add files in one commit, once for each version of an app.
+    def commit(
+        self,
+        files: Sequence[LakeFile],
+        *,
+        app_id: str | None,
+        version: int | None,
+        replace: Replace | None = None,
+    ) -> bool:
+        """Add files in one commit, idempotent by app and version; retry conflicts.
 
         Args:
-            files: From `write`.
-            app_id: Who commits; with None the files are added whatever was committed before.
-            version: Rises with each commit of this app; its first may be 0.
+            files: Files from `write`.
+            app_id: Id of the committing app; None to add the files unconditionally.
+            version: Increases with each commit of this app; the first may be 0.
+            replace: Remove these rows in the same commit, as they are at the call; None to remove none. Rows that other
+                writers add during the call stay.
 
         Returns:
-            False when this or a later version was committed already; the files are not added then.
+            False if this or a later version is already committed; the files are not added.
 
         Raises:
-            SluiceError: Another commit came between again and again, or a file is gone; nothing was added.
+            SluiceError: Commits conflicted, a concurrent commit replaced the files to remove, or a new file no longer
+                exists; nothing was changed.
         """
 
     @abstractmethod
     def last_version(self, app_id: str) -> int | None:
-        """The highest version that an app has committed; None when it has none, or there is no table."""
+        """Return the last version that an app committed; None without a commit or table."""
 
     @abstractmethod
     def row_count(self) -> int:
-        """How many rows it holds, from its own statistics; 0 when there is no table."""
+        """Return the number of rows from table statistics; 0 if the table does not exist."""

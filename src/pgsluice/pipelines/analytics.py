@@ -1,6 +1,6 @@
-"""How queues fared, in gold tables and a report: the pipeline `analytics`.
+"""Queue metrics in gold tables and an HTML report: the pipeline `analytics`.
 
-analytics("/lake/gold", queue="orders", lake="/lake/archives")     # now
+analytics("/lake/gold", queue="orders", lake="/lake/archives")
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 from pgsluice.client.calls import pgmq
 from pgsluice.errors import ConfigurationError, MissingExtraError, QueueNotFoundError
 from pgsluice.lake.file_errors import require_writable
-from pgsluice.pipelines.paths import folder, session_for
+from pgsluice.lake.storage import Folder
+from pgsluice.pipelines.paths import delta_folder, session_for
 from pgsluice.spark.access import access_for, driver_connection, run
 from pgsluice.spark.extra import require_extra
-from pgsluice.spark.retry import patiently
+from pgsluice.spark.retry import with_retries
 from pgsluice.spark.running import Progress
 
 if TYPE_CHECKING:
@@ -43,46 +44,46 @@ def analytics(
     stop: threading.Event | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Progress:
-    """Count and measure what became of the messages of queues, per window of time.
+    """Count the messages of queues by outcome and measure their latencies, per time window.
 
-    Messages are those in the lake, in the live archives, among the dead letters and in the queues, each once. Payloads
-    are not read. Three tables of the lake hold the figures, and are written anew: `queue_windows`, `queue_totals` and
-    `queue_attempts`; see `pgsluice.pipelines.queue_metrics.figures` for their columns.
+    Each message in the lake, the live archives, the dead letters and the queues counts once. Payloads are not read. The
+    results overwrite three tables of the lake: `queue_windows`, `queue_totals` and `queue_attempts`; see
+    `pgsluice.pipelines.queue_metrics.figures` for their columns.
 
     Args:
-        gold: The folder of the tables and of `report.html`; made when it is not there.
-        queue: Which queues; all when empty.
-        lake: A folder with the archive of each queue, as the pipeline `archive` writes it, in a folder of the queue's
-            name; for one queue the table itself. Without it only what PostgreSQL still has is counted.
-        window_s: Length of a window, seconds, 1 or more. Windows begin at multiples of it since 1970.
-        since: A time as ISO 8601 writes it, UTC unless it says otherwise. Windows that begin before it stay as they
-            are, and the figures for all of the time too: for large lakes, and for messages that are nowhere any more.
-        report: Whether to write the report, which needs matplotlib.
-        dsn: Where to connect; by the rule of `pgsluice.connection` when None.
-        spark: A session of the caller's; our own when None.
-        once: Measure once and return; otherwise again and again until `stop`.
-        every_s: How long to rest between, seconds.
-        stop: Ends it.
-        on_progress: Called after each time.
+        gold: Folder of the tables and of `report.html`; created if missing.
+        queue: Queues; all if empty.
+        lake: Folder with the archive of each queue, as the pipeline `archive` writes it, in a folder of the queue's
+            name; for one queue the table itself. Without it only messages in PostgreSQL count.
+        window_s: Window length in seconds, 1 or more. Windows begin at multiples of it since 1970.
+        since: ISO 8601 time, by default in UTC. Earlier windows and the overall totals are not recomputed: for large
+            lakes, and for messages that are deleted everywhere.
+        report: True to write the report, which needs matplotlib.
+        dsn: DSN; None: by the rule of `pgsluice.connection`.
+        spark: Spark session to use; None: start one.
+        once: Measure once and return; otherwise repeat until `stop`.
+        every_s: Pause between two measurements, seconds.
+        stop: Event that ends the repetition.
+        on_progress: Called after each measurement.
 
     Returns:
-        How many messages were looked at, in how many commits.
+        Messages read, and commits made.
 
     Raises:
         MissingExtraError, MissingJavaError: See `session`; the report needs the extra `report`.
-        QueueNotFoundError: There is no such queue.
-        ConfigurationError: A folder, a number or a time cannot be used.
+        QueueNotFoundError: A queue does not exist.
+        ConfigurationError: A folder, a number or a time is invalid.
     """
     require_extra()
     if report and importlib.util.find_spec("matplotlib") is None:
         raise MissingExtraError(
-            "the report needs the Python package matplotlib; `pip install 'pgsluice[report]'`, or leave the "
-            "report out"
+            "the report needs the Python package matplotlib; `pip install 'pgsluice[report]'`, or disable the "
+            "report"
         )
     if window_s < 1:
         raise ConfigurationError(f"window_s is {window_s}; use whole seconds, 1 or more")
     names = [queue] if isinstance(queue, str) else list(queue)
-    place, source = folder(gold, "gold"), None if lake is None else folder(lake, "lake")
+    place, source = delta_folder(gold, "gold"), None if lake is None else delta_folder(lake, "lake")
     moment = _moment(since)
     ended = stop or threading.Event()
     total = Progress()
@@ -96,9 +97,9 @@ def analytics(
 
 
 def _measure(
-    gold: Path,
+    gold: Folder,
     names: list[str],
-    lake: Path | None,
+    lake: Folder | None,
     window_s: int,
     since: datetime | None,
     report: bool,
@@ -113,22 +114,22 @@ def _measure(
     queues = _queues(names, dsn)
     tables = lake_tables(lake, queues)
     if since is not None:
-        read_gold(gold)  # there must be something to stay as it is
+        read_gold(gold)  # raises if there are no earlier windows to keep
     require_writable(gold, "gold")
     session = session_for(spark, "pgsluice analytics")
     with shared_snapshot(dsn) as snapshot:
-        messages = patiently(
+        messages = with_retries(
             lambda: read_messages(session, snapshot, queues, tables, since).persist()
         )
         try:
-            summary = patiently(lambda: summarise(messages, window_s=window_s, since=since))
+            summary = with_retries(lambda: summarise(messages, window_s=window_s, since=since))
         finally:
             messages.unpersist()
     commits = write_gold(gold, summary, queues, since)
     if report:
         from pgsluice.pipelines.queue_metrics.page import write_report
 
-        write_report(gold / REPORT, read_gold(gold))
+        write_report(gold, REPORT, read_gold(gold))
     return summary.messages, commits
 
 
@@ -143,7 +144,7 @@ def _queues(names: list[str], dsn: str | None) -> list[str]:
             f"queue {unknown[0]!r} does not exist; create it with create({unknown[0]!r})"
         )
     if not there:
-        raise QueueNotFoundError("there is no queue yet; create one")
+        raise QueueNotFoundError("this database has no queue; create one with create(queue_name)")
     return names or there
 
 
@@ -154,6 +155,6 @@ def _moment(text: str | None) -> datetime | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ConfigurationError(
-            f"since is {text!r}, which is no time; write 2026-01-31T10:00Z"
+            f"since = {text!r} is not a valid time; use ISO 8601, such as 2026-01-31T10:00Z"
         ) from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -1,21 +1,21 @@
 """A queue's archive into a Delta table: the pipeline `archive`.
 
-archive("invoices", "/lake/invoices")              # what is new since the last time
-archive("invoices", "/lake/invoices", drop=True)   # and drop from PostgreSQL what the lake holds for certain
+archive("invoices", "/lake/invoices")              # copy messages archived since the last run
+archive("invoices", "/lake/invoices", drop=True)   # and delete verified messages from PostgreSQL
 
-Three steps, each of which may be killed anywhere, and run by two at once:
+Three idempotent steps, each safe to kill at any point and to run concurrently:
 
-  - copy: one commit of the lake takes what it does not hold yet, as one transaction of PostgreSQL sees it;
-  - verify: the table is read again, without Spark, and PostgreSQL compares its rows with what was found, one by one.
-    It remembers which are equal. By no highest id and no time: what commits late is not among them;
-  - drop: what every export of the queue has verified is deleted. Retention (`set_retention`) and the retention of
-    partitions delete nothing else either, from the first run of an export on.
+  - copy: one commit of the lake adds the rows that it lacks, from one snapshot of PostgreSQL;
+  - verify: the table is read again, without Spark, and PostgreSQL compares it with its rows, one by one, and records
+    the equal ones. Progress is tracked by row, so late commits are not missed;
+  - drop: rows that every export of the queue has verified are deleted. From the first run of an export on, retention
+    (`set_retention`) and the retention of partitions delete no other rows either.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,14 +30,16 @@ from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.lake.delta.files import paths_of, row_count
 from pgsluice.lake.delta.opening import Use, open_delta
 from pgsluice.lake.file_errors import require_writable
-from pgsluice.pipelines.paths import folder, session_for
+from pgsluice.lake.storage import Folder
+from pgsluice.pipelines.paths import delta_folder, session_for
 from pgsluice.spark.access import Access, access_for, driver_connection, run
 from pgsluice.spark.extra import require_extra
-from pgsluice.spark.retry import patiently
+from pgsluice.spark.retry import with_retries
 from pgsluice.spark.running import Progress
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame, SparkSession
 
 Connection = psycopg.Connection[Any]
 Result = TypeVar("Result")
@@ -48,13 +50,13 @@ _DROP_ROWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ArchiveProgress(Progress):
-    """How far a copy of an archive is.
+    """The progress of an archive copy.
 
     Attributes:
-        rows: Rows that were added to the lake.
-        micro_batches: How many commits added them.
-        verified: Archived messages that were found equal in the lake.
-        dropped: Messages that were deleted from the archive.
+        rows: Rows added to the lake.
+        micro_batches: Commits that added them.
+        verified: Archived messages verified in the lake.
+        dropped: Messages deleted from the archive.
     """
 
     verified: int = 0
@@ -63,15 +65,15 @@ class ArchiveProgress(Progress):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is copied, and how it is read.
+    """The source of a copy.
 
     Attributes:
         queue: The queue.
         table: `archive` or `queue`.
         export: The export's name; None for the table `queue`, which has none.
-        access: How Spark's processes find the database.
-        partitions: How many tasks read; Spark's parallelism when None.
-        spark: The caller's session; our own when None, started when there is something to copy.
+        access: Database access of Spark's processes.
+        partitions: Concurrent read tasks; None: Spark's parallelism.
+        spark: Spark session to use; None: start one if there are rows to copy.
     """
 
     queue: str
@@ -83,8 +85,8 @@ class Source:
 
     @property
     def app_id(self) -> str:
-        """The name under which its copies stand in the lake's log."""
-        # Upper and lower case name the same queue.
+        """The application id of its copies in the lake's transaction log."""
+        # Queue names are case-insensitive.
         return f"pgsluice:{self.table}:{self.queue.lower()}"
 
 
@@ -103,42 +105,44 @@ def archive(
     spark: SparkSession | None = None,
     on_progress: Callable[[ArchiveProgress], None] | None = None,
 ) -> ArchiveProgress:
-    """Copy the archived messages that a Delta table does not hold yet, verify them there, and drop them if asked to.
+    """Copy archived messages to a Delta table, verify the copy, and optionally drop them from PostgreSQL.
 
-    From its first run on, the archive keeps what this export has not verified, whatever its retention says;
-    `drop_export` ends that. Killed at any moment and run again, it goes on: no message is in neither place, and
-    none is twice in the lake. A message is known by msg_id and enqueued_at.
+    From its first run on, the archive keeps messages that this export has not verified, regardless of retention;
+    `drop_export` ends that. Idempotent: a run killed at any moment can be repeated, and no message is lost, or
+    duplicated in the lake. A message is identified by msg_id and enqueued_at.
 
     Args:
         queue: An existing queue.
-        lake: The table's folder; made when it is not there. One queue for one table.
-        table: `archive`, or `queue` for a copy of the queue's own rows, each in the state in which it was first
-            seen. They are neither verified nor dropped.
-        export: The name of this copy among those of the queue; the last part of the folder's path when None.
-        drop: Whether to drop from the archive what this and all other exports of the queue have verified.
-        once: Whether to end after one copy; otherwise another one follows, until `stop` is set.
-        every_s: The pause between two copies, seconds.
-        stop: Ends the repetition, at once when it pauses.
+        lake: Folder of the table, on disk or as a URL such as `s3://bucket/orders`; created if missing. One queue per
+            table.
+        table: `archive`, or `queue` to copy the queue's rows, each in the state in which it was first
+            read. Those are neither verified nor dropped.
+        export: Name of this copy among those of the queue; None: the last part of the folder's path.
+        drop: Delete messages from the archive that this and all other exports of the queue have verified.
+        once: Return after one copy; otherwise repeat until `stop` is set.
+        every_s: Pause between two copies, seconds.
+        stop: Event that ends the repetition, also during a pause.
         dsn, partitions, spark: See `events`.
         on_progress: Called after each step of each copy.
 
     Returns:
-        What was added, verified and dropped. Nothing was added where another copy did at the same time.
+        Rows added, verified and dropped. Of two concurrent copies only one adds rows.
 
     Raises:
-        QueueNotFoundError: There is no such queue.
-        ExportError: The export is of another table than the one in this folder.
+        QueueNotFoundError: The queue does not exist.
+        ExportError: The export belongs to another table than the one in this folder.
         PrivilegeError: The role is not a member of sluice_admin; a copy of `queue` needs sluice_reader.
-        ConfigurationError: The table has other columns, or these options do not go together.
-        SluiceError: The lake holds a message differently, or twice. Nothing was dropped after that was found.
+        ConfigurationError: The table has other columns or the rows of another queue, or the options contradict each
+            other.
+        SluiceError: The lake holds a message with other contents, or twice. Nothing is dropped after that.
     """
     require_extra()
     if table == "queue" and (drop or export is not None):
         raise ConfigurationError(
-            "drop and export are for archives: messages leave a queue when they are archived or deleted; "
-            "leave them out, or copy the table archive"
+            "drop and export apply to archives, as messages leave a queue when archived or deleted; "
+            "omit them, or copy the table archive"
         )
-    place = folder(lake, "lake")
+    place = delta_folder(lake, "lake")
     ended = stop or threading.Event()
     progress = ArchiveProgress()
     with ExitStack() as cleanup:
@@ -153,12 +157,12 @@ def archive(
 
 
 class ArchiveCopy:
-    """One copy, step by step."""
+    """One copy, in steps."""
 
     def __init__(
         self,
         source: Source,
-        place: Path,
+        place: Folder,
         progress: ArchiveProgress | None = None,
         on_progress: Callable[[ArchiveProgress], None] | None = None,
     ) -> None:
@@ -169,11 +173,11 @@ class ArchiveCopy:
         self._conninfo = source.access.conninfo()
 
     def run(self, *, drop: bool) -> None:
-        """Copy, verify, and drop if asked to."""
+        """Copy, verify, and optionally drop."""
         with ExitStack() as cleanup:
             database = cleanup.enter_context(driver_connection(self.source.access, autocommit=True))
             self.register(database)
-            # Only as long as its transaction lives can Spark's workers see what it sees.
+            # Spark's workers can import its snapshot only while its transaction is open.
             reader = cleanup.enter_context(driver_connection(self.source.access))
             reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             reader.read_only = True
@@ -187,35 +191,41 @@ class ArchiveCopy:
                 self.drop(database)
 
     def register(self, database: Connection) -> None:
-        """Make the table when it is not there, and have the archive keep for it what it does not hold."""
+        """Create the table if missing, and register the export, so that the archive keeps unverified messages."""
         from pgsluice.spark.batch import ARCHIVE_SCHEMA, QUEUE_SCHEMA
         from pgsluice.spark.lake_tables import table_at
 
         source = self.source
-        # An unknown queue is named before anything is made.
+        # Raise for an unknown queue before anything is created.
         self._ask(database, calls.queue_slices(source.queue, source.table, 1, ["msg_id"]))
         schema = QUEUE_SCHEMA if source.table == "queue" else ARCHIVE_SCHEMA
         require_writable(self.place, "lake")
         table_at(str(self.place), schema).create()
+        there = open_delta(self.place, Use.APPEND)
+        if there.transaction_version(source.app_id) is None and row_count(there) > 0:
+            raise ConfigurationError(
+                f"the lake table {self.place} holds rows that were not copied from the {source.table} of queue "
+                f"{source.queue!r}; use another folder, one for each queue"
+            )
         if source.export is not None:
-            lake_id = str(open_delta(self.place, Use.APPEND).metadata().id)
+            lake_id = str(there.metadata().id)
             call = spark_exports.create_export(
                 source.queue, source.export, str(self.place), lake_id
             )
             self._ask(database, call)
 
     def backlog(self, reader: Connection) -> list[Backlog] | None:
-        """What the transaction of the reader sees that is not verified; None where nothing is verified ever."""
+        """Return the unverified messages in the reader's snapshot; None if this table is never verified."""
         if self.source.export is None:
             return None
         call = spark_exports.export_backlog(self.source.queue, self.source.export)
         return self._ask(reader, call)
 
     def copy(self, reader: Connection, backlog: Sequence[Backlog] | None) -> None:
-        """Add to the lake, in one commit, what the reader sees and the lake does not hold.
+        """Add the rows of the reader's snapshot that the lake lacks, in one commit.
 
-        Both are looked at in one state of the lake, and the commit has the number that follows it: of two that copy
-        at once, whoever comes second adds nothing.
+        The commit's version follows that of the lake state compared with, so the second of two concurrent copies adds
+        nothing.
         """
         from pgsluice.lake.archived import files_with, ranges_of
 
@@ -231,26 +241,45 @@ class ArchiveCopy:
         }
         if source.export is not None:
             options["export"] = source.export
-        rows = patiently(lambda: session.read.format("pgsluice").options(**options).load())
+        rows = with_retries(lambda: session.read.format("pgsluice").options(**options).load())
         there = open_delta(self.place, Use.APPEND)
         last = there.transaction_version(source.app_id)
         paths = paths_of(there) if backlog is None else files_with(there, ranges_of(backlog))
         if paths:
-            files = [str(self.place / path) for path in paths]
-            known = session.read.schema("msg_id bigint, enqueued_at timestamp").parquet(*files)
+            known = self._keys(session, there, paths, backlog)
             rows = rows.join(known, ["msg_id", "enqueued_at"], "left_anti").select(*rows.columns)
         writer = rows.write.format("pgsluice-delta").mode("append")
         writer = writer.option("txnAppId", source.app_id)
         writer = writer.option("txnVersion", str(0 if last is None else last + 1))
-        patiently(lambda: writer.save(str(self.place)))
+        with_retries(lambda: writer.save(str(self.place)))
         added = row_count(open_delta(self.place, Use.READ)) - row_count(there)
         self._report(
             rows=self.progress.rows + added,
             micro_batches=self.progress.micro_batches + (added > 0),
         )
 
+    def _keys(
+        self,
+        session: SparkSession,
+        there: DeltaTable,
+        paths: Collection[str],
+        backlog: Sequence[Backlog] | None,
+    ) -> DataFrame:
+        """Read the keys of messages in the lake, at least those of the backlog."""
+        keys = session.read.schema("msg_id bigint, enqueued_at timestamp")
+        if isinstance(self.place, Path):
+            return keys.parquet(*(str(self.place / path) for path in paths))
+        # Spark reads files of an object store only with a jar.
+        reader = keys.format("pgsluice-delta").option("versionAsOf", str(there.version()))
+        rows = reader.option("pushdown", "true").load(str(self.place))
+        if backlog is None:
+            return rows
+        first = min(part.first_msg_id for part in backlog)
+        last = max(part.last_msg_id for part in backlog)
+        return rows.where(rows["msg_id"].between(first, last))
+
     def verify(self, database: Connection, backlog: Sequence[Backlog]) -> None:
-        """Read the table again and let PostgreSQL compare what was found there with its own rows."""
+        """Read the table again, and let PostgreSQL compare it with its own rows."""
         from pgsluice.lake.archived import files_with, force_to_disk, ranges_of, read_again
 
         table = open_delta(self.place, Use.READ)
@@ -275,13 +304,13 @@ class ArchiveCopy:
                     self._report(verified=self.progress.verified + verdict.verified)
         if different:
             raise SluiceError(
-                f"the lake table in {self.place} holds {len(different)} messages otherwise than the archive of queue "
-                f"{self.source.queue!r}, msg_id {', '.join(map(str, different[:10]))}; the archive keeps them: see who "
-                "changed them, here or there"
+                f"{len(different)} messages in the lake table {self.place} differ from the archive of queue "
+                f"{self.source.queue!r}, msg_id {', '.join(map(str, different[:10]))}; the archive keeps them: find "
+                "out what changed them, in the lake or in PostgreSQL"
             )
 
     def drop(self, database: Connection) -> None:
-        """Delete from the archive what every export has verified, some thousand rows in a transaction."""
+        """Delete messages from the archive that every export has verified, in transactions of bounded size."""
         while dropped := self._ask(
             database, spark_exports.drop_exported(self.source.queue, _DROP_ROWS)
         ):

@@ -1,8 +1,8 @@
-"""Captured changes into the lake, and the current state of each captured table: the pipeline `changes`.
+"""Captured changes and the current state of each captured table, in the lake: the pipeline `changes`.
 
 stream = changes("changes", "/lake/shop", "/lake/shop.checkpoint", snapshots=["public.account"])
 stream.catch_up()                                # everything committed before this call is in the lake
-live(spark, "/lake/shop", "public.account")      # the rows that the table has
+live(spark, "/lake/shop", "public.account")      # the current rows of the table
 """
 
 from __future__ import annotations
@@ -11,67 +11,122 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgsluice.errors import ConfigurationError
 from pgsluice.lake.file_errors import require_writable
-from pgsluice.pipelines.events import EventStream, known_shards, read_log, triggered
+from pgsluice.lake.jobs import RETENTION_HOURS_DEFAULT, RETENTION_HOURS_MIN
+from pgsluice.lake.storage import folder_at, folders_in
+from pgsluice.pipelines.events import EventStream, holding, known_shards, read_log, triggered
 from pgsluice.pipelines.paths import (
-    consumer_name,
-    folder,
-    note_consumer,
-    noted_consumer,
+    checkpoint_folder,
+    delta_folder,
     open_table,
+    own_consumer,
+    record_consumer,
     session_for,
 )
 from pgsluice.spark.access import Access, access_for
+from pgsluice.spark.checkpoint import note_written
 from pgsluice.spark.extra import require_extra
 from pgsluice.spark.micro_batch import MicroBatch
-from pgsluice.spark.retry import patiently
+from pgsluice.spark.retry import with_retries
 from pgsluice.spark.running import Progress
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter
 
-    from pgsluice.pipelines.current_state.apply import CurrentStates
+    from pgsluice.lake.table import LakeTable
+    from pgsluice.pipelines.current_state.applier import Applier
+    from pgsluice.pipelines.current_state.parking import Parking
     from pgsluice.pipelines.current_state.snapshot import Snapshots
 
 _LOOK_AGAIN_S = 0.1
 DELETED_KEPT_H = 168.0
 BUCKETS_MAX = 100_000
+ON_BAD_VALUE = ("park", "null", "fail")
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """Maintenance of the lake's tables by their pipeline.
+
+    Attributes:
+        every_s: Time between two runs in seconds; infinity for none.
+        retention_h: Minimum age in hours of files that are replaced and removed.
+    """
+
+    every_s: float
+    retention_h: float
 
 
 class ChangeStream(EventStream):
-    """A running stream of captured changes into the lake; made by `changes`.
+    """A running stream of captured changes into the lake; created by `changes`.
 
-    Beside it, a thread takes the snapshots that are pending.
+    Threads take the pending snapshots meanwhile, apply micro-batches that are due, and maintain the tables.
     """
 
     def __init__(
-        self, writer: DataStreamWriter, *, snapshots: Snapshots, access: Access, **place: Any
+        self,
+        writer: DataStreamWriter,
+        *,
+        snapshots: Snapshots,
+        access: Access,
+        parking: Parking,
+        applier: Applier,
+        upkeep: Upkeep,
+        context: SparkContext,
+        **place: Any,
     ) -> None:
+        self._parking = parking  # used by `progress` as soon as the stream runs
         super().__init__(writer, **place)
         self.snapshots = snapshots
         self._access = access
+        self._applier = applier
+        self._upkeep = upkeep
+        self._context = context
         self._stop = threading.Event()
         self._failure: BaseException | None = None
-        self._thread: threading.Thread | None = None
-        if snapshots.pending():
-            self._thread = threading.Thread(target=self._take, daemon=True)
-            self._cleanup.callback(self._end_snapshots)
-            self._thread.start()
+        works = [self._take] if snapshots.pending() else []
+        works += [self._apply_when_due] if applier.every_s else []
+        works += [self._maintain] if math.isfinite(upkeep.every_s) else []
+        self._threads = [
+            threading.Thread(target=self._run, args=(work,), daemon=True) for work in works
+        ]
+        self._cleanup.callback(self._end_threads)
+        for thread in self._threads:
+            thread.start()
 
     def has_ended(self) -> bool:
         if self._failure is not None:
             self.query.stop()
             self._cleanup.close()
             raise self._failure
-        return super().has_ended()
+        ended = super().has_ended()
+        if ended:
+            self._apply(now=True)
+        return ended
+
+    def catch_up(self, *, deadline_s: float = 120.0) -> Progress:
+        """Wait until everything committed before this call is in the lake, and in the current-state tables.
+
+        Raises:
+            PrivilegeError: The role may not tick the log.
+            SluiceError: The stream failed or ended, or the deadline passed.
+        """
+        progress = super().catch_up(deadline_s=deadline_s)
+        self._apply(now=True)
+        return progress
+
+    def progress(self) -> Progress:
+        return replace(super().progress(), parked=tuple(self._parking.parked()))
 
     def finish(self, *, on_progress: Callable[[Progress], None] | None = None) -> Progress:
-        """Wait until the snapshots, and everything committed before this call, are in the lake; then stop.
+        """Wait until the snapshots and everything committed before this call are in the lake; then stop.
 
         Raises:
             SluiceError: The stream or a snapshot failed.
@@ -89,20 +144,43 @@ class ChangeStream(EventStream):
             on_progress(progress)
         return progress
 
-    def _take(self) -> None:
+    def _run(self, work: Callable[[], None]) -> None:
         try:
-            # When the stream has looked at the log its consumer is registered: what is appended is kept for it.
-            while super().offset() is None and self.query.isActive:
-                if self._stop.wait(_LOOK_AGAIN_S):
-                    return
-            self.snapshots.take(self._access, self._stop)
-        except BaseException as failure:  # noqa: BLE001 - has_ended raises it again
+            work()
+        except BaseException as failure:  # noqa: BLE001 - raised by has_ended
             self._failure = failure
 
-    def _end_snapshots(self) -> None:
+    def _take(self) -> None:
+        # Once the stream has an offset its consumer is registered, so the log keeps the appended rows for it.
+        while super().offset() is None and self.query.isActive:
+            if self._stop.wait(_LOOK_AGAIN_S):
+                return
+        self.snapshots.take(self._access, self._stop)
+
+    def _apply_when_due(self) -> None:
+        while not self._stop.wait(_LOOK_AGAIN_S) and self.query.isActive:
+            self._apply(now=False)
+
+    def _maintain(self) -> None:
+        from pgsluice.pipelines.current_state.upkeep import maintain
+
+        lake = folder_at(str(self.lake))
+        while not self._stop.wait(self._upkeep.every_s):
+            current = lake / "current"
+            folders = [current / name for name in folders_in(current)]
+            maintain(
+                [lake / "events", lake / "rejects", *folders], retention_h=self._upkeep.retention_h
+            )
+
+    def _apply(self, *, now: bool) -> None:
+        app_id = MicroBatch(str(self.query.id), 0).app_id
+        self._applier.apply_pending(self._context, app_id, now=now)
+
+    def _end_threads(self) -> None:
         self._stop.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
 
 
 def changes(
@@ -119,52 +197,76 @@ def changes(
     buckets: Mapping[str, int] | None = None,
     text_columns: Sequence[str] = (),
     deleted_kept_h: float = DELETED_KEPT_H,
+    on_bad_value: str = "park",
+    apply_every_s: float = 0.0,
+    compact_every_s: float = 3600.0,
+    vacuum_retention_h: float = RETENTION_HOURS_DEFAULT,
     max_rows_per_trigger: int = 200_000,
     trigger_s: float = 1.0,
     partitions: int | None = None,
+    driver_memory: str | None = None,
     spark: SparkSession | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> ChangeStream:
-    """Stream captured changes into the lake: each event once, and what every table is now.
+    """Stream captured changes into the lake: each event exactly once, and the current state of each table.
 
-    `LAKE/events` gets every event of the log. `LAKE/current/schema.table` is the current state of each table whose
-    changes are among them; `pgsluice.pipelines.current_state.table` says what is in it. Each of these tables takes a
-    micro-batch in one commit and once, whatever dies in between.
+    `LAKE/events` receives every event of the log. `LAKE/current/schema.table` is the current-state table of each
+    captured table with events in the log, see `pgsluice.pipelines.current_state.table`. Each table applies a
+    micro-batch in one idempotent commit, so restarts neither lose nor repeat it.
+
+    A table whose changes cannot be applied is parked: it stays at its last good version, and the other tables and the
+    table of events go on. `pgsluice.pipelines.current_state.snapshot.rebuild` repairs it.
 
     Args:
-        log: An event log that `sluice.capture`, `pgq.jsontriga` or `pgq.logutriga` write to.
-        lake: The folder of all these tables; made when it is not there. One log for one lake.
-        checkpoint: A folder for Spark's notes on how far it is. Lake and checkpoint belong together.
-        dsn, consumer, once, starting, max_rows_per_trigger, trigger_s, partitions, spark, on_progress: See `events`.
-        snapshots: Tables, captured by `sluice.capture`, whose rows of before are wanted too. They are appended to the
-            log, once for each checkpoint, by a thread beside the stream; with `once`, before this returns. Interrupted,
-            it goes on in the next run. Writers go on.
-        tables: Tables that get a current state, as `schema.table`; all of which there are changes when None.
-        buckets: Tables too large for the driver, as `schema.table`, and into how many buckets each is divided: changes
-            are applied by Spark's executors then. It stays as it was when the table's current state was made.
-        text_columns: Columns, as `schema.table.column`, that are text in the lake: where a value does not fit the type.
-        deleted_kept_h: For how many hours at least a deleted row leaves a trace, 0 or more.
+        log: Event log that `sluice.capture`, `pgq.jsontriga` or `pgq.logutriga` write to.
+        lake: Folder of all these tables, on disk or as a URL such as `s3://bucket/shop`; created if missing. One log
+            per lake.
+        checkpoint: Folder of Spark's checkpoint. Lake and checkpoint belong together.
+        dsn, consumer, once, starting, max_rows_per_trigger, trigger_s, partitions, driver_memory, spark, on_progress:
+            See `events`.
+        snapshots: Tables captured by `sluice.capture` whose existing rows are appended to the log too, once per
+            checkpoint, by a thread beside the stream; with `once`, before this returns. An interrupted snapshot
+            continues in the next run. Writers are not blocked.
+        tables: Tables with a current state, as `schema.table`; None: all tables with changes.
+        buckets: Number of buckets of each table too large for the driver, as `schema.table`: Spark's executors then
+            apply the changes. Fixed when the current-state table is created.
+        text_columns: Columns, as `schema.table.column`, stored as text: for values that do not fit the type.
+        deleted_kept_h: Minimum age of tombstones in hours before removal, 0 or more.
+        on_bad_value: If a value does not fit its column: `park` its table; `null` stores null, and the value in the
+            table `LAKE/rejects`; `fail` stops the stream, also for any other change that cannot be applied.
+        apply_every_s: Minimum time between two updates of the current-state tables in seconds; 0 for one per
+            micro-batch. `LAKE/events` receives each micro-batch at once.
+        compact_every_s: Time in seconds between two runs of compaction and vacuum, without `once`; infinity for none.
+        vacuum_retention_h: Minimum age in hours of the files that vacuum removes, 1 or more and longer than
+            `apply_every_s`.
 
     Returns:
-        The stream. With `once` it has ended.
+        The stream, ended if `once`.
 
     Raises:
         MissingExtraError, MissingJavaError: See `session`.
-        ConfigurationError: Lake and checkpoint do not belong together, or a table or a column cannot be kept.
-        LogNotFoundError: There is no such event log.
-        CaptureError: A table of `snapshots` is not captured into this log; without `once` the stream says so.
-        SluiceError: A change cannot be read or applied, or anything else that stopped the stream.
+        ConfigurationError: Lake and checkpoint do not belong together, or a table or column is not supported.
+        LogNotFoundError: The event log does not exist.
+        ConsumerInUseError: Another query runs under this consumer name.
+        CaptureError: A table of `snapshots` is not captured into this log; without `once` the stream raises it.
+        ChangeError: A change cannot be read or applied, with `on_bad_value="fail"`.
+        SluiceError: Any other error that stopped the stream.
     """
+    _check_options(on_bad_value, apply_every_s, vacuum_retention_h)
     require_extra()
+    from pgsluice.pipelines.current_state.applier import Applier
     from pgsluice.pipelines.current_state.apply import CurrentStates
+    from pgsluice.pipelines.current_state.parking import Parking
+    from pgsluice.pipelines.current_state.pending import Pending
     from pgsluice.pipelines.current_state.snapshot import Snapshots
     from pgsluice.spark.stream import LOG_SCHEMA
 
-    lake_folder, notes = folder(lake, "lake"), folder(checkpoint, "checkpoint")
+    lake_folder, notes = delta_folder(lake, "lake"), checkpoint_folder(checkpoint)
     events_folder = lake_folder / "events"
-    name = consumer or noted_consumer(notes) or consumer_name(lake_folder)
+    name = consumer or own_consumer(events_folder, notes)
     with ExitStack() as cleanup:
         access = access_for(dsn, cleanup)
+        parking = Parking(lake_folder / "current", log, access, fails=on_bad_value == "fail")
         states = CurrentStates(
             lake_folder / "current",
             access,
@@ -172,6 +274,8 @@ def changes(
             _checked(buckets or {}),
             frozenset(text_columns),
             deleted_kept_h,
+            parking,
+            lake_folder / "rejects" if on_bad_value == "null" else None,
         )
         options = {
             **access.options(),
@@ -181,22 +285,31 @@ def changes(
             "maxRowsPerTrigger": str(max_rows_per_trigger),
         }
         ways = known_shards(options)
-        open_table(events_folder, notes, LOG_SCHEMA)
+        keeper = holding(ways, "changes", lake_folder, cleanup)
+        table = open_table(events_folder, notes, LOG_SCHEMA)
         require_writable(lake_folder / "current", "lake")
-        note_consumer(name, notes)
-        session = session_for(spark, "pgsluice changes")
+        states.clean()
+        record_consumer(name, events_folder, notes)
+        session = session_for(spark, "pgsluice changes", driver_memory=driver_memory)
         wanted = Snapshots(snapshots, log, notes / "snapshots")
+        parking.warn(wanted=states.wants, snapshots=wanted.pending())
         ends_by_itself = once and not wanted.pending()
         rows = read_log(session, options, partitions)
-        writer = rows.writeStream.foreachBatch(_batch_writer(events_folder, states))
+        applier = Applier(states, table, Pending(notes / "unapplied"), every_s=apply_every_s)
+        writer = rows.writeStream.foreachBatch(_batch_writer(table, notes, applier))
         stream = ChangeStream(
             triggered(writer, notes, None if ends_by_itself else trigger_s),
             snapshots=wanted,
             access=access,
+            parking=parking,
+            applier=applier,
+            upkeep=Upkeep(math.inf if once else compact_every_s, vacuum_retention_h),
+            context=session.sparkContext,
             log=log,
             lake=lake_folder,
             consumer=name,
             shards=ways,
+            keeper=keeper,
             cleanup=cleanup.pop_all(),
         )
     if ends_by_itself:
@@ -206,18 +319,30 @@ def changes(
     return stream
 
 
-def _batch_writer(events_folder: Path, states: CurrentStates) -> Callable[[DataFrame, int], None]:
+def _check_options(on_bad_value: str, apply_every_s: float, vacuum_retention_h: float) -> None:
+    if on_bad_value not in ON_BAD_VALUE:
+        raise ConfigurationError(f"on_bad_value is {on_bad_value!r}; use {', '.join(ON_BAD_VALUE)}")
+    if vacuum_retention_h < max(RETENTION_HOURS_MIN, apply_every_s / 3600):
+        raise ConfigurationError(
+            f"invalid vacuum retention of {vacuum_retention_h:g} hours; use {RETENTION_HOURS_MIN:g} or more, and not "
+            "less than the time between two updates of the current-state tables"
+        )
+
+
+def _batch_writer(
+    table: LakeTable, checkpoint: Path, applier: Applier
+) -> Callable[[DataFrame, int], None]:
+    from pgsluice.pipelines.current_state.event_files import write_files
+
     def write(events: DataFrame, batch_id: int) -> None:
-        app_id = MicroBatch.of(events.sparkSession.sparkContext).app_id
-        # Two readers follow, and the database is to be asked once.
-        events.persist()
-        try:
-            writer = events.write.format("pgsluice-delta").mode("append")
-            writer = writer.option("txnAppId", app_id).option("txnVersion", str(batch_id))
-            patiently(lambda: writer.save(str(events_folder)))
-            patiently(lambda: states.apply(events, app_id=app_id, version=batch_id))
-        finally:
-            events.unpersist()
+        context = events.sparkSession.sparkContext
+        app_id = MicroBatch.of(context).app_id
+        # The files are also the source of the current state, so the database is read once, and nothing is cached.
+        written = with_retries(lambda: write_files(events, table))
+        table.commit(written.files, app_id=app_id, version=batch_id)
+        if written.files:
+            note_written(checkpoint, app_id, batch_id)
+        applier.add(context, app_id, batch_id, written)
 
     return write
 

@@ -1,19 +1,19 @@
-"""Pipelines in a TOML file: a section for each, checked as a whole before anything starts.
+"""Pipelines in a TOML file: one section each, validated as a whole before any starts.
 
-    [defaults]                      # for every pipeline that knows the key
+    [defaults]                      # for every pipeline that takes the key
     dsn = "postgresql://me@host/shop"
 
     [spark]                         # spark.master, spark.executor.memory, …
     master = "spark://head:7077"
     executor.memory = "4g"
 
-    [orders_to_lake]                # any name but those above and those of kinds
+    [orders_to_lake]                # any name except those above and the kinds
     kind = "events"
     log = "orders"
-    lake = "lake/orders"            # a relative path begins at this file's folder
+    lake = "lake/orders"            # relative to the folder of this file
     checkpoint = "lake/orders.checkpoint"
 
-The keys of a section are the arguments of the kind's function; so are the options of its command.
+The keys of a section are the arguments of the kind's function, like the options of its command.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pgsluice.errors import ConfigurationError
 # Each is a module of this package with one function of the same name.
 KINDS = ("analytics", "archive", "changes", "events", "ingest", "replay")
 ALL = "all"
-# Arguments of the functions that whoever runs them gives, not who configures them.
+# Arguments of the functions that the caller passes, not the configuration.
 _GIVEN = ("once", "spark", "stop", "on_progress")
 _TYPES: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
@@ -52,12 +52,12 @@ _NO_FOLDER = re.compile(r"iceberg:|[\w+.-]+://")
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """One pipeline that can be run.
+    """A configured pipeline.
 
     Attributes:
-        name: What it is called in logs and on the command line.
+        name: Its name in logs and on the command line.
         kind: One of `KINDS`.
-        options: Arguments of the kind's function by name. `dsn` may hold a password: never print them.
+        options: Keyword arguments of the kind's function. `dsn` may hold a password: never print them.
     """
 
     name: str
@@ -65,27 +65,27 @@ class Pipeline:
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def arguments(self) -> Mapping[str, inspect.Parameter]:
-        """What its function takes."""
+        """Return the parameters of its function."""
         return inspect.signature(function_of(self.kind)).parameters
 
     @property
     def repeats(self) -> bool:
-        """Whether it is a job done again and again, and no stream: such a function takes `stop`."""
+        """True if it is a repeated job instead of a stream: such a function takes `stop`."""
         return "stop" in self.arguments()
 
     @property
     def needs_spark(self) -> bool:
-        """Whether it runs on Spark; one whose function takes no `spark` does without Java."""
+        """True if it runs on Spark; otherwise its function takes no `spark`, and Java is not needed."""
         return "spark" in self.arguments()
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What a file says.
+    """The contents of a file.
 
     Attributes:
         pipelines: By name, in the order of the file.
-        spark: Settings of Spark's, with their whole names.
+        spark: Spark settings by full name.
     """
 
     pipelines: Mapping[str, Pipeline]
@@ -93,7 +93,7 @@ class Configuration:
 
 
 def function_of(kind: str) -> Callable[..., Any]:
-    """The function that runs a kind."""
+    """Return the function that runs a kind."""
     function: Callable[..., Any] = getattr(
         importlib.import_module(f"pgsluice.pipelines.{kind}"), kind
     )
@@ -101,10 +101,10 @@ def function_of(kind: str) -> Callable[..., Any]:
 
 
 def load(path: str | Path) -> Configuration:
-    """Read a file and check all of it.
+    """Read and validate a file.
 
     Raises:
-        ConfigurationError: It cannot be read, or something in it cannot be used; section and key are named.
+        ConfigurationError: It cannot be read, or a value is invalid; the message names section and key.
     """
     file = Path(path)
     sections = _read(file)
@@ -124,22 +124,22 @@ def load(path: str | Path) -> Configuration:
         )
     if unused := sorted(defaults.keys() - used):
         raise ConfigurationError(
-            f"no pipeline in {file} knows {', '.join(unused)}, which stands under [defaults]; remove it"
+            f"no pipeline in {file} takes {', '.join(unused)}, set under [defaults]; remove it"
         )
     return Configuration(pipelines, spark)
 
 
 def choose(configuration: Configuration, names: tuple[str, ...]) -> list[Pipeline]:
-    """Those of these names, in the order of the file; with `all`, all.
+    """Return the pipelines of these names, in the order of the file; `all` selects all.
 
     Raises:
-        ConfigurationError: There is none of such a name.
+        ConfigurationError: A name is unknown.
     """
     if names == (ALL,):
         return list(configuration.pipelines.values())
     if unknown := [name for name in names if name not in configuration.pipelines]:
         raise ConfigurationError(
-            f"there is no pipeline {unknown[0]!r} in the file; it has "
+            f"pipeline {unknown[0]!r} does not exist in the file; it has "
             f"{', '.join(configuration.pipelines)}; `{ALL}` runs them all"
         )
     return [pipeline for name, pipeline in configuration.pipelines.items() if name in names]
@@ -154,16 +154,16 @@ def _read(file: Path) -> dict[str, dict[str, Any]]:
             f"{file} cannot be read: {error.strerror}; check the path"
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{file} is no TOML: {error}; mend it there") from None
+        raise ConfigurationError(f"{file} is not valid TOML: {error}; fix it") from None
     for name, section in sections.items():
         if not isinstance(section, dict):
             raise ConfigurationError(
-                f"{file} has the key {name!r} outside of a section; put it under the name of a pipeline"
+                f"{file} has the key {name!r} outside a section; move it into the section of a pipeline"
             )
         if name in KINDS or name == ALL:
             raise ConfigurationError(
-                f"{file} calls a section {name!r}, which is a word of the command; call it what it "
-                f"carries, and give kind = {name!r} in it"
+                f"section name {name!r} in {file} is reserved; name the section after its data, "
+                f"and set kind = {name!r} in it"
             )
     return sections
 
@@ -184,7 +184,7 @@ def _pipeline(
     own = {key: value for key, value in section.items() if key != "kind"}
     if unknown := sorted(own.keys() - taken.keys()):
         raise ConfigurationError(
-            f"{where} has the key {unknown[0]!r}, which {kind} does not know; it takes {', '.join(taken)}"
+            f"{where} has the key {unknown[0]!r}, which {kind} does not take; it takes {', '.join(taken)}"
         )
     options = {key: value for key, value in defaults.items() if key in taken} | own
     needed = [key for key, argument in taken.items() if argument.default is argument.empty]
@@ -201,7 +201,7 @@ def _pipeline(
 
 
 def _value(key: str, value: Any, annotation: str, where: str, folder: Path) -> Any:
-    """The value as the function takes it; its annotation says what that is."""
+    """Return the value converted for the function, whose annotation gives its type."""
     named, many = _MAPPING.search(annotation), _SEQUENCE.search(annotation)
     if named is not None and isinstance(value, dict):
         return {
@@ -216,19 +216,19 @@ def _value(key: str, value: Any, annotation: str, where: str, folder: Path) -> A
         for part in parts
     )
     if not fits:
-        # It is not quoted: there may be a password in it.
+        # Not quoted, as it may contain a password.
         raise ConfigurationError(
-            f"{where} has {key} of type {type(value).__name__}, which takes {annotation}; mend it"
+            f"{where} has {key} of type {type(value).__name__}; use {annotation}"
         )
     if isinstance(value, str) and not value.strip() and key not in _MAY_BE_EMPTY:
-        raise ConfigurationError(f"{where} has {key} that is empty; give it a value or remove it")
+        raise ConfigurationError(f"{where} has an empty {key}; give it a value or remove it")
     if "Path" in parts and not _NO_FOLDER.match(str(value)):
         return str(folder.absolute() / Path(value).expanduser())
     return value
 
 
 def _flat(section: Mapping[str, Any], prefix: str = "spark") -> list[tuple[str, Any]]:
-    """TOML reads `executor.memory` as a table in a table."""
+    """Return the settings by dotted name: TOML reads `executor.memory` as nested tables."""
     found: list[tuple[str, Any]] = []
     for key, value in section.items():
         name = f"{prefix}.{key}"
@@ -241,6 +241,4 @@ def _spark_text(name: str, value: Any, file: Path) -> str:
         return str(value).lower()
     if isinstance(value, str | int | float):
         return str(value)
-    raise ConfigurationError(
-        f"[spark] in {file} has {name} = {value!r}; a setting of Spark's is a text or a number"
-    )
+    raise ConfigurationError(f"[spark] in {file} has {name} = {value!r}; use a string or a number")

@@ -1,8 +1,7 @@
-"""Rows into a queue or a log, each once, however often their writer starts again.
+"""Idempotent delivery of rows into a queue or a log, across restarts of the writer.
 
-Every part is one transaction: it asks the ledger how far this writer is, and waits for another process
-that writes the same; it takes the rows after that, copies them, and notes the last one. A part of which
-the answer never came was committed or was not, and the ledger knows.
+Each part is one transaction: it locks and reads the writer's position in the ledger, copies the rows after that
+position, and records the last one. If the outcome of its commit is unknown, the ledger shows it.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from pgsluice.errors import (
     translate,
 )
 
-# Data that PostgreSQL refuses (22), and what is beyond its limits (54); but 22004 and 22023 are said of
-# arguments, which are wrong for all rows alike.
+# SQLSTATE classes of data that PostgreSQL refuses (22) and of exceeded limits (54), except for 22004 and 22023:
+# these refer to arguments, which are wrong for all rows.
 _FAULT_OF_ROW = ("22", "54")
 _NO_FAULT_OF_ROW = ("22004", "22023")
 
@@ -40,7 +39,7 @@ class Row:
     """One row for a queue or a log.
 
     Attributes:
-        number: Above that of the row before: by it the ledger knows what is there.
+        number: Greater than that of the previous row; the ledger stores it as the position.
         message: For a queue: JSON as text, or None for null.
         headers: For a queue: JSON as text, or None.
         event: For a log.
@@ -54,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A row that the server does not take."""
+    """A row that the server refused."""
 
     row: Row
     reason: str
@@ -65,7 +64,7 @@ BeforeCommit = Callable[[int, Sequence[Refused]], None]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where rows go: exactly one of the two.
+    """The destination of rows: either a queue or a log.
 
     Attributes:
         queue: A work queue.
@@ -76,30 +75,30 @@ class Target:
     log: str | None
 
     def __post_init__(self) -> None:
-        """Refuse both, and neither."""
+        """Require exactly one."""
         if (self.queue is None) == (self.log is None):
-            raise ConfigurationError("say where to: give queue or log, and not both")
+            raise ConfigurationError("pass either queue or log, not both")
 
     def __str__(self) -> str:
         return f"queue {self.queue}" if self.log is None else f"log {self.log}"
 
 
 class Delivery:
-    """A connection that takes rows for one target; a context manager, which closes it."""
+    """A connection that delivers rows to one target; a context manager that closes it."""
 
     def __init__(self, target: Target, *, dsn: str | None) -> None:
-        """Connect, and look that the target is there.
+        """Connect, and check the target.
 
         Raises:
             ConnectionFailedError: The server cannot be reached.
-            QueueNotFoundError, LogNotFoundError: There is no such target.
-            NotInstalledError: There is no schema.
+            QueueNotFoundError, LogNotFoundError: The target does not exist.
+            NotInstalledError: The schema is not installed.
         """
         self._target = target
         self._database = connection.connect(connection.resolve(dsn), autocommit=True)
         self._runner = Runner(self._database)
         try:
-            self._copy(())  # says whether it is there, and whether this role may write to it
+            self._copy(())  # raises if it is missing or this role may not write to it
         except BaseException:
             self._database.close()
             raise
@@ -111,13 +110,13 @@ class Delivery:
         self._database.close()
 
     def position(self, sink_id: str) -> tuple[int, Mapping[str, Any]]:
-        """Find where a writer is and what it noted last; 0 and nothing when it never wrote."""
+        """Return a writer's position and its last detail; 0 and nothing if it never wrote."""
         with self._transaction():
             found = self._runner.run(sinks.sink_position(sink_id))
         return (0, {}) if found is None else (found[0], found[1] or {})
 
     def begin(self, sink_id: str, detail: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-        """Find where a writer is and what it noted last; one that never wrote is at 0, and this is noted of it."""
+        """Return a writer's position and its last detail; register a new writer at 0 with `detail`."""
         with self._transaction():
             found = self._runner.run(sinks.sink_position(sink_id))
             if found is not None:
@@ -134,22 +133,22 @@ class Delivery:
         detail: Mapping[str, Any],
         before_commit: BeforeCommit | None = None,
     ) -> int:
-        """Add those rows that are not there yet, and note how far that is.
+        """Add the rows that are missing, and record the new position.
 
         Args:
-            rows: By rising number; may be empty, where there was nothing to add.
-            sink_id: Who writes.
-            up_to: Everything up to this number is done with them; as for the number of a row.
-            detail: To be noted.
-            before_commit: Called in the transaction with the number that the writer had come to before, and
-                with those rows that the server does not take: what must be on disk before they are passed by.
+            rows: By ascending number; may be empty.
+            sink_id: Id of the writer.
+            up_to: New position, at least the number of the last row.
+            detail: Stored with the position.
+            before_commit: Called in the transaction with the previous position and the rows that the server refused, to
+                write rejects to disk before the position passes them.
 
         Returns:
-            How many were added.
+            The number of rows added.
 
         Raises:
-            SluiceError: Nothing was added; or, when the connection was lost, all may have been, and the next
-                call knows.
+            SluiceError: Nothing was added; if the connection was lost, all may have been, which the next call
+                finds out.
         """
         with self._transaction():
             found = self._runner.run(sinks.sink_position(sink_id))
@@ -168,11 +167,11 @@ class Delivery:
         try:
             with self._database.transaction():
                 yield
-        except psycopg.Error as error:  # of its begin or its commit
+        except psycopg.Error as error:  # from begin or commit
             raise translate(error) from error
 
     def _add(self, rows: Sequence[Row]) -> list[Refused]:
-        """Add rows, by halves where the server refuses one among them."""
+        """Add rows; bisect them if the server refuses one."""
         try:
             with self._database.transaction():  # a savepoint
                 self._copy(rows)

@@ -4,31 +4,33 @@ stream = events("orders", "/lake/orders", "/lake/orders.checkpoint")   # runs un
 stream.catch_up(deadline_s=60)     # everything committed before this call is in the lake
 stream.stop()
 
-events("orders", "/lake/orders", "/lake/orders.checkpoint", once=True)  # what is there now, then ends
+events("orders", "/lake/orders", "/lake/orders.checkpoint", once=True)  # process the backlog, then end
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgsluice.errors import LogStateError
 from pgsluice.lake.address import IcebergAddress, parse
+from pgsluice.lake.storage import Folder
+from pgsluice.pipelines.keeper import Keeper
 from pgsluice.pipelines.paths import (
-    consumer_name,
-    folder,
-    note_consumer,
-    noted_consumer,
+    checkpoint_folder,
     open_table,
+    own_consumer,
+    record_consumer,
     session_for,
 )
 from pgsluice.spark.access import access_for
 from pgsluice.spark.extra import require_extra
 from pgsluice.spark.offsets import Offset
-from pgsluice.spark.retry import patiently
+from pgsluice.spark.retry import with_retries
 from pgsluice.spark.running import Progress, RunningStream
 from pgsluice.spark.shards import LogShard, decode, encode, open_shards
 
@@ -37,10 +39,15 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter
 
 
-class EventStream(RunningStream):
-    """A running stream from an event log into a table of the lake; made by `events`.
+EVENT_DATE = "ev_date"
+# Not to_date, which depends on the time zone of the session.
+_DATE = "date_from_unix_date(int(floor(unix_seconds(ev_time) / 86400)))"
 
-    A context manager: leaving it stops the stream.
+
+class EventStream(RunningStream):
+    """A running stream from an event log into a table of the lake; created by `events`.
+
+    A context manager that stops the stream.
     """
 
     def __init__(
@@ -48,26 +55,43 @@ class EventStream(RunningStream):
         writer: DataStreamWriter,
         *,
         log: str,
-        lake: Path | IcebergAddress,
+        lake: Folder | IcebergAddress,
         consumer: str,
         shards: Mapping[str, LogShard],
+        keeper: Keeper,
         cleanup: ExitStack,
     ) -> None:
         self.log = log
         self.lake = lake
         self.consumer = consumer
         self._shards = shards
+        self._keeper = keeper
         for shard in shards.values():
             cleanup.callback(shard.close)
         super().__init__(
             writer, what=f"the stream of event log {log!r}", cleanup=cleanup, target=str(lake)
         )
+        keeper.start(
+            lambda: (self.progress(), self._offsets()),
+            is_active=lambda: self.query.isActive,
+            end=lambda: self.query.stop(),
+        )
+
+    def progress(self) -> Progress:
+        return replace(super().progress(), rows_left=self._keeper.rows_left)
+
+    def has_ended(self) -> bool:
+        if self._keeper.failure is not None:
+            self.query.stop()
+            self._cleanup.close()
+            raise self._keeper.failure
+        return super().has_ended()
 
     @property
     def tick(self) -> int | None:
-        """The lake holds everything up to this tick; None before the first answer of Spark.
+        """The last tick in the lake; None before Spark's first offset.
 
-        There is none with offsets=snapshots; of several shards `offset` has one for each.
+        Not available with offsets=snapshots; with several shards see `offset`, which has one per shard.
         """
         offset = self.offset()
         return None if offset is None else offset.get("tick")
@@ -77,7 +101,7 @@ class EventStream(RunningStream):
 
         Raises:
             PrivilegeError: Offsets are ticks, and the role may not tick the log.
-            SluiceError: The stream failed or ended, or did not get there in time.
+            SluiceError: The stream failed or ended, or the deadline passed.
         """
         if self.has_ended():
             raise LogStateError(f"{self.what} has ended; start it again")
@@ -94,9 +118,9 @@ class EventStream(RunningStream):
         return self.progress()
 
     def settle(self) -> None:
-        """Tell the log how far the lake is, so that it may forget what is there.
+        """Commit the lake's position to the log, so that it can rotate out the events before it.
 
-        Spark tells it of a micro-batch only when the next one is planned.
+        Spark commits a micro-batch only when it plans the next one.
         """
         for name, offset in self._offsets().items():
             self._shards[name].commit(offset)
@@ -122,48 +146,59 @@ def events(
     max_rows_per_trigger: int = 200_000,
     trigger_s: float = 1.0,
     partitions: int | None = None,
+    partition_by: Sequence[str] = (),
+    driver_memory: str | None = None,
     spark: SparkSession | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> EventStream:
-    """Stream an event log into a table of the lake, each committed event once, whatever dies in between.
+    """Stream an event log into a table of the lake, each committed event exactly once, across restarts.
 
     Args:
         log: An existing event log.
-        lake: The table's folder, or `iceberg:catalogue/namespace.table`; made when it is not there. One log for
-            one table.
-        checkpoint: A folder for Spark's notes on how far it is. Table and checkpoint belong together.
-        dsn: Where to connect; by the rule of `pgsluice.connection` when None. A password in it goes to
-            Spark's workers through a file in the temporary folder that only this user can read,
-            deleted when the stream or the program ends; after a kill -9, when this user's next such file
-            is made. On a cluster give `env:NAME` or `file:PATH`: a variable or a file that every machine has.
-        shards: Several databases instead, whatever `dsn` is, each with a log of this name: what to call it in the
-            table's column `shard`, and where to connect.
-        consumer: The name under which the log keeps what the stream has not read; when None the one that the
-            checkpoint was begun with, made from the table's folder. Unregister it when the pipeline is given up.
-        once: Read what is there now and return when it is in the lake; otherwise return at once.
-        starting: Where the first run begins: `earliest`, `latest`, `committed`, `{"tick": 12}` or
+        lake: Folder of the table, on disk or as a URL such as `s3://bucket/orders`, or
+            `iceberg:catalogue/namespace.table`; created if missing. One log per table.
+        checkpoint: Folder of Spark's checkpoint, on disk. Table and checkpoint belong together.
+        dsn: DSN; None: by the rule of `pgsluice.connection`. A password in it goes to Spark's workers through a file in
+            the temporary folder that only this user can read, deleted when the stream or the program ends; after a
+            kill -9, when this user's next such file is created. On a cluster use `env:NAME` or `file:PATH`: a variable
+            or a file on every machine.
+        shards: Several databases instead of `dsn`, each with a log of this name: values of the table's column `shard`
+            to DSNs.
+        consumer: Name under which the log keeps unread events for the stream; None: the one in the checkpoint, derived
+            from the table's folder at first. Unregister it when you retire the pipeline.
+        once: Process the backlog and return when it is in the lake; otherwise return immediately.
+        starting: Start of the first run: `earliest`, `latest`, `committed`, `{"tick": 12}` or
             `{"snapshot": "1005:1008:1005"}`.
-        offsets: `ticks`, or `snapshots`, which divide a backlog as finely as asked and wait for no tick.
-        max_rows_per_trigger: About the most events in one micro-batch, 1 or more.
-        trigger_s: How often to look for new events, seconds; 0 for as often as possible.
-        partitions: The most tasks that read at the same time; Spark's parallelism when None.
-        spark: A session of the caller's; our own when None.
-        on_progress: Called now and then while `once` reads.
+        offsets: `ticks`, or `snapshots`, which can split a backlog anywhere and need no ticks.
+        max_rows_per_trigger: Approximate maximum of events per micro-batch, 1 or more.
+        trigger_s: Polling interval in seconds; 0: as often as possible.
+        partitions: Maximum number of concurrent read tasks; None: Spark's parallelism.
+        partition_by: Partition columns of a new table: columns of the log, or `ev_date`, a column with the date of
+            `ev_time` in UTC. An existing table keeps its own.
+        driver_memory: Maximum memory of Spark's Java process, if this starts it: `2g`, the default, `512m`.
+        spark: Spark session to use; None: start one.
+        on_progress: Called periodically while `once` reads.
 
     Returns:
-        The stream. With `once` it has ended.
+        The stream, ended if `once`.
 
     Raises:
         MissingExtraError, MissingJavaError: See `session`.
-        ConfigurationError: Table and checkpoint do not belong together, or the table has other columns.
-        LogNotFoundError: There is no such event log.
-        SluiceError: Anything else that stopped the stream.
+        ConfigurationError: Table and checkpoint do not belong together, or the table has other columns or other
+            partition columns.
+        LogNotFoundError: The event log does not exist.
+        ConsumerInUseError: Another query runs under this consumer name.
+        SluiceError: Any other error that stopped the stream.
     """
     require_extra()
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import DateType, StructField, StructType
+
+    from pgsluice.spark.lake_tables import table_at
     from pgsluice.spark.stream import log_schema
 
-    place, notes = parse(lake), folder(checkpoint, "checkpoint")
-    name = consumer or noted_consumer(notes) or consumer_name(place)
+    place, notes = parse(lake), checkpoint_folder(checkpoint)
+    name = consumer or own_consumer(place, notes)
     with ExitStack() as cleanup:
         options = {
             **_place(dsn, shards, cleanup),
@@ -174,16 +209,25 @@ def events(
             "maxRowsPerTrigger": str(max_rows_per_trigger),
         }
         ways = known_shards(options)
-        table = open_table(place, notes, log_schema(options))
-        note_consumer(name, notes)
-        session = session_for(spark, "pgsluice events")
-        writer = read_log(session, options, partitions).writeStream.format(table.format_name)
+        schema = log_schema(options)
+        by = tuple(partition_by) or table_at(str(place), schema).partition_by
+        if EVENT_DATE in by:
+            schema = StructType([*schema, StructField(EVENT_DATE, DateType())])
+        keeper = holding(ways, "events", place, cleanup)
+        table = open_table(place, notes, schema, partition_by=by)
+        record_consumer(name, place, notes)
+        session = session_for(spark, "pgsluice events", driver_memory=driver_memory)
+        rows = read_log(session, options, partitions)
+        if EVENT_DATE in by:
+            rows = rows.withColumn(EVENT_DATE, f.expr(_DATE))
+        writer = rows.writeStream.format(table.format_name)
         stream = EventStream(
             triggered(writer, notes, None if once else trigger_s),
             log=log,
             lake=place,
             consumer=name,
             shards=ways,
+            keeper=keeper,
             cleanup=cleanup.pop_all(),
         )
         if once:
@@ -192,25 +236,35 @@ def events(
 
 
 def known_shards(options: Mapping[str, str]) -> dict[str, LogShard]:
-    """The shards of a stream; an unknown log is named here, before Java starts."""
+    """Return the shards of a stream; raise for a missing log, before Java starts."""
     shards = open_shards(options)
     for shard in shards.values():
         with closing(shard):
-            shard.look()
+            shard.check_log()
     return shards
+
+
+def holding(
+    shards: Mapping[str, LogShard], kind: str, lake: Folder | IcebergAddress, cleanup: ExitStack
+) -> Keeper:
+    """Hold the consumer of a new stream until `cleanup`; raise if another query does, before Java starts."""
+    keeper = Keeper(shards, kind=kind, lake=str(lake))
+    cleanup.callback(keeper.close)
+    keeper.hold()
+    return keeper
 
 
 def read_log(
     session: SparkSession, options: Mapping[str, str], partitions: int | None
 ) -> DataFrame:
-    """The stream that options describe, read by so many tasks at once; by Spark's parallelism when None."""
+    """Return the stream of these options, with `partitions` concurrent read tasks; None: Spark's parallelism."""
     tasks = str(partitions or session.sparkContext.defaultParallelism)
     reader = session.readStream.format("pgsluice").options(**options)
-    return patiently(reader.option("numPartitions", tasks).load)
+    return with_retries(reader.option("numPartitions", tasks).load)
 
 
 def triggered(writer: DataStreamWriter, notes: Path, trigger_s: float | None) -> DataStreamWriter:
-    """The writer with its checkpoint and trigger: every so many seconds, or what is there now when None."""
+    """Return the writer with checkpoint and trigger: every `trigger_s` seconds; None: the backlog once."""
     writer = writer.option("checkpointLocation", str(notes))
     if trigger_s is None:
         return writer.trigger(availableNow=True)
@@ -218,7 +272,7 @@ def triggered(writer: DataStreamWriter, notes: Path, trigger_s: float | None) ->
 
 
 def _place(dsn: str | None, shards: Mapping[str, str] | None, cleanup: ExitStack) -> dict[str, str]:
-    """The options that say where to connect."""
+    """Return the connection options."""
     if shards is None:
         return access_for(dsn, cleanup).options()
     return {

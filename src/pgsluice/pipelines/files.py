@@ -1,6 +1,6 @@
-"""Files as records of JSON, one after the other: JSON lines, CSV and Parquet, in bounded memory.
+"""Files as streams of JSON records, in bounded memory: JSON lines, CSV and Parquet.
 
-What cannot be read as JSON becomes a record too, with the reason: whoever reads decides what becomes of it.
+A row that is not valid JSON becomes a record with an error; the caller decides what to do with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from uuid import UUID
 
 from pgsluice.errors import ConfigurationError, MissingExtraError
 
-# PostgreSQL takes no longer text into jsonb; and a file without line ends must not fill the memory.
+# PostgreSQL's limit for jsonb text; it also bounds the memory for a file without line breaks.
 LINE_BYTES_MAX = 256 << 20
 _PARQUET_ROWS = 1000
 _JSON_LINES = (".jsonl", ".ndjson")
@@ -32,9 +32,9 @@ class Record:
     """One row of a file.
 
     Attributes:
-        number: The line it begins on, or in Parquet the row; the first is 1, and each is above the one before.
-        text: It, as JSON; what it was in the file, when there is an error.
-        error: Why it is no JSON, or None.
+        number: The number of its first line, or of the row in Parquet; starts at 1 and ascends.
+        text: The row as JSON; as it was in the file if there is an error.
+        error: Reason why it is not JSON, or None.
     """
 
     number: int
@@ -43,7 +43,7 @@ class Record:
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes in memory."""
+        """Approximate size in memory."""
         return len(self.text)
 
 
@@ -51,7 +51,7 @@ Read = Callable[[Path], Iterator[Record]]
 
 
 def reader_of(path: Path) -> Read | None:
-    """What reads this file, by the end of its name; None where that says nothing."""
+    """Return the reader of a file by the end of its name; None if unknown."""
     plain = path.with_suffix("") if path.suffix == ".gz" else path
     if plain.suffix in _JSON_LINES:
         return _json_lines
@@ -61,26 +61,28 @@ def reader_of(path: Path) -> Read | None:
 
 
 def find(places: Sequence[str | Path]) -> list[Path]:
-    """The files in these places, each once, by path.
+    """Return the files in these places, without duplicates, sorted by path.
 
     Args:
-        places: Files, folders of files whose names end in what can be read, and patterns such as `in/*.jsonl`.
+        places: Files, folders of files with a known ending, and patterns such as `in/*.jsonl`.
 
     Raises:
-        ConfigurationError: One is not there, or is a file of another kind.
+        ConfigurationError: A file does not exist, or has an unknown ending.
     """
     found: set[Path] = set()
     for place in places:
         if "://" in str(place):
-            raise ConfigurationError(f"{str(place)!r} is no file; copy it here first")
+            raise ConfigurationError(
+                f"{str(place)!r} is a URL; copy the file to a local folder first"
+            )
         path = Path(place).expanduser().absolute()
         if path.is_dir():
             found.update(one for one in path.iterdir() if one.is_file() and reader_of(one))
         elif path.is_file():
             if reader_of(path) is None:
                 raise ConfigurationError(
-                    f"{path} is none of .jsonl, .ndjson, .csv, each also with .gz, and .parquet; name it by "
-                    "what it holds"
+                    f"{path} ends in none of .jsonl, .ndjson, .csv, each also with .gz, and .parquet; rename it by "
+                    "its contents"
                 )
             found.add(path)
         elif any(sign in path.name for sign in "*?["):
@@ -88,25 +90,25 @@ def find(places: Sequence[str | Path]) -> list[Path]:
                 one for one in path.parent.glob(path.name) if one.is_file() and reader_of(one)
             )
         else:
-            raise ConfigurationError(f"there is no file {path}; check the path")
+            raise ConfigurationError(f"file {path} does not exist; check the path")
     return sorted(found)
 
 
 def read(path: Path) -> Iterator[Record]:
-    """The records of a file, from the first on.
+    """Yield the records of a file.
 
     Raises:
-        ConfigurationError: It cannot be read, or breaks off; it is named. What came before was good.
+        ConfigurationError: It cannot be read or is truncated; the message names it. Records before that are valid.
     """
     reader = reader_of(path)
     if reader is None:
-        raise ConfigurationError(f"{path} is of no kind that can be read")
+        raise ConfigurationError(f"{path} is of an unknown kind; use JSON lines, CSV or Parquet")
     try:
         with closing(cast("Any", reader(path))) as records:
             yield from records
     except (OSError, EOFError, zlib.error) as error:
         raise ConfigurationError(
-            f"{path} cannot be read to its end: {error}; put a whole file in its place"
+            f"{path} cannot be read to its end: {error}; replace it with a complete file"
         ) from error
 
 
@@ -117,13 +119,13 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def _lines(file: IO[bytes]) -> Iterator[tuple[int, str, str | None]]:
-    """Number, text and what is wrong with it, line by line; without the mark that Windows begins a file with."""
+    """Yield number, text and error of each line; strips the byte order mark."""
     number = 0
     while line := file.readline(LINE_BYTES_MAX + 1):
         number += 1
         wrong = None
         if len(line) > LINE_BYTES_MAX:
-            wrong = f"longer than {LINE_BYTES_MAX >> 20} MiB; only its beginning is here"
+            wrong = f"longer than {LINE_BYTES_MAX >> 20} MiB; truncated here"
             beginning = line[:1024]
             while line and not line.endswith(b"\n"):
                 line = file.readline(LINE_BYTES_MAX)
@@ -134,7 +136,7 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[int, str, str | None]]:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
             text = line.decode("utf-8", "backslashreplace")
-            wrong = wrong or f"no UTF-8: byte {error.start + 1} is 0x{line[error.start]:02x}"
+            wrong = wrong or f"invalid UTF-8: byte {error.start + 1} is 0x{line[error.start]:02x}"
         yield number, text, wrong
 
 
@@ -143,32 +145,32 @@ def _json_lines(path: Path) -> Iterator[Record]:
         for number, line, wrong in _lines(file):
             text = line.strip(" \t\r\n")
             if text:
-                yield Record(number, text, wrong or _what_is_wrong(text))
+                yield Record(number, text, wrong or _problem(text))
 
 
-def _what_is_wrong(text: str) -> str | None:
+def _problem(text: str) -> str | None:
     try:
         _DECODER.decode(text)
     except RecursionError:
-        return "no JSON: nested too deeply"
-    except ValueError as error:  # also of a number with too many digits
-        return f"no JSON: {error}"
+        return "invalid JSON: nested too deeply"
+    except ValueError as error:  # includes numbers with too many digits
+        return f"invalid JSON: {error}"
     return None
 
 
 def _refuse(word: str) -> None:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a JSON number")
 
 
-# json.loads would make one for each line, which costs as much as the line.
+# json.loads would create one per line, which costs as much as the line.
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
 def _csv(path: Path) -> Iterator[Record]:
-    """Each row as an object of texts by the names in the first row."""
-    csv.field_size_limit(LINE_BYTES_MAX)  # Python's own is 128 KiB, for all of the process
+    """Yield each row as an object of strings by the column names of the first row."""
+    csv.field_size_limit(LINE_BYTES_MAX)  # the default is 128 KiB; applies to the whole process
     with _open(path) as file:
-        taken: list[str] = []  # the lines of this row, as it may have several
+        taken: list[str] = []  # the lines of the current row, which may span several
         wrongs: list[str] = []
 
         def lines() -> Iterator[str]:
@@ -203,19 +205,19 @@ def _csv(path: Path) -> Iterator[Record]:
 
 
 def _next_row(rows: Iterator[list[str]]) -> tuple[list[str] | None, str | None]:
-    """The next row, or why it is none; two None at the end."""
+    """Return the next row, or the error in it; two None at the end."""
     try:
         return next(rows), None
     except StopIteration:
         return None, None
     except csv.Error as error:
-        return None, f"no CSV: {error}"
+        return None, f"invalid CSV: {error}"
 
 
 def _names(fields: list[str] | None, wrong: str | None, path: Path) -> list[str]:
     if not fields or wrong:
         raise ConfigurationError(
-            f"{path} has no names in its first row: {wrong or 'it is blank'}; put them there"
+            f"{path} has no column names in its first row: {wrong or 'it is blank'}; add them"
         )
     if len(set(fields)) < len(fields):
         raise ConfigurationError(f"{path} names a column twice in its first row; rename one")
@@ -225,7 +227,7 @@ def _names(fields: list[str] | None, wrong: str | None, path: Path) -> list[str]
 def _misfit(fields: list[str], names: list[str]) -> str | None:
     if len(fields) == len(names):
         return None
-    return f"{len(fields)} fields, not {len(names)} as the first row has"
+    return f"{len(fields)} fields instead of the {len(names)} of the first row"
 
 
 def _parquet(path: Path) -> Iterator[Record]:
@@ -245,7 +247,7 @@ def _parquet(path: Path) -> Iterator[Record]:
                     yield _row(number, row)
     except (pa.ArrowException, ValueError) as error:  # a time with nanoseconds is a ValueError
         raise ConfigurationError(
-            f"{path} cannot be read after row {number}: {error}; put a whole file in its place"
+            f"{path} cannot be read after row {number}: {error}; replace it with a complete file"
         ) from error
 
 
@@ -253,7 +255,7 @@ def _row(number: int, row: dict[str, Any]) -> Record:
     try:
         return Record(number, _dumps(row, allow_nan=False))
     except ValueError as error:
-        return Record(number, _dumps(row), f"no JSON: {error}")
+        return Record(number, _dumps(row), f"invalid JSON: {error}")
 
 
 def _dumps(row: dict[str, Any], *, allow_nan: bool = True) -> str:
@@ -263,11 +265,11 @@ def _dumps(row: dict[str, Any], *, allow_nan: bool = True) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no form for, as text; numbers that a float cannot hold among it."""
+    """Return a value that JSON lacks as text, including numbers that a float cannot hold."""
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, Decimal | UUID):
         return str(value)
-    return base64.b64encode(value).decode("ascii")  # bytes: nothing else is left
+    return base64.b64encode(value).decode("ascii")  # only bytes remain

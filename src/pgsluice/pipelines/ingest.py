@@ -1,8 +1,8 @@
 """Files into a queue or a log: the pipeline `ingest`.
 
-ingest("inbox/*.jsonl", queue="orders", once=True)   # a second run adds nothing
+ingest("inbox/*.jsonl", queue="orders", once=True)   # idempotent: a second run adds nothing
 
-It needs neither Spark nor Java: one connection takes rows by COPY as fast as a process can read them.
+It needs neither Spark nor Java: one connection loads rows by COPY as fast as the process reads them.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from pgsluice.pipelines.rejects import Reject, Rejects
 from pgsluice.spark.running import Progress
 
 _log = logging.getLogger(__name__)
-# A part is sent at the latest when it holds so much: what a file's rows take in memory stays about that.
+# Limit of a part, which bounds the memory for a file's rows.
 _PART_BYTES = 8 << 20
 
 
 class Digest(Protocol):
-    """What of `hashlib`'s digests is used here."""
+    """The part of the interface of `hashlib`'s digests that is used here."""
 
     def hexdigest(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
 class IngestProgress(Progress):
-    """How far an ingest is; `offset` is the file and its last line, or row.
+    """The progress of an ingest; `offset` is the file and its last line or row.
 
     Attributes:
-        rejected: Rows that went to a file of rejects.
-        files: Files that are there whole, those of earlier runs among them.
+        rejected: Rows written to a file of rejects.
+        files: Files added completely, including those of earlier runs.
     """
 
     rejected: int = 0
@@ -61,36 +61,36 @@ def ingest(
     stop: threading.Event | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> IngestProgress:
-    """Add the rows of files to a work queue or to an event log, each once, however often it is started again.
+    """Add the rows of files to a work queue or an event log, each exactly once, across restarts.
 
-    JSON lines (`.jsonl`, `.ndjson`) and CSV, each also with `.gz`, and Parquet. A line of JSON is stored as it
-    stands; a row of the other two becomes an object, of CSV with texts by the names in its first row. Rows of a
+    JSON lines (`.jsonl`, `.ndjson`) and CSV, each also with `.gz`, and Parquet. A line of JSON is stored unchanged; a
+    row of the other two becomes an object, of CSV with string values by the column names of its first row. Rows of a
     file keep their order.
 
-    A file is known by its path, and the database remembers how much of it is there, with a digest. What it
-    has grown by since is added; a file that does not begin any more as it did is left alone and named.
+    A file is identified by its path; the database stores how much of it was added, with a digest. Only appended rows
+    are added later; a file whose beginning has changed is skipped and reported.
 
-    A row that is no JSON, or that the server does not take, goes with file, line and reason to a file of
-    rejects, and the others go on.
+    A row that is not valid JSON, or that the server refuses, goes with file, line and reason to a file of rejects; the
+    other rows are added.
 
     Args:
-        files: Files, folders of them, and patterns such as `inbox/*.jsonl.gz`.
-        queue: A work queue; or
-        log: An event log, each row an event.
-        ev_type: With `log`: the type of the events.
-        rejects: The folder for rejects, each in `<file>.rejects`; beside its file when None.
-        batch_rows: The most rows in one transaction, 1 or more.
-        dsn: Where to connect; by the rule of `pgsluice.connection` when None.
-        once: Return when what is there now is added. Otherwise look again and again; a file that has changed
-            since the last look is left to the next one, as somebody may be writing it.
-        every_s: How long to rest between two looks, seconds.
-        stop: Ends it after the part that is under way.
+        files: Files, folders, and patterns such as `inbox/*.jsonl.gz`.
+        queue: Target work queue; or
+        log: Target event log, each row an event.
+        ev_type: Event type, with `log`.
+        rejects: Folder of rejects, each in `<file>.rejects`; None: beside each file.
+        batch_rows: Maximum rows per transaction, 1 or more.
+        dsn: DSN; None: by the rule of `pgsluice.connection`.
+        once: Return when all rows are added. Otherwise poll repeatedly; a file modified since the last poll waits for
+            the next one, as it may still be written.
+        every_s: Polling interval in seconds.
+        stop: Event that ends it after the current part.
         on_progress: Called after each part.
 
     Raises:
         ConfigurationError: A file cannot be read or has changed; with `once`, after all others are added.
-        QueueNotFoundError, LogNotFoundError: There is no such target.
-        SluiceError: The server refused a part for a reason that is not in its rows; or was lost.
+        QueueNotFoundError, LogNotFoundError: The target does not exist.
+        SluiceError: The server refused a part for a reason other than its rows, or the connection was lost.
     """
     if batch_rows < 1:
         raise ConfigurationError(f"batch_rows is {batch_rows}; use 1 or more")
@@ -104,7 +104,7 @@ def ingest(
         tell=on_progress or (lambda _progress: None),
     )
     while True:
-        failures = work.look(places, dsn=dsn, settled_s=0.0 if once else every_s, is_last=once)
+        failures = work.scan(places, dsn=dsn, settled_s=0.0 if once else every_s, is_last=once)
         if once and failures:
             raise failures[0]
         if once or work.stop.wait(every_s):
@@ -112,7 +112,7 @@ def ingest(
 
 
 class _Ingest:
-    """Looks for files, and adds what is new of them."""
+    """Polls for files, and adds their new rows."""
 
     def __init__(
         self,
@@ -131,47 +131,47 @@ class _Ingest:
         self._rejects = rejects
         self._batch_rows = batch_rows
         self._tell = tell
-        self._done: dict[Path, _Look] = {}
-        self._seen: dict[Path, _Look] = {}
+        self._done: dict[Path, _FileStamp] = {}
+        self._seen: dict[Path, _FileStamp] = {}
 
-    def look(
+    def scan(
         self, places: Sequence[str | Path], *, dsn: str | None, settled_s: float, is_last: bool
     ) -> list[ConfigurationError]:
-        """Add what is new in these places; what is wrong with files that are left alone."""
+        """Add the new rows in these places; return the errors of skipped files."""
         failures: list[ConfigurationError] = []
         due = [path for path in find(places) if self._is_due(path, settled_s)]
         with Delivery(self._target, dsn=dsn) as delivery:
             for path in due:
                 if self.stop.is_set():
                     break
-                look = _Look.at(path)
+                stamp = _FileStamp.at(path)
                 try:
-                    self._add(path, look, delivery)
+                    self._add(path, stamp, delivery)
                 except ConfigurationError as error:
-                    # With `once` the first one is raised, and printed by its caller.
+                    # With `once` the first one is raised, so the caller reports it.
                     if failures or not is_last:
                         _log.error("%s", error)
                     failures.append(error)
-                self._done[path] = look
+                self._done[path] = stamp
         return failures
 
     def _is_due(self, path: Path, settled_s: float) -> bool:
-        look = _Look.at(path)
-        if self._done.get(path) == look:
+        stamp = _FileStamp.at(path)
+        if self._done.get(path) == stamp:
             return False
-        before, self._seen[path] = self._seen.get(path), look
-        return before == look or time.time() - look.modified_ns / 1e9 >= settled_s
+        before, self._seen[path] = self._seen.get(path), stamp
+        return before == stamp or time.time() - stamp.modified_ns / 1e9 >= settled_s
 
-    def _add(self, path: Path, look: _Look, delivery: Delivery) -> None:
-        """Add what is new of one file."""
+    def _add(self, path: Path, stamp: _FileStamp, delivery: Delivery) -> None:
+        """Add the new rows of one file."""
         sink_id = f"ingest:{self._target}:{path}"
         done_to, noted = delivery.begin(sink_id, {})
-        if noted.get("whole") != asdict(look):
+        if noted.get("whole") != asdict(stamp):
             rejects = Rejects(path, self._rejects)
             for part in _parts(_unseen(path, done_to, noted.get("sha256")), self._batch_rows):
                 if self.stop.is_set():
                     return
-                detail = {"sha256": part.sha256, "whole": asdict(look) if part.is_last else None}
+                detail = {"sha256": part.sha256, "whole": asdict(stamp) if part.is_last else None}
                 self._send(path, part, delivery, rejects, sink_id, detail)
         self.progress = replace(self.progress, files=self.progress.files + 1)
         self._tell(self.progress)
@@ -185,7 +185,7 @@ class _Ingest:
         sink_id: str,
         detail: Mapping[str, Any],
     ) -> None:
-        """Add one part, and keep what is rejected of it."""
+        """Add one part, and store its rejects."""
         began_s = time.monotonic()
         up_to = part.records[-1].number
         kept: list[Reject] = []
@@ -235,8 +235,8 @@ class _Ingest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """What tells cheaply whether a file is as it was."""
+class _FileStamp:
+    """Size and modification time, to detect a changed file cheaply."""
 
     size_bytes: int
     modified_ns: int
@@ -249,7 +249,7 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Some records on end, and the digest of the file up to the last of them."""
+    """Consecutive records, and the digest of the file up to the last."""
 
     records: Sequence[Record]
     sha256: str
@@ -257,10 +257,10 @@ class _Part:
 
 
 def _unseen(path: Path, done_to: int, sha256: str | None) -> Iterator[tuple[Record, Digest]]:
-    """The records after those that are there, each with the digest of all up to it.
+    """Yield the records after `done_to`, each with the digest of all records up to it.
 
     Raises:
-        ConfigurationError: The file does not begin with those that are there.
+        ConfigurationError: The first `done_to` records have changed.
     """
     digest = hashlib.sha256()
     is_same = done_to == 0
@@ -274,8 +274,8 @@ def _unseen(path: Path, done_to: int, sha256: str | None) -> Iterator[tuple[Reco
             yield record, digest
     if not is_same:
         raise ConfigurationError(
-            f"{path} has changed since its first {done_to} lines were added; put it back, and what is new "
-            "into a file of its own"
+            f"{path} has changed since its first {done_to} lines were added; restore it, and put new rows "
+            "into another file"
         )
 
 
@@ -289,7 +289,7 @@ def _parts(records: Iterable[tuple[Record, Digest]], rows_max: int) -> Iterator[
         part.append(record)
         size_bytes += record.size_bytes
         if len(part) == rows_max or size_bytes >= _PART_BYTES:
-            sha256 = digest.hexdigest()  # now: with the next record it goes on
+            sha256 = digest.hexdigest()  # before the next record updates it
     if part:
         yield _Part(part, digest.hexdigest(), is_last=True)
 

@@ -1,20 +1,26 @@
-"""Where a pipeline's table, its checkpoint and its database are."""
+"""The lake table, checkpoint, consumer name and Spark session of a pipeline."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgsluice.errors import ConfigurationError
 from pgsluice.lake.address import IcebergAddress
-from pgsluice.lake.disk import sync_file, sync_folder
 from pgsluice.lake.file_errors import require_writable
+from pgsluice.lake.properties import property_of, set_property
+from pgsluice.lake.storage import Folder, folder_at, write_whole
+from pgsluice.spark.checkpoint import last_planned, last_written, query_id
+from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.session import QUICK, register, spark_session
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
@@ -22,89 +28,167 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _CONSUMER = "consumer"
+_PROPERTY = "pgsluice.consumer"
+_SIZE = re.compile(r"[1-9]\d*[kmgt]b?", re.IGNORECASE)
 
 
-def session_for(spark: SparkSession | None, app_name: str) -> SparkSession:
-    """The caller's session with our formats in it, or one of our own."""
+def session_for(
+    spark: SparkSession | None, app_name: str, *, driver_memory: str | None = None
+) -> SparkSession:
+    """Return a Spark session with our formats registered: the caller's, or a new one if None.
+
+    Args:
+        spark: The caller's session.
+        app_name: Name of a new one.
+        driver_memory: Maximum memory of a new Java process, as Spark writes sizes: `2g`, `512m`; None: the default.
+
+    Raises:
+        ConfigurationError: The memory is not a size.
+    """
+    if driver_memory is not None and not _SIZE.fullmatch(driver_memory):
+        raise ConfigurationError(
+            f"driver_memory {driver_memory!r} is not a size of memory; write a number and a unit, such as 512m or 2g"
+        )
     if spark is None:
-        return spark_session(app_name, conf=QUICK)
+        conf = {**QUICK, **({"spark.driver.memory": driver_memory} if driver_memory else {})}
+        return spark_session(app_name, conf=conf)
     register(spark)
     return spark
 
 
-def folder(path: str | Path, what: str) -> Path:
-    """The path, absolute.
-
-    Args:
-        path: A folder's; it may not be there yet.
-        what: What it is for, to be named in the error: `lake`, `checkpoint`.
+def checkpoint_folder(path: str | Path) -> Path:
+    """Return the absolute path of a checkpoint, which need not exist.
 
     Raises:
-        ConfigurationError: It is not a folder's.
+        ConfigurationError: It is empty or a URL.
     """
     if not str(path).strip():
-        raise ConfigurationError(f"the {what} is empty; give a folder's path")
+        raise ConfigurationError("the checkpoint is empty; use the path of a folder")
     if "://" in str(path) or str(path).startswith("iceberg:"):
-        raise ConfigurationError(f"the {what} {str(path)!r} is not a folder; give a folder's path")
+        raise ConfigurationError(
+            f"the checkpoint {str(path)!r} is not a folder; use the path of a folder on the driver's disk, which must "
+            "survive a restart"
+        )
     return Path(path).expanduser().absolute()
 
 
-def consumer_name(lake: Path | IcebergAddress) -> str:
-    """The name under which a stream into this table holds a log."""
+def delta_folder(path: str | Path, what: str) -> Folder:
+    """Return the folder of Delta tables, on disk or in an object store.
+
+    Args:
+        path: A folder, which need not exist, or its URL.
+        what: Its purpose, for the error: `lake`, `gold`.
+
+    Raises:
+        ConfigurationError: It is empty, an unsupported URL or the address of an Iceberg table.
+    """
+    if str(path).startswith("iceberg:"):
+        raise ConfigurationError(
+            f"the {what} {str(path)!r} is an Iceberg table; use the path or URL of a folder"
+        )
+    return folder_at(path, what)
+
+
+def _new_consumer(lake: Folder | IcebergAddress) -> str:
     name = lake.identifier if isinstance(lake, IcebergAddress) else lake.name
     # Two tables may have the same name in two folders.
     return f"spark:{name}:{hashlib.sha256(str(lake).encode()).hexdigest()[:8]}"
 
 
-def note_consumer(consumer: str, checkpoint: Path) -> None:
-    """Note in a checkpoint under which name its stream holds a log, so that a lake that is moved keeps the name."""
-    noted = noted_consumer(checkpoint)
+def own_consumer(lake: Folder | IcebergAddress, checkpoint: Path) -> str:
+    """Return the consumer name recorded in the checkpoint, else in the lake table, else a new one for this table."""
+    return _noted(checkpoint) or recorded_consumer(lake) or _new_consumer(lake)
+
+
+def recorded_consumer(lake: Folder | IcebergAddress) -> str | None:
+    """Return the consumer name that `record_consumer` stored in a lake table; None if there is none."""
+    return property_of(lake, _PROPERTY)
+
+
+def record_consumer(consumer: str, lake: Folder | IcebergAddress, checkpoint: Path) -> None:
+    """Store the stream's consumer name in its checkpoint and its lake table, so that moving them does not change it."""
+    _note(consumer, checkpoint)
+    set_property(lake, _PROPERTY, consumer)
+
+
+def _note(consumer: str, checkpoint: Path) -> None:
+    noted = _noted(checkpoint)
     if noted == consumer:
         return
     if noted is not None:
         _log.warning(
-            "consumer renamed; the former one still holds the log until it is unregistered",
+            "consumer renamed; the former one still keeps events in the log until it is unregistered",
             extra={"consumer": consumer, "former": noted},
         )
-    checkpoint.mkdir(parents=True, exist_ok=True)
-    new = checkpoint / f"{_CONSUMER}.new"
-    new.write_text(consumer)
-    sync_file(new)
-    new.replace(checkpoint / _CONSUMER)
-    sync_folder(checkpoint)
+    write_whole(checkpoint, _CONSUMER, consumer.encode())
 
 
-def noted_consumer(checkpoint: Path) -> str | None:
-    """Return the name that `note_consumer` noted; None when there is none."""
+def _noted(checkpoint: Path) -> str | None:
     with suppress(FileNotFoundError, NotADirectoryError):
         return (checkpoint / _CONSUMER).read_text() or None
     return None
 
 
-def open_table(lake: Path | IcebergAddress, checkpoint: Path, schema: StructType) -> LakeTable:
-    """Make the table on the first run.
+def open_table(
+    lake: Folder | IcebergAddress,
+    checkpoint: Path,
+    schema: StructType,
+    *,
+    partition_by: Sequence[str] = (),
+) -> LakeTable:
+    """Open the lake table; create it on the first run.
 
     Raises:
-        ConfigurationError: It and the checkpoint do not belong together, or it has other columns.
+        ConfigurationError: Table and checkpoint do not belong together, or the table has other columns or other
+            partition columns.
     """
     from pgsluice.spark.lake_tables import table_at
 
-    if isinstance(lake, Path):
+    if not isinstance(lake, IcebergAddress):
         require_writable(lake, "lake")
-    table = table_at(str(lake), schema)
+    table = table_at(str(lake), schema, partition_by=partition_by)
     is_table = table.exists()
-    has_run = (checkpoint / "metadata").exists()
+    has_run = query_id(checkpoint) is not None
     if has_run and not is_table:
         raise ConfigurationError(
-            f"the checkpoint {checkpoint} says that events are in the lake table {lake}, which is not "
-            "there; bring the table back, or start with another checkpoint and read the log again"
+            f"the checkpoint {checkpoint} belongs to the lake table {lake}, which does not exist; "
+            "restore the table, or start with another checkpoint, which reads the log again"
         )
     if is_table and not has_run and table.row_count():
         raise ConfigurationError(
-            f"the lake table {lake} holds rows, and the checkpoint {checkpoint} is new: events would be "
-            "added a second time; use the checkpoint that belongs to the table, or another table"
+            f"the lake table {lake} holds rows, and the checkpoint {checkpoint} is new, which would add events "
+            "twice; use the checkpoint of this table, or another table"
         )
-    require_writable(Path(table.path), "lake")
+    if (query := query_id(checkpoint)) is not None:
+        _require_same_position(table, str(lake), checkpoint, query)
+    require_writable(table.folder, "lake")
     require_writable(checkpoint, "checkpoint")
     table.create()
     return table
+
+
+def _require_same_position(table: LakeTable, lake: str, checkpoint: Path, query: str) -> None:
+    """Check that a lake table has exactly the micro-batches that a checkpoint has written.
+
+    Raises:
+        ConfigurationError: One is a copy or a backup from another time, or of another stream.
+    """
+    app_id = MicroBatch(query, 0).app_id
+    committed = table.last_version(app_id)
+    way_out = "use the table and the checkpoint that were used together last"
+    if committed is None and table.row_count():
+        raise ConfigurationError(
+            f"the lake table {lake} holds rows of another checkpoint than {checkpoint}; {way_out}"
+        )
+    # Not `committed or -1`: the id of the first micro-batch is 0.
+    newest = -1 if committed is None else committed
+    if newest > last_planned(checkpoint):
+        raise ConfigurationError(
+            f"the lake table {lake} has rows that {checkpoint} has not written, so that checkpoint is a copy or a "
+            f"backup, which would lose events; {way_out}"
+        )
+    if newest < last_written(checkpoint, app_id):
+        raise ConfigurationError(
+            f"the lake table {lake} lacks rows that {checkpoint} has written, so that table is a copy or a backup, "
+            f"which would lose events; {way_out}"
+        )

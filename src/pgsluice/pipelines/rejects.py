@@ -1,4 +1,4 @@
-"""Rows of a file that no queue takes, kept beside it: none is lost, and none is kept twice."""
+"""Rejected rows of a file, stored beside it without loss or duplicates."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SUFFIX = ".rejects"
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A row that was not added.
+    """A rejected row.
 
     Attributes:
-        file: Where it was.
-        line: The line it begins on, or in Parquet the row.
-        error: Why.
-        text: It, as it was.
+        file: Its file.
+        line: The number of its first line, or of the row in Parquet.
+        error: Reason.
+        text: The row as it was in the file.
     """
 
     file: str
@@ -31,27 +31,27 @@ class Reject:
 
 
 class Rejects:
-    """The rejects of one file, as JSON lines in a file of their own; there is none while there are none."""
+    """The rejects of one file, as JSON lines in a file that exists only if there are any."""
 
     def __init__(self, source: Path, folder: Path | None) -> None:
-        """Say where they are.
+        """Set the path of the rejects.
 
         Args:
             source: The file they come from.
-            folder: Where to keep them; beside the source when None.
+            folder: Folder of the rejects; None: that of the source.
         """
         self.path = (folder or source.parent) / f"{source.name}{SUFFIX}"
         self._source = str(source)
         self._line: int | None = None
 
     def add(self, rejects: Sequence[Reject], *, after: int, up_to: int) -> None:
-        """Force rejects to disk.
+        """Write rejects to disk durably.
 
         Args:
-            rejects: All of the source between those two lines.
-            after: How far it is done for certain. What stands here of later lines was written by a run that
-                ended before its rows were there: it comes again, and is taken out.
-            up_to: How far it will be done now.
+            rejects: All rejects of the source between these two lines.
+            after: The committed position. Rejects of later lines were written by a run that ended before its commit;
+                they are removed, as those lines are read again.
+            up_to: The position after this commit.
 
         Raises:
             ConfigurationError: They cannot be written.
@@ -64,8 +64,8 @@ class Rejects:
                 self._write(rejects)
         except OSError as error:
             raise ConfigurationError(
-                f"rejected rows cannot be kept in {self.path}: {error.strerror}; say with rejects in which "
-                "folder they can"
+                f"cannot write rejected rows to {self.path}: {error.strerror}; set rejects to a writable "
+                "folder"
             ) from error
         self._line = up_to
 
@@ -94,8 +94,8 @@ class Rejects:
         with self.path.open(encoding="utf-8") as file:
             for text in file:
                 if not text.endswith("\n"):
-                    return  # the process died in the middle of it
+                    return  # truncated, as the process died while writing
                 entry = json.loads(text)
-                # Files of one name in several folders may share this one.
+                # Files with the same name in several folders may share this one.
                 if entry["file"] != self._source or entry["line"] <= line:
                     yield text

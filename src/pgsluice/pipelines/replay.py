@@ -1,9 +1,9 @@
-"""Rows of the lake back into a queue or a log: the pipeline `replay`.
+"""Rows of the lake replayed into a queue or a log: the pipeline `replay`.
 
 replay("/lake/orders", "after-the-outage", queue="orders", since=outage, where="message like '%refund%'")
 
-Spark chooses and sorts the rows; one connection of the driver adds them, in their order and at the rate
-that the consumers can take.
+Spark selects and sorts the rows; one connection of the driver adds them, in order and at a limited
+rate.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from pgsluice.client.log_records import NewEvent
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.lake.address import IcebergAddress, parse
 from pgsluice.lake.delta.opening import Use, open_delta
+from pgsluice.lake.storage import Folder
 from pgsluice.pipelines.delivery import Delivery, Refused, Row, Target
 from pgsluice.pipelines.paths import session_for
 from pgsluice.spark.extra import require_extra
 from pgsluice.spark.lake_reading import read_iceberg, read_table
-from pgsluice.spark.retry import patiently
+from pgsluice.spark.retry import with_retries
 from pgsluice.spark.running import Progress
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 ORIGIN_HEADER = "x-pgmq-replayed-from"
-# Spark's driver holds one partition of the sorted rows at a time, and a part of it is held here.
+# Spark's driver holds one partition of the sorted rows at a time, and this process one part of it.
 _PARTITION_ROWS = 20_000
 _PARTITION_CHARACTERS = 16 << 20
 _PART_CHARACTERS = 8 << 20
@@ -42,10 +43,10 @@ _PART_CHARACTERS = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class ReplayProgress(Progress):
-    """How far a replay is; `offset` is the id of the last row.
+    """The progress of a replay; `offset` is the id of the last row.
 
     Attributes:
-        left: Rows that are still to come.
+        left: Remaining rows.
     """
 
     left: int = 0
@@ -93,37 +94,37 @@ def replay(
     stop: threading.Event | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> ReplayProgress:
-    """Add rows of a table of the lake to a work queue or to an event log, each once for each name of a replay.
+    """Add rows of a lake table to a work queue or an event log, each exactly once per replay name.
 
-    The table is one that `archive` or `events` has written. Its rows are taken as they are when the replay
-    first starts, and in the order of their ids. The database remembers under the name how far the replay is:
-    started again, after a crash too, it goes on there; once it is done, it adds nothing more.
+    The table must be written by `archive` or `events`. The first run pins its version; rows are added in order of
+    their ids. The database stores the position under the name: a restart, also after a crash, continues there, and a
+    finished replay adds nothing more.
 
-    A message keeps its headers, and gets in `x-pgmq-replayed-from` the replay, the table, and the id and time
-    it had. As an event it is `ev_data`, with its headers in `ev_extra1` and that in `ev_extra4`. An event keeps
-    its fields in a log, and where `ev_extra4` is null gets it there; in a queue it becomes an object of them.
+    A message keeps its headers; header `x-pgmq-replayed-from` holds the replay, the table, and its former id and time.
+    As an event it is `ev_data`, with its headers in `ev_extra1` and its origin in `ev_extra4`. An event keeps its
+    fields in a log, with its origin in `ev_extra4` if that is null; in a queue they become an object.
 
     Args:
-        lake: A Delta table's folder, or `iceberg:catalogue/namespace.table`.
-        name: What this replay is called. Another selection needs another name.
-        queue: A work queue; or
-        log: An event log.
-        ev_type: For messages into a log: the type of the events.
-        id_from, id_to: Only these `msg_id` or `ev_id`, both ends included.
-        since, until: Only what has `enqueued_at` or `ev_time` from the one on and before the other.
-        where: Only rows for which this expression of Spark's SQL is true.
-        rate: The most rows a second; as fast as it goes when None.
-        batch_rows: The most rows in one transaction, 1 or more.
-        dsn: Where to connect; by the rule of `pgsluice.connection` when None.
-        spark: A session of the caller's; our own when None.
-        stop: Ends it after the part that is under way.
+        lake: Folder of a Delta table, or `iceberg:catalogue/namespace.table`.
+        name: Name of this replay. Another selection needs another name.
+        queue: Target work queue; or
+        log: Target event log.
+        ev_type: Event type for messages replayed into a log.
+        id_from, id_to: Range of `msg_id` or `ev_id`, both ends included.
+        since, until: Range of `enqueued_at` or `ev_time`, the end excluded.
+        where: Filter expression of Spark SQL.
+        rate: Rate limit in rows per second; None: unlimited.
+        batch_rows: Maximum rows per transaction, 1 or more.
+        dsn: DSN; None: by the rule of `pgsluice.connection`.
+        spark: Spark session to use; None: start one.
+        stop: Event that ends it after the current part.
         on_progress: Called after each part.
 
     Raises:
-        ConfigurationError: There is no such table, or it is none of those two; the expression cannot be used;
-            the name stands for another selection.
-        QueueNotFoundError, LogNotFoundError: There is no such target.
-        SluiceError: The server refused a row, which is named, or was lost.
+        ConfigurationError: The table does not exist or is of another kind, the expression is invalid, or the name
+            belongs to another selection.
+        QueueNotFoundError, LogNotFoundError: The target does not exist.
+        SluiceError: The server refused a row, which the message names, or the connection was lost.
     """
     require_extra()
     if batch_rows < 1 or (rate is not None and rate <= 0):
@@ -149,7 +150,7 @@ def replay(
             session_for(spark, "pgsluice replay"), place, version, selection, done_to
         )
         ordered, left = _ordered(rows, shape)
-        # Only now: what cannot be run must not take the name.
+        # Only now, so that an invalid replay does not take the name.
         done_to, noted = delivery.begin(sink_id, {"lake_version": version, "selection": selection})
         _require_same(name, noted, selection)
         work = _Replay(
@@ -167,7 +168,7 @@ def replay(
 
 
 class _Pace:
-    """Keeps parts to a rate, and ends them when told."""
+    """Limits parts to a rate, and ends them on `stop`."""
 
     def __init__(self, rate: float | None, stop: threading.Event) -> None:
         self._rate = rate
@@ -175,17 +176,17 @@ class _Pace:
         self._due_s = time.monotonic()
 
     def wait(self) -> bool:
-        """Wait until the next part is due; False when it is not to come."""
+        """Wait until the next part is due; False if stopped."""
         return not self._stop.wait(max(0.0, self._due_s - time.monotonic()))
 
     def count(self, rows: int) -> None:
-        """Put the next part off: after a pause of Spark's it does not catch up, which would be a burst."""
+        """Delay the next part. It does not catch up after a pause of Spark's, which would cause a burst."""
         if self._rate is not None:
             self._due_s = max(self._due_s, time.monotonic()) + rows / self._rate
 
 
 class _Replay:
-    """Adds parts one after the other."""
+    """Adds parts in sequence."""
 
     def __init__(
         self,
@@ -237,17 +238,17 @@ class _Replay:
     def _refuse(self, _after: int, refused: Sequence[Refused]) -> None:
         for one in refused:
             raise SluiceError(
-                f"{self._target} does not take the row with id {one.row.number}: {one.reason}; leave it out "
-                "with a `where` under another name"
+                f"{self._target} refuses the row with id {one.row.number}: {one.reason}; exclude it with "
+                "`where`, under another name"
             )
 
 
 def _selection(**given: Any) -> dict[str, Any]:
-    """The choice of rows as JSON remembers it."""
+    """Return the selection in the form that JSON stores."""
     for key, value in given.items():
         if isinstance(value, datetime):
             if value.utcoffset() is None:
-                raise ConfigurationError(f"{key} {value} has no time zone; write it as {value}Z")
+                raise ConfigurationError(f"{key} {value} has no time zone; use {value}Z for UTC")
             given[key] = value.isoformat()
     return {key: value for key, value in given.items() if value is not None}
 
@@ -259,16 +260,16 @@ def _require_same(name: str, noted: Mapping[str, Any], selection: Mapping[str, A
             key for key in before.keys() | selection.keys() if before.get(key) != selection.get(key)
         )
         raise ConfigurationError(
-            f"the replay {name!r} was begun with another {', '.join(changed)}: "
-            f"{', '.join(repr(before.get(key)) for key in changed)}; give the same, or use another name"
+            f"the replay {name!r} was started with another {', '.join(changed)}: "
+            f"{', '.join(repr(before.get(key)) for key in changed)}; use the same, or another name"
         )
 
 
-def _called(place: Path | IcebergAddress) -> str:
+def _called(place: Folder | IcebergAddress) -> str:
     return place.identifier if isinstance(place, IcebergAddress) else place.name
 
 
-def _newest_version(place: Path | IcebergAddress) -> int | None:
+def _newest_version(place: Folder | IcebergAddress) -> int | None:
     if isinstance(place, IcebergAddress):
         from pgsluice.lake.iceberg.table import newest_snapshot
 
@@ -276,7 +277,7 @@ def _newest_version(place: Path | IcebergAddress) -> int | None:
     return int(open_delta(place, Use.READ).version())
 
 
-def _read(session: SparkSession, place: Path | IcebergAddress, version: int | None) -> DataFrame:
+def _read(session: SparkSession, place: Folder | IcebergAddress, version: int | None) -> DataFrame:
     if isinstance(place, IcebergAddress):
         return read_iceberg(session, place, snapshot_id=version)
     return read_table(session, place, version=version)
@@ -284,12 +285,12 @@ def _read(session: SparkSession, place: Path | IcebergAddress, version: int | No
 
 def _chosen(
     session: SparkSession,
-    lake: Path | IcebergAddress,
+    lake: Folder | IcebergAddress,
     version: int | None,
     selection: Mapping[str, Any],
     done_to: int,
 ) -> tuple[DataFrame, _Shape]:
-    """The rows of a selection that are still to come."""
+    """Return the remaining rows of a selection."""
     from pyspark.errors import AnalysisException, ParseException
     from pyspark.sql import functions as fn
 
@@ -297,7 +298,7 @@ def _chosen(
     shape = next((one for one in (_MESSAGES, _EVENTS) if one.id in table.columns), None)
     if shape is None:
         raise ConfigurationError(
-            f"the lake table in {lake} has neither msg_id nor ev_id; replay one that archive or events wrote"
+            f"the lake table {lake} has neither msg_id nor ev_id; replay a table written by archive or events"
         )
     row_id, moment = fn.col(shape.id), fn.col(shape.time)
     conditions: Mapping[str, Callable[[Any], Any]] = {
@@ -316,19 +317,19 @@ def _chosen(
         except (AnalysisException, ParseException) as error:
             said = str(error).splitlines()[0]
             raise ConfigurationError(
-                f"where = {selection['where']!r} cannot be used: {said}; the table has "
+                f"where = {selection['where']!r} is invalid: {said}; the table has "
                 f"{', '.join(table.columns)}"
             ) from None
-    # Python would take a time of Spark's for one of this machine's zone.
+    # As integers, because Python would convert Spark's times to the local time zone.
     return rows.withColumn(shape.time, fn.unix_micros(shape.time)).select(*shape.columns), shape
 
 
 def _ordered(rows: DataFrame, shape: _Shape) -> tuple[DataFrame, int]:
-    """The rows by id, in partitions that fit into memory, and how many they are."""
+    """Return the rows by id, in partitions that fit into memory, and their number."""
     from pyspark.sql import functions as fn
 
     size = sum((fn.coalesce(fn.length(text), fn.lit(0)) for text in shape.texts), fn.lit(0))
-    count, characters = patiently(
+    count, characters = with_retries(
         lambda: rows.agg(fn.count("*"), fn.coalesce(fn.sum(size), fn.lit(0))).collect()
     )[0]
     partitions = 1 + max(count // _PARTITION_ROWS, characters // _PARTITION_CHARACTERS)
@@ -337,7 +338,7 @@ def _ordered(rows: DataFrame, shape: _Shape) -> tuple[DataFrame, int]:
 
 
 def _parts(rows: DataFrame, shape: _Shape, rows_max: int) -> Iterator[Sequence[Any]]:
-    """Rows on end, those of one id never apart: the ledger knows them by it."""
+    """Yield consecutive rows; rows of one id stay together, as the ledger stores the id."""
     part: list[Any] = []
     characters = 0
     for row in rows.toLocalIterator():
@@ -354,7 +355,7 @@ def _parts(rows: DataFrame, shape: _Shape, rows_max: int) -> Iterator[Sequence[A
 def _maker(
     shape: _Shape, target: Target, ev_type: str, *, origin: Mapping[str, str]
 ) -> Callable[[Any], Row]:
-    """What makes a row for the target of one of the table."""
+    """Return a function that converts a row of the table for the target."""
 
     def origin_of(row: Any) -> dict[str, Any]:
         return {**origin, shape.id: row[shape.id], shape.time: _utc(row[shape.time])}
@@ -384,14 +385,14 @@ def _maker(
 
 
 def _headers(headers: str | None, origin: Mapping[str, Any]) -> str:
-    """A message's headers with where it comes from, each digit of its own as it was."""
+    """Return a message's headers with its origin; the original text stays unchanged."""
     own = (headers or "null").strip()
     if own == "null":
         return _dumps({ORIGIN_HEADER: origin})
-    if not own.startswith("{"):  # no place for a key
+    if not own.startswith("{"):  # not an object
         return f'{{"{ORIGIN_HEADER}": {_dumps(origin)[:-1]}, "headers": {own}}}}}'
     between = "" if own[1:-1].strip() == "" else ", "
-    # Of two equal keys jsonb keeps the last: the origin of an earlier replay goes.
+    # jsonb keeps the last of two equal keys, so the origin of an earlier replay is replaced.
     return f'{own[:-1]}{between}"{ORIGIN_HEADER}": {_dumps(origin)}}}'
 
 

@@ -1,8 +1,8 @@
-"""Run pipelines side by side, or one after the other: started in turn, started again when they fail.
+"""Supervise pipelines: start them in turn, run them concurrently or in sequence, and restart them after errors.
 
-What comes to nothing by itself is tried again after a pause that grows: a server that restarts, a process
-of Spark's that died. What nobody but its owner can mend ends that pipeline, and the others go on. An error
-that is none of ours, such as a Java that is gone, ends them all: what started this process starts it again.
+A transient error, such as a server restart or a dead process of Spark, is retried with back-off. A permanent error
+ends its pipeline; the others continue. An error outside our classes, such as a dead Java process, ends them all, so
+that the service manager restarts this process.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from pgsluice.errors import (
     ArgumentError,
     ConfigurationError,
     ConnectionFailedError,
+    ConsumerInUseError,
+    ExportError,
     LogNotFoundError,
     MissingExtraError,
     MissingJavaError,
@@ -33,10 +35,12 @@ from pgsluice.errors import (
 from pgsluice.spark.running import Progress
 
 _log = logging.getLogger(__name__)
-# Trying again does not help these: somebody has to create, grant or install something.
+# Permanent errors: an operator has to create, grant or install something.
 _FINAL = (
     ArgumentError,
     ConfigurationError,
+    ConsumerInUseError,
+    ExportError,
     LogNotFoundError,
     MissingExtraError,
     MissingJavaError,
@@ -50,7 +54,7 @@ Tell = Callable[[Progress], None]
 
 
 class Stream(Protocol):
-    """What the runner asks of a stream; a `RunningStream` answers."""
+    """The interface of a stream for the runner; see `RunningStream`."""
 
     def has_ended(self) -> bool: ...
 
@@ -61,14 +65,14 @@ class Stream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One pipeline as the runner sees it.
+    """A pipeline for the runner.
 
     Attributes:
         name: For log lines.
-        start: Starts a stream and returns it, or does a job and returns how far it came; ends early once
+        start: Starts a stream and returns it, or runs a job and returns its progress; ends early when
             the event is set.
-        starts_in_turn: Whether no other one may start meanwhile. Each start of a stream makes Spark start
-            Python processes, which have ten seconds to report: several at once fail on a busy machine.
+        starts_in_turn: True if no other task may start concurrently. Each start of a stream starts Python processes
+            of Spark, which must report within ten seconds: several starts fail on a busy machine.
     """
 
     name: str
@@ -78,17 +82,17 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How long to wait for what, seconds.
+    """Delays and timeouts, seconds.
 
     Attributes:
-        first_delay_s: Before the first new start. Each further one waits twice as long, and all wait
-            anything between half of that and all of it, so that they do not come back together.
-        max_delay_s: The longest such pause. What ran for longer than this begins with the first one again.
-        ready_s: How long one may keep the others from starting.
-        poll_s: How often to look at a stream.
-        progress_s: The least time between two lines of progress.
-        stop_s: How long to wait for all of them to stop.
-        attempts_once: How often to try in `run_once`, 1 or more.
+        first_delay_s: Delay before the first restart. It doubles with each failure, and is randomised to 50-100 %,
+            so that pipelines do not retry in step.
+        max_delay_s: Longest delay. A run longer than this resets the back-off.
+        ready_s: Maximum time for which one task may keep the others from starting.
+        poll_s: Polling interval of a stream.
+        progress_s: Minimum time between two progress lines.
+        stop_s: Timeout for a graceful stop of all.
+        attempts_once: Attempts in `run_once`, 1 or more.
     """
 
     first_delay_s: float = 1.0
@@ -100,39 +104,47 @@ class Pace:
     attempts_once: int = 5
 
     def delay_s(self, failures: int) -> float:
-        """Return the delay after a number of failures in a row, 1 or more."""
+        """Return the delay after N consecutive failures, 1 or more."""
         return jittered(next_delay_s(failures, self.first_delay_s, self.max_delay_s))
 
 
 class Runner:
-    """Runs tasks until they are done, or told to stop."""
+    """Runs tasks until they are done or stopped."""
 
-    def __init__(self, stop: threading.Event, *, pace: Pace | None = None) -> None:
-        """Prepare it.
+    def __init__(
+        self,
+        stop: threading.Event,
+        *,
+        pace: Pace | None = None,
+        on_stop: Callable[[], None] | None = None,
+    ) -> None:
+        """Store the arguments.
 
         Args:
-            stop: Ends everything once it is set; set by the runner itself when it must end.
-            pace: How long to wait for what.
+            stop: Event that ends everything; also set by the runner on a fatal error.
+            pace: Delays and timeouts.
+            on_stop: Called by `run` after the stop, repeatedly while a task has not ended.
         """
         self._stop = stop
+        self._on_stop = on_stop
         self._pace = pace or Pace()
         self._turn = threading.Lock()
         self._failed: dict[str, SluiceError] = {}
         self._broken: BaseException | None = None
 
     def run_once(self, tasks: Sequence[Task]) -> dict[str, Progress]:
-        """Do them one after the other, each to its end.
+        """Run tasks in sequence, each to its end.
 
         Returns:
-            How far each came, by name; those that a stop left out are missing.
+            Progress by name; without the tasks skipped after a stop.
 
         Raises:
-            SluiceError: One failed, for good or too often; those after it were not begun.
-            ConnectionFailedError: One found no server at its first start.
+            SluiceError: A task failed permanently or used up its attempts; later tasks were not started.
+            ConnectionFailedError: The server was unreachable at a task's first start.
         """
         done: dict[str, Progress] = {}
         for task in tasks:
-            teller = _Teller(task.name, self._pace.progress_s)
+            teller = _ProgressReporter(task.name, self._pace.progress_s)
             failures = 0
             while not self._stop.is_set():
                 try:
@@ -140,7 +152,7 @@ class Runner:
                     break
                 except SluiceError as error:
                     failures += 1
-                    # A server that was never there is not one that restarts.
+                    # Unreachable from the start: a configuration error rather than a restart of the server.
                     is_unreachable = isinstance(error, ConnectionFailedError) and failures == 1
                     if (
                         isinstance(error, _FINAL)
@@ -152,13 +164,13 @@ class Runner:
         return done
 
     def run(self, tasks: Sequence[Task]) -> dict[str, SluiceError]:
-        """Run them all until told to stop, or until none is left.
+        """Run all tasks until stopped, or until none is left.
 
         Returns:
-            Why those that cannot go on ended, by name; empty when all did what they should.
+            Permanent errors by name; empty if all succeeded.
 
         Raises:
-            BaseException: What is no error of ours, from whichever it came; the others were stopped.
+            BaseException: An error outside our classes from any task; the others were stopped.
         """
         threads = [
             threading.Thread(target=self._keep, args=(task,), name=task.name, daemon=True)
@@ -171,29 +183,34 @@ class Runner:
         self._stop.set()
         end_s = time.monotonic() + self._pace.stop_s
         for thread in threads:
-            thread.join(max(0.0, end_s - time.monotonic()))
+            while thread.is_alive() and time.monotonic() < end_s:
+                if self._on_stop is not None:
+                    self._on_stop()
+                thread.join(min(0.1, self._pace.stop_s))
         if late := [thread.name for thread in threads if thread.is_alive()]:
-            _log.error("did not stop in time, and is left", extra={"pipeline": ", ".join(late)})
+            _log.error("did not stop in time, abandoned", extra={"pipeline": ", ".join(late)})
         if self._broken is not None:
             raise self._broken
         return dict(self._failed)
 
     def _keep(self, task: Task) -> None:
-        teller = _Teller(task.name, self._pace.progress_s)
+        teller = _ProgressReporter(task.name, self._pace.progress_s)
         failures = 0
         while not self._stop.is_set():
             began_s = time.monotonic()
             try:
                 progress = self._follow(task, teller)
             except _FINAL as error:
-                _log.error("cannot go on: %s", error, extra={"pipeline": task.name})
+                _log.error("failed permanently: %s", error, extra={"pipeline": task.name})
                 self._failed[task.name] = error
                 return
             except SluiceError as error:
+                if self._stop.is_set():
+                    return
                 ran_s = time.monotonic() - began_s
                 failures = 1 if ran_s > self._pace.max_delay_s else failures + 1
                 self._rest(task, error, failures)
-            except BaseException as error:  # noqa: BLE001 - handed to the thread that waits for this one
+            except BaseException as error:  # noqa: BLE001 - raised by the thread that waits for this one
                 self._broken = error
                 self._stop.set()
                 return
@@ -201,8 +218,8 @@ class Runner:
                 teller.end(progress)
                 return
 
-    def _follow(self, task: Task, tell: _Teller) -> Progress:
-        """Start it, and watch over it until it ends or is to stop."""
+    def _follow(self, task: Task, tell: _ProgressReporter) -> Progress:
+        """Start a task, and watch it until it ends or the runner stops."""
         with self._turn if task.starts_in_turn else nullcontext():
             if self._stop.is_set():
                 return Progress()
@@ -210,15 +227,15 @@ class Runner:
             running = task.start(self._stop, tell)
             if isinstance(running, Progress):
                 return running
-            self._await_first_answer(running)
+            self._await_first_offset(running)
         while not running.has_ended():
             tell(running.progress())
             if self._stop.wait(self._pace.poll_s):
                 return running.stop()
         return running.progress()
 
-    def _await_first_answer(self, stream: Stream) -> None:
-        """Wait until Spark has looked at the source, so that the next one may start."""
+    def _await_first_offset(self, stream: Stream) -> None:
+        """Wait for the stream's first offset, after which the next task may start."""
         end_s = time.monotonic() + self._pace.ready_s
         while not stream.has_ended() and stream.progress().offset is None:
             if time.monotonic() > end_s or self._stop.wait(self._pace.poll_s / 5):
@@ -229,31 +246,33 @@ class Runner:
         _log.warning(
             "failed: %s",
             error,
-            extra={"pipeline": task.name, "failures": failures, "again_in_s": round(delay_s, 1)},
+            extra={"pipeline": task.name, "failures": failures, "retry_in_s": round(delay_s, 1)},
         )
         self._stop.wait(delay_s)
 
 
-class _Teller:
-    """Writes a line of progress when there is news, and not too often."""
+class _ProgressReporter:
+    """Logs progress if it changed, at a limited rate."""
 
     def __init__(self, name: str, every_s: float) -> None:
         self._name = name
         self._every_s = every_s
-        self._told = Progress()
-        self._told_s = time.monotonic()
+        self._reported = Progress()
+        self._reported_s = self._began_s = time.monotonic()
         self.has_progress = False
 
     def __call__(self, progress: Progress) -> None:
+        if not progress.rows:
+            self._began_s = time.monotonic()
         self.has_progress = self.has_progress or progress != Progress()
-        if progress != self._told and time.monotonic() - self._told_s >= self._every_s:
+        if progress != self._reported and time.monotonic() - self._reported_s >= self._every_s:
             self._write("progress", progress)
 
     def end(self, progress: Progress) -> None:
         self._write("ended", progress)
 
     def _write(self, message: str, progress: Progress) -> None:
-        self._told, self._told_s = progress, time.monotonic()
+        self._reported, self._reported_s = progress, time.monotonic()
         _log.info(
             message,
             extra={
@@ -262,5 +281,17 @@ class _Teller:
                 "micro_batches": progress.micro_batches,
                 "batch_duration_s": round(progress.batch_duration_s, 3),
                 "offset": json.dumps(progress.offset),
+                **self._backlog(progress),
+                **({"parked": ", ".join(progress.parked)} if progress.parked else {}),
             },
         )
+
+    def _backlog(self, progress: Progress) -> dict[str, float]:
+        """Return the part of the backlog that is done, and the time left at the average rate so far."""
+        if not progress.rows or progress.rows_left is None:
+            return {}
+        ran_s = time.monotonic() - self._began_s
+        return {
+            "percent": round(100 * progress.rows / (progress.rows + progress.rows_left), 1),
+            "left_s": round(ran_s * progress.rows_left / progress.rows),
+        }

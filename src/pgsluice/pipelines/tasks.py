@@ -1,4 +1,4 @@
-"""Pipelines made ready for the runner: their functions, with Spark's own errors said in our words."""
+"""Tasks of the runner from configured pipelines, with Spark's errors translated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgsluice.lake.file_errors import plain_errors
 from pgsluice.pipelines.config import Pipeline, function_of
 from pgsluice.pipelines.runner import Stream, Task, Tell
 from pgsluice.spark.extra import require_extra
-from pgsluice.spark.failure import told_by
+from pgsluice.spark.failure import translated
 from pgsluice.spark.running import Progress
 from pgsluice.spark.session import QUICK, spark_session
 
@@ -24,13 +24,13 @@ LOCAL = "local[2]"
 def tasks_of(
     pipelines: Sequence[Pipeline], *, once: bool, spark: Mapping[str, str] | None = None
 ) -> list[Task]:
-    """Make tasks of pipelines.
+    """Return the tasks of pipelines.
 
     Args:
-        pipelines: From `config`, or made by hand.
-        once: Whether each is to end when it has done what is there now.
-        spark: Settings of Spark's; with any, the session is started at once and is the same for all. Without,
-            the first pipeline that needs one starts it, and names what is wrong with its own options first.
+        pipelines: From `config`, or constructed directly.
+        once: True if each is to end after its backlog.
+        spark: Spark settings; with any, a session shared by all starts immediately. Without, the first pipeline that
+            needs a session starts it, after validating its own options.
     """
     if any(pipeline.needs_spark for pipeline in pipelines):
         require_extra()
@@ -61,7 +61,7 @@ def _start(
 
 @contextmanager
 def _said_in_our_words(pipeline: Pipeline) -> Iterator[None]:
-    """Turn what Spark raises into errors of ours; but that Java is gone stays what it is."""
+    """Translate Spark's errors to ours, except for the loss of the Java process."""
     with plain_errors(f"a file or folder of pipeline {pipeline.name}"):
         if not pipeline.needs_spark:
             yield
@@ -72,4 +72,4 @@ def _said_in_our_words(pipeline: Pipeline) -> Iterator[None]:
         try:
             yield
         except (PySparkException, Py4JJavaError) as error:
-            raise told_by(error, pipeline.name) from None
+            raise translated(error, pipeline.name) from None

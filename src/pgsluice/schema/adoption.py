@@ -1,4 +1,4 @@
-"""Turn PGMQ's and PgQ's schemas into ours in place, over `sql/adopt/`."""
+"""Convert PGMQ's and PgQ's schemas to ours in place, with the SQL of `sql/adopt/`."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from pgsluice.schema.texts import (
     translated,
 )
 
-# What these make PGMQ has made, all or a part of it: of them only what is missing runs, and the grants and comments.
+# PGMQ has made the objects of these, or a part: only statements for missing objects, grants and comments run.
 BASELINE = ("pgmq/0001_queues", "pgmq/0002_topics", "pgmq/0004_notify")
-# The same of PgQ.
+# The same for PgQ.
 BASELINE_OF_LOGS = ("pgq/0001_log",)
-# What these do to queues that are there, pgmq._create_queue does to each adopted one in the end.
+# Skipped: pgmq._create_queue does the same to each adopted queue at the end.
 _DONE_BY_QUEUE = ("pgmq/0003_ready_and_deferred",)
 
 _PROJECTS = {"pgmq": "PGMQ", "pgq": "PgQ"}
@@ -45,11 +45,11 @@ _CREATED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """What adopting a database would do.
+    """The effect of adopting a database.
 
     Attributes:
-        steps: What would be done, in order, with counts.
-        objections: Why it cannot be done, each with its way out; empty when it can.
+        steps: Changes, in order, with counts.
+        objections: Reasons against it, each with the way to remove it; empty if it can be adopted.
     """
 
     steps: tuple[str, ...]
@@ -57,23 +57,23 @@ class Adoption:
 
 
 def adopt(connection: psycopg.Connection[Any], *, lock_deadline_s: float = 60.0) -> tuple[str, ...]:
-    """Turn a database with PGMQ, 1.5 to 1.13, or PgQ, 3.2 to 3.5, or both into ours in place; twice does no harm.
+    """Convert a database with PGMQ, 1.5 to 1.13, or PgQ, 3.2 to 3.5, or both to ours in place. Idempotent.
 
-    One transaction. Tables, messages, events, ticks, ids, grants, policies and triggers of users stay; the functions
-    are replaced, whoever could call them goes on, and sessions that are in the middle of it wait. docs/guides/adopt.md
-    has the way back.
+    One transaction. Tables, messages, events, ticks, ids, grants, policies and users' triggers stay. The functions are
+    replaced; roles that could call them still can, and sessions that call them meanwhile wait. docs/guides/adopt.md
+    describes the way back.
 
     Args:
         connection: Of the owner of their objects, with the right to create schemas, or of a superuser. The work is
-            part of the transaction that is open on it, or one of its own.
-        lock_deadline_s: How long to try to lock the tables, seconds. While they are tried, other sessions wait for
-            moments; from then on, until the end of the transaction.
+            part of its open transaction, or a transaction of its own.
+        lock_deadline_s: Deadline for locking the tables, seconds. Each attempt blocks other sessions for moments; once
+            locked, the tables stay locked until the end of the transaction.
 
     Returns:
-        What was done, in order; empty when the schemas were ours already.
+        The changes, in order; empty if the schemas were ours already.
 
     Raises:
-        SchemaError: There is nothing to adopt, or something stands against it; every reason is named with its way out.
+        SchemaError: There is nothing to adopt, or objections prevent it; each is named with the way to remove it.
             Nothing was changed.
         RetryableError: The tables could not be locked within the deadline. Nothing was changed.
     """
@@ -83,7 +83,7 @@ def adopt(connection: psycopg.Connection[Any], *, lock_deadline_s: float = 60.0)
         if installed_versions(connection):
             return ()
         there = _require_adoptable(connection)
-        found = _look(connection, there, lock_deadline_s)
+        found = _inspect(connection, there, lock_deadline_s)
         if found.objections:
             names = " and ".join(_PROJECTS[name] for name in there)
             raise SchemaError(f"{names} cannot be adopted: {'. Also: '.join(found.objections)}")
@@ -99,10 +99,10 @@ def adopt(connection: psycopg.Connection[Any], *, lock_deadline_s: float = 60.0)
 
 
 def plan_adoption(connection: psycopg.Connection[Any]) -> Adoption:
-    """Say what `adopt` would do and what stands against it; reads the catalog only, and locks nothing.
+    """Return what `adopt` would do and the objections; reads the catalog only, and takes no locks.
 
     Returns:
-        Steps and objections; neither when the schemas are ours already.
+        Steps and objections; both empty if the schemas are ours already.
 
     Raises:
         SchemaError: There is nothing to adopt.
@@ -111,28 +111,28 @@ def plan_adoption(connection: psycopg.Connection[Any]) -> Adoption:
     with translated(), connection.transaction(force_rollback=True), pinned(connection):
         if installed_versions(connection):
             return Adoption(steps=(), objections=())
-        return _look(connection, _require_adoptable(connection), lock_deadline_s=0)
+        return _inspect(connection, _require_adoptable(connection), lock_deadline_s=0)
 
 
 def _require_adoptable(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
-    """Return which schemas can be adopted: `pgmq`, `pgq` or both."""
+    """Return the adoptable schemas: `pgmq`, `pgq` or both."""
     found = tuple(name for (name,) in fetch(connection, read("adopt/exists.sql")))
     if not found:
         raise SchemaError(
-            "there is no PGMQ and no PgQ in this database to adopt; install with `pgsluice schema install`"
+            "this database has neither PGMQ nor PgQ to adopt; install with `pgsluice schema install`"
         )
     return found
 
 
-def _look(
+def _inspect(
     connection: psycopg.Connection[Any], found: Sequence[str], lock_deadline_s: float
 ) -> Adoption:
-    """Say what adopting would do, and leave what the steps need in temporary tables of the transaction."""
+    """Return steps and objections; leave the data for the steps in temporary tables of the transaction."""
     texts = (_signatures(), json.dumps(_types()), str(lock_deadline_s), " ".join(found))
     connection.execute(read("adopt/texts.sql"), texts)
     run(connection, read("adopt/prepare.sql"))
     steps: list[str] = []
-    objections: dict[str, None] = {}  # both may say the same
+    objections: dict[str, None] = {}  # PGMQ and PgQ may have the same ones
     for name in found:
         folder = _FOLDERS[name]
         run(connection, read(f"{folder}/look.sql"))
@@ -143,7 +143,7 @@ def _look(
 
 
 def _lock(connection: psycopg.Connection[Any], found: Sequence[str]) -> None:
-    """Lock all that changes, and take what blocks `begin.sql` out of the way."""
+    """Lock all objects that change, and remove those that would block `begin.sql`."""
     run(connection, read("adopt/lock.sql"))
     for name in found:
         run(connection, read(f"{_FOLDERS[name]}/unchanged.sql"))
@@ -153,7 +153,7 @@ def _lock(connection: psycopg.Connection[Any], found: Sequence[str]) -> None:
 
 
 def _forget(connection: psycopg.Connection[Any]) -> None:
-    """Drop what `look` left, and continue as the owner of the schemas."""
+    """Drop the temporary tables of `look`, and continue as the owner of the schemas."""
     run(connection, read("adopt/end.sql"))
     run(connection, read("adopt/as_owner.sql"))
 
@@ -161,14 +161,14 @@ def _forget(connection: psycopg.Connection[Any]) -> None:
 def _take_over(
     connection: psycopg.Connection[Any], found: Sequence[str], pending: Sequence[Migration]
 ) -> None:
-    """Do what `look` said; `begin.sql` has run in between."""
+    """Apply the steps that `look` returned; `begin.sql` has run in between."""
     of_queues, of_logs = "pgmq" in found, "pgq" in found
     baseline = (*(BASELINE if of_queues else ()), *(BASELINE_OF_LOGS if of_logs else ()))
     done_by_queue = _DONE_BY_QUEUE if of_queues else ()
     run(connection, read("adopt/as_adopter.sql"))
     _hand_over(connection, of_queues)
     for migration in pending:
-        # The queues' tables belong to who made them; all of a log belongs to the owner of the schemas by now.
+        # The tables of queues belong to their creators; all objects of a log belong to the schemas' owner by now.
         of_them = of_queues and migration.version.startswith("pgmq/")
         run(connection, read("adopt/as_adopter.sql" if of_them else "adopt/as_owner.sql"))
         if migration.version in baseline:
@@ -199,13 +199,13 @@ def _hand_over(connection: psycopg.Connection[Any], of_queues: bool) -> None:
 
 
 def _signatures() -> list[str]:
-    # Without those that take a type of schema pgq: PgQ has none of these types, and PostgreSQL 15 raises an error
-    # when it looks up a function whose argument is of a schema that does not exist.
+    # Without those that take a type of schema pgq: PgQ lacks these types, and PostgreSQL 15 raises an error
+    # when it looks up a function with an argument type of a missing schema.
     return [s for s in signatures() if re.fullmatch(r"pgm?q\.\w+\((?!.*\bpgq\.).*\)", s)]
 
 
 def _types() -> dict[str, list[str]]:
-    """Return each composite type with its attributes, as the migration writes them: name and type."""
+    """Return each composite type with its attributes, name and type, as the migration writes them."""
     first = next(m for m in migrations() if m.version == BASELINE[0])
     return {
         name: [line.strip().rstrip(",") for line in attributes.strip().splitlines()]
@@ -214,7 +214,7 @@ def _types() -> dict[str, list[str]]:
 
 
 def _missing(connection: psycopg.Connection[Any], sql: str) -> list[str]:
-    """Return the statements of a migration without those that create what there is."""
+    """Return the statements of a migration without those that create existing objects."""
     existing = {(kind, name) for kind, name in fetch(connection, read("adopt/there.sql"))}
     return [
         statement

@@ -1,4 +1,4 @@
-"""Install and upgrade the schemas, and print the SQL that does it."""
+"""Install and upgrade the schemas, and print the SQL of an installation."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from pgsluice.schema.texts import Migration, functions, ledger_row, pinned, read
 
 
 def install(connection: psycopg.Connection[Any], *, legacy: bool = False) -> tuple[str, ...]:
-    """Install the schemas, or bring them to this release; twice does no harm.
+    """Install the schemas, or upgrade them to this release. Idempotent.
 
     Args:
-        connection: Of a role that may create schemas in this database. No superuser, no extension. The work is
-            part of its transaction; nothing is committed unless the connection is in autocommit mode. Then thousands
-            of queues and logs are brought to this release in several transactions, after that of the installation. In a
-            transaction of the caller's, what does not fit into the server's table of locks remains as it is, and a
+        connection: Of a role with CREATE on the database; neither superuser nor extension is needed. The work is
+            part of its transaction; nothing is committed unless the connection is in autocommit mode. In that mode,
+            thousands of queues and logs are upgraded in several transactions, after that of the installation. In the
+            caller's transaction, queues and logs beyond the capacity of the server's lock table stay as they are, and a
             notice names the command that completes the installation.
-        legacy: Also the seventeen `pgmq_…` functions of PGMQ 0.20, in schema `public`. Once there, they stay and are
-            kept current without it.
+        legacy: Also install the seventeen `pgmq_…` functions of PGMQ 0.20, in schema `public`. Once installed, they are
+            upgraded without it.
 
     Returns:
-        The versions of the migrations that ran, in order; empty when all of them had run before.
+        The versions of the migrations that ran, in order; empty if all had run before.
 
     Raises:
-        SchemaError: PostgreSQL is too old, a schema of the same name is not ours, an applied migration is not
-            the one this release knows, or a role that is not trusted has code in our schemas. Nothing was changed.
+        SchemaError: PostgreSQL is too old, a schema of the same name is not ours, an applied migration differs from
+            that of this release, or an untrusted role owns code in our schemas. Nothing was changed.
         PrivilegeError: The role may not create schemas, or does not own ours.
     """
     check_server(connection)
@@ -44,15 +44,15 @@ def install(connection: psycopg.Connection[Any], *, legacy: bool = False) -> tup
 
 
 def install_tables(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
-    """Install what a `TableQueue` works on, and no function; twice does no harm.
+    """Install the tables of a `TableQueue`, and no function. Idempotent.
 
-    That is schema `pgmq` with its tables and types, and the ledger, so that `install` later adds the rest.
+    That is schema `pgmq` with its tables and types, and the ledger, so that `install` can add the rest later.
 
     Args:
         connection: As for `install`.
 
     Returns:
-        The versions of the migrations that ran, in order; empty when all of them had run before.
+        The versions of the migrations that ran, in order; empty if all had run before.
 
     Raises:
         SchemaError: As for `install`, or the functions are installed already. Nothing was changed.
@@ -61,7 +61,7 @@ def install_tables(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
     check_server(connection)
     if any(not version.startswith("pgmq/") for version in installed_versions(connection)):
         raise SchemaError(
-            "the functions are installed in this database, and need their tables whole; bring both to this "
+            "the functions are installed in this database and need all tables; upgrade both to this "
             "release with `pgsluice schema upgrade`"
         )
     with translated(), pinned(connection):
@@ -82,15 +82,15 @@ def install_tables(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
 def upgrade(
     connection: psycopg.Connection[Any], *, allow_breaking: bool = False
 ) -> tuple[str, ...]:
-    """Bring installed schemas to this release; as `install`, but they must be there.
+    """Upgrade installed schemas to this release; as `install`, but they must exist.
 
     Args:
         connection: As for `install`.
-        allow_breaking: Also run migrations after which clients of the release before no longer run.
+        allow_breaking: Also run migrations that break clients of the previous release.
 
     Raises:
-        NotInstalledError: There is nothing to upgrade.
-        SchemaError: As for `install`, or a breaking migration was not allowed; it is named with its reason.
+        NotInstalledError: The schemas are not installed.
+        SchemaError: As for `install`, or a breaking migration is not allowed; the message names it with its reason.
     """
     installed = installed_versions(connection)
     if not installed:
@@ -109,13 +109,13 @@ def upgrade(
 
 
 def print_sql(*, legacy: bool = False) -> str:
-    """Return one plain SQL text that installs into an empty database: `psql -1 -f`.
+    """Return the SQL that installs into an empty database, for `psql -1 -f`.
 
     Args:
         legacy: As for `install`.
     """
     sql = [
-        "-- pgsluice: message queues (pgmq), event logs (pgq) and what neither has (sluice).",
+        "-- pgsluice: message queues (pgmq), event logs (pgq), and the functions beyond both (sluice).",
         "-- For an empty database, in one transaction: psql -1 -v ON_ERROR_STOP=1 -f this_file",
         read("lock.sql"),
         read("begin.sql"),
@@ -127,7 +127,7 @@ def print_sql(*, legacy: bool = False) -> str:
 
 
 def install_release(connection: psycopg.Connection[Any], *, legacy: bool) -> list[Migration]:
-    """Install the schemas without the objects of queues and logs; return the migrations that ran."""
+    """Install the schemas without upgrading queues and logs; return the migrations that ran."""
     run(connection, read("lock.sql"))
     refuse_foreign(connection)
     run(connection, read("begin.sql"))

@@ -1,4 +1,4 @@
-"""The ledger of migrations: what is installed in a database, and whether this release can work on it."""
+"""The ledger of migrations: installed versions, and their compatibility with this release."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SERVER_VERSION_MIN = 150_000
 
 
 def installed_versions(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
-    """Return the versions in the ledger, sorted; empty when pgsluice is not installed here."""
+    """Return the versions in the ledger, sorted; empty if pgsluice is not installed."""
     with translated():
         if fetch(connection, read("ledger_exists.sql")) == [(False,)]:
             return ()
@@ -22,11 +22,11 @@ def installed_versions(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
 
 
 def require(connection: psycopg.Connection[Any]) -> None:
-    """Look that this release can work on what is installed; reads the ledger, and changes nothing.
+    """Raise unless this release can work on the installed schemas; reads the ledger only.
 
     Raises:
         NotInstalledError: Nothing is installed, or migrations of this release are missing.
-        SchemaError: The server is too old, or a later release has changed what this one cannot work on.
+        SchemaError: The server is too old, or a later release has made a breaking change.
         PrivilegeError: The role may not read the ledger.
     """
     check_server(connection)
@@ -39,15 +39,15 @@ def require(connection: psycopg.Connection[Any]) -> None:
     missing = [m.version for m in known if m.version not in installed]
     if missing:
         raise NotInstalledError(
-            f"the schemas in this database are older than this release: {', '.join(missing)} is missing; bring them "
-            "up with `pgsluice schema upgrade`"
+            f"the schemas in this database are older than this release, which needs {', '.join(missing)}; upgrade "
+            "them with `pgsluice schema upgrade`"
         )
     with translated():
         breaking = [version for (version,) in fetch(connection, read("ledger_breaking.sql"))]
     unknown = sorted(set(breaking) - {m.version for m in known})
     if unknown:
         raise SchemaError(
-            f"the schemas in this database are newer than this release can work on: {', '.join(unknown)}; upgrade "
+            f"the schemas in this database are newer than this release supports: {', '.join(unknown)}; upgrade "
             "pgsluice"
         )
 
@@ -58,13 +58,13 @@ def pending_migrations(connection: psycopg.Connection[Any], *, legacy: bool) -> 
     for migration in known:
         if applied.get(migration.version, migration.checksum) != migration.checksum:
             raise SchemaError(
-                f"migration {migration.version} was applied with another text than this release has; install "
+                f"migration {migration.version} was applied with another text than that of this release; install "
                 "the release that applied it, or restore its file"
             )
     unknown = sorted(set(applied) - {migration.version for migration in known})
     if unknown:
         raise SchemaError(
-            f"the database is newer than this release: it has {', '.join(unknown)}; upgrade pgsluice instead"
+            f"the database is newer than this release: it has {', '.join(unknown)}; upgrade pgsluice"
         )
     return [migration for migration in known if migration.version not in applied]
 

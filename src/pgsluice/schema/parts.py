@@ -1,6 +1,6 @@
-"""Bring the objects of queues and logs to this release, and drop them, in transactions of bounded size.
+"""Upgrade the objects of queues and logs to this release, and drop them, in transactions of bounded size.
 
-A transaction keeps a lock on each table that it changes, and the server's table of locks has room for some thousands.
+A transaction keeps a lock on each table that it changes, and the server's lock table holds some thousands.
 So thousands of queues and logs take several transactions, which needs a connection in autocommit mode.
 """
 
@@ -15,16 +15,16 @@ from psycopg.pq import TransactionStatus
 from pgsluice.errors import SchemaError
 from pgsluice.schema.texts import fetch, pinned, read, run, translated
 
-# A plan names at most this many queues and logs that differ, and counts the others.
+# A plan names at most this many differing queues and logs, and counts the others.
 _OUTDATED_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Work that a transaction leaves to the next ones.
+    """Work left to the next transactions.
 
     Attributes:
-        bring_from: The queue or log at which `bring` continues; empty when it is done.
+        bring_from: The queue or log at which `bring` continues; empty when done.
         is_owned: True if tables of queues may still belong to other roles.
     """
 
@@ -33,16 +33,16 @@ class Left:
 
 
 def bring(connection: psycopg.Connection[Any], bring_from: str = "") -> Left:
-    """Bring queues and logs to this release until a quarter of the table of locks is used."""
+    """Upgrade queues and logs to this release until a quarter of the lock table is used."""
     connection.execute(read("bring_from.sql"), (bring_from,))
     run(connection, read("readers.sql"))
     return Left(*fetch(connection, read("left.sql"))[0])
 
 
 def finish(connection: psycopg.Connection[Any], left: Left) -> None:
-    """Bring the queues and logs that an installation left to this release, a part in each transaction.
+    """Upgrade the queues and logs that an installation left, a part in each transaction.
 
-    In a transaction of the caller's, raise a notice about them instead.
+    In the caller's transaction, raise a notice instead.
     """
     if (left.bring_from or left.is_owned) and not is_idle(connection):
         run(connection, read("unfinished.sql"))
@@ -60,7 +60,7 @@ def finish(connection: psycopg.Connection[Any], left: Left) -> None:
 
 
 def outdated(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
-    """List the queues and logs that an installation of this release would change, one a line."""
+    """List the queues and logs that an installation of this release would change, one per line."""
     found = fetch(connection, read("outdated.sql"))
     lines = [f"-{name}: {what} of another release" for name, what in found[:_OUTDATED_MAX]]
     if len(found) > _OUTDATED_MAX:
@@ -70,21 +70,21 @@ def outdated(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
 
 
 def droppable(connection: psycopg.Connection[Any], *, is_idle: bool) -> list[list[tuple[str, str]]]:
-    """Return the statements that drop queues and logs before the schemas, each with a name, by transaction.
+    """Return the statements that drop queues and logs before the schemas, each with a name, grouped by transaction.
 
     Returns:
-        Empty where one transaction has room for all locks.
+        Empty if one transaction can hold all locks.
 
     Raises:
-        SchemaError: It has not, and a transaction of the caller's is open.
+        SchemaError: It cannot, and the caller's transaction is open.
     """
     [(locks, size)] = fetch(connection, read("uninstall_locks.sql"))
     if not size:
         return []
     if not is_idle:
         raise SchemaError(
-            f"dropping the schemas would lock {locks} objects in one transaction, too many for the server's table "
-            "of locks; run `pgsluice schema uninstall`, which uses several transactions, or raise "
+            f"dropping the schemas would lock {locks} objects in one transaction, too many for the server's lock "
+            "table; run `pgsluice schema uninstall`, which uses several transactions, or raise "
             "max_locks_per_transaction"
         )
     drops = fetch(connection, read("uninstall_parts.sql"))
@@ -92,5 +92,5 @@ def droppable(connection: psycopg.Connection[Any], *, is_idle: bool) -> list[lis
 
 
 def is_idle(connection: psycopg.Connection[Any]) -> bool:
-    """Return True if what runs next is a transaction of its own."""
+    """True if the next statement is a transaction of its own."""
     return connection.autocommit and connection.info.transaction_status is TransactionStatus.IDLE

@@ -15,21 +15,21 @@ from pgsluice.schema.texts import fetch, pinned, read, run, translated
 def uninstall(
     connection: psycopg.Connection[Any], *, drop_data: bool = False, drop_dependents: bool = False
 ) -> None:
-    """Drop the schemas, and the older names if they are there.
+    """Drop the schemas, and the legacy functions if installed.
 
-    The roles stay: other databases of the server may use them.
+    The roles stay, as other databases of the server may use them.
 
     Args:
         connection: Of the schemas' owner; part of its transaction. In autocommit mode, hundreds of queues and logs are
             dropped in several transactions, before the schemas.
-        drop_data: Also when queues, logs or dead letters hold data.
-        drop_dependents: Also when objects outside the schemas depend on them: views, functions, triggers on captured
-            tables, foreign keys. They are dropped, too.
+        drop_data: Also drop queues, logs and dead letters with data.
+        drop_dependents: Also drop dependent objects outside the schemas: views, functions, triggers on captured tables,
+            foreign keys.
 
     Raises:
-        NotInstalledError: There is nothing of ours to drop.
+        NotInstalledError: pgsluice is not installed.
         SchemaError: There is data and `drop_data` is False, or there are dependent objects and `drop_dependents` is
-            False; what there is, is named; or one transaction cannot hold all the locks. Nothing was dropped.
+            False, each named; or one transaction cannot hold all the locks. Nothing was dropped.
     """
     installed = installed_versions(connection)
     if not installed:
@@ -40,14 +40,14 @@ def uninstall(
         if holding and not drop_data:
             names = ", ".join(f"{kind} {name}" for kind, name in holding)
             raise SchemaError(
-                f"the schemas hold data ({names}); drop it with them by --drop-data, or drop the queues and "
+                f"the schemas hold data ({names}); drop it too with --drop-data, or drop the queues and "
                 "logs first"
             )
         dependents = fetch(connection, read("dependents.sql"))
         if dependents and not drop_dependents:
             names = ", ".join(f"{kind} {name}" for kind, name in dependents)
             raise SchemaError(
-                f"objects outside the schemas depend on them ({names}); drop them with the schemas by "
+                f"objects outside the schemas depend on them ({names}); drop them too with "
                 "--drop-dependents, or drop them first"
             )
         drops = parts.droppable(connection, is_idle=is_idle)

@@ -1,4 +1,4 @@
-"""The SQL that an installation is made of: what is in `sql/`, in the order in which it runs, and how it is run."""
+"""The SQL of an installation: reading `sql/` in execution order, and running it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMAS = ("pgmq", "pgq", "pgq_coop", "sluice")
 LEGACY = "legacy"
 
 _GRANT = re.compile(
-    r"^(?P<what>grant [^;]+? to|revoke [^;]+? from) (?P<roles>[\w, ]+);$", re.MULTILINE
+    r"^(?P<what>grant [^;]+?\sto|revoke [^;]+?\sfrom) (?P<roles>[\w, ]+);$", re.MULTILINE
 )
 _COMMENTED_FUNCTION = re.compile(
     r"^comment on function ((?:pgmq|pgq|pgq_coop|sluice|public)\.\w+\(.*?\)) is", re.MULTILINE
@@ -30,13 +30,13 @@ _BREAKING = re.compile(r"-- breaking: (?P<why>.+)")
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One numbered step of the tables.
+    """A numbered migration of the tables.
 
     Attributes:
-        version: `schema/NNNN_words`; they run in this order within a schema.
-        sql: Its text, grants guarded.
+        version: `schema/NNNN_words`; the order of execution within a schema.
+        sql: SQL text, grants guarded.
         checksum: SHA-256 of the text as released.
-        breaking: Why clients of the release before cannot run on it, or None: they can.
+        breaking: Reason why clients of the previous release cannot run on it; None if they can.
     """
 
     version: str
@@ -46,7 +46,7 @@ class Migration:
 
 
 def migrations(*, legacy: bool = False) -> list[Migration]:
-    """Return the migrations of this release in the order in which they run."""
+    """Return the migrations of this release in execution order."""
     found = []
     for schema in _folders(legacy):
         for file in _sql_files(schema, "migrations"):
@@ -66,7 +66,7 @@ def migrations(*, legacy: bool = False) -> list[Migration]:
 
 
 def ledger_row(migration: Migration) -> str:
-    """Return the statement that puts a migration into the ledger."""
+    """Return the statement that records a migration in the ledger."""
     row = read("ledger_row.sql")
     for column in ("version", "checksum", "breaking"):
         value = getattr(migration, column)
@@ -76,7 +76,7 @@ def ledger_row(migration: Migration) -> str:
 
 
 def functions(*, legacy: bool = False) -> list[str]:
-    """Return the text of every file of functions, in the order in which they run."""
+    """Return the text of every function file in execution order."""
     return [
         guard_grants(file.read_text(encoding="utf-8"))
         for schema in _folders(legacy)
@@ -85,25 +85,25 @@ def functions(*, legacy: bool = False) -> list[str]:
 
 
 def read(name: str) -> str:
-    """Return a text of the folder `sql/`, grants guarded."""
+    """Return a file of `sql/`, grants guarded."""
     text = resources.files("pgsluice").joinpath("sql", name).read_text(encoding="utf-8")
     return guard_grants(text)
 
 
 def run(connection: psycopg.Connection[Any], sql: str) -> None:
-    """Run a text of one or several statements."""
-    # Several statements in one text need the simple protocol, which psycopg uses when there are no parameters.
+    """Run SQL text of one or more statements."""
+    # Several statements in one text need the simple protocol, which psycopg uses without parameters.
     connection.execute(sql, prepare=False)
 
 
 def fetch(connection: psycopg.Connection[Any], sql: str, *parameters: object) -> list[Any]:
-    """Return the rows of one statement as tuples, whatever the connection's own rows are."""
+    """Return the rows of one statement as tuples, regardless of the connection's row factory."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         return cursor.execute(sql, parameters or None, prepare=False).fetchall()
 
 
 def signatures(*, legacy: bool = False) -> list[str]:
-    """Return the signature of every function of this release, as `to_regprocedure` reads it."""
+    """Return the signature of every function of this release, in the format of `to_regprocedure`."""
     return [s for text in functions(legacy=legacy) for s in _COMMENTED_FUNCTION.findall(text)]
 
 
@@ -111,7 +111,7 @@ def signatures(*, legacy: bool = False) -> list[str]:
 def pinned(connection: psycopg.Connection[Any]) -> Iterator[None]:
     """Set the search path to `pg_catalog, pg_temp`, and restore the caller's at the end.
 
-    In another schema of the path anyone may have created a function or an operator that matches a call of ours better.
+    Another schema of the path may hold a function or operator of another role that matches our call better.
     """
     with atomic(connection):
         [(before, *_)] = fetch(connection, read("pin.sql"))
@@ -121,7 +121,7 @@ def pinned(connection: psycopg.Connection[Any]) -> Iterator[None]:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate errors of the server."""
+    """Translate psycopg errors to ours."""
     try:
         yield
     except psycopg.errors.DuplicateSchema as error:
@@ -134,20 +134,18 @@ def translated() -> Iterator[None]:
 
 @contextmanager
 def atomic(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Run as a part of the connection's transaction, all or nothing; as one of its own in autocommit mode."""
+    """Run as a savepoint of the connection's transaction, or as a transaction in autocommit mode."""
     if not connection.autocommit:
-        # Begins the caller's transaction, if none is open: psycopg's block would begin one and commit it.
+        # Begin the caller's transaction if none is open: psycopg's block would begin one and commit it.
         connection.execute("")
     with connection.transaction():
         yield
 
 
 def guard_grants(sql: str) -> str:
-    """Run each `grant … to` and `revoke … from` of a role `sluice_…` or `pgq_…` only where the role exists.
+    """Run each `grant … to` and `revoke … from` of a role `sluice_…` or `pgq_…` only if the role exists.
 
-    Only those that begin a line.
-
-    The files say plainly who may do what; a server where the installer may not create roles skips those lines.
+    Only statements at the beginning of a line. Where the installer may not create roles, they are skipped.
     """
 
     def guarded(match: re.Match[str]) -> str:
@@ -172,7 +170,7 @@ def _sql_files(schema: str, folder: str) -> list[Traversable]:
 
 
 def _sql_files_below(place: Traversable) -> Iterator[Traversable]:
-    for entry in place.iterdir() if place.is_dir() else ():  # a schema may have functions only
+    for entry in place.iterdir() if place.is_dir() else ():  # a schema may have no migrations
         if entry.is_dir():
             yield from _sql_files_below(entry)
         elif entry.name.endswith(".sql"):

@@ -1,7 +1,7 @@
-"""How each process of a Spark application finds the database, without Spark ever seeing a password.
+"""Database access for all processes of a Spark application without exposing passwords to Spark.
 
-Options of a source are written into plans, event logs and messages. So an option holds a URL only when
-there is no password in it; otherwise it names a file or an environment variable that holds the URL.
+Spark writes the options of a source into plans, event logs and messages. So an option may hold a URL only without a
+password; otherwise it names a file or an environment variable that holds the URL.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pgsluice.errors import ConfigurationError, SluiceError, one_line, translate
 Result = TypeVar("Result")
 
 _WAYS = ("dsn", "dsnFile", "dsnEnv")
-# Empty, any of these would silently mean another server or another source.
+# An empty value would silently select another server or source.
 _PLACES = (*_WAYS, "shards", "log", "queue", "consumer", "export")
 _FILE_PREFIX = "pgsluice-"
 _FILE_SUFFIX = ".dsn"
@@ -34,13 +34,13 @@ _FILE_SUFFIX = ".dsn"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A way to the database that may be pickled, logged and printed.
+    """Database address that may be pickled, logged and printed.
 
     Attributes:
         dsn: A libpq URL or keyword string without a password, or None.
-        dsn_file: A file that holds one, readable by its owner alone, or None.
-        dsn_env: An environment variable that holds one, or None. With all three None the rule of
-            `connection.resolve` decides in each process.
+        dsn_file: A file that contains the DSN, readable only by its owner, or None.
+        dsn_env: An environment variable that contains the DSN, or None. If all three are None, each process uses
+            `connection.resolve`.
     """
 
     dsn: str | None = None
@@ -52,18 +52,16 @@ class Access:
         """Read the options `dsn`, `dsnFile` and `dsnEnv`.
 
         Raises:
-            ConfigurationError: More than one is given, or `dsn` holds a password, which is not quoted; or an option
-                that names a place is empty.
+            ConfigurationError: More than one is given, `dsn` holds a password (which the message does not quote), or an
+                option that selects a server or source is empty.
         """
         for name in _PLACES:
             if name in options and not options[name].strip():
-                raise ConfigurationError(
-                    f"the option {name} is empty; give a value or leave it out"
-                )
+                raise ConfigurationError(f"the option {name} is empty; set a value or omit it")
         given = {name: options[name] for name in _WAYS if name in options}
         if len(given) > 1:
             raise ConfigurationError(
-                f"the options {' and '.join(given)} are given; give one of them"
+                f"the options {' and '.join(given)} are mutually exclusive; set only one"
             )
         dsn = given.get("dsn")
         if dsn is not None and secrets_of(dsn):
@@ -75,23 +73,22 @@ class Access:
         return cls(dsn, given.get("dsnFile"), given.get("dsnEnv"))
 
     def options(self) -> dict[str, str]:
-        """The options that `from_options` reads back."""
+        """Return the options that `from_options` reads."""
         named = {"dsn": self.dsn, "dsnFile": self.dsn_file, "dsnEnv": self.dsn_env}
         return {name: value for name, value in named.items() if value is not None}
 
     def conninfo(self) -> str:
-        """What libpq takes, in this process. It may hold a password.
+        """Return the libpq connection string for this process, which may contain a password.
 
         Raises:
-            ConfigurationError: The file or variable is not there, is readable by others, or holds
-                something that cannot be parsed.
+            ConfigurationError: The file or variable does not exist, is readable by other users, or cannot be parsed.
         """
         if self.dsn_env is not None:
             text = os.environ.get(self.dsn_env)
             if not text or not text.strip():
                 raise ConfigurationError(
-                    f"the environment variable {self.dsn_env} (option dsnEnv) is not set in a process "
-                    "of Spark; set it before the session starts, on every machine"
+                    f"the environment variable {self.dsn_env} (option dsnEnv) is not set in a Spark process; set it "
+                    "on every machine before the session starts"
                 )
         elif self.dsn_file is not None:
             text = _read_private(Path(self.dsn_file).expanduser())
@@ -101,10 +98,10 @@ class Access:
 
 
 def secrets_of(dsn: str) -> tuple[str, ...]:
-    """The secret values inside a DSN.
+    """Return the secret values in a DSN.
 
     Raises:
-        ConfigurationError: It cannot be parsed; it is not quoted.
+        ConfigurationError: It cannot be parsed; the message does not quote it.
     """
     try:
         parts = conninfo.conninfo_to_dict(dsn)
@@ -117,7 +114,7 @@ def secrets_of(dsn: str) -> tuple[str, ...]:
 
 
 def scrub(text: object, dsn: str) -> str:
-    """The text on one line, without the secrets of the DSN and without the DSN itself."""
+    """Format a text as one line, without the DSN and its secrets."""
     line = one_line(str(text))
     for secret in (dsn, *secrets_of(dsn)):
         if secret:
@@ -127,17 +124,17 @@ def scrub(text: object, dsn: str) -> str:
 
 @contextmanager
 def private_file(dsn: str) -> Iterator[Path]:
-    """Keep a DSN in a new file that only this user can read, until the block ends.
+    """Write a DSN into a new file, readable only by this user, for the duration of the block.
 
-    A process that is killed cannot remove its file, so each removes first what others have left. Whoever made a
-    file holds a lock on it as long as it lives: its number alone would not tell, as another process may have it now.
+    A killed process cannot remove its file, so each call first removes abandoned files. The owner holds a lock on its
+    file; a process id would not identify the owner, as ids are reused.
     """
     folder = Path(tempfile.gettempdir())
     _remove_abandoned(folder)
     handle, name = tempfile.mkstemp(prefix=_FILE_PREFIX, dir=folder)  # mode 0600
     path = Path(f"{name}{_FILE_SUFFIX}")
     try:
-        # Named as such only when it is locked, and filled only when it is named.
+        # Lock, rename, then write: a file with this suffix is always locked by its owner, and contents have the suffix.
         fcntl.flock(handle, fcntl.LOCK_EX)
         Path(name).rename(path)
         os.write(handle, dsn.encode())
@@ -148,41 +145,41 @@ def private_file(dsn: str) -> Iterator[Path]:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove the files of this user's processes that are no more."""
+    """Remove the files of this user's terminated processes."""
     for path in folder.glob(f"{_FILE_PREFIX}*{_FILE_SUFFIX}"):
         try:
             handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
         except OSError:
-            continue  # another user's, or gone meanwhile
+            continue  # owned by another user, or already removed
         try:
             if os.fstat(handle).st_uid == os.getuid():
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 path.unlink(missing_ok=True)
         except BlockingIOError:
-            pass  # it is in use
+            pass  # in use
         finally:
             os.close(handle)
 
 
 def driver_connection(access: Access, **options: Any) -> psycopg.Connection[Any]:
-    """Open a psycopg connection whose error does not carry the DSN, not even in its cause.
+    """Open a psycopg connection; errors and their causes do not contain the DSN.
 
     Raises:
-        ConnectionFailedError: As `connection.connect` says it.
+        ConnectionFailedError: As from `connection.connect`.
     """
     target = connection.Target(access.conninfo(), "Spark's options")
     try:
         return connection.connect(target, **options)
     except SluiceError as error:
-        # Spark prints the whole chain of causes into its logs.
+        # Spark logs the whole chain of causes.
         raise type(error)(scrub(error, target.conninfo), sqlstate=error.sqlstate) from None
 
 
 def run(database: psycopg.Connection[Any], call: Call[Result], dsn: str) -> Result:
-    """Run one call on a connection; its error carries neither the DSN nor a cause.
+    """Run one call on a connection; errors have no cause and do not contain the DSN.
 
     Raises:
-        SluiceError: As the client of Python says it.
+        SluiceError: As from the Python client.
     """
     try:
         return Runner(database).run(call)
@@ -193,7 +190,7 @@ def run(database: psycopg.Connection[Any], call: Call[Result], dsn: str) -> Resu
 def prepare(
     database: psycopg.Connection[Any], statements: Sequence[LiteralString], dsn: str
 ) -> None:
-    """Run statements that return nothing; errors as those of `run`."""
+    """Run statements without results; raises errors as `run` does."""
     with scrubbed(dsn):
         for statement in statements:
             database.execute(statement)
@@ -201,7 +198,7 @@ def prepare(
 
 @contextmanager
 def scrubbed(dsn: str) -> Iterator[None]:
-    """Translate the driver's errors of the block; they carry neither the DSN nor a cause."""
+    """Translate psycopg errors of the block; the errors have no cause and do not contain the DSN."""
     try:
         yield
     except psycopg.Error as error:
@@ -215,12 +212,12 @@ def _read_private(path: Path) -> str:
         text = path.read_text().strip()
     except OSError as error:
         raise ConfigurationError(
-            f"the file {path} (option dsnFile) cannot be read: {error.strerror}; it must be there on "
-            "every machine that runs Spark's workers"
+            f"the file {path} (option dsnFile) cannot be read: {error.strerror}; it must exist on every machine that "
+            "runs Spark's workers"
         ) from None
     if mode & 0o077:
         raise ConfigurationError(
-            f"the file {path} (option dsnFile) can be read by others; `chmod 600 {path}`"
+            f"the file {path} (option dsnFile) is readable by other users; run `chmod 600 {path}`"
         )
     if not text:
         raise ConfigurationError(
@@ -230,16 +227,16 @@ def _read_private(path: Path) -> str:
 
 
 def access_for(dsn: str | None, cleanup: ExitStack) -> Access:
-    """Decide where to connect, and how Spark's workers learn of it without Spark knowing.
+    """Resolve a DSN to an `Access` that passes no password through Spark.
 
-    A DSN with a password is written to a file on this machine, which goes with the clean-up; a cluster's other
-    machines do not have it. `env:NAME` and `file:PATH` name what every machine has: an environment variable, or
-    a file, in which `~` is the home of whoever reads it.
+    A DSN with a password is written to a file on this machine, removed by `cleanup`; other machines of a cluster do not
+    have it. `env:NAME` and `file:PATH` name an environment variable or a file of every machine; `~` is the home folder
+    of the reading process.
     """
     kind, _, name = (dsn or "").partition(":")
     if kind in ("env", "file") and not name.strip():
         raise ConfigurationError(
-            f'the DSN "{kind}:" names nothing; write env:NAME of a variable or file:PATH of a file'
+            f'the DSN "{kind}:" has no name; use env:NAME for a variable or file:PATH for a file'
         )
     if kind == "env":
         return Access(dsn_env=name)
@@ -247,7 +244,7 @@ def access_for(dsn: str | None, cleanup: ExitStack) -> Access:
         return Access(dsn_file=name)
     conninfo = connection.resolve(dsn).conninfo
     if not conninfo:
-        return Access()  # libpq's own variables, which the workers inherit
+        return Access()  # libpq's environment variables, which the workers inherit
     if not secrets_of(conninfo):
         return Access(dsn=conninfo)
     return Access(dsn_file=str(cleanup.enter_context(private_file(conninfo))))

@@ -1,4 +1,4 @@
-"""Rows through ADBC: Arrow from the server's binary COPY on."""
+"""Read rows through ADBC, which converts the server's binary COPY to Arrow."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from pgsluice.errors import (
 )
 from pgsluice.spark.access import Access, scrub
 
-# The fastest of 1, 4 and 16 MiB for rows of 200 bytes on one stream (816k rows/s against 681k with 16).
+# Fastest of 1, 4 and 16 MiB for rows of 200 bytes in one stream (816k rows/s, 681k with 16 MiB).
 _BATCH_BYTES = 1 << 20
 _NOT_SUPPORTED = "0A000"
 
-# One connection for each worker process and database: ADBC reads the catalog of types when it connects,
-# which costs 30 ms, more than a small micro-batch. Spark uses a worker again for many tasks.
+# Idle connections, one per worker process and database. ADBC reads the type catalog when it connects, which takes
+# 30 ms, more than a small micro-batch. Spark reuses a worker process for many tasks.
 _idle: dict[str, Any] = {}
 
 
 @atexit.register
 def close_idle() -> None:
-    """Close what is kept for later; at the end of the process the driver's own library may be gone before them."""
+    """Close idle connections before interpreter shutdown unloads the driver library."""
     while _idle:
         _idle.popitem()[1].close()
 
 
 def read(access: Access, query: str, prepare: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Run one query and give its rows, as ADBC has them.
+    """Run one query and yield its rows with ADBC's types.
 
     Args:
-        access: How to reach the database.
+        access: Address of the database.
         query: One select statement.
-        prepare: Statements before it, the first of which begins a transaction.
+        prepare: Statements to run first; the first one begins a transaction.
 
     Raises:
-        UnsupportedReaderError: ADBC is not installed here, or the server does not let it read so.
-        ConnectionFailedError, ServerError: Neither carries the DSN, not even as a cause.
+        UnsupportedReaderError: ADBC is not installed, or the server does not support its COPY.
+        ConnectionFailedError, ServerError: Errors and their causes do not contain the DSN.
     """
     if importlib.util.find_spec("adbc_driver_postgresql") is None:
         raise UnsupportedReaderError(
@@ -69,7 +69,7 @@ def _read(conninfo: str, query: str, prepare: Sequence[str]) -> Iterator[pa.Reco
         try:
             cursor, reader = _execute(connection, query, prepare)
         except adbc_driver_manager.OperationalError:
-            # It idled through a restart of the server, or was ended there: nothing was read yet.
+            # The server closed the idle connection; reconnecting is safe as no row was read.
             connection.close()
             connection = None
     if connection is None:
@@ -79,7 +79,7 @@ def _read(conninfo: str, query: str, prepare: Sequence[str]) -> Iterator[pa.Reco
         except BaseException:
             connection.close()
             raise
-    # Left in the middle of a result, a connection cannot be used again.
+    # A connection with an unfinished result cannot be reused.
     done = False
     try:
         with cursor:
@@ -97,7 +97,7 @@ def _read(conninfo: str, query: str, prepare: Sequence[str]) -> Iterator[pa.Reco
 
 
 def _execute(connection: Any, query: str, prepare: Sequence[str]) -> tuple[Any, Any]:
-    # What the cursor reads by itself; the reader that it hands out tells errors as text only, without a SQLSTATE.
+    # The cursor's internal reader: the reader of its public API raises errors without a SQLSTATE.
     from adbc_driver_manager._reader import AdbcRecordBatchReader
     from adbc_driver_postgresql import StatementOptions
 
@@ -109,7 +109,7 @@ def _execute(connection: Any, query: str, prepare: Sequence[str]) -> tuple[Any, 
     )
     cursor.execute(query)
     rows = cursor.fetch_arrow()
-    # The cursor goes along: when it is collected, the reader ends.
+    # Return the cursor too: its garbage collection would close the reader.
     return cursor, AdbcRecordBatchReader._import_from_c(rows.address)  # noqa: SLF001
 
 
@@ -130,7 +130,7 @@ def _translated(error: Any, conninfo: str) -> SluiceError:
         ("08", "57P")
     ):
         return ConnectionFailedError(
-            f"{message}; check that the server runs and can be reached from Spark's workers",
+            f"{message}; check that the server runs and is reachable from Spark's workers",
             sqlstate=sqlstate,
         )
     return ServerError(message, sqlstate=sqlstate)

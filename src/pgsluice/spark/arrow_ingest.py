@@ -1,4 +1,4 @@
-"""Arrow record batches into a table of PostgreSQL, through ADBC: as fast as the server takes rows."""
+"""Append Arrow record batches to a PostgreSQL table through ADBC."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from pgsluice.client.calls.spark_sinks import PING
 from pgsluice.errors import ConnectionFailedError, PayloadError, ServerError, SluiceError
 from pgsluice.spark.access import Access, scrub
 
-# One connection for each worker process and database: ADBC reads the catalog of types when it connects,
-# which costs 30 ms, more than a small micro-batch. Spark uses a worker again for many tasks.
+# Idle connections, one per worker process and database. ADBC reads the type catalog when it connects, which takes
+# 30 ms, more than a small micro-batch. Spark reuses a worker process for many tasks.
 _idle: dict[str, Any] = {}
 
 
 def ingest(
     access: Access, place: tuple[str, str], schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> int:
-    """Append record batches to a table, in one transaction of their own.
+    """Append record batches to a table in a separate transaction.
 
     Args:
-        access: How to reach the database.
-        place: Schema and name of the table. Its columns that are not in `schema` take their defaults.
-        schema: Of every batch. Columns of type jsonb are extension arrays, `pyarrow.json_()`.
+        access: Address of the database.
+        place: Schema and name of the table. Columns that are not in `schema` take their defaults.
+        schema: Schema of all batches. Columns of type jsonb are extension arrays, `pyarrow.json_()`.
         batches: The rows; read once.
 
     Returns:
-        How many rows.
+        The number of rows.
 
     Raises:
-        ConnectionFailedError: The server cannot be reached, or went away.
-        PayloadError: A text is no JSON, or none that PostgreSQL can store.
-        ServerError: Any other error of the server. None carries the DSN, not even as a cause.
+        ConnectionFailedError: The server is unreachable, or the connection was lost.
+        PayloadError: A text is not valid JSON, or PostgreSQL cannot store it.
+        ServerError: Any other server error. Errors and their causes do not contain the DSN.
     """
     conninfo = access.conninfo()
     count = 0
@@ -69,7 +69,7 @@ def _connection(conninfo: str) -> Any:
                 cursor.execute(PING)
                 cursor.fetchall()
         except adbc_driver_manager.Error:
-            connection.close()  # it idled through a restart of the server, or was ended there
+            connection.close()  # closed by the server while idle
         else:
             return connection
     return adbc_driver_postgresql.dbapi.connect(conninfo, autocommit=True)
@@ -82,12 +82,12 @@ def _translated(error: adbc_driver_manager.Error, conninfo: str) -> SluiceError:
         ("08", "57P")
     ):
         return ConnectionFailedError(
-            f"{message}; check that the server runs and can be reached from Spark's workers",
+            f"{message}; check that the server runs and is reachable from Spark's workers",
             sqlstate=sqlstate,
         )
     if sqlstate in ("22P02", "22P05"):
         return PayloadError(
-            f"{message}; message and headers are JSON: to_json() and parse_json() make it",
+            f"{message}; message and headers must be JSON; convert them with to_json()",
             sqlstate=sqlstate,
         )
     return ServerError(message, sqlstate=sqlstate)

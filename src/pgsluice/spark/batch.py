@@ -1,32 +1,31 @@
-"""Tables of Spark: the messages of a queue, its archive, its dead letters, and a range of an event log.
+"""Batch reads with Spark: messages of a queue, its archive, its dead letters, and a range of an event log.
 
-Options beside those of `source`:
-    queue               A queue's name; `table` says which of its tables: `queue` (default), `archive` or
-                        `dead_letters`.
-    snapshot            The name that an open transaction exported, as `shared_snapshot` does: all tasks
-                        see what that transaction sees. For a queue only; a range of a log is the same anyway.
-    export              An export's name: of the archive only what it has not verified; see `pipelines.archive`.
-    log                 An event log's name, instead of a queue's.
-    startingOffsets     `earliest` (default) or `{"tick": 12}`: the events after that tick.
-    endingOffsets       `latest` (default) or `{"tick": 34}`: the events up to it, and with it.
-    startingTimestamp,  A moment instead, as milliseconds since 1970 or as text with its offset from UTC: the last tick
-    endingTimestamp     at or before it. Ranges that meet at a moment share no event, and miss none.
-    autoTick            Whether `latest` ticks the log first, so that all is read that was committed before
-                        (true). A role that may not tick, or a standby, leaves it to others.
-    failOnDataLoss      Whether to fail when the log forgets events of the range before they are read (true), or
-                        to go on from the oldest tick that is kept.
-    pushdown            Whether the server applies Spark's filters that it can (false). It needs Spark's setting
-                        `spark.sql.python.filterPushdown.enabled`, which `spark_session` makes.
-    reader              How rows are read: `auto` (default), `adbc`, `copy` or `rows`; see `arrow_io`.
-    connect.retries,    How often a task asks again that lost its connection before its first row (8), and the
-    connect.retryIntervalMs  first pause between (200); it doubles.
+Options in addition to those of `source`:
+    queue               Name of a queue; `table` selects `queue` (default), `archive` or `dead_letters`.
+    snapshot            Id of an exported snapshot, as from `shared_snapshot`, for all tasks. Queues only; reads of a
+                        log range are repeatable without it.
+    export              Name of an export: read only archived messages it has not verified; see `pipelines.archive`.
+    log                 Name of an event log, instead of a queue.
+    startingOffsets     `earliest` (default) or `{"tick": 12}`: events after that tick.
+    endingOffsets       `latest` (default) or `{"tick": 34}`: events up to and including that tick.
+    startingTimestamp,  Instead: the last tick at or before a time, in milliseconds since 1970 or as text with UTC
+    endingTimestamp     offset. Adjacent ranges neither overlap nor leave gaps.
+    autoTick            Tick the log before reading up to `latest`, to include everything committed before (true).
+                        Skipped on a standby or without the privilege.
+    failOnDataLoss      Fail if the log removes events of the range before they are read (true), or continue from the
+                        oldest tick kept.
+    pushdown            Push Spark's filters down to the server (false). Requires Spark's setting
+                        `spark.sql.python.filterPushdown.enabled`, which `spark_session` enables.
+    reader              `auto` (default), `adbc`, `copy` or `rows`; see `arrow_io`.
+    connect.retries,    Maximum retries of a task whose connection is lost before its first row (8), and the first
+    connect.retryIntervalMs  back-off in milliseconds (200), which doubles.
 
-Without `snapshot` each range of a queue is read at its own moment: a message that is archived meanwhile may be
-missed, or be in both tables; what is sent meanwhile is left out. Reading changes nothing: messages stay visible to
-consumers, and the log forgets what it would have forgotten.
+Without `snapshot`, each task reads its range of a queue with a separate snapshot: a message archived meanwhile may be
+missing, or be in both tables; messages sent meanwhile are not read. Reads have no side effects: messages stay visible
+to consumers, and the log does not retain events for them.
 
-JSON comes as text. With `.schema("message variant")` it comes as Spark's VARIANT, parsed in Python: for more than
-some thousand rows `parse_json(message)` is much faster, in Spark itself.
+JSON is read as text. `.schema("message variant")` reads it as Spark's VARIANT, parsed in Python; beyond some thousand
+rows, `parse_json(message)` in Spark is much faster.
 """
 
 from __future__ import annotations
@@ -100,35 +99,35 @@ _MAY_NOT_TICK = ("42501", "25006")
 Result = TypeVar("Result")
 
 
-class Ask(Protocol):
-    """What runs a call."""
+class Caller(Protocol):
+    """Function that runs a call."""
 
     def __call__(self, call: Call[Result]) -> Result: ...
 
 
 def schema_of(options: Mapping[str, str]) -> StructType:
-    """All columns of what these options name, of a table as of a stream.
+    """Return all columns of the table or stream that the options select.
 
     Raises:
-        ConfigurationError: `table` is none of its values.
+        ConfigurationError: `table` is invalid.
     """
     return log_schema(options) if options.get("log") else _TABLES[_table(options)]
 
 
 def reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
-    """The reader for these options.
+    """Return the reader for these options.
 
     Raises:
-        ConfigurationError: They name nothing that can be read as a table, or cannot be used.
+        ConfigurationError: They do not select exactly one queue or log, or an option is invalid.
     """
     if bool(options.get("queue")) == bool(options.get("log")):
         raise ConfigurationError(
-            "spark.read with format pgsluice reads a queue or an event log: give the option queue or the "
-            "option log, its name"
+            "spark.read with format pgsluice reads a queue or an event log; set either the option queue or the "
+            "option log to its name"
         )
     if options.get("shards"):
         raise ConfigurationError(
-            "the option shards is for spark.readStream; read the databases one by one, and union them"
+            "the option shards is only for spark.readStream; read each database and union the results"
         )
     kind = QueueReader if options.get("queue") else LogReader
     chosen = kind(options, schema)
@@ -138,20 +137,20 @@ def reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
 
 
 class TableReader(DataSourceReader):  # type: ignore[misc]
-    """Read what the server composed queries for, one query a task."""
+    """Read with queries composed by the server, one per task."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         everything = schema_of(options)
         unknown = [name for name in schema.names if name not in everything.names]
         if unknown:
             raise ConfigurationError(
-                f"there is no column {unknown[0]!r}; choose from {', '.join(everything.names)}"
+                f"column {unknown[0]!r} does not exist; choose from {', '.join(everything.names)}"
             )
         self.access = Access.from_options(options)
         self.reading = Reading.from_options(options)
         self.slice_count = whole_number(options, "numPartitions", PARTITIONS_DEFAULT)
         self.schema = arrow_schema(schema)
-        # Where the caller chose another type, a comparison may mean another thing in PostgreSQL.
+        # With another type chosen by the caller, a comparison may differ in PostgreSQL.
         self.filterable = {
             field.name: field.dataType
             for field in schema
@@ -160,7 +159,7 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         self.conditions: list[dict[str, Any]] = []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Told that there is nothing to read, Spark makes up a partition of its own.
+        # If there are no partitions, Spark passes a default one.
         if isinstance(partition, QueryPartition):
             yield from read_batches(
                 self.access,
@@ -171,25 +170,25 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
             )
 
     @contextmanager
-    def _connected(self, *statements: LiteralString) -> Iterator[Ask]:
-        """What runs calls, on a connection that has run these statements."""
+    def _connected(self, *statements: LiteralString) -> Iterator[Caller]:
+        """Connect, run these statements, and return a function that runs calls."""
         conninfo = self.access.conninfo()
         with driver_connection(self.access, autocommit=True) as connection:
             prepare(connection, statements, conninfo)
 
-            def ask(call: Call[Result]) -> Result:
+            def call_server(call: Call[Result]) -> Result:
                 return run(connection, call, conninfo)
 
-            yield ask
+            yield call_server
 
-    def _filtered(self, ask: Ask, queries: list[str]) -> list[str]:
+    def _filtered(self, call_server: Caller, queries: list[str]) -> list[str]:
         if not self.conditions:
             return queries
-        return ask(spark_reading.filter_queries(queries, self.conditions))
+        return call_server(spark_reading.filter_queries(queries, self.conditions))
 
 
 class QueueReader(TableReader):
-    """Read a queue, its archive or its dead letters in parallel by ranges of their ids."""
+    """Read a queue, its archive or its dead letters in parallel by id ranges."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         super().__init__(options, schema)
@@ -199,7 +198,7 @@ class QueueReader(TableReader):
         self.snapshot = snapshot
         self.export_name = options.get("export")
         if self.export_name and self.table != "archive":
-            raise ConfigurationError("the option export is for the table archive; leave it out")
+            raise ConfigurationError("the option export is only for the table archive; omit it")
         self.prepare = calls.use_snapshot(snapshot) if snapshot else ()
 
     def partitions(self) -> Sequence[QueryPartition]:
@@ -209,24 +208,24 @@ class QueueReader(TableReader):
                 self.queue_name, self.export_name, self.slice_count, self.schema.names
             )
         try:
-            with self._connected(*self.prepare) as ask:
-                queries = self._filtered(ask, ask(call))
+            with self._connected(*self.prepare) as call_server:
+                queries = self._filtered(call_server, call_server(call))
         except SluiceError as error:
             if not self.prepare or error.sqlstate not in _NO_SNAPSHOT:
                 raise
             raise ConfigurationError(
-                f"the snapshot {self.snapshot} is gone with the transaction that exported it; keep that open "
-                "until Spark has read: ask for results inside of `with shared_snapshot()`"
+                f"the snapshot {self.snapshot} no longer exists, as its transaction has ended; keep that open "
+                "until Spark has read: collect results inside `with shared_snapshot()`"
             ) from None
         return [QueryPartition(query, self.prepare) for query in queries]
 
 
 @dataclass(frozen=True)
 class LogPartition(QueryPartition):
-    """A query that is whole as long as the log keeps a tick.
+    """Query whose result is complete while the log keeps a tick.
 
     Attributes:
-        from_tick: That tick; None when nobody wants to know.
+        from_tick: The tick; None to skip the check.
     """
 
     from_tick: int | None = None
@@ -248,27 +247,32 @@ class LogReader(TableReader):
         self.fail_on_data_loss = truth(options, "failOnDataLoss", default=True)
 
     def partitions(self) -> Sequence[QueryPartition]:
-        with self._connected() as ask:
-            # The end first: nothing of the range can come up between the two.
-            to_tick = self._tick(ask, self.end)
-            from_tick = self._tick(ask, self.start)
+        with self._connected() as call_server:
+            # Resolve the end first, so that no event can enter the range between the two calls.
+            to_tick = self._tick(call_server, self.end)
+            from_tick = self._tick(call_server, self.start)
             try:
-                queries = self._slices(ask, from_tick, to_tick)
+                queries = self._slices(call_server, from_tick, to_tick)
             except LogStateError:
                 if self.fail_on_data_loss:
                     raise
-                queries = self._slices(ask, self._tick(ask, "earliest"), to_tick)
+                queries = self._slices(call_server, self._tick(call_server, "earliest"), to_tick)
             kept = from_tick if self.fail_on_data_loss else None
-            return [LogPartition(query, from_tick=kept) for query in self._filtered(ask, queries)]
+            return [
+                LogPartition(query, from_tick=kept)
+                for query in self._filtered(call_server, queries)
+            ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield from super().read(partition)
         if isinstance(partition, LogPartition) and partition.from_tick is not None:
-            # A segment that was emptied reads like one without events. Its ticks go with it, the oldest first.
-            with self._connected() as ask:
-                ask(calls.log_end(self.queue_name, partition.from_tick, 0, partition.from_tick))
+            # A truncated segment reads as empty. Its ticks are removed with it, oldest first.
+            with self._connected() as call_server:
+                call_server(
+                    calls.log_end(self.queue_name, partition.from_tick, 0, partition.from_tick)
+                )
 
-    def _slices(self, ask: Ask, from_tick: int, to_tick: int) -> list[str]:
+    def _slices(self, call_server: Caller, from_tick: int, to_tick: int) -> list[str]:
         call = calls.log_slices(
             self.queue_name,
             from_tick,
@@ -277,28 +281,28 @@ class LogReader(TableReader):
             slice_events_min=SLICE_EVENTS_MIN,
             columns=self.schema.names,
         )
-        return ask(call)
+        return call_server(call)
 
-    def _tick(self, ask: Ask, place: str | int | datetime) -> int:
+    def _tick(self, call_server: Caller, place: str | int | datetime) -> int:
         if isinstance(place, datetime):
-            return ask(calls.log_tick_at(self.queue_name, place))
+            return call_server(calls.log_tick_at(self.queue_name, place))
         if place == "earliest":
-            return ask(calls.log_start(self.queue_name, None, "earliest"))
+            return call_server(calls.log_start(self.queue_name, None, "earliest"))
         if not isinstance(place, str):
             return place
         if self.auto_tick:
             try:
-                return ask(calls.log_tick(self.queue_name))
+                return call_server(calls.log_tick(self.queue_name))
             except SluiceError as error:
                 if error.sqlstate not in _MAY_NOT_TICK:
                     raise
-        return ask(calls.log_newest(self.queue_name))
+        return call_server(calls.log_newest(self.queue_name))
 
 
 class FilteringReader(DataSourceReader):  # type: ignore[misc]
-    """A reader whose server applies the filters that it can.
+    """Reader with filter pushdown.
 
-    A class of its own: where Spark's setting is off, it refuses each reader that takes filters.
+    A separate class, as Spark refuses readers with `pushFilters` if its setting is off.
     """
 
     def __init__(self, inner: TableReader) -> None:
@@ -328,15 +332,15 @@ def _table(options: Mapping[str, str]) -> str:
 
 
 def _place(options: Mapping[str, str], which: str, default: str) -> str | int | datetime:
-    """Where a range starts or ends: its default word, a tick or a moment.
+    """Parse the start or end of a range: the default keyword, a tick or a timestamp.
 
     Raises:
-        ConfigurationError: It is none of these, or two of them.
+        ConfigurationError: It is invalid, or both options are given.
     """
     offsets, timestamp = options.get(f"{which}Offsets"), options.get(f"{which}Timestamp")
     if offsets and timestamp:
         raise ConfigurationError(
-            f"the options {which}Offsets and {which}Timestamp are given; give one of them"
+            f"the options {which}Offsets and {which}Timestamp are mutually exclusive; set only one"
         )
     if timestamp:
         return moment(f"{which}Timestamp", timestamp)

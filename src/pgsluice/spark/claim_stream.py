@@ -1,20 +1,18 @@
-"""A work queue as a stream: messages are claimed for a query, given again after a crash, and archived when stored.
+"""Stream a work queue: claim messages for a query, replay them after a crash, and archive them once stored.
 
-    rows = spark.readStream.format("pgsluice").option("queue", "orders").option("consumer", "lake").load()
+Options in addition to those of `source`:
+    queue               Name of the work queue.
+    consumer            Consumer name for the claims, unique to the query. Required.
+    onCommit            Action on messages that the query has stored: `archive` (default) or `delete`.
+    maxRowsPerTrigger   Maximum messages per micro-batch (50000; also Kafka's name `maxOffsetsPerTrigger`).
 
-Options beside those of `source`:
-    queue               The work queue's name.
-    consumer            The name under which messages are claimed; one query for one name. Needed.
-    onCommit            What becomes of messages that the query has stored: `archive` (default) or `delete`.
-    maxRowsPerTrigger   The most messages in a micro-batch (50000; Kafka's name `maxOffsetsPerTrigger` is taken too).
+The query shares the queue with other consumers and obeys its limits: each message goes to only one consumer. Claims of
+a query do not expire: restarted with its checkpoint, it reads them again. A micro-batch is settled, that is, its
+messages are archived or deleted, when the query plans the next one; the last micro-batch of a stopped query is settled
+by `settle(query)` or at its restart. A query that will not return leaves its claims behind; `release_claims(consumer)`
+makes these messages visible. The column `vt` is null, as claims do not expire.
 
-The query shares the queue with ordinary consumers, and keeps to its limits: a message is claimed by one of them. What a
-query has claimed stays claimed, whatever becomes of the query: started again with its checkpoint, it reads it again. A
-micro-batch is settled, its messages archived or deleted, when the query looks for the next one; the last one of a query
-that is stopped, by `settle(query)` or when it is started again. A query that is given up for good leaves its claims
-behind: `release_claims(consumer)` makes them visible again. The column `vt` is null: it tells when a claim ends.
-
-With `Trigger.AvailableNow` all is read that was visible at the start.
+`Trigger.AvailableNow` reads all messages that are visible at the start.
 """
 
 from __future__ import annotations
@@ -34,31 +32,31 @@ from pgsluice.errors import ConfigurationError
 from pgsluice.spark.access import Access, driver_connection, run
 from pgsluice.spark.arrow_io import QueryPartition, Reading, read_batches
 from pgsluice.spark.options import PARTITIONS_DEFAULT, whole_number
-from pgsluice.spark.reconnecting import LastingConnection
+from pgsluice.spark.reconnecting import ReconnectingConnection
 from pgsluice.spark.schemas import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
-# What one transaction claims and archives: a second of work for the server.
+# Claimed and archived in one transaction, which takes the server about a second.
 MAX_ROWS_DEFAULT = 50_000
-# Below this a second task costs more than it brings.
+# For fewer messages, the overhead of a second task exceeds its gain.
 _SLICE_MESSAGES_MIN = 10_000
 
 
 class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Read a work queue by claims. Its offsets name the last micro-batch that was claimed."""
+    """Read a work queue by claims; an offset is the sequence number of the last claimed micro-batch."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.queue_name = options["queue"]
         self.consumer_name = options.get("consumer") or ""
         if not self.consumer_name:
             raise ConfigurationError(
-                "a stream of a work queue needs the option consumer, a name of its own under which it claims messages"
+                "a stream of a work queue requires the option consumer, a unique name for its claims"
             )
         if options.get("table", "queue") != "queue":
             raise ConfigurationError(
-                f"a stream reads the queue itself, not its {options['table']}; leave the option table out"
+                f"a stream reads the queue itself, not its {options['table']}; omit the option table"
             )
         self.archives = archives(options)
         limit = "maxRowsPerTrigger" if options.get("maxRowsPerTrigger") else "maxOffsetsPerTrigger"
@@ -67,7 +65,7 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self.schema = arrow_schema(schema)
         self.reading = Reading.from_options(options)
         self.access = Access.from_options(options)
-        self.database = LastingConnection(self.access)
+        self.database = ReconnectingConnection(self.access)
         self.until: datetime | None = None  # set for AvailableNow
         self.is_done = False
         self.settled: dict[str, int] | None = None
@@ -87,8 +85,8 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self.until = self.database.run(calls.clock())
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        # Spark asks for more when it has noted that what came before is stored. Waiting for its commit() would keep
-        # claims until there is something new, and of a queue with a limit on claims there would never be.
+        # Spark calls this once it has committed the previous micro-batch. Its commit() would settle that only when new
+        # messages arrive, but a queue with a limit on unfinished messages delivers none before that.
         self.commit(start)
         if self.is_done:
             return start
@@ -97,7 +95,7 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         if claimed is None:
             return start
         if self.until is not None and claimed.first_enqueued_at is not None:
-            # All of it came later: so what was there is read, and with this one it ends.
+            # All of these were enqueued after the start, so everything older has been read; stop after this one.
             self.is_done = claimed.first_enqueued_at > self.until
         return {"stream": start["stream"], "seq": claimed.seq}
 
@@ -129,24 +127,24 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     # --- reading, on the executors -------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Told that there is nothing to read, Spark makes up a partition of its own.
+        # If there are no partitions, Spark passes a default one.
         if not isinstance(partition, QueryPartition):
             return iter(())
         return read_batches(self.access, partition.query, self.schema, reading=self.reading)
 
 
 def settle(query: StreamingQuery, *, options: Mapping[str, str] | None = None) -> int:
-    """Archive or delete the last messages that a query has stored, which it would do when started again.
+    """Settle the last micro-batch of a query without restarting it.
 
     Args:
-        query: A query that was stopped, or has ended. Of several queues it reads, all have to be in one database.
-        options: How to connect, and `onCommit`, as they were given to the query.
+        query: A stopped or terminated query. If it reads several queues, all must be in one database.
+        options: Connection options and `onCommit`, as given to the query.
 
     Returns:
-        How many messages.
+        The number of messages settled.
 
     Raises:
-        SluiceError: The server refused it, or cannot be reached.
+        SluiceError: The server refused it, or is unreachable.
     """
     options = options or {}
     progress = query.lastProgress
@@ -164,17 +162,17 @@ def settle(query: StreamingQuery, *, options: Mapping[str, str] | None = None) -
 
 
 def release_claims(consumer: str, *, options: Mapping[str, str] | None = None) -> int | None:
-    """Give up the stream of a name: what it claimed and did not settle is visible again.
+    """Delete the stream of a consumer and make its unsettled messages visible.
 
-    What it had stored already and not settled comes twice. A query of this name has to be stopped before; started
-    again with its old checkpoint, it fails and says why.
+    Messages already stored but not settled are delivered twice. Stop the query first; if restarted with its old
+    checkpoint, it fails.
 
     Args:
-        consumer: The name under which it claimed.
-        options: How to connect, as they were given to the query.
+        consumer: Consumer name of the claims.
+        options: Connection options, as given to the query.
 
     Returns:
-        How many messages; None when there is no such stream.
+        The number of messages released; None if the stream does not exist.
     """
     access = Access.from_options(options or {})
     with driver_connection(access, autocommit=True) as connection:
@@ -182,7 +180,7 @@ def release_claims(consumer: str, *, options: Mapping[str, str] | None = None) -
 
 
 def archives(options: Mapping[str, str]) -> bool:
-    """Whether stored messages are archived, by the option onCommit; otherwise they are deleted.
+    """Parse the option onCommit: True for archive, False for delete.
 
     Raises:
         ConfigurationError: It is neither archive nor delete.

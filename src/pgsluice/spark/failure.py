@@ -1,4 +1,4 @@
-"""What Spark says when our code in its Python processes fails, turned back into our own errors."""
+"""Translate Spark's errors about failures of our code in its Python processes back into our errors."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import re
 from pgsluice import errors
 from pgsluice.errors import ServerError, SluiceError
 
-# Spark gives a new Python process ten seconds to report, which a loaded machine may miss. There is no
-# class or code for it, only these words.
+# Spark waits ten seconds for a new Python process, which is too short on a loaded machine. The error has no class or
+# code, only this text.
 _START_TIMEOUT = "Python worker failed to connect back"
 _PYTHON_RAISED = re.compile(r"Traceback .*?^(\w[\w.]*: [^\n]+)$", re.MULTILINE | re.DOTALL)
-# py4j's first line; Java's own words come after it.
+# First line of a py4j error; Java's message follows.
 _CALL = "An error occurred while calling "
 _OURS = re.compile(r"pgsluice\.errors\.(\w+): (.+)")
 
 
 def is_start_timeout(failure: BaseException) -> bool:
-    """Whether a Python process of Spark did not start in time; starting again may help."""
+    """True if a Python process of Spark did not start in time, which is a transient error."""
     return _START_TIMEOUT in str(failure)
 
 
-def told_by(failure: BaseException, what: str) -> SluiceError:
-    """The error of ours inside one of Spark's, or a ServerError that says what Spark said.
+def translated(failure: BaseException, what: str) -> SluiceError:
+    """Extract our error from an error of Spark, or wrap Spark's message in a ServerError.
 
     Args:
-        failure: What Spark raised: text with the trace of the Python process inside.
-        what: What failed, to begin the message with.
+        failure: Error of Spark, whose text contains the traceback of the Python process.
+        what: Subject of the message.
     """
     text = str(failure)
     found = _OURS.findall(text)
@@ -37,9 +37,9 @@ def told_by(failure: BaseException, what: str) -> SluiceError:
             return kind(message.strip())
     raised = _PYTHON_RAISED.search(text)
     if raised:
-        return ServerError(f"{what} failed: {raised[1]}; look at Spark's log")
+        return ServerError(f"{what} failed: {raised[1]}; see Spark's log")
     lines = (line.strip(" :\n") for line in text.splitlines())
     first = next(
         (line for line in lines if line and not line.startswith(_CALL)), type(failure).__name__
     )
-    return ServerError(f"{what} failed: {first}; look at Spark's log")
+    return ServerError(f"{what} failed: {first}; see Spark's log")

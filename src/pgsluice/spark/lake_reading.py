@@ -1,4 +1,4 @@
-"""Tables of the lake as Spark reads them, without any jar."""
+"""Read lake tables with Spark, without extra jars."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pgsluice.errors import ConfigurationError
 from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.delta.files import TableFile, files_of
 from pgsluice.lake.delta.opening import Use, open_delta
+from pgsluice.lake.storage import Folder, ObjectFolder, folder_at
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -22,39 +23,44 @@ _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _FILE_NAME = "__file_name"
 
 
-def read_table(spark: SparkSession, lake: str | Path, *, version: int | None = None) -> DataFrame:
-    """Read a Delta table as one of its versions has it.
+def read_table(spark: SparkSession, lake: str | Folder, *, version: int | None = None) -> DataFrame:
+    """Read a version of a Delta table.
 
     Args:
-        spark: A session.
-        lake: The table's folder.
-        version: The newest when None.
+        spark: Spark session.
+        lake: Folder of the table, on disk or as a URL.
+        version: Table version; None for the newest.
 
     Raises:
-        ConfigurationError: There is no such table, or it uses what cannot be read as plain files.
+        ConfigurationError: The table does not exist, or it uses a feature not supported for reading.
     """
-    table = open_delta(lake, Use.READ, version=version)
-    return read_files(spark, Path(lake).absolute(), _delta_schema(table), files_of(table))
+    folder = folder_at(lake)
+    table = open_delta(folder, Use.READ, version=version)
+    if isinstance(folder, Path):
+        return read_files(spark, folder, _delta_schema(table), files_of(table))
+    # Spark reads files of an object store only with a jar.
+    reader = spark.read.format("pgsluice-delta").option("versionAsOf", str(table.version()))
+    return reader.load(str(folder))
 
 
 def read_iceberg(
     spark: SparkSession, address: IcebergAddress, *, snapshot_id: int | None = None
 ) -> DataFrame:
-    """Read an Iceberg table as a snapshot has it, without any jar.
+    """Read a snapshot of an Iceberg table.
 
     Args:
-        spark: A session.
-        address: Where the table is.
-        snapshot_id: The newest when None.
+        spark: Spark session.
+        address: Address of the table.
+        snapshot_id: Snapshot to read; None for the newest.
 
     Raises:
-        ConfigurationError: There is no such table, or no such snapshot any more; or rows were deleted or columns
-            renamed in a way that its files alone do not show.
+        ConfigurationError: The table does not exist, the snapshot has expired, or it has deleted rows or changed
+            columns that its files do not show.
     """
-    # Not above: the command line imports this module where pyarrow may not be installed.
+    # Imported late: the CLI imports this module without pyarrow.
     from pgsluice.lake.iceberg.catalog import (
+        folder_of,
         load_table,
-        local_folder,
         opened_catalog,
         plain_files,
     )
@@ -67,10 +73,15 @@ def read_iceberg(
             )
         schema = _iceberg_schema(table)
         found = plain_files(table, address, snapshot_id=snapshot_id)
-        files = [str(local_folder(file.file_path, address)) for file in found]
+        folder, snapshot = folder_of(table.location(), address), table.current_snapshot()
+        files = [str(file.file_path).removeprefix("file://") for file in found]
     if not files:
         return spark.createDataFrame([], schema)
-    # The values of partitions are in the files, not to be guessed from the folders' names.
+    if isinstance(folder, ObjectFolder):
+        reader = spark.read.format("pgsluice-iceberg")
+        reader = reader.option("snapshot-id", str(snapshot_id or snapshot.snapshot_id))
+        return reader.load(str(address))
+    # The files contain the partition columns; recursiveFileLookup disables inferring them from folder names.
     return spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*files)
 
 
@@ -80,30 +91,30 @@ def read_files(
     """Read files of one folder with the values of their partition columns.
 
     Args:
-        spark: A session.
-        folder: The table's, absolute.
-        schema: All columns. Given, not inferred: a partition's value such as 001 would become a number.
-        files: May be none.
+        spark: Spark session.
+        folder: Absolute folder of the table.
+        schema: All columns; explicit, as Spark would infer a number from a partition value such as 001.
+        files: Files of the table; may be empty.
     """
     if not files:
         return spark.createDataFrame([], schema)
     paths = [str(folder / file.path) for file in files]
     partitioned = list(files[0].partition)
-    if all(_folders_tell(file) for file in files):
-        # Spark takes the values from the folders, and leaves out those that a filter excludes.
+    if all(_folders_match(file) for file in files):
+        # Spark reads the values from folder names and prunes partitions.
         return spark.read.schema(schema).option("basePath", str(folder)).parquet(*paths)
     return _read_with_values(spark, schema, paths, files, partitioned)
 
 
 def _delta_schema(table: DeltaTable) -> StructType:
-    """Its columns as Spark has them."""
+    """Return the Spark schema of a table."""
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(table.schema().to_json()))
 
 
 def _iceberg_schema(table: Table) -> StructType:
-    """Its columns as Spark has them; each may be null."""
+    """Return the Spark schema of a table, with all columns nullable."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     from pgsluice.spark.schemas import nullable
@@ -118,23 +129,23 @@ def _read_with_values(
     files: list[TableFile],
     partitioned: list[str],
 ) -> DataFrame:
-    """Join each file's rows with its values: writers differ in how they escape a folder's name."""
+    """Join each file's rows with its partition values, as some writers escape folder names differently."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StructType
 
     in_files = StructType([field for field in schema if field.name not in partitioned])
-    # No base path, no partitions: each file stands for itself. A file's name is a UUID.
+    # Disable partition discovery. File names are unique, as they contain a UUID.
     rows = (
         spark.read.schema(in_files)
         .option("recursiveFileLookup", "true")
         .parquet(*paths)
         .select("*", f.col("_metadata.file_name").alias(_FILE_NAME))
     )
-    told = [
+    partition_values = [
         (Path(file.path).name, *(file.partition[name] for name in partitioned)) for file in files
     ]
     text = ", ".join(f"`{name}` string" for name in (_FILE_NAME, *partitioned))
-    values = spark.createDataFrame(told, text)
+    values = spark.createDataFrame(partition_values, text)
     joined = rows.join(f.broadcast(values), _FILE_NAME)
     return joined.select(
         *(
@@ -146,15 +157,15 @@ def _read_with_values(
     )
 
 
-def _folders_tell(file: TableFile) -> bool:
-    """Whether Spark would read the file's values from its folders as they are."""
-    told = [part.partition("=") for part in Path(file.path).parts[:-1]]
+def _folders_match(file: TableFile) -> bool:
+    """True if Spark would read the file's partition values correctly from its folder names."""
+    pairs = [part.partition("=") for part in Path(file.path).parts[:-1]]
     return [
         (_unescaped(name), None if value == _NULL_FOLDER else _unescaped(value))
-        for name, _, value in told
+        for name, _, value in pairs
     ] == list(file.partition.items())
 
 
 def _unescaped(text: str) -> str:
-    # As Spark does it: one character for each %XX, not one byte of UTF-8.
+    # Like Spark: each %XX is one character, not one byte of UTF-8.
     return re.sub(r"%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), text)

@@ -1,9 +1,8 @@
-"""The table at an address of the lake, for rows with a schema of Spark's."""
+"""Resolve lake addresses to tables for rows with a Spark schema."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from pyspark.sql.types import StructType
 
@@ -11,31 +10,42 @@ from pgsluice.errors import ConfigurationError
 from pgsluice.lake.address import IcebergAddress, parse
 from pgsluice.lake.delta.table import DeltaLakeTable
 from pgsluice.lake.iceberg.table import IcebergLakeTable
+from pgsluice.lake.storage import Folder
 from pgsluice.lake.table import LakeTable
 from pgsluice.spark.schemas import arrow_schema, nullable
 
 
 def table_at(
-    address: str | None, schema: StructType, *, partition_by: Sequence[str] = ()
+    address: str | None,
+    schema: StructType,
+    *,
+    partition_by: Sequence[str] = (),
+    merge_schema: bool = False,
 ) -> LakeTable:
     """Return the table at an address; nothing is created or changed.
 
     Args:
-        address: A folder, for a Delta table, or `iceberg:catalog/namespace.table`; it may not exist yet.
-        schema: The columns of what will be written.
-        partition_by: For a table that does not exist yet; one that exists has its own.
+        address: Folder of a Delta table, or `iceberg:catalog/namespace.table`; the table need not exist.
+        schema: Columns of the rows to write.
+        partition_by: Partition columns of a new table; an existing table has its own.
+        merge_schema: Add columns of the rows that an existing table lacks.
 
     Raises:
-        ConfigurationError: There is no address, or it is not valid, or the table cannot be partitioned so.
+        ConfigurationError: The address is missing or invalid, the partition columns are invalid, or the rows do not fit
+            an existing table.
     """
     place = parse(address) if address else None
     if isinstance(place, IcebergAddress):
-        return iceberg_table(place, schema, partition_by=partition_by)
-    return delta_table(place, schema, partition_by=partition_by)
+        return iceberg_table(place, schema, partition_by=partition_by, merge_schema=merge_schema)
+    return delta_table(place, schema, partition_by=partition_by, merge_schema=merge_schema)
 
 
 def delta_table(
-    folder: Path | None, schema: StructType, *, partition_by: Sequence[str] = ()
+    folder: Folder | None,
+    schema: StructType,
+    *,
+    partition_by: Sequence[str] = (),
+    merge_schema: bool = False,
 ) -> DeltaLakeTable:
     """Return the Delta table in a folder, as `table_at` does."""
     if folder is None:
@@ -45,23 +55,33 @@ def delta_table(
     _refuse_variants(schema)
     columns = nullable(schema)
     return DeltaLakeTable.in_folder(
-        folder, arrow_schema(columns), columns.json(), partition_by=partition_by
+        folder,
+        arrow_schema(columns),
+        columns.json(),
+        partition_by=partition_by,
+        merge_schema=merge_schema,
     )
 
 
 def iceberg_table(
-    address: IcebergAddress, schema: StructType, *, partition_by: Sequence[str] = ()
+    address: IcebergAddress,
+    schema: StructType,
+    *,
+    partition_by: Sequence[str] = (),
+    merge_schema: bool = False,
 ) -> IcebergLakeTable:
     """Return the Iceberg table at an address, as `table_at` does."""
     _refuse_variants(schema)
-    return IcebergLakeTable.at(address, arrow_schema(schema), partition_by=partition_by)
+    return IcebergLakeTable.at(
+        address, arrow_schema(schema), partition_by=partition_by, merge_schema=merge_schema
+    )
 
 
 def _refuse_variants(schema: StructType) -> None:
-    # Arrow has a variant as two columns of bytes, which a table would take for a struct.
+    # In Arrow, a variant is a struct of two binary columns, and a table would store it as a struct.
     names = [column.name for column in schema if column.dataType.typeName() == "variant"]
     if names:
         raise ConfigurationError(
-            f"column {', '.join(map(repr, names))} is a variant, which no table of the lake takes here; write it "
-            "as text, with to_json"
+            f"column {', '.join(map(repr, names))} is a variant, which lake tables do not support; convert it to text "
+            "with to_json"
         )

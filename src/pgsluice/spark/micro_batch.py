@@ -1,4 +1,4 @@
-"""Which micro-batch of which query is being written, and the name under which that is remembered."""
+"""Identify the query and micro-batch being written, as the key for idempotent commits."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """A micro-batch of a query.
+    """Micro-batch of a query.
 
     Attributes:
-        query_id: The query's id, the same after a restart.
-        batch_id: Its number; the first is 0.
+        query_id: Query id, stable across restarts.
+        batch_id: Micro-batch id, starting at 0.
     """
 
     query_id: str
@@ -26,34 +26,34 @@ class MicroBatch:
 
     @classmethod
     def of(cls, context: TaskContext | SparkContext) -> MicroBatch:
-        """The one that a task is of, or that foreachBatch was called with.
+        """Return the micro-batch of a task, or of a call of foreachBatch.
 
         Raises:
-            SluiceError: Spark does not say.
+            SluiceError: Spark does not set the ids.
         """
-        # Spark tells a task neither the query nor the micro-batch, except here.
+        # Local properties are the only source of these ids in a task.
         query_id = context.getLocalProperty("sql.streaming.queryId")
         batch_id = context.getLocalProperty("streaming.sql.batchId")
         if query_id is None or batch_id is None:
             raise SluiceError(
-                "Spark does not say which micro-batch of which query this is; use PySpark 4.2 or newer "
-                "and start the stream with writeStream"
+                "Spark did not set the query id and micro-batch id; use PySpark 4.2 or newer and start the stream with "
+                "writeStream"
             )
         return cls(query_id, int(batch_id))
 
     @property
     def app_id(self) -> str:
-        """The name under which the query's commits stand in a table's log, or in the ledger of sinks."""
+        """App id of the query's commits, in the log of a lake table or in the sink ledger."""
         return f"pgsluice:{self.query_id}"
 
 
-def reported(told: Iterable[MicroBatch | None], batch_id: int) -> MicroBatch | None:
-    """The micro-batch of this number that all tasks report; None where no task reports anything.
+def reported(reports: Iterable[MicroBatch | None], batch_id: int) -> MicroBatch | None:
+    """Return the micro-batch that all tasks report; None if no task reports one.
 
     Raises:
-        SluiceError: They report others.
+        SluiceError: A task reports another query or micro-batch.
     """
-    found = set(told)
+    found = set(reports)
     if not found:
         return None
     first = found.pop()

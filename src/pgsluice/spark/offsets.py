@@ -1,8 +1,8 @@
-"""Spark's offsets of an event log, and where a new stream begins.
+"""Offsets of an event log in Spark, and starting offsets of a new stream.
 
-An offset says which log it is of: ticks count from 1 in each log, and snapshots mean something in one cluster only. One
-of a tick also has the tick's snapshot: should the cluster have been restored to an earlier moment, the same number
-comes again and stands for something else.
+An offset identifies its log, as each log numbers its ticks from 1, and a snapshot is valid only within one cluster. A
+tick offset includes the tick's snapshot, as tick numbers are reused if the cluster is restored to an earlier point in
+time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _WORDS = ("earliest", "latest", "committed")
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """Everything that a snapshot sees.
+    """Position in a log: all events visible to a snapshot.
 
     Attributes:
-        log: Which log, wherever it is: from `sluice.log_incarnation`.
-        tick: The tick that took the snapshot; None where snapshots are the offsets.
-        snapshot: What it sees.
+        log: Globally unique id of the log from `sluice.log_incarnation`.
+        tick: The tick with this snapshot; None for snapshot offsets.
+        snapshot: The snapshot.
     """
 
     log: str
@@ -34,30 +34,30 @@ class Offset:
     snapshot: Snapshot
 
     def to_dict(self) -> dict[str, str | int]:
-        """What Spark writes into its checkpoint. It compares the text, so the order of keys counts."""
+        """Return the offset for Spark's checkpoint; Spark compares the JSON text, so the key order matters."""
         if self.tick is None:
             return {"log": self.log, "snapshot": str(self.snapshot)}
         return {"log": self.log, "tick": self.tick, "snapshot": str(self.snapshot)}
 
     @classmethod
     def from_dict(cls, offset: Mapping[str, Any], *, by_ticks: bool) -> Offset:
-        """Read an offset back from a checkpoint.
+        """Parse an offset from a checkpoint.
 
         Raises:
-            LogStateError: It is none of a log, or one of the other kind.
+            LogStateError: It is not a log offset, or it has the other kind of offsets.
         """
         try:
             tick = int(offset["tick"]) if "tick" in offset else None
             found = cls(str(offset["log"]), tick, Snapshot.parse(offset["snapshot"]))
         except (KeyError, TypeError, ValueError, ArgumentError):
             raise LogStateError(
-                f"the checkpoint holds {json.dumps(offset)}, which is no offset of an event log; use "
+                f"the checkpoint holds {json.dumps(offset)}, which is not an offset of an event log; use "
                 "another checkpoint folder"
             ) from None
         if (tick is not None) != by_ticks:
             kind = "snapshots" if tick is None else "ticks"
             raise LogStateError(
-                f"the checkpoint was written with the option offsets={kind}; keep it, or use another "
+                f"the checkpoint was written with the option offsets={kind}; keep that option, or use another "
                 "checkpoint folder"
             )
         return found
@@ -65,15 +65,15 @@ class Offset:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a new stream begins: one of these.
+    """Starting offset of a new stream; one of `word`, `tick`, `snapshot` and `moment` is set.
 
     Attributes:
         word: `earliest`, `latest` or `committed`.
-        tick: A tick's number.
-        snapshot: What not to read.
-        moment: The last tick at or before it.
-        log: The log that the tick or the snapshot is of, if that was given.
-        latest_if_later: A moment that has not come yet is `latest`, and no error.
+        tick: Start after this tick.
+        snapshot: Start after the events visible to this snapshot.
+        moment: Start after the last tick at or before this time.
+        log: Log of the tick or snapshot, if given.
+        latest_if_later: Treat a time in the future as `latest` instead of an error.
     """
 
     word: str | None = None
@@ -88,14 +88,14 @@ class Start:
         """Read `startingOffsets` or `startingTimestamp` with `startingOffsetsByTimestampStrategy`.
 
         Raises:
-            ConfigurationError: Both are given, or one cannot be read.
+            ConfigurationError: Both are given, or one is invalid.
         """
         offsets, timestamp = options.get("startingOffsets"), options.get("startingTimestamp")
         if not timestamp:
             return starting(offsets or "earliest")
         if offsets:
             raise ConfigurationError(
-                "the options startingOffsets and startingTimestamp are given; give one of them"
+                "the options startingOffsets and startingTimestamp are mutually exclusive; set only one"
             )
         strategy = options.get("startingOffsetsByTimestampStrategy", "error").lower()
         if strategy not in ("error", "latest"):
@@ -108,17 +108,17 @@ class Start:
 
     @property
     def is_latest(self) -> bool:
-        """Whether it is another place each time it is asked for, until a consumer remembers it."""
+        """True if the position depends on the time of the call, unless a consumer stores it."""
         return self.word == "latest" or self.latest_if_later
 
 
 def starting(text: str) -> Start:
-    """Read `startingOffsets`: `earliest`, `latest`, `committed`, `{"tick": n}` or `{"snapshot": "a:b:"}`.
+    """Parse `startingOffsets`: `earliest`, `latest`, `committed`, `{"tick": n}` or `{"snapshot": "a:b:"}`.
 
-    An offset of a checkpoint is one too.
+    Offsets of a checkpoint are also valid.
 
     Raises:
-        ConfigurationError: It is none of these.
+        ConfigurationError: It is invalid.
     """
     if text.lower() in _WORDS:
         return Start(word=text.lower())
@@ -142,7 +142,7 @@ def starting(text: str) -> Start:
 
 
 def moment(name: str, text: str) -> datetime:
-    """Read an option that is a moment: milliseconds since 1970, or ISO 8601 with its offset from UTC.
+    """Parse a timestamp option: milliseconds since 1970, or ISO 8601 with UTC offset.
 
     Raises:
         ConfigurationError: It is neither.

@@ -1,20 +1,102 @@
-"""Options of Spark's formats, which are always text."""
+"""Declare the options of our Spark data sources, and parse them; their values are always text."""
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from pgsluice.errors import ConfigurationError
 
 PARTITIONS_DEFAULT = 4
 
+_TRANSACTION = ("txnAppId", "txnVersion")
+_LAKE = (
+    "failOnDataLoss",
+    "ignoreDeletes",
+    "maxFilesPerTrigger",
+    "mergeSchema",
+    "partitionBy",
+    "partitionOverwriteMode",
+    "pushdown",
+    "skipChangeCommits",
+    "startingTimestamp",
+    "startingVersion",
+    *_TRANSACTION,
+)
+# All options by format. The docstrings of the modules that read them describe them.
+OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "pgsluice": (
+        "autoTick",
+        "connect.retries",
+        "connect.retryIntervalMs",
+        "consumer",
+        "delivery",
+        "dsn",
+        "dsnEnv",
+        "dsnFile",
+        "endingOffsets",
+        "endingTimestamp",
+        "export",
+        "failOnDataLoss",
+        "log",
+        "lowLatency",
+        "maxOffsetsPerTrigger",
+        "maxRowsPerTrigger",
+        "maxTriggerDelay",
+        "minOffsetsPerTrigger",
+        "numPartitions",
+        "offsets",
+        "onCommit",
+        "pushdown",
+        "queue",
+        "reader",
+        "shards",
+        "sliceEventsMin",
+        "snapshot",
+        "startingOffsets",
+        "startingOffsetsByTimestampStrategy",
+        "startingTimestamp",
+        "table",
+        *_TRANSACTION,
+    ),
+    "pgsluice-delta": (*_LAKE, "timestampAsOf", "versionAsOf"),
+    "pgsluice-iceberg": (*_LAKE, "as-of-timestamp", "snapshot-id"),
+}
+# Options that Spark itself passes to a data source.
+_SPARKS = ("checkpointLocation", "path", "paths", "queryName")
+# For a table of SQL's `create table … using`, Spark passes its properties, too, and each option a second time so.
+_TABLE, _IN_TABLE = "provider", "option."
 
-def whole_number(options: Mapping[str, str], name: str, default: int) -> int:
-    """Read an option that is a whole number of 1 or more.
+
+def require_known(options: Iterable[str], format_name: str) -> None:
+    """Refuse unknown and misspelt options, which would otherwise have no effect.
+
+    Args:
+        options: Names of the options, in any case; Spark passes them in lower case.
+        format_name: Name of our format.
 
     Raises:
-        ConfigurationError: It is not.
+        ConfigurationError: An option is unknown; the message suggests the closest name.
+    """
+    known = {name.lower(): name for name in (*OPTIONS[format_name], *_SPARKS)}
+    names = [option.lower() for option in options]
+    if _TABLE in names:
+        names = [name.removeprefix(_IN_TABLE) for name in names if name.startswith(_IN_TABLE)]
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            way_out = f"did you mean {known[close[0]]}?" if close else "omit it"
+            raise ConfigurationError(
+                f"unknown option {name!r} of the format {format_name}; {way_out}"
+            )
+
+
+def whole_number(options: Mapping[str, str], name: str, default: int) -> int:
+    """Parse an integer option, 1 or more.
+
+    Raises:
+        ConfigurationError: It is invalid.
     """
     text = options.get(name)
     if not text:
@@ -25,10 +107,10 @@ def whole_number(options: Mapping[str, str], name: str, default: int) -> int:
 
 
 def truth(options: Mapping[str, str], name: str, *, default: bool) -> bool:
-    """Read an option that is true or false.
+    """Parse a boolean option: `true` or `false`.
 
     Raises:
-        ConfigurationError: It is neither.
+        ConfigurationError: It is invalid.
     """
     text = options.get(name, str(default)).lower()
     if text not in ("true", "false"):
@@ -36,11 +118,23 @@ def truth(options: Mapping[str, str], name: str, *, default: bool) -> bool:
     return text == "true"
 
 
-def duration_s(options: Mapping[str, str], name: str, default: float) -> float:
-    """Read an option that is a duration such as `500ms`, `30s`, `15m` or `2h`, in seconds.
+def one_of(options: Mapping[str, str], name: str, choices: Sequence[str]) -> str:
+    """Parse an option with fixed values, in any case; the first is the default.
 
     Raises:
-        ConfigurationError: It is not.
+        ConfigurationError: It is invalid.
+    """
+    text = options.get(name) or choices[0]
+    if text.lower() not in choices:
+        raise ConfigurationError(f"{name} is {text!r}; use {' or '.join(choices)}")
+    return text.lower()
+
+
+def duration_s(options: Mapping[str, str], name: str, default: float) -> float:
+    """Parse a duration option such as `500ms`, `30s`, `15m` or `2h` into seconds.
+
+    Raises:
+        ConfigurationError: It is invalid.
     """
     text = options.get(name)
     if not text:
@@ -54,23 +148,23 @@ def duration_s(options: Mapping[str, str], name: str, default: float) -> float:
 
 
 def transaction(options: Mapping[str, str]) -> tuple[str | None, int | None]:
-    """Read txnAppId and txnVersion: who writes, and a number that rises with each of its writes; or twice None.
+    """Parse txnAppId and txnVersion: the writing app, and a version that increases with each of its writes.
 
     Raises:
-        ConfigurationError: One of them is missing, or the version is no whole number of 0 or more.
+        ConfigurationError: Only one is set, or the version is not an integer of 0 or more.
     """
     app_id = options.get("txnAppId") or None
     version = whole_number_or_zero(options, "txnVersion")
     if (app_id is None) != (version is None):
-        raise ConfigurationError("txnAppId and txnVersion belong together: give both or neither")
+        raise ConfigurationError("txnAppId and txnVersion belong together; set both or neither")
     return app_id, version
 
 
 def whole_number_or_zero(options: Mapping[str, str], name: str) -> int | None:
-    """Read an option that is a whole number of 0 or more; None when it is not given.
+    """Parse an integer option, 0 or more; None if it is not set.
 
     Raises:
-        ConfigurationError: It is something else.
+        ConfigurationError: It is invalid.
     """
     text = options.get(name)
     if not text:

@@ -1,21 +1,21 @@
-"""Spark starts a Python process for each source and sink, and gives up after ten seconds: then again."""
+"""Retry Spark calls that fail because a Python process for a source or sink did not start within ten seconds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
 
-from pgsluice.spark.failure import is_start_timeout, told_by
+from pgsluice.spark.failure import is_start_timeout, translated
 from pgsluice.spark.running import STARTS_MAX
 
 Result = TypeVar("Result")
 
 
-def patiently(act: Callable[[], Result]) -> Result:
-    """Do something that makes Spark start a Python process, again if it came up too late.
+def with_retries(act: Callable[[], Result]) -> Result:
+    """Call a function, with retries if a Python process of Spark does not start in time.
 
     Raises:
-        SluiceError: What our code said in that process, or what Spark said.
+        SluiceError: Error of our code in that process, or of Spark.
     """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -25,5 +25,5 @@ def patiently(act: Callable[[], Result]) -> Result:
             return act()
         except (PySparkException, Py4JError) as error:
             if last or not is_start_timeout(error):
-                raise told_by(error, "Spark") from None
-    raise AssertionError  # the last turn returns or raises
+                raise translated(error, "Spark") from None
+    raise AssertionError  # the last attempt returns or raises

@@ -1,18 +1,19 @@
-"""A streaming query that runs: how far it is, waiting for it, and starting it again when a process came up too late."""
+"""Running streaming queries: progress, waiting, graceful stop, and restart after a start timeout."""
 
 from __future__ import annotations
 
 import atexit
 import json
+import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from pgsluice.errors import LogStateError, SluiceError
-from pgsluice.spark.failure import is_start_timeout, told_by
+from pgsluice.spark.failure import is_start_timeout, translated
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
@@ -23,30 +24,34 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a pipeline is.
+    """Progress of a pipeline.
 
     Attributes:
-        rows: Rows that this run carried.
-        micro_batches: How many micro-batches, or commits, carried them.
-        offset: Everything up to here was carried, as the source writes it; None before the first answer
-            of Spark, or where there is no stream.
-        batch_duration_s: How long the last micro-batch took; 0.0 before the first.
+        rows: Rows written by this run.
+        micro_batches: Number of micro-batches, or commits, with rows.
+        offset: Offset up to which everything is written, in the format of the source; None before Spark's first
+            progress report, or without a stream.
+        batch_duration_s: Duration of the last micro-batch with rows in seconds; 0.0 before the first.
+        rows_left: Rows of the source that are not written yet, approximately; None if unknown.
+        parked: Tables whose changes cannot be applied; see `pgsluice.pipelines.changes`.
     """
 
     rows: int = 0
     micro_batches: int = 0
     offset: Mapping[str, Any] | None = None
     batch_duration_s: float = 0.0
+    rows_left: int | None = None
+    parked: Sequence[str] = ()
 
 
 class RunningStream(ABC):
-    """A streaming query of one source. A context manager: leaving it stops the query.
+    """Streaming query of one source; a context manager that stops the query on exit.
 
     Args:
-        writer: Has its sink, trigger and checkpoint; only the start is missing.
-        what: What it is, to begin an error's message with: `the stream of event log 'orders'`.
-        cleanup: Closed when the stream ends, or when the program does, which may have dropped this object.
-        target: What the sink calls its path, if it has one.
+        writer: Writer with sink, trigger and checkpoint, not yet started.
+        what: Description for error messages: `the stream of event log 'orders'`.
+        cleanup: Closed when the stream ends, or at interpreter exit.
+        target: Path of the sink, if it has one.
     """
 
     def __init__(
@@ -66,11 +71,16 @@ class RunningStream(ABC):
         self._starts = 0
         self._offset: Mapping[str, Any] | None = None
         self._duration_s = 0.0
-        self.query = self._start()
+        self._polling = threading.Lock()
+        try:
+            self.query = self._start()
+        except BaseException:
+            cleanup.close()
+            raise
 
     @abstractmethod
     def settle(self) -> None:
-        """Tell the source how far the target is: Spark tells it only when it plans the next micro-batch."""
+        """Commit the last offset to the source, which Spark does only when it plans the next micro-batch."""
 
     def __enter__(self) -> Self:
         return self
@@ -78,14 +88,14 @@ class RunningStream(ABC):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.query.stop()
         if kind is None:
-            self.settle()  # after an error, its own error would hide that one
+            self.settle()  # not after an error, which its own error would hide
         self._cleanup.close()
 
     def await_ready(self, *, deadline_s: float = 120.0) -> None:
-        """Wait until Spark has looked at the source for the first time.
+        """Wait for Spark's first progress report with an offset.
 
         Raises:
-            SluiceError: The stream failed, or was not ready in time.
+            SluiceError: The stream failed, or was not ready within the deadline.
         """
         self.wait_until(lambda: self.offset() is not None, "was not ready", deadline_s=deadline_s)
 
@@ -95,10 +105,10 @@ class RunningStream(ABC):
         deadline_s: float | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Progress:
-        """Wait until the stream ends by itself, as it does with `once`.
+        """Wait until the stream terminates, as it does with `once`.
 
         Raises:
-            SluiceError: It failed, or did not end in time.
+            SluiceError: It failed, or did not terminate within the deadline.
         """
         end = None if deadline_s is None else time.monotonic() + deadline_s
         while not self.has_ended():
@@ -107,7 +117,7 @@ class RunningStream(ABC):
                 on_progress(self.progress())
             if end is not None and time.monotonic() > end:
                 raise SluiceError(
-                    f"{self.what} did not end within {deadline_s:g} s; it goes on: stop it, or wait longer"
+                    f"{self.what} did not end within {deadline_s:g} s and is still running; stop it, or wait longer"
                 )
         self.settle()
         self._cleanup.close()
@@ -117,34 +127,35 @@ class RunningStream(ABC):
         return progress
 
     def progress(self) -> Progress:
-        """How far the stream is now."""
-        self._look()
-        return Progress(
-            rows=sum(self._rows.values()),
-            micro_batches=sum(1 for rows in self._rows.values() if rows),
-            offset=self._offset,
-            batch_duration_s=self._duration_s,
-        )
+        """Return the current progress."""
+        self._poll()
+        with self._polling:
+            return Progress(
+                rows=sum(self._rows.values()),
+                micro_batches=sum(1 for rows in self._rows.values() if rows),
+                offset=self._offset,
+                batch_duration_s=self._duration_s,
+            )
 
     def offset(self) -> Mapping[str, Any] | None:
-        """Where the last micro-batch ended, as the source writes it; None before the first answer of Spark."""
-        self._look()
+        """Return the end offset of the last micro-batch; None before Spark's first progress report."""
+        self._poll()
         return self._offset
 
     def stop(self) -> Progress:
-        """Stop now, in the middle of a micro-batch if need be: its rows come with the next start."""
+        """Stop immediately; an interrupted micro-batch is replayed at the next start."""
         self.query.stop()
         self.settle()
         self._cleanup.close()
         return self.progress()
 
     def has_ended(self) -> bool:
-        """Whether the stream is over.
+        """Return True if the stream has terminated; restart it after a start timeout.
 
         Raises:
             SluiceError: It failed.
         """
-        self._look()
+        self._poll()
         if self.query.isActive:
             return False
         failure = self.query.exception()
@@ -154,19 +165,19 @@ class RunningStream(ABC):
             self.query = self._start()
             return False
         self._cleanup.close()
-        raise told_by(failure, self.what) from None
+        raise translated(failure, self.what) from None
 
     def wait_until(self, arrived: Callable[[], bool], missed: str, *, deadline_s: float) -> None:
         """Wait for a condition on this stream.
 
         Args:
             arrived: The condition.
-            missed: What to say of the stream when it did not come: `was not ready`.
-            deadline_s: How long to wait.
+            missed: Error text if the condition is not met: `was not ready`.
+            deadline_s: Maximum wait in seconds.
 
         Raises:
-            SluiceError: The stream failed, or the condition did not come in time.
-            LogStateError: The stream has ended without it.
+            SluiceError: The stream failed, or the condition was not met within the deadline.
+            LogStateError: The stream terminated before the condition was met.
         """
         end = time.monotonic() + deadline_s
         while True:
@@ -177,7 +188,7 @@ class RunningStream(ABC):
                 raise LogStateError(f"{self.what} {missed}: it has ended")
             if time.monotonic() > end:
                 raise SluiceError(
-                    f"{self.what} {missed} within {deadline_s:g} s; look at Spark's log, or wait longer"
+                    f"{self.what} {missed} within {deadline_s:g} s; see Spark's log, or wait longer"
                 )
             self._pause()
 
@@ -185,8 +196,13 @@ class RunningStream(ABC):
         self._starts += 1
         return self._writer.start(self._target)
 
-    def _look(self) -> None:
-        for entry in self.query.recentProgress:
+    def _poll(self) -> None:
+        entries = self.query.recentProgress
+        with self._polling:
+            self._add(entries)
+
+    def _add(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        for entry in entries:
             offset = entry["sources"][0]["endOffset"]
             if offset is not None:
                 self._rows[entry["batchId"]] = max(
@@ -199,6 +215,6 @@ class RunningStream(ABC):
     def _pause(self) -> None:
         from pyspark.errors import StreamingQueryException
 
-        # Its failure is what has_ended reports.
+        # has_ended reports the failure.
         with suppress(StreamingQueryException):
             self.query.awaitTermination(_POLL_S)

@@ -1,4 +1,4 @@
-"""One event log in one database, as a stream reads it; and which databases a stream reads."""
+"""Shards of a log stream: one event log in each of its databases."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from pgsluice.errors import (
 from pgsluice.spark.access import Access
 from pgsluice.spark.offsets import Offset, Start
 from pgsluice.spark.options import PARTITIONS_DEFAULT, duration_s, truth, whole_number
-from pgsluice.spark.reconnecting import LastingConnection
+from pgsluice.spark.reconnecting import ReconnectingConnection
 from pgsluice.spark.snapshots import Snapshot
 
-# A micro-batch costs 0.3 s whatever is in it: with 10k rows Spark reads 30k/s, with 100k 170k/s and more.
+# A micro-batch has a fixed overhead of 0.3 s: with 10k rows Spark reads 30k rows/s, with 100k over 170k rows/s.
 MAX_ROWS_DEFAULT = 200_000
-# The driver of a low-latency stream holds a micro-batch in its memory.
+# The driver of a low-latency stream keeps a micro-batch in memory.
 MAX_ROWS_LOW_LATENCY = 10_000
-# Below this a second task costs more than it brings: 20 ms of Spark, against 400k rows/s of one reader.
+# For fewer events, the overhead of a second task (20 ms) exceeds its gain: one reader reads 400k rows/s.
 SLICE_EVENTS_MIN = 10_000
 _LOOKS_MAX = 5
 _START_OVER = (
-    "start with another checkpoint and another lake table, or set failOnDataLoss to false to go on from the oldest "
-    "tick that is kept"
+    "start with another checkpoint and another lake table, or set failOnDataLoss to false to continue from the oldest "
+    "tick kept"
 )
 
 Result = TypeVar("Result")
@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """How to read a log: the options of `stream`, checked."""
+    """Validated options of `stream`."""
 
     queue_name: str
     consumer: str | None
@@ -57,10 +57,10 @@ class LogOptions:
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> LogOptions:
-        """Read the options.
+        """Parse and validate the options.
 
         Raises:
-            ConfigurationError: One cannot be used, or two not together.
+            ConfigurationError: An option is invalid, or two are incompatible.
         """
         low_latency = truth(options, "lowLatency", default=False)
         kind = options.get("offsets") or ("snapshots" if low_latency else "ticks")
@@ -85,35 +85,35 @@ class LogOptions:
         )
         if found.consumer is None and found.start.is_latest:
             raise ConfigurationError(
-                "startingOffsets=latest needs the option consumer: Spark asks again after a crash, and only "
-                "a registered consumer remembers where latest was"
+                "startingOffsets=latest needs the option consumer; without a registered consumer, latest would be a "
+                "later position after a crash"
             )
         if found.consumer is None and found.start.word == "committed":
             raise ConfigurationError(
-                "startingOffsets=committed needs the option consumer, whose position it is"
+                "startingOffsets=committed needs the option consumer; it starts at that consumer's position"
             )
         if found.by_ticks and found.start.snapshot is not None:
             raise ConfigurationError(
-                "startingOffsets is a snapshot, and offsets are ticks; give the option offsets=snapshots"
+                "startingOffsets is a snapshot, but offsets are ticks; set the option offsets=snapshots"
             )
         return found
 
 
 def shard_accesses(options: Mapping[str, str]) -> dict[str, Access]:
-    """Read the option `shards`, or `dsn`, `dsnFile` or `dsnEnv` for a log in one database.
+    """Parse the option `shards`, or `dsn`, `dsnFile` or `dsnEnv` for a single database.
 
     Returns:
-        The ways to the databases by name, in the order of names; one without a name where there are no shards.
+        Database addresses by shard name, sorted; without shards, one with an empty name.
 
     Raises:
-        ConfigurationError: `shards` is no JSON object of such options, or is given beside them.
+        ConfigurationError: `shards` is not a JSON object of such options, or is combined with them.
     """
     text = options.get("shards")
     if not text:
         return {"": Access.from_options(options)}
     if Access.from_options(options) != Access():
         raise ConfigurationError(
-            "the option shards is given, and dsn, dsnFile or dsnEnv beside it; put them into shards"
+            "the option shards cannot be combined with dsn, dsnFile or dsnEnv; put them into shards"
         )
     try:
         value = json.loads(text)
@@ -131,7 +131,7 @@ def shard_accesses(options: Mapping[str, str]) -> dict[str, Access]:
             for one in value.values()
         )
     ):
-        # Not quoted: somebody may have put a password into it.
+        # Not quoted, as it may contain a password.
         raise ConfigurationError(
             'shards cannot be read; use a JSON object such as {"eu": {"dsnFile": "/etc/eu.dsn"}, '
             '"us": {"dsnEnv": "US_DSN"}}'
@@ -140,7 +140,7 @@ def shard_accesses(options: Mapping[str, str]) -> dict[str, Access]:
 
 
 def open_shards(options: Mapping[str, str]) -> dict[str, LogShard]:
-    """The shards of a stream by name; they connect when they are asked something."""
+    """Return the shards of a stream by name; each connects on first use."""
     settings = LogOptions.from_options(options)
     return {
         name: LogShard(access, settings, name=name)
@@ -149,17 +149,17 @@ def open_shards(options: Mapping[str, str]) -> dict[str, LogShard]:
 
 
 def encode(offsets: Mapping[str, Offset]) -> dict[str, Any]:
-    """The offsets of a stream's shards as Spark keeps them; of a log in one database just its own."""
+    """Serialise offsets for Spark: by shard name, or a single offset without shards."""
     if "" in offsets:
         return dict(offsets[""].to_dict())
     return {name: offset.to_dict() for name, offset in offsets.items()}
 
 
 def decode(offset: Mapping[str, Any], shards: Mapping[str, LogShard]) -> dict[str, Offset]:
-    """The offsets of those shards of which Spark has one.
+    """Parse Spark's offset into offsets by shard name; shards without an offset are omitted.
 
     Raises:
-        LogStateError: It has one of another shard and losses are not allowed, or something that is no offset.
+        LogStateError: It contains an unknown shard and data loss is not permitted, or it is not an offset.
     """
     options = next(iter(shards.values())).options
     if "" in shards:
@@ -167,11 +167,11 @@ def decode(offset: Mapping[str, Any], shards: Mapping[str, LogShard]) -> dict[st
     gone = ", ".join(sorted(set(offset) - set(shards)))
     if gone and options.fail_on_data_loss:
         raise LogStateError(
-            f"the checkpoint holds offsets of {gone}, which the option shards does not name; name it "
-            "again, or set failOnDataLoss to false to leave out what it still holds"
+            f"the checkpoint holds offsets of {gone}, which the option shards does not name; add it to shards, or set "
+            "failOnDataLoss to false to skip its remaining events"
         )
     if gone:
-        print(f"pgsluice: {gone} in the checkpoint is no shard any more", file=sys.stderr)
+        print(f"pgsluice: ignoring removed shard {gone} in the checkpoint", file=sys.stderr)
     return {
         name: Offset.from_dict(offset[name], by_ticks=options.by_ticks)
         for name in shards
@@ -180,40 +180,47 @@ def decode(offset: Mapping[str, Any], shards: Mapping[str, LogShard]) -> dict[st
 
 
 class LogShard:
-    """One event log in one database, on the driver.
+    """Event log in one database, on the driver.
 
-    Executors get a copy without the connection, of which they use `access` alone.
+    Executors receive a copy without the open connection.
     """
 
-    def __init__(self, access: Access, options: LogOptions, *, name: str = "") -> None:
+    def __init__(
+        self,
+        access: Access,
+        options: LogOptions,
+        *,
+        name: str = "",
+        connection: ReconnectingConnection | None = None,
+    ) -> None:
         self.access = access
         self.options = options
         self.auto_tick = options.auto_tick
-        self.last_tick: int | None = None  # both are set for AvailableNow
+        self.last_tick: int | None = None  # this and last_snapshot are set for AvailableNow
         self.last_snapshot: Snapshot | None = None
         self._what = f"event log {options.queue_name!r}" + (f" of shard {name!r}" if name else "")
-        self._connection = LastingConnection(self.access)
+        self._connection = connection or ReconnectingConnection(self.access)
 
-    def look(self) -> None:
-        """See that the log is there.
+    def check_log(self) -> None:
+        """Check that the log exists.
 
         Raises:
-            LogNotFoundError: It is not.
+            LogNotFoundError: It does not exist.
         """
         self._incarnation()
 
     def first(self) -> Offset:
-        """Where a new stream begins; a consumer is registered there, and the answer is then the same each time."""
+        """Return the starting offset of a new stream; registers the consumer there, which makes the result stable."""
         options, start = self.options, self.options.start
         log = self._incarnation()
         if start.log is not None and start.log != log:
             raise LogStateError(
-                f"startingOffsets is of another log ({start.log}) than this {self._what} ({log}); start "
-                "from earliest or from a timestamp"
+                f"startingOffsets is of another log ({start.log}) than {self._what} ({log}); start from earliest or "
+                "from a timestamp"
             )
         if start.snapshot is not None:
             if options.consumer is not None:
-                # From the beginning, and then as far as is known to be read.
+                # Register at the oldest tick, then move forward to the snapshot.
                 self._call(calls.log_start(options.queue_name, options.consumer, "earliest"))
                 self.commit(Offset(log, None, start.snapshot))
             return Offset(log, None, start.snapshot)
@@ -221,8 +228,8 @@ class LogShard:
             log, lambda: calls.log_start(options.queue_name, options.consumer, self._starting())
         )
 
-    def now(self) -> Offset:
-        """The offset that covers all that is committed now.
+    def now(self, *, ticked: bool = True) -> Offset:
+        """Return the offset after everything committed so far; unless `ticked`, at the newest tick.
 
         Raises:
             PrivilegeError: Offsets are ticks, and the role may not tick.
@@ -230,14 +237,15 @@ class LogShard:
         log = self._incarnation()
         if not self.options.by_ticks:
             return Offset(log, None, Snapshot.parse(self._call(calls.log_now())))
-        return self._at_tick(log, lambda: calls.log_tick(self.options.queue_name))
+        call = calls.log_tick if ticked else calls.log_newest
+        return self._at_tick(log, lambda: call(self.options.queue_name))
 
     def has_reached(self, offset: Offset, wanted: Offset) -> bool:
-        """Whether nothing lies between an offset and one that was wanted."""
+        """True if there are no events between an offset and the wanted one."""
         return offset.snapshot.covers(wanted.snapshot) or self.count(offset, wanted, 1) == 0
 
     def pin(self) -> None:
-        """From now on read what is committed now, and nothing later."""
+        """Fix the end of the stream: read only what is committed by now."""
         name = self.options.queue_name
         if self.auto_tick:
             try:
@@ -250,10 +258,10 @@ class LogShard:
             self.last_snapshot = Snapshot.parse(self._call(calls.log_now()))
 
     def end(self, start: Offset, max_events: int | None) -> Offset:
-        """How far to read from an offset: about so many events, one tick or transaction at the least.
+        """Return the end of the next micro-batch: about `max_events` events, but at least one tick or transaction.
 
         Raises:
-            LogStateError: The log may have forgotten events after it, or is another one.
+            LogStateError: The log may have removed events after the start, or is a different log.
         """
         name = self.options.queue_name
         if self.auto_tick and self.last_tick is None:
@@ -271,27 +279,24 @@ class LogShard:
         return Offset(begin.log, None, Snapshot.parse(text).cut(txid))
 
     def count(self, start: Offset, end: Offset, at_most: int) -> int:
-        """How many events lie between; counting ends at `at_most`."""
-        return self._call(
-            calls.log_count(
-                self.options.queue_name, str(start.snapshot), str(end.snapshot), at_most
-            )
-        )
+        """Count the events between two offsets, up to `at_most`."""
+        name = self.options.queue_name
+        return self._call(calls.log_count(name, str(start.snapshot), str(end.snapshot), at_most))
 
     def queries(
         self, start: Offset, end: Offset, *, columns: Sequence[str], slice_count: int
     ) -> list[str]:
-        """The queries for what lies between: always the same rows, however many queries.
+        """Return queries for the events between two offsets; their union is the same for any number of queries.
 
         Raises:
-            LogStateError: The log may have forgotten some of it, or is another one.
+            LogStateError: The log may have removed some of the events, or is a different log.
         """
-        # Spark asks for an empty range, and after a crash before the first commit for a reversed one.
+        # Spark requests empty ranges, and reversed ones after a crash before the first commit.
         if start.log == end.log and start.snapshot.covers(end.snapshot):
             return []
         begin = self._begin(start)
         if begin.log != end.log:
-            # Only if losses are allowed: what the checkpoint planned to read is not there any more.
+            # Only if data loss is permitted: the planned events no longer exist.
             return []
         return self._call(
             calls.log_snapshot_slices(
@@ -305,28 +310,28 @@ class LogShard:
         )
 
     def require(self, after: str) -> None:
-        """See that nothing was forgotten of what comes after a snapshot.
+        """Check that the log still has all events after a snapshot.
 
         Raises:
-            LogStateError: It may have been.
+            LogStateError: Some may have been removed.
         """
         if not self._call(calls.log_keeps(self.options.queue_name, after)):
             raise LogStateError(
-                f"{self._what} was emptied while it was read; give the option consumer, which holds it, and "
-                "leave that registered; or set failOnDataLoss to false"
+                f"{self._what} was truncated while it was read; set the option consumer and keep that consumer "
+                "registered, so that the log retains events, or set failOnDataLoss to false"
             )
 
     def commit(self, end: Offset) -> None:
-        """Let the log forget what the stream's consumer has read.
+        """Move the consumer position to an offset, so that the log may remove earlier events.
 
         Raises:
-            LogStateError: The consumer is not registered any more, and the log may have forgotten what comes next.
+            LogStateError: The consumer is no longer registered, and the log may have removed later events.
         """
         name, consumer = self.options.queue_name, self.options.consumer
         if consumer is None or end.log != self._incarnation():
             return
         if self._move(end) or self._call(calls.log_consumers(name, consumer)):
-            return  # it stood there already, or further
+            return  # already there, or further
         lost = self._hold(end)
         if lost is not None and self.options.fail_on_data_loss:
             raise LogStateError(f"{lost}; {_START_OVER}")
@@ -337,21 +342,21 @@ class LogShard:
     # --- inside --------------------------------------------------------------------------------------
 
     def _incarnation(self) -> str:
-        # Asked each time: the log may have been dropped and made again.
+        # Not cached: the log may have been dropped and recreated.
         return self._call(
             calls.log_incarnation(self.options.queue_name, with_timeline=not self.options.by_ticks)
         )
 
     def _at_tick(self, log: str, call: Callable[[], Call[int]]) -> Offset:
-        """The offset at a tick that is asked for; between two calls a tick that nobody holds may go."""
+        """Return the offset of the tick from a call; retried, as a tick no consumer needs may be removed meanwhile."""
         for _ in range(_LOOKS_MAX):
             tick = self._call(call())
             snapshot = self._snapshot_of(tick)
             if snapshot is not None:
                 return Offset(log, tick if self.options.by_ticks else None, snapshot)
         raise LogStateError(
-            f"{self._what} forgets its ticks faster than they can be looked at; give the option consumer, "
-            "whose ticks it keeps"
+            f"{self._what} removes its ticks faster than they can be read; set the option consumer, whose ticks it "
+            "retains"
         )
 
     def _starting(self) -> str:
@@ -364,8 +369,8 @@ class LogShard:
             if start.latest_if_later:
                 return "latest"
             raise ConfigurationError(
-                f"startingTimestamp is {start.moment.isoformat()}, which has not come yet; give an earlier "
-                "one, or the option startingOffsetsByTimestampStrategy=latest"
+                f"startingTimestamp {start.moment.isoformat()} is in the future; use an earlier one, or set the option "
+                "startingOffsetsByTimestampStrategy=latest"
             )
         return str(self._call(calls.log_tick_at(self.options.queue_name, start.moment)))
 
@@ -374,7 +379,7 @@ class LogShard:
         return None if text is None else Snapshot.parse(text)
 
     def _begin(self, start: Offset) -> Offset:
-        """The offset to go on from: this one, or where the log begins if it is lost and losses are allowed."""
+        """Return the offset to continue from: `start`, or the oldest tick after permitted data loss."""
         log = self._incarnation()
         lost = self._lost(start, log) or self._hold(start)
         if lost is None:
@@ -384,42 +389,42 @@ class LogShard:
         tick = self._start_again()
         snapshot = self._snapshot_of(tick)
         if snapshot is None:
-            raise LogStateError(f"{lost}, and the oldest tick {tick} went meanwhile; start again")
-        print(f"pgsluice: {lost}; going on from tick {tick}", file=sys.stderr)
+            raise LogStateError(
+                f"{lost}, and the oldest tick {tick} was removed meanwhile; restart the stream"
+            )
+        print(f"pgsluice: {lost}; continuing from tick {tick}", file=sys.stderr)
         if start.log == log and (start.tick is None or start.tick < tick):
-            # It is this log's past that went: what was read of it is not read again.
+            # The same log lost old events: do not read again what was already read.
             snapshot = snapshot.union(start.snapshot)
         return Offset(log, tick if self.options.by_ticks else None, snapshot)
 
     def _lost(self, start: Offset, log: str) -> str | None:
-        """Why events after an offset may be missing; None when all are there."""
+        """Return the reason why events after an offset may be missing; None if all exist."""
         if start.log != log:
             return (
                 f"the checkpoint was written for another {self._what} ({start.log}, now {log}): it was "
-                "dropped and made again, or its server replaced, promoted or restored"
+                "dropped and recreated, or its server replaced, promoted or restored"
             )
         if start.tick is None:
             keeps = self._call(calls.log_keeps(self.options.queue_name, str(start.snapshot)))
-            return (
-                None if keeps else f"{self._what} no longer keeps what comes after {start.snapshot}"
-            )
+            return None if keeps else f"{self._what} no longer keeps events after {start.snapshot}"
         snapshot = self._snapshot_of(start.tick)
         if snapshot is None:
             return f"{self._what} no longer keeps tick {start.tick}"
         if snapshot != start.snapshot:
             return (
                 f"tick {start.tick} of {self._what} is not the one in the checkpoint: its server was "
-                "restored to an earlier moment"
+                "restored to an earlier point in time"
             )
         return None
 
     def _hold(self, start: Offset) -> str | None:
-        """Register the consumer at an offset of this log, unless it holds what comes after that already.
+        """Register the consumer at an offset of this log, unless it already retains the events after the offset.
 
-        A stream is without its consumer if the lake was moved, the consumer was renamed, or it was unregistered.
+        A stream lacks its consumer if the lake was moved, or the consumer was renamed or unregistered.
 
         Returns:
-            Why events after the offset may be missing; None when the consumer holds them.
+            The reason why events after the offset may be missing; None if the consumer retains them.
         """
         name, consumer = self.options.queue_name, self.options.consumer
         if consumer is None:
@@ -433,8 +438,8 @@ class LogShard:
         elif found := self._any_before(self._call(calls.log_consumers(name, None)), start):
             place = str(found)
         gone = (
-            f"consumer {consumer!r} is not registered on {self._what}, which no longer keeps what comes "
-            "after the checkpoint"
+            f"consumer {consumer!r} is not registered on {self._what}, which no longer keeps events after the "
+            "checkpoint"
         )
         try:
             self._call(calls.log_start(name, consumer, place))
@@ -443,35 +448,35 @@ class LogShard:
         except PositionLostError as error:
             return str(error)
         self._move(start)
-        # Registered first: from here on nothing is forgotten that is found to be there.
+        # Check after the registration, which keeps the log from removing more events.
         if not self._any_before(self._call(calls.log_consumers(name, consumer)), start):
             if not standing:
                 self._call(pgq.unregister_consumer(name, consumer))
             return gone
         print(
-            f"pgsluice: consumer {consumer!r} did not hold {self._what}; it was registered where the checkpoint is, "
-            "and nothing was lost. If this stream had a consumer of another name before, unregister that one: it "
-            "still holds the log",
+            f"pgsluice: consumer {consumer!r} was not registered on {self._what}; it was registered at the checkpoint, "
+            "and no events were lost. If this stream used another consumer name before, unregister that consumer: the "
+            "log still retains events for it",
             file=sys.stderr,
         )
         return None
 
     def _any_before(self, standing: list[tuple[int, str]], offset: Offset) -> int | None:
-        """The newest of these positions whose consumer holds all that comes after an offset; its tick."""
+        """Return the tick of the newest consumer position at or before an offset; None without one."""
         for tick, snapshot in standing:
             if offset.snapshot.covers(Snapshot.parse(snapshot)):
                 return tick
         return None
 
     def _move(self, end: Offset) -> bool:
-        """Move the consumer forward to an offset; False when it is not registered, or stands there or further."""
+        """Move the consumer forward to an offset; False if it is not registered, or already there or further."""
         name, consumer = self.options.queue_name, str(self.options.consumer)
         if end.tick is not None:
             return self._call(calls.log_commit(name, consumer, end.tick))
         return self._call(calls.log_commit_snapshot(name, consumer, str(end.snapshot)))
 
     def _start_again(self) -> int:
-        """Find the oldest tick; the consumer, if there is one, holds it."""
+        """Return the oldest tick; if there is a consumer, register it there."""
         name, consumer = self.options.queue_name, self.options.consumer
         try:
             return self._call(calls.log_start(name, consumer, "earliest"))
@@ -484,9 +489,9 @@ class LogShard:
         try:
             self._call(pgq.ticker(self.options.queue_name))
         except PrivilegeError:
-            self.auto_tick = False  # others tick
+            self.auto_tick = False  # leave it to another ticker
         except LogStateError:
-            pass  # paused, or ticked from outside; that may end while the stream runs
+            pass  # ticker paused or external; this may change while the stream runs
 
     def _call(self, call: Call[Result]) -> Result:
         return self._connection.run(call)

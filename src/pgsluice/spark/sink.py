@@ -1,23 +1,22 @@
-"""Rows of a DataFrame, or of a stream, into a work queue or an event log: format `pgsluice`.
+"""Write a DataFrame, or a stream, to a work queue or an event log: format `pgsluice`.
 
     rows.write.format("pgsluice").mode("append").option("queue", "orders").save()
     rows.writeStream.format("pgsluice").option("log", "orders").option("checkpointLocation", …).start()
 
-Options beside `dsn`, `dsnFile` and `dsnEnv` of `source`:
-    queue, log          Where to write. Without either, each row says it in a column of that name.
-    delivery            `staged` (default): a micro-batch of a stream is written once, whatever dies; what is no
-                        stream is written whole or not at all. `direct`: each task commits its own rows, and a task
-                        that runs again writes them again: at least once, a tenth to a fifth faster.
-    txnAppId,           For what is no stream: who writes, and a number that rises with each of its writes to this
-    txnVersion          queue or log. A write whose number is not above the last one adds nothing.
+Options in addition to `dsn`, `dsnFile` and `dsnEnv` of `source`:
+    queue, log          Target. Without either, each row names it in a column `queue` or `log`.
+    delivery            `staged` (default): exactly-once effect of each micro-batch of a stream; a batch write is
+                        atomic. `direct`: each task commits its own rows, and a retried task writes them again: at least
+                        once, 10 to 20 % faster.
+    txnAppId,           For batch writes: id of the writing app, and a version that increases with each of its writes to
+    txnVersion          this queue or log. A write whose version is not above the last one adds nothing.
 
-Columns for a queue: `message` and `headers`, JSON as text; `delay` in seconds or `vt`, a time, for when the
-message becomes visible; `key`, by which messages are kept in order (the header x-pgmq-group);
-`deduplication_key`, which `sluice.send` explains; `queue`. For a log: `ev_type`, `ev_data`, `ev_extra1` to
-`ev_extra4`; `log`.
+Columns for a queue: `message` and `headers`, JSON as text; `delay` in seconds or `vt`, a timestamp, for delayed
+delivery; `key`, the key for ordered delivery (header x-pgmq-group); `deduplication_key`, see `sluice.send`; `queue`.
+For a log: `ev_type`, `ev_data`, `ev_extra1` to `ev_extra4`; `log`.
 
-The rows of a task come in its order, those of a write in the order of the tasks. One write is one transaction: a
-thousand tasks are about the most that the server has locks for by default.
+Rows keep their order within a task, and tasks their order within a write. Each write is one transaction; default server
+settings have locks for about a thousand tasks.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from pgsluice.spark.options import transaction
 from pgsluice.spark.sink_rows import RowsWritten, commit, drop, is_committed, send, stage
 from pgsluice.spark.sink_target import Target
 
-# A write without a name is not repeated by anybody but its own driver, who asks again within a minute.
+# Only the driver itself retries a write without txnAppId, within a minute.
 _KEEP_NAMELESS = timedelta(days=1)
 
 
@@ -54,7 +53,7 @@ class RowStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         self.is_direct = _is_direct(options)
         if options.get("txnAppId") or options.get("txnVersion"):
             raise ConfigurationError(
-                "txnAppId and txnVersion are for writes that are no stream; a stream has its own"
+                "txnAppId and txnVersion are for batch writes; a stream sets them itself"
             )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsWritten:
@@ -69,14 +68,14 @@ class RowStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         if self.is_direct:
             return
-        told = _told(messages)
-        micro_batch = reported((message.micro_batch for message in told), batchId)
+        reports = _reports(messages)
+        micro_batch = reported((message.micro_batch for message in reports), batchId)
         if micro_batch is not None:
-            commit(self.target, micro_batch.app_id, batchId, told)
+            commit(self.target, micro_batch.app_id, batchId, reports)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        # Spark also calls this when commit() died after the rows were sent: nothing may be undone. What is staged
-        # is dropped by the next commit.
+        # Spark also calls this if commit() failed after the rows were sent, so nothing may be undone. The next commit
+        # drops the stages.
         pass
 
 
@@ -89,12 +88,12 @@ class RowBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
         app_id, version = transaction(options)
         if app_id is not None and self.is_direct:
             raise ConfigurationError(
-                "txnAppId is given with delivery=direct, which cannot keep it; leave delivery out"
+                "txnAppId cannot be combined with delivery=direct; omit delivery"
             )
         self.keep = _KEEP_NAMELESS if app_id is None else None
         self.sink_id = f"{app_id}:{self.target}" if app_id else f"pgsluice:write:{uuid.uuid4()}"
         self.version = version or 0
-        # Known already, nothing needs to be staged. This is not what keeps it from being written twice.
+        # Only an optimisation: skips staging if already committed. The commit itself is idempotent.
         self.is_done = app_id is not None and is_committed(self.target, self.sink_id, self.version)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsWritten:
@@ -107,16 +106,16 @@ class RowBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         if not self.is_direct:
-            commit(self.target, self.sink_id, self.version, _told(messages), keep=self.keep)
+            commit(self.target, self.sink_id, self.version, _reports(messages), keep=self.keep)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        # As for a stream, what was sent stays; of what was staged nothing is needed any more.
-        if any(message.stage_id is not None for message in _told(messages)):
+        # As for a stream, sent rows stay; the stages are no longer needed.
+        if any(message.stage_id is not None for message in _reports(messages)):
             drop(self.target, self.sink_id, self.version)
 
 
 def refuse_overwrite(overwrite: bool) -> None:
-    """Raise ConfigurationError when a write is to replace what is there."""
+    """Raise ConfigurationError for overwrite mode."""
     if overwrite:
         raise ConfigurationError(
             "the format pgsluice only appends; use mode('append'), or empty the queue with purge_queue first"
@@ -130,5 +129,5 @@ def _is_direct(options: Mapping[str, str]) -> bool:
     return delivery == "direct"
 
 
-def _told(messages: Sequence[WriterCommitMessage | None]) -> list[RowsWritten]:
+def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[RowsWritten]:
     return [message for message in messages if isinstance(message, RowsWritten)]

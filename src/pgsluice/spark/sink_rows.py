@@ -1,18 +1,18 @@
-"""Rows into a work queue or an event log: staged by many tasks, sent in one transaction.
+"""Exactly-once writes to a work queue or an event log: tasks stage rows, the driver sends them in one transaction.
 
-Simplest first, each task sends its rows and commits. A task that is run again, or a driver that dies between
-the tasks and its own note that they are done, sends them twice. So a task puts its rows into a table of its own, which
-is not logged; and the driver, when all are there, moves them on in one transaction that also notes, in a ledger, which
-version of which sink this is. Run again, it finds the version there and moves nothing. Four things it rests on:
+If each task sent its rows itself, a retried task, or a driver crash before Spark records the micro-batch, would send
+them twice. So each task writes its rows into a stage, a separate unlogged table. When all tasks are done, the driver
+moves the rows in one transaction, which also records the sink and its version in a ledger. A replay finds the version
+in the ledger and moves nothing.
 
-  - a version is a micro-batch of a query, or what the writer called it: it has nothing to do with how many tasks there
-    were, or which of them had which rows, as these may differ the second time;
-  - the tables do not survive a crash of the server, so the driver says how many rows each must have;
-  - an attempt that failed left its table behind. Nobody sends it, as the driver sends those that it was told of; it is
-    dropped with the next commit, or by `sluice.maintain()`;
-  - of the answer to a commit that was lost nobody knows what it was. The driver commits again, and the ledger knows.
+  - A version is a micro-batch id, or the writer's txnVersion. It does not depend on the number of tasks or the
+    distribution of rows to tasks, which may change in a replay.
+  - Unlogged tables are truncated in a server crash, so the driver passes the expected row count of each stage.
+  - A failed attempt leaves its stage behind. The driver sends only stages of successful tasks; the next commit or
+    `sluice.maintain()` drops the others.
+  - If the outcome of a commit is unknown, the driver retries it; the ledger makes it idempotent.
 
-Few rows need no table: they go to the driver with the news that the task is done.
+Few rows need no stage: the task sends them to the driver in its commit message.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ from pgsluice.spark.sink_target import JSON_COLUMNS, Target
 
 Result = TypeVar("Result")
 
-# A stage costs a task two connections and a table: 10 ms. So many bytes for each task the driver takes gladly.
+# Maximum bytes per task sent to the driver; a stage costs a task two connections and a table, 10 ms.
 CARRIED_BYTES_MAX = 128 << 10
-# As long as a server may take to start again.
+# Covers a server restart.
 _COMMIT_DEADLINE_S = 60.0
-# A task that lost its server is run again at once, and a few times only: it waits until the server is back.
+# Spark retries a failed task immediately and only a few times, so a task waits for the server to restart.
 _ASK_DEADLINE_S = 20.0
 _JSON = pa.json_(pa.string())
 
 
 @dataclass(frozen=True)
 class RowsWritten(WriterCommitMessage):  # type: ignore[misc]
-    """What one task tells the driver: where its rows are.
+    """Commit message of one task: the location of its rows.
 
     Attributes:
-        part: The partition's number.
-        row_count: How many rows.
-        stage_id: The stage that has them, or None.
-        carried: Otherwise they are here, as an Arrow stream; None where there are none.
-        micro_batch: For a stream, which one they are of.
+        part: Partition number.
+        row_count: Number of rows.
+        stage_id: Stage that contains the rows, or None.
+        carried: The rows as an Arrow IPC stream if there is no stage; None without rows.
+        micro_batch: Micro-batch of the rows, for a stream.
     """
 
     part: int
@@ -73,17 +73,17 @@ class RowsWritten(WriterCommitMessage):  # type: ignore[misc]
 def stage(
     target: Target, sink_id: str, version: int, batches: Iterator[pa.RecordBatch], *, part: int
 ) -> RowsWritten:
-    """Take the rows of one task to where the driver finds them.
+    """Stage the rows of one task, or return them if they are few.
 
     Args:
-        target: Where they will go.
-        sink_id: Who writes.
-        version: Which of its writes this is.
+        target: Queue or log to write to.
+        sink_id: Id of the sink.
+        version: Version of the write.
         batches: The rows, in any schema that can be cast to the target's.
-        part: The partition's number: what is sent is in this order.
+        part: Partition number; rows are sent in this order.
 
     Raises:
-        SluiceError: A value has no place in the target, or the server refused it or went away.
+        SluiceError: A value is invalid for the target, or the server refused it or is unreachable.
     """
     rows = _conformed(batches, target.schema)
     few, held_bytes = [], 0
@@ -109,26 +109,26 @@ def commit(
     target: Target,
     sink_id: str,
     version: int,
-    told: Sequence[RowsWritten],
+    reports: Sequence[RowsWritten],
     *,
     keep: timedelta | None = None,
 ) -> bool:
-    """Send what tasks staged, once for each version of a sink.
+    """Send staged rows in one transaction, idempotent by sink and version.
 
     Args:
-        target: Where it goes.
-        sink_id: Who writes.
-        version: Which of its writes this is; its first may be 0, each is above the one before.
-        told: What the tasks said.
-        keep: How long the ledger has to know of it; None for ever.
+        target: Queue or log to write to.
+        sink_id: Id of the sink.
+        version: Version of the write; increases with each write, and the first may be 0.
+        reports: Commit messages of the tasks.
+        keep: Retention of the ledger entry; None for ever.
 
     Returns:
-        False when this or a later version was committed already; nothing is sent then.
+        False if this or a later version is already committed; nothing is sent.
 
     Raises:
-        SluiceError: Nothing was sent: write the rows again.
+        SluiceError: Nothing was sent; write the rows again.
     """
-    parts = sorted((part for part in told if part.row_count), key=lambda part: part.part)
+    parts = sorted((part for part in reports if part.row_count), key=lambda part: part.part)
     if not parts:
         return True
 
@@ -149,25 +149,25 @@ def commit(
 
 
 def drop(target: Target, sink_id: str, version: int) -> None:
-    """Drop what was staged for a write that is given up; if that cannot be now, maintenance does."""
+    """Drop the stages of an aborted write; on errors leave it to maintenance."""
     with suppress(SluiceError):
         _ask(target, calls.drop_stages(sink_id, version))
 
 
 def is_committed(target: Target, sink_id: str, version: int) -> bool:
-    """Whether this or a later version of a sink was committed."""
+    """True if this or a later version of a sink is committed."""
     position = _ask(target, calls.sink_position(sink_id))
     return position is not None and position[0] >= version
 
 
 def send(target: Target, batches: Iterator[pa.RecordBatch]) -> int:
-    """Send the rows of one task now, in one transaction: sent again, they are there twice.
+    """Send the rows of one task in one transaction, at least once: a retry sends them twice.
 
     Returns:
-        How many rows.
+        The number of rows.
 
     Raises:
-        SluiceError: As for `stage`. Nothing was sent, unless the connection was lost at the end.
+        SluiceError: As for `stage`. Nothing was sent, unless the connection was lost during the commit.
     """
     rows = _conformed(batches, target.schema)
     if target.name is not None and target.kind == "log":
@@ -203,7 +203,7 @@ def _stage_carried(
     version: int,
     parts: Iterator[RowsWritten],
 ) -> tuple[int, int]:
-    """Put what tasks sent along into a stage, in the transaction that will send it."""
+    """Copy rows from commit messages into a stage, in the transaction that will send it."""
     names = target.schema.names
     stage_id = run(connection, calls.create_stage(sink_id, version, names), dsn)
     count = 0
@@ -228,7 +228,7 @@ def _conformed(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator
 def _for_server(
     batches: Iterator[pa.RecordBatch], schema: pa.Schema
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The same with JSON as JSON, which the server parses when the rows arrive."""
+    """Convert JSON columns from text to the Arrow JSON type, so that the server parses them on arrival."""
     json = [name in JSON_COLUMNS for name in schema.names]
     wanted = pa.schema(
         [
@@ -251,10 +251,10 @@ def _for_server(
 def as_messages(
     batches: Iterator[pa.RecordBatch], schema: pa.Schema, now: datetime
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The same as rows of a queue's table: each with the time when it becomes visible.
+    """Convert rows to rows of a queue's table by adding their visibility time.
 
-    What is visible at once is so since `now`, by the server's clock and before the transaction of the rows begins: that
-    makes it ready and not deferred.
+    Messages without delay get `now`, which is server time before the transaction that inserts them begins, and so are
+    ready rather than deferred.
     """
     kind = pa.timestamp("us", "UTC")
     kept = [field for field in schema if field.name not in ("vt", "delay")]
@@ -287,7 +287,7 @@ def _ask(target: Target, call: Call[Result]) -> Result:
 def _in_transaction(
     target: Target, work: Callable[[psycopg.Connection[Any], str], Result], *, deadline_s: float
 ) -> Result:
-    """Do work in one transaction; retry a transient error, with all of the work, until the deadline."""
+    """Run work in one transaction; retry all of it after transient errors until the deadline."""
     dsn = target.access.conninfo()
 
     def attempt() -> Result:

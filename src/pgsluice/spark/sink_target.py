@@ -1,4 +1,4 @@
-"""Where rows of a DataFrame go, a work queue or an event log, and which of their columns."""
+"""Validate the target of a DataFrame: a work queue or an event log, and its columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pgsluice.spark.access import Access
 _TEXT = ("string", "varchar", "char")
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _TIME = ("timestamp",)
-# What a column may be in Spark, and what it is on its way to the server.
+# Permitted Spark types of each column, and its Arrow type for the transfer to the server.
 _COLUMNS: dict[str, dict[str, tuple[tuple[str, ...], pa.DataType]]] = {
     "queue": {
         "queue": (_TEXT, pa.string()),
@@ -40,13 +40,13 @@ JSON_COLUMNS = ("message", "headers")
 
 @dataclass(frozen=True)
 class Target:
-    """A work queue or an event log, and the columns that it gets.
+    """Work queue or event log, and the columns to write.
 
     Attributes:
-        access: How to reach the database.
-        kind: What it is.
-        name: Its name, or None where each row names its own, in the column `queue` or `log`.
-        schema: The columns, in their types on the way to the server. Text is there as text, JSON too.
+        access: Address of the database.
+        kind: `queue` or `log`.
+        name: Its name; None if each row names its own in the column `queue` or `log`.
+        schema: Columns in their Arrow types for the transfer; JSON is text.
     """
 
     access: Access
@@ -56,10 +56,10 @@ class Target:
 
     @classmethod
     def of(cls, options: Mapping[str, str], schema: StructType) -> Target:
-        """What options and columns say.
+        """Derive the target from options and columns.
 
         Raises:
-            ConfigurationError: They do not say where, or a column has no place there.
+            ConfigurationError: They do not determine a target, or a column is missing, unknown or of a wrong type.
         """
         kind = _kind(options, schema.names)
         name = options.get(kind) or None
@@ -67,30 +67,29 @@ class Target:
         unknown = [column for column in schema.names if column not in known]
         if unknown:
             raise ConfigurationError(
-                f"a {_named(kind)} has no place for the columns {', '.join(unknown)}; select among "
-                f"{', '.join(known)}"
+                f"a {_named(kind)} does not support the columns {', '.join(unknown)}; choose from {', '.join(known)}"
             )
         if _NEEDED[kind] not in schema.names:
             raise ConfigurationError(
-                f"rows for a {_named(kind)} need the column {_NEEDED[kind]}; select one with that name"
+                f"rows for a {_named(kind)} need the column {_NEEDED[kind]}; add it to the select"
             )
         if name is None and kind not in schema.names:
             raise ConfigurationError(
-                f"rows for a {_named(kind)} do not say which: give the option {kind}, or each row a column {kind}"
+                f"the name of the {_named(kind)} is missing; set the option {kind}, or add a column {kind}"
             )
         if {"vt", "delay"} <= set(schema.names):
             raise ConfigurationError(
-                "vt and delay both say when a message becomes visible; keep one of them"
+                "the columns vt and delay are mutually exclusive; keep only one"
             )
         fields = []
         for field in schema:
             if name is not None and field.name == kind:
-                continue  # the option goes before the column
+                continue  # the option overrides the column
             allowed, arrow_type = known[field.name]
             spark_type = field.dataType.simpleString().partition("(")[0]
             if spark_type not in allowed:
                 raise ConfigurationError(
-                    f"the column {field.name} is {field.dataType.simpleString()} and not {allowed[0]}; "
+                    f"the column {field.name} is {field.dataType.simpleString()}, not {allowed[0]}; "
                     + ("use to_json()" if field.name in JSON_COLUMNS else "cast it")
                 )
             fields.append(pa.field(field.name, arrow_type))
@@ -103,7 +102,7 @@ class Target:
 def _kind(options: Mapping[str, str], columns: list[str]) -> Literal["queue", "log"]:
     if options.get("queue") and options.get("log"):
         raise ConfigurationError(
-            "the options queue and log are given; write to one after the other"
+            "the options queue and log are mutually exclusive; write to each separately"
         )
     if options.get("queue"):
         return "queue"

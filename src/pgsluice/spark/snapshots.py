@@ -1,11 +1,11 @@
-"""What a snapshot of PostgreSQL sees, and snapshots made of others.
+"""Visibility and set operations of PostgreSQL snapshots.
 
-A snapshot, `pg_snapshot`, is written `xmin:xmax:xip`: of the transactions below `xmax` it sees all but those in the
-list `xip`, which were running; below `xmin` none was. So "the rows that B sees and A does not" is a set that never
-changes, whenever it is asked for, and a snapshot is a place in a log from which to go on.
+The text form of a `pg_snapshot` is `xmin:xmax:xip`: all transactions below `xmax` are visible except those in the list
+`xip`, which were in progress; all below `xmin` are visible. The rows visible to B and not to A are a fixed set, so a
+snapshot can serve as an offset in a log.
 
-A snapshot need not be one that PostgreSQL took. Cut at a transaction, it sees the lower ones that it saw before: this
-is how a long way is gone in steps, each of whole transactions.
+A snapshot can also be computed. Cut at a transaction id, it sees only the lower ones: this divides a backlog into
+micro-batches of whole transactions.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _FORM = re.compile(r"(\d+):(\d+):((?:\d+(?:,\d+)*)?)")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A set of transactions that have ended.
+    """Set of visible transactions.
 
     Attributes:
-        xmin: The lowest transaction that is not in it.
-        xmax: It has only transactions below this one.
-        running: Those below `xmax` that it has not, ascending.
+        xmin: Lowest transaction id that is not visible.
+        xmax: All visible transaction ids are lower than this.
+        running: Transaction ids below `xmax` that are not visible, ascending.
     """
 
     xmin: int
@@ -35,26 +35,26 @@ class Snapshot:
 
     @classmethod
     def of(cls, xmax: int, running: set[int]) -> Self:
-        """The snapshot of all transactions below `xmax` but the running ones."""
+        """Create the snapshot of all transactions below `xmax` except the running ones."""
         return cls(min(running, default=xmax), xmax, tuple(sorted(running)))
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read PostgreSQL's text form.
+        """Parse the text form of `pg_snapshot`.
 
         Raises:
-            ArgumentError: It is not one.
+            ArgumentError: It is invalid.
         """
         match = _FORM.fullmatch(text)
         if match is None:
             raise ArgumentError(
-                f"{text!r} is no snapshot; give what pg_current_snapshot() returned"
+                f"{text!r} is not a snapshot; use a result of pg_current_snapshot()"
             )
         xmin, xmax = int(match[1]), int(match[2])
         running = {int(txid) for txid in match[3].split(",") if txid}
         if not (1 <= xmin <= xmax < 1 << 63) or any(not xmin <= txid < xmax for txid in running):
             raise ArgumentError(
-                f"{text!r} is no snapshot; give what pg_current_snapshot() returned"
+                f"{text!r} is not a snapshot; use a result of pg_current_snapshot()"
             )
         return cls.of(xmax, running)
 
@@ -62,21 +62,21 @@ class Snapshot:
         return f"{self.xmin}:{self.xmax}:{','.join(map(str, self.running))}"
 
     def sees(self, txid: int) -> bool:
-        """Whether the transaction had ended."""
+        """True if the transaction is visible."""
         return txid < self.xmin or (txid < self.xmax and txid not in self.running)
 
     def covers(self, other: Snapshot) -> bool:
-        """Whether it sees everything that the other one sees."""
+        """True if it sees all transactions that the other snapshot sees."""
         above = sum(1 for txid in other.running if txid >= self.xmax)
         return above == max(0, other.xmax - self.xmax) and not any(map(other.sees, self.running))
 
     def cut(self, txid: int) -> Snapshot:
-        """What it sees of the transactions below this one."""
+        """Return the snapshot restricted to lower transaction ids."""
         xmax = min(txid, self.xmax)
         return Snapshot.of(xmax, {one for one in self.running if one < xmax})
 
     def union(self, other: Snapshot) -> Snapshot:
-        """What either sees."""
+        """Return the snapshot of all transactions visible to either."""
         return Snapshot.of(
             max(self.xmax, other.xmax),
             {

@@ -1,7 +1,7 @@
-"""Spark's format `pgsluice`: which reader and writer serves which options.
+"""Spark data source `pgsluice`: select reader and writer by options.
 
-Options that all of them have: `dsn` (without a password), `dsnFile` or `dsnEnv` say where to connect, else
-the rule of `pgsluice.connection`; `numPartitions` is the most queries to run at the same time (4).
+Common options: `dsn` (without a password), `dsnFile` or `dsnEnv` for the connection, by default resolved as
+`pgsluice.connection` does; `numPartitions`, the maximum number of concurrent queries (4).
 
 | | option | |
 |---|---|---|
@@ -10,10 +10,12 @@ the rule of `pgsluice.connection`; `numPartitions` is the most queries to run at
 | `spark.readStream` | `queue` | see `claim_stream` |
 | `write`, `writeStream` | `queue` or `log` | see `sink` |
 
-`.schema("msg_id bigint, message string")` reads these columns and no others.
+`.schema("msg_id bigint, message string")` reads only these columns.
 """
 
 from __future__ import annotations
+
+from collections.abc import MutableMapping
 
 from pyspark.errors import PySparkNotImplementedError
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
@@ -24,20 +26,24 @@ from pgsluice.spark import batch
 from pgsluice.spark.access import Access
 from pgsluice.spark.claim_stream import ClaimStreamReader
 from pgsluice.spark.low_latency import LowLatencyReader
-from pgsluice.spark.options import truth
+from pgsluice.spark.options import require_known, truth
 from pgsluice.spark.sink import RowBatchWriter, RowStreamWriter, refuse_overwrite
 from pgsluice.spark.stream import LogStreamReader
 
 
 class PgsluiceSource(DataSource):  # type: ignore[misc]
-    """The format `pgsluice`."""
+    """Data source `pgsluice`."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        require_known(options, PgsluiceSource.name())
+        super().__init__(options)
 
     @classmethod
     def name(cls) -> str:
         return "pgsluice"
 
     def schema(self) -> StructType:
-        Access.from_options(self.options)  # what is wrong with them is said before there is a plan
+        Access.from_options(self.options)  # report invalid options before planning
         return batch.schema_of(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -46,7 +52,7 @@ class PgsluiceSource(DataSource):  # type: ignore[misc]
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         if self.options.get("log"):
             if truth(self.options, "lowLatency", default=False):
-                # Then Spark asks for simpleStreamReader.
+                # Makes Spark call simpleStreamReader.
                 raise PySparkNotImplementedError(
                     errorClass="NOT_IMPLEMENTED", messageParameters={"feature": "streamReader"}
                 )
@@ -54,8 +60,8 @@ class PgsluiceSource(DataSource):  # type: ignore[misc]
         if self.options.get("queue"):
             return ClaimStreamReader(self.options, schema)
         raise ConfigurationError(
-            "spark.readStream with format pgsluice reads an event log or a work queue: give the option log or "
-            "queue, its name"
+            "spark.readStream with format pgsluice reads an event log or a work queue; set the option log or queue to "
+            "its name"
         )
 
     def simpleStreamReader(self, schema: StructType) -> LowLatencyReader:

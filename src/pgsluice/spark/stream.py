@@ -1,40 +1,40 @@
-"""An event log as a stream: a micro-batch is what one snapshot sees and an earlier one does not, so that it has the
-same rows whenever and however often it is read, and a transaction that commits late is in a later one.
+"""Stream an event log: a micro-batch has the events visible to one snapshot and not to an earlier one.
 
-Options beside those of `source`:
-    log                 The event log's name.
-    offsets             `ticks` (default): micro-batches end at ticks of the log, of which one every few seconds is
-                        usual. `snapshots`: they end wherever asked; a backlog is cut between any two transactions,
-                        new events wait for no tick. Read by snapshots on the primary only.
-    startingOffsets     Where a new query begins: `earliest` (default), `latest`, `committed` where the consumer
-                        stands, `{"tick": 12}` or `{"snapshot": "1005:1008:1005"}`.
-    startingTimestamp   Or this: the last tick at or before a moment, in milliseconds since 1970 or ISO 8601.
+So replays return the same rows, and a transaction that commits late is in a later micro-batch.
+
+Options in addition to those of `source`:
+    log                 Name of the event log.
+    offsets             `ticks` (default): micro-batches end at ticks of the log, usually one every few seconds.
+                        `snapshots`: they end at any snapshot; a backlog is divided between any two transactions, and
+                        new events do not wait for a tick. Snapshot offsets require the primary.
+    startingOffsets     Start of a new query: `earliest` (default), `latest`, `committed` (the consumer position),
+                        `{"tick": 12}` or `{"snapshot": "1005:1008:1005"}`.
+    startingTimestamp   Instead: the last tick at or before a time, in milliseconds since 1970 or ISO 8601.
     startingOffsetsByTimestampStrategy
-                        For a moment that has not come yet: `error` (default) or `latest`.
-    consumer            A consumer's name. It is registered, and the log keeps what it has not seen; one
-                        query for one name. Needed for `latest` and `committed`. Where it is not registered any
-                        more, or under this name not yet, it is registered at the checkpoint's offset if everything
-                        after that is still there, with a line on standard error; else the stream stops. Without it,
-                        nothing stops the log from forgetting events before they are read.
-    maxRowsPerTrigger   About the most events in a micro-batch (200000; Kafka's name `maxOffsetsPerTrigger`
-                        is taken too). What lies between two ticks is not divided, and a transaction never.
+                        For a time in the future: `error` (default) or `latest`.
+    consumer            Name of the consumer to register, one per query; the log retains events it has not finished.
+                        Required for `latest` and `committed`. If it is not registered when a checkpoint exists, it is
+                        registered at the checkpoint's offset, with a line on standard error, provided all later events
+                        still exist; otherwise the stream fails. Without a consumer, the log may remove events before
+                        they are read.
+    maxRowsPerTrigger   Approximate maximum of events per micro-batch (200000; also Kafka's name
+                        `maxOffsetsPerTrigger`). Tick intervals, and with snapshots transactions, are not divided.
     minOffsetsPerTrigger, maxTriggerDelay
-                        Wait for so many events (1), but not longer than this after the last micro-batch (15m).
-                        Not with `Trigger.AvailableNow`.
-    autoTick            Whether the stream ticks the log when it is time (true). A role that may not tick
-                        leaves it to others.
-    failOnDataLoss      Whether to stop when events are lost (true): the log no longer keeps what comes after the
-                        checkpoint, was dropped and made again, or its server was replaced or restored. Otherwise
-                        the stream goes on from the oldest tick that is kept, with a line on standard error.
+                        Wait for a minimum number of events (1), up to a delay after the last micro-batch (15m).
+                        Ignored with `Trigger.AvailableNow`.
+    autoTick            Tick the log when due (true). Skipped without the privilege.
+    failOnDataLoss      Fail if events are lost (true): the log no longer keeps events after the checkpoint, was dropped
+                        and recreated, or its server was replaced or restored. If false, the stream continues from the
+                        oldest tick kept, with a line on standard error.
     reader, connect.retries, connect.retryIntervalMs
-                        How tasks read: see `batch`.
-    lowLatency          Read on the driver, without tasks (false): half the delay, for small rates. See `low_latency`.
-    shards              Several databases with a log of this name each, as one stream with an offset for each: a JSON
-                        object such as `{"eu": {"dsnFile": "/etc/eu.dsn"}, "us": {"dsnEnv": "US_DSN"}}`, instead
-                        of `dsn`. Rows have a column `shard` then. A shard that is added begins where a new query
-                        would. The limits of a micro-batch are divided among the shards.
+                        See `batch`.
+    lowLatency          Read on the driver, without tasks (false): half the delay, for low rates. See `low_latency`.
+    shards              Several databases, each with a log of this name, as one stream with an offset per shard: a JSON
+                        object such as `{"eu": {"dsnFile": "/etc/eu.dsn"}, "us": {"dsnEnv": "US_DSN"}}`, instead of
+                        `dsn`. Adds a column `shard`. A new shard starts as a new query does. The limits of a
+                        micro-batch are divided among the shards.
 
-With `Trigger.AvailableNow` everything committed before the start is read; by ticks only if the role may tick.
+`Trigger.AvailableNow` reads everything committed before the start; with tick offsets only if the role may tick.
 """
 
 from __future__ import annotations
@@ -72,19 +72,19 @@ LOG_SCHEMA = struct(
 
 
 def log_schema(options: Mapping[str, str]) -> StructType:
-    """The columns of a log's stream, with `shard` where there are several."""
+    """Return the columns of a log stream, with `shard` if the option shards is set."""
     return LOG_SCHEMA if not options.get("shards") else struct(shard="string", **_types(LOG_SCHEMA))
 
 
 @dataclass(frozen=True)
 class ShardPartition(InputPartition):  # type: ignore[misc]
-    """One query, and the shard to ask.
+    """Query on one shard.
 
     Attributes:
-        shard: Its name.
+        shard: Name of the shard.
         query: The query.
-        kept: The snapshot after which the log must still have everything when the query is done; None where
-            losses are allowed.
+        kept: The log must still have all events after this snapshot when the query is done; None if data loss is
+            permitted.
     """
 
     shard: str
@@ -93,10 +93,10 @@ class ShardPartition(InputPartition):  # type: ignore[misc]
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Read an event log, or one of several shards, between offsets.
+    """Read an event log, or the logs of several shards, between offsets.
 
-    Spark keeps one of these in a process on the driver for the planning, and sends copies to the
-    executors, who only call `read`.
+    Spark keeps one reader in a process on the driver for planning, and sends copies to the executors, which only call
+    `read`.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -114,7 +114,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
     # --- planning, on the driver ---------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:
-        # Asked again after a crash until the first micro-batch is committed: the answer must stay.
+        # Spark calls this again after a crash until the first micro-batch is committed; the result must be stable.
         return encode({name: shard.first() for name, shard in self.shards.items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -136,6 +136,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         }
         return start if self._is_too_little(begin, end) else encode(end)
 
+    def reportLatestOffset(self) -> dict[str, Any]:
+        # Shown in Spark's progress beside the end of the micro-batch.
+        return encode({name: shard.now(ticked=False) for name, shard in self.shards.items()})
+
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[ShardPartition]:
         begin, finish = decode(start, self.shards), decode(end, self.shards)
         columns = [name for name in self.schema.names if not self._is_shard_column(name)]
@@ -147,7 +151,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
                 str(begin[name].snapshot) if self.options.fail_on_data_loss else None,
             )
             for name, shard in self.shards.items()
-            # A shard that was added begins with the next micro-batch.
+            # A new shard starts with the next micro-batch.
             if name in begin and name in finish
             for query in shard.queries(
                 begin[name], finish[name], columns=columns, slice_count=slice_count
@@ -165,12 +169,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
     # --- reading, on the executors -------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Told that there is nothing to read, Spark makes up a partition of its own.
+        # If there are no partitions, Spark passes a default one.
         if not isinstance(partition, ShardPartition):
             return
         yield from self._rows(partition)
         if partition.kept is not None:
-            # A segment that was emptied reads like one without events. A consumer may have been unregistered.
+            # A truncated segment reads as empty, which is possible if the consumer was unregistered.
             shard = self.shards[partition.shard]
             try:
                 shard.require(partition.kept)
@@ -195,7 +199,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         return name == "shard" and "" not in self.shards
 
     def _is_too_little(self, begin: dict[str, Offset], end: dict[str, Offset]) -> bool:
-        """Whether to wait for more."""
+        """True if the stream should wait for more events."""
         least, now = self.options.min_rows, time.monotonic()
         if not self.is_now and least > 1 and now < self.released_at + self.options.max_delay_s:
             found = 0

@@ -1,12 +1,12 @@
-"""Rows in the place of those with the same key: with MERGE of Delta's own jar, or with delta-rs on the driver.
+"""Upsert rows by key into a Delta table: with Delta's MERGE if its jar is available, else with delta-rs on the driver.
 
     def apply(rows, batch_id):
         upsert("/lake/stock", rows, key=["item"], seq="seq", app_id="stock", version=batch_id)
 
     stream.writeStream.foreachBatch(apply).start()
 
-A session that was started with Delta's jar and its extension merges on the executors, whatever the size. Without,
-the driver merges: it holds the rows, and the files of the table that they touch.
+A session with Delta's jar and extension merges on the executors, at any size. Otherwise the driver merges, and the rows
+and the affected files of the table must fit into its memory.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pgsluice.lake.address import IcebergAddress, parse
 from pgsluice.lake.delta.commits import COMMITS_MAX, commit_once, is_committed
 from pgsluice.lake.delta.merge import Changes, apply
 from pgsluice.lake.delta.opening import Use, open_delta
+from pgsluice.lake.storage import Folder
 from pgsluice.spark.lake_tables import delta_table
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
-# Delta's own names for what the writer's options txnAppId and txnVersion say.
+# Session settings equivalent to Delta's writer options txnAppId and txnVersion.
 _TXN_SETTINGS = ("spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion")
 _SOURCE_VIEW = "pgsluice_upsert"
 
@@ -46,48 +47,52 @@ def upsert(
     app_id: str,
     version: int,
 ) -> bool:
-    """Put each row in the place of the one with its key, or add it; once for each version of an app.
+    """Update or insert rows by key, idempotent by app and version.
 
-    Of several rows with one key the one with the highest `seq` counts, and none that is not above the table's:
-    what comes late, or again, changes nothing.
+    For each key, the row with the highest `seq` is applied if its `seq` is higher than the table's, so late and
+    duplicate rows have no effect.
 
     Args:
-        lake: A Delta table's folder; made with the rows' columns when it is not there.
-        rows: With the table's columns.
-        key: Columns that name a row; none of them null.
-        seq: A column that rises with each change of a row.
-        app_id: Who applies them.
-        version: Rises with each call of this app; its first may be 0.
+        lake: Folder of a Delta table; created with the columns of the rows if it does not exist.
+        rows: Rows with the table's columns.
+        key: Non-null columns that identify a row.
+        seq: Column that increases with each change of a row.
+        app_id: Id of the app.
+        version: Increases with each call of this app; the first may be 0.
 
     Returns:
-        False when this or a later version was applied already; nothing is done then.
+        False if this or a later version is already applied; nothing is changed.
 
     Raises:
-        ConfigurationError: It is no Delta table, or has other columns; a key or `seq` is no column.
-        SluiceError: Other commits came between again and again; nothing was changed.
+        ConfigurationError: It is not a Delta table or has other columns, or a key column or `seq` does not exist.
+        SluiceError: Commits conflicted; nothing was changed.
     """
     place = parse(lake)
     if isinstance(place, IcebergAddress):
-        raise ConfigurationError(
-            f"{place} is an Iceberg table; only Delta tables can be merged into"
-        )
+        raise ConfigurationError(f"{place} is an Iceberg table; upsert supports only Delta tables")
     missing = [name for name in (*key, seq) if name not in rows.columns]
     if missing or not key:
         raise ConfigurationError(
-            f"the rows have the columns {', '.join(rows.columns)}, and not {', '.join(missing) or 'a key'}"
+            f"the rows have the columns {', '.join(rows.columns)}, not {', '.join(missing) or 'a key'}"
         )
     table = delta_table(place, rows.schema)
-    if is_committed(table.create(), app_id, version):
+    there = table.create()
+    lacking = [field.name for field in there.schema().fields if field.name not in rows.columns]
+    if lacking:
+        raise ConfigurationError(
+            f"the rows lack the columns {', '.join(lacking)} of {table}; add them"
+        )
+    if is_committed(there, app_id, version):
         return False
     newest = _newest(rows, key, seq)
     if has_merge(rows.sparkSession):
         _merge_with_jar(table.path, newest, key, seq, app_id, version)
         return True
-    return _merge_on_driver(Path(table.path), newest.toArrow(), key, seq, app_id, version)
+    return _merge_on_driver(table.folder, newest.toArrow(), key, seq, app_id, version)
 
 
 def has_merge(spark: SparkSession) -> bool:
-    """Whether a session has Delta's own jar, and with it MERGE."""
+    """True if a session has Delta's jar, which supports MERGE."""
     if _EXTENSION not in spark.conf.get("spark.sql.extensions", ""):
         return False
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -96,14 +101,14 @@ def has_merge(spark: SparkSession) -> bool:
     try:
         loader.loadClass(_EXTENSION)
     except Py4JJavaError:
-        return False  # named and not there, which Spark itself only logs
+        return False  # configured but missing, which Spark only logs
     return True
 
 
 def merge_statement(
     path: str, source: str, columns: Sequence[str], key: Sequence[str], seq: str
 ) -> str:
-    """Spark's MERGE that does what `upsert` says."""
+    """Return Spark's MERGE statement for `upsert`."""
     same = " and ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in key)
     sets = ", ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in columns)
     names = ", ".join(map(_quoted, columns))
@@ -133,7 +138,7 @@ def _newest(rows: DataFrame, key: Sequence[str], seq: str) -> DataFrame:
 def _merge_with_jar(
     path: str, newest: DataFrame, key: Sequence[str], seq: str, app_id: str, version: int
 ) -> None:
-    # Within foreachBatch a session of the query's own: nobody else's commits see these settings.
+    # In foreachBatch the session belongs to the query, so these settings affect no other commits.
     spark = newest.sparkSession
     newest.createOrReplaceTempView(_SOURCE_VIEW)
     with _settings(spark, dict(zip(_TXN_SETTINGS, (app_id, str(version)), strict=True))):
@@ -141,7 +146,7 @@ def _merge_with_jar(
 
 
 def _merge_on_driver(
-    folder: Path, rows: Any, key: Sequence[str], seq: str, app_id: str, version: int
+    folder: Folder, rows: Any, key: Sequence[str], seq: str, app_id: str, version: int
 ) -> bool:
     changes = Changes(rows, key, seq)
     properties = CommitProperties(app_transactions=[Transaction(app_id, version)])
@@ -155,7 +160,7 @@ def _merge_on_driver(
         )
     except CommitFailedError as error:
         raise SluiceError(
-            f"the lake table in {folder} refused {COMMITS_MAX} commits, as others came before: {error}; run it again"
+            f"the lake table in {folder} refused {COMMITS_MAX} commits after conflicts: {error}; run it again"
         ) from error
     return committed is not None
 
@@ -172,5 +177,5 @@ def _settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
 
 
 def _quoted(name: str) -> str:
-    """A name as Spark's SQL quotes it."""
+    """Quote an identifier for Spark SQL."""
     return "`" + name.replace("`", "``") + "`"

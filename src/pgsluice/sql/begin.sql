@@ -1,11 +1,11 @@
 -- After lock.sql, first of every installation and upgrade; everything up to end.sql is one transaction.
 
--- No path of the session's: a function or an operator there that matches a call better would run with the installer's rights.
+-- Not the session's search path: a better-matching function or operator in it would run with the installer's rights.
 select
     pg_catalog.set_config('sluice.search_path_before', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- Refuse to touch schemas that are not ours. The ledger is what makes them ours.
+-- Refuse schemas that pgsluice did not create: they have no ledger.
 do $$
 declare
     v_schema name;
@@ -22,16 +22,15 @@ begin
     loop
         raise exception using
             errcode = '42P06',
-            message = pg_catalog.format('schema %I already exists and was not made by pgsluice', v_schema),
+            message = pg_catalog.format('schema %I already exists and was not created by pgsluice', v_schema),
             detail = 'Installing over it could destroy what it holds.',
-            hint = 'install into another database, or move what is there out of the way: drop extension, '
+            hint = 'install into another database, or move the schema out of the way: drop extension, '
                 'or alter schema … rename to …; what PGMQ or PgQ made is taken over by `pgsluice schema adopt`';
     end loop;
 end;
 $$;
 
--- Roles are shared by all databases of the server, so another installer may make them at this moment
--- in a database of its own: whoever comes second finds them there.
+-- Roles are shared by all databases of the server, so a concurrent installer in another database may create them first.
 do $$
 declare
     v_role name;
@@ -57,7 +56,7 @@ begin
 end;
 $$;
 
--- PgQ's administrators are readers and writers too. Where the roles were there before, whoever made them decided.
+-- PgQ's administrators are readers and writers too. Memberships of existing roles are not changed.
 do $$
 begin
     if not pg_catalog.pg_has_role('pgq_admin', 'pgq_reader', 'member')
@@ -71,8 +70,8 @@ exception
 end;
 $$;
 
--- What is made from here on belongs to sluice_owner where the installer can become it: some functions run
--- with their owner's rights, and those must not be a superuser's.
+-- All objects created below belong to sluice_owner if the installer can become that role: security definer functions
+-- must not belong to a superuser.
 do $$
 declare
     v_schema name;
@@ -102,13 +101,22 @@ begin
     foreach v_schema in array array['pgmq', 'pgq', 'pgq_coop', 'sluice']
     loop
         if pg_catalog.to_regnamespace(pg_catalog.quote_ident(v_schema)) is null then
+            if not pg_catalog.has_database_privilege(pg_catalog.current_database(), 'create') then
+                raise exception using
+                    errcode = '42501',
+                    message = pg_catalog.format('permission denied for database %I', pg_catalog.current_database()),
+                    detail = pg_catalog.format('Role %I may not create schemas in it.', current_user),
+                    hint = pg_catalog.format(
+                        'let its owner run: grant create on database %I to %I', pg_catalog.current_database(), current_user
+                    );
+            end if;
             execute pg_catalog.format('create schema %I authorization %I', v_schema, v_owner);
         elsif v_schema = any (pg_catalog.string_to_array(pg_catalog.current_setting('sluice.adopting', true), ' ')) then
             execute pg_catalog.format('alter schema %I owner to %I', v_schema, v_owner);
         end if;
     end loop;
 
-    -- An upgrade works as whoever owns what is there.
+    -- An upgrade runs as the owner of the existing schemas.
     select pg_catalog.pg_get_userbyid(n.nspowner)
     into v_owner
     from pg_catalog.pg_namespace as n

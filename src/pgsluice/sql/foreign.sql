@@ -1,10 +1,10 @@
 /*
- * What is in our schemas, or has a name of the older functions, and is not of this release: what it is, why it matters, the way
- * out, and whether the installer refuses to run beside it.
+ * Objects in our schemas, or with a name of the older functions, that are not part of this release: the object, the
+ * reason, the way out, and true if the installer refuses to run while it exists.
  *
- * It refuses what could run code of others with the installer's rights: an overload that matches a call better, a view or a
- * type under a name of ours. Trusted are the owner of the schemas, the roles that can become it, and superusers. Tables are
- * listed only: the installer does not write to a queue's tables.
+ * It refuses objects that could run code of other roles with the installer's rights: an overload that matches a call
+ * better, a view or a type with a name of ours. The owner of the schemas, roles that can become it, and superusers are
+ * trusted. Tables are listed only: the installer does not write to a queue's tables.
  *
  * Parameter: the signatures of the functions of this release.
  */
@@ -56,22 +56,22 @@ object (classid, objid, owner, schema_owner, is_released, is_code, named_pgmq) a
         o.oid in (select r.oid from released as r where r.oid is not null), true, false
     from older_names as o
     union all
-    -- Tables, sequences and their indexes run nothing by themselves.
+    -- Tables, sequences and their indexes run no code.
     select 'pg_catalog.pg_class'::regclass, c.oid, c.relowner, s.nspowner, true,
         c.relkind not in ('r', 'p', 'S') or s.nspname <> 'pgmq', s.nspname = 'pgmq'
     from pg_catalog.pg_class as c
     join ours as s on s.oid = c.relnamespace
     where c.relkind not in ('i', 'I', 'c')
-      -- A sequence of a column goes with its table.
+      -- A sequence of a column belongs to its table.
       and not exists (
         select
         from pg_catalog.pg_depend as d
         where d.classid = 'pg_catalog.pg_class'::regclass and d.objid = c.oid and d.deptype in ('a', 'i') and c.relkind = 'S'
       )
-      -- And a partition with its own.
+      -- A partition belongs to its partitioned table.
       and not c.relispartition
     union all
-    -- The row type of a table, and an array, go with it.
+    -- The row type of a table and its array type belong to the table.
     select 'pg_catalog.pg_type'::regclass, t.oid, t.typowner, s.nspowner, true, true, s.nspname = 'pgmq'
     from pg_catalog.pg_type as t
     join ours as s on s.oid = t.typnamespace

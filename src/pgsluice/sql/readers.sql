@@ -1,18 +1,19 @@
 /*
- * Every queue's and log's own functions, rights and storage settings, as this release has them. The catalog is compared first: what is as
- * it should be is neither changed nor locked. Replacing a function takes no lock, but ALTER TABLE, GRANT and COMMENT do, so this stops
- * at a quarter of the server's table of locks. The setting sluice.bring_from then holds where the next transaction continues: thousands are
- * compared a page at a time, and not again by each of these transactions. Until then the others work as before.
+ * Updates the functions, rights and storage settings of each queue and log to this release. The catalog is compared
+ * first: whatever is current is neither changed nor locked. Replacing a function takes no lock, but ALTER TABLE, GRANT
+ * and COMMENT do, so this stops at a quarter of the server's lock table. The setting sluice.bring_from then holds the
+ * name at which the next transaction continues, so that thousands of queues are compared once, a page at a time. Until
+ * then the others work as before.
  *
  * Runs as the owner of the schemas, who then owns what it creates.
  *
- * One queue or log that fails, such as a bad row in pgmq.meta, is named in a warning, and stops no other.
+ * A queue or log that fails, such as a bad row in pgmq.meta, is named in a warning and does not stop the others.
  */
 do $$
 declare
     v_role constant text := pg_catalog.current_setting('role');
     v_slots constant integer := sluice._lock_slots();
-    -- A look at all locks takes milliseconds, so it is made once for several objects.
+    -- Reading pg_locks takes milliseconds, so it is read once for several objects.
     v_look_every constant integer := greatest(1, least(20, v_slots / 100));
     v_locks bigint := (select count(*) from pg_catalog.pg_locks as l where l.pid = pg_catalog.pg_backend_pid());
     v_locks_max constant bigint := v_locks + v_slots / 4;
@@ -69,7 +70,7 @@ begin
                 perform pg_catalog.set_config('role', v_role, true);
             exception
                 when out_of_memory then
-                    raise; -- of the table of locks, too
+                    raise; -- includes a full lock table
                 when others then
                     raise warning '% of % are not brought to this release: %', v_outdated.what, v_outdated.name, sqlerrm
                         using errcode = sqlstate, detail = pg_catalog.format('It belongs to %s.', v_outdated.owner);

@@ -1,4 +1,4 @@
-"""A queue's archive, or the queue itself, against its table in the lake."""
+"""Compare a queue's archive, or the queue itself, with its table in the lake."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Literal
 
 from pgsluice.client.calls import verify as calls
-from pgsluice.verify.comparing import Comparison, MayBeAlone, Shape, ask, reading
+from pgsluice.verify.comparing import Comparison, MayBeAlone, Shape, fetch, reading
 from pgsluice.verify.forms import own_form
 from pgsluice.verify.lake import open_lake
 from pgsluice.verify.report import Report
 
 _QUEUE = ("msg_id", "read_ct", "enqueued_at", "last_read_at", "vt", "message", "headers")
 _ARCHIVE = (*_QUEUE, "archived_at")
-# A queue that was dropped and made again numbers its messages from 1.
+# msg_id alone is not unique: a dropped and recreated queue numbers its messages from 1.
 _KEY = ("msg_id", "enqueued_at")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -32,29 +32,29 @@ def verify_archive(
 ) -> Report:
     """Compare the rows of an archive, or of a queue, with those of its table in the lake.
 
-    A row is known by msg_id and enqueued_at. The lake is read as it is at the call, PostgreSQL after it: what is
-    archived meanwhile is missing in the lake, unless `archived_before` leaves it out.
+    msg_id and enqueued_at identify a row. The version of the lake table is fixed at the call, and PostgreSQL is read
+    later: messages archived in between are missing in the lake, unless `archived_before` excludes them.
 
     Args:
         queue: An existing queue.
-        lake: The table's folder, or `iceberg:catalogue/namespace.table`.
+        lake: Folder of the table, or `iceberg:catalogue/namespace.table`.
         table: `archive` or `queue`.
-        dropped: The lake may hold messages that PostgreSQL does not: they were dropped there.
-        archived_before: Messages archived at this time or later may be missing in the lake.
-        dsn: Where to connect; by the rule of `pgsluice.connection` when None.
-        show: Of each kind of difference so many rows are in the report, 0 or more.
+        dropped: Accept messages of the lake that are missing in PostgreSQL, as they were dropped there.
+        archived_before: Accept messages archived at this time or later that are missing in the lake.
+        dsn: Connection string; None to resolve it as `pgsluice.connection` does.
+        show: Maximum rows in the report per kind of difference, 0 or more.
 
     Raises:
-        QueueNotFoundError: There is no such queue.
-        ConfigurationError: There is no such table in the lake, or its rows cannot be told apart.
-        MissingExtraError: A package that reads the lake is not installed.
+        QueueNotFoundError: The queue does not exist.
+        ConfigurationError: The lake table does not exist, or it lacks a key column.
+        MissingExtraError: A package required to read the lake is not installed.
     """
     there = open_lake(lake)
     names = _ARCHIVE if table == "archive" else _QUEUE
     with reading(dsn) as database:
-        relation = ask(database, calls.queue_relation(queue, table))
-        ask(database, calls.steady_session())
-        columns = [c for c in ask(database, calls.canonical_columns(relation)) if c.name in names]
+        relation = fetch(database, calls.queue_relation(queue, table))
+        fetch(database, calls.steady_session())
+        columns = [c for c in fetch(database, calls.canonical_columns(relation)) if c.name in names]
         shape = Shape.of(columns, there, _KEY, own_form)
         return Comparison(
             what=f"the {table} of queue {queue!r}",

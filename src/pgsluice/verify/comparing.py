@@ -1,4 +1,4 @@
-"""Compare a table of PostgreSQL with one of the lake, row by row, in memory that does not grow with them."""
+"""Compare a PostgreSQL table with a lake table, row by row, with bounded memory."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from pgsluice.verify.lines import key_of, lines_of, order_of, shown, values_of
 from pgsluice.verify.report import KINDS, Difference, Kind, Report, Row, Side
 from pgsluice.verify.tally import Line, Tally, compare, matching
 
-# Whether a row may be on its side alone; its columns as COPY writes them.
+# True if a row may be missing on the other side; takes its columns in COPY's text format.
 MayBeAlone = Callable[[Sequence[bytes]], bool]
-# The form in which a column of PostgreSQL and a type of the lake can be compared, or None.
+# The text form for comparing a PostgreSQL column with a type of the lake, or None if they are incompatible.
 FormOf = Callable[[calls.Column, Any], str | None]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Which columns are compared, and how.
+    """Columns to compare and their text forms.
 
     Attributes:
-        columns: Their names, the key first.
-        forms: In which form each is written.
-        key: How many of them are the key.
-        wrong: Columns that the lake lacks or holds in another type.
-        ignored: Columns of the lake that are left out.
+        columns: Column names, key columns first.
+        forms: Text form of each column.
+        key: Number of key columns.
+        wrong: Columns that the lake lacks or stores with an incompatible type.
+        ignored: Columns of the lake that are not compared.
     """
 
     columns: tuple[str, ...]
@@ -57,13 +57,13 @@ class Shape:
         """Match the columns of a table with those of the lake.
 
         Args:
-            columns: Those of PostgreSQL that are to be compared.
-            lake: May have more.
-            key: What tells rows apart; empty for all columns together.
-            form_of: What the lake's types may be.
+            columns: PostgreSQL columns to compare.
+            lake: May have more columns.
+            key: Columns that identify a row; empty for all columns.
+            form_of: Returns the text form for a pair of types.
 
         Raises:
-            ConfigurationError: A column of the key is not in both, or has another type.
+            ConfigurationError: A key column is missing on one side, or its types are incompatible.
         """
         types = lake.types
         given = {column.name: column for column in columns}
@@ -79,7 +79,7 @@ class Shape:
         for difference in wrong:
             if difference.key["column"] in key or not forms:
                 raise ConfigurationError(
-                    f"the rows cannot be compared: {_in_words(difference)}; name another key, or another lake"
+                    f"the rows cannot be compared: {_in_words(difference)}; use another key, or another lake table"
                 )
         ignored = tuple(name for name in types if name not in given)
         keys = len(key) or len(forms)
@@ -88,18 +88,19 @@ class Shape:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A table of PostgreSQL and one of the lake, ready to be read as often as needed.
+    """Comparison of a PostgreSQL table with a lake table.
 
     Attributes:
-        what: In words, for the report.
+        what: Description for the report.
         database: A connection from `reading`.
-        relation: The table in PostgreSQL, qualified and quoted.
-        lake: The table in the lake.
-        shape: Their columns.
-        only_where_null: A column of PostgreSQL; rows in which it is not null are left out.
-        where: A column of the lake and what it must be; other rows are left out.
-        here_alone: Whether a row of PostgreSQL may be missing in the lake.
-        there_alone: Whether a row of the lake may be missing in PostgreSQL.
+        relation: Table in PostgreSQL, qualified and quoted.
+        lake: Table in the lake.
+        shape: Columns to compare.
+        only_where_null: PostgreSQL column; only rows where it is null are compared.
+        where: Lake column and its required value; other rows are skipped.
+        here_alone: True if a row of PostgreSQL may be missing in the lake.
+        there_alone: True if a row of the lake may be missing in PostgreSQL.
+        skipped: Keys of rows that are not compared.
     """
 
     what: str
@@ -111,12 +112,13 @@ class Comparison:
     where: tuple[str, str | bool] | None = None
     here_alone: MayBeAlone | None = None
     there_alone: MayBeAlone | None = None
+    skipped: frozenset[bytes] = frozenset()
 
     def run(self, *, show: int = 5) -> Report:
-        """Compare.
+        """Run the comparison.
 
         Args:
-            show: Of each kind of difference so many rows are in the report, 0 or more.
+            show: Maximum rows in the report per kind of difference, 0 or more.
         """
         with tempfile.TemporaryDirectory(prefix="pgsluice-verify-") as name:
             folders = Path(name, "postgresql"), Path(name, "lake")
@@ -140,16 +142,17 @@ class Comparison:
             differences=(*rows, *self.shape.wrong),
             columns=self.shape.columns,
             ignored=self.shape.ignored,
+            skipped=len(self.skipped),
         )
 
     def _here(self) -> Iterator[Line]:
         shape = self.shape
         call = calls.canonical_copy(self.relation, shape.columns, shape.forms, self.only_where_null)
-        statement = ask(self.database, call)
+        statement = fetch(self.database, call)
         try:
             with self.database.cursor() as cursor, cursor.copy(statement.encode()) as copy:
                 rows = (bytes(row)[:-1] for row in copy)
-                yield from _keyed(rows, shape.key, self.here_alone)
+                yield from self._compared(_keyed(rows, shape.key, self.here_alone))
         except psycopg.Error as error:
             raise translate(error) from error
 
@@ -157,7 +160,10 @@ class Comparison:
         shape = self.shape
         for batch in rows_of(self.lake, shape.columns, where=self.where):
             rows = lines_of(batch, shape.columns, shape.forms)
-            yield from _keyed(rows, shape.key, self.there_alone)
+            yield from self._compared(_keyed(rows, shape.key, self.there_alone))
+
+    def _compared(self, lines: Iterator[Line]) -> Iterator[Line]:
+        return (line for line in lines if line[0] not in self.skipped)
 
     def _first(self, wanted: dict[bytes, Kind], show: int) -> list[Difference]:
         """Read both sides again for the first rows of each kind."""
@@ -193,14 +199,14 @@ class Comparison:
 
 @dataclass
 class _Found:
-    """The rows of one key."""
+    """Rows of one key on both sides."""
 
     here: list[list[str | None]] = field(default_factory=list)
     there: list[list[str | None]] = field(default_factory=list)
 
 
 class _Firsts:
-    """The rows of the first few keys; what comes behind them is let go of."""
+    """Rows of the N lowest keys."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -225,17 +231,19 @@ class _Firsts:
 
 
 @contextmanager
-def reading(dsn: str | None) -> Iterator[psycopg.Connection[Any]]:
-    """Connect for one comparison, in one transaction that only reads."""
+def reading(dsn: str | None, *, in_one_snapshot: bool = False) -> Iterator[psycopg.Connection[Any]]:
+    """Connect for one comparison, in one read-only transaction; `in_one_snapshot`, all its reads have one snapshot."""
     target = connection.resolve(dsn)
     with connection.connect(target, application_name="pgsluice verify") as database:
-        # Each statement sees what has committed before it, so the lake is looked at first: see its users.
+        # In read committed mode each statement takes a new snapshot, so callers open the lake table first.
         database.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        if in_one_snapshot:
+            database.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         database.read_only = True
         yield database
 
 
-def ask(database: psycopg.Connection[Any], call: Call[Any]) -> Any:
+def fetch(database: psycopg.Connection[Any], call: Call[Any]) -> Any:
     """Run one call."""
     return Runner(database).run(call)
 

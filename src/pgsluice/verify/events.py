@@ -1,4 +1,4 @@
-"""An event log against its table in the lake."""
+"""Compare an event log with its table in the lake."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pgsluice.client.calls import verify as calls
 from pgsluice.errors import ConfigurationError, LogStateError
-from pgsluice.verify.comparing import Comparison, Shape, ask, reading
+from pgsluice.verify.comparing import Comparison, Shape, fetch, reading
 from pgsluice.verify.forms import own_form
 from pgsluice.verify.lake import open_lake
 from pgsluice.verify.report import Report
@@ -39,38 +39,38 @@ def verify_events(
 ) -> Report:
     """Compare the events of a log with those in the lake.
 
-    The log keeps what its consumers need, and the lake everything: events from before the oldest tick that is kept may
-    be in the lake alone, each once. Events after the last tick, or after the one at which a consumer stands, may be in
-    PostgreSQL alone. Between them both sides must have the same.
+    The log keeps events until its consumers have finished them; the lake keeps all. Events before the log's oldest
+    tick may be in the lake only, each once. Events after the newest tick, or after the consumer position, may be in
+    PostgreSQL only. All events in between must be on both sides.
 
     Args:
         log: An existing event log.
-        lake: The table's folder, or `iceberg:catalogue/namespace.table`.
-        consumer: The one under which a stream reads the log into the lake: it stands where the lake is for certain, so
-            this may be asked while the stream runs. With None the lake must have everything up to the newest tick.
-        shard: Which rows of the lake are this database's, where a stream of several shards wrote them.
-        dsn: Where to connect; by the rule of `pgsluice.connection` when None.
-        show: Of each kind of difference so many rows are in the report, 0 or more.
+        lake: Folder of the table, or `iceberg:catalogue/namespace.table`.
+        consumer: Consumer of the stream that writes the log to the lake. The lake has all events up to its position,
+            so the stream may be running. None requires all events up to the newest tick in the lake.
+        shard: This database's value of the `shard` column, if a stream of several shards wrote the table.
+        dsn: Connection string; None to resolve it as `pgsluice.connection` does.
+        show: Maximum rows in the report per kind of difference, 0 or more.
 
     Raises:
-        LogNotFoundError: There is no such event log.
-        ConsumerNotFoundError: The log has no such consumer.
-        LogStateError: The log has no tick yet, or no longer keeps the one at which the consumer stands.
-        ConfigurationError: There is no such table in the lake, or its rows cannot be told apart.
-        MissingExtraError: A package that reads the lake is not installed.
+        LogNotFoundError: The event log does not exist.
+        ConsumerNotFoundError: The consumer does not exist.
+        LogStateError: The log has no tick yet, or no longer keeps the tick of the consumer's position.
+        ConfigurationError: The lake table does not exist, or it lacks a key column.
+        MissingExtraError: A package required to read the lake is not installed.
     """
     there = open_lake(lake)
     if (shard is not None) != (_SHARD in there.types):
         raise ConfigurationError(
             f"the lake table {there.name} holds "
-            f"{'events of one database alone; leave shard out' if shard else 'several shards; say which with shard'}"
+            f"{'events of a single database; omit shard' if shard else 'several shards; select one with shard'}"
         )
     with reading(dsn) as database:
-        (span,) = ask(database, calls.log_span(log, consumer))
+        (span,) = fetch(database, calls.log_span(log, consumer))
         if span.from_snapshot is None or span.to_snapshot is None:
             raise LogStateError(f"event log {log!r} keeps no tick to compare up to; tick it first")
-        ask(database, calls.steady_session())
-        columns = ask(database, calls.canonical_columns(span.relation))
+        fetch(database, calls.steady_session())
+        columns = fetch(database, calls.canonical_columns(span.relation))
         shape = Shape.of([c for c in columns if c.name in _COLUMNS], there, _COLUMNS[:2], own_form)
         at = shape.columns.index("ev_txid")
         before, upto = seen_by(span.from_snapshot), seen_by(span.to_snapshot)
@@ -80,7 +80,7 @@ def verify_events(
             relation=span.relation,
             lake=there,
             shape=shape,
-            # Events that come again have an owner, and were in the log before.
+            # Redelivered events have an owner; they are copies of events in the log.
             only_where_null="ev_owner",
             where=None if shard is None else (_SHARD, shard),
             here_alone=lambda fields: before(int(fields[at])) or not upto(int(fields[at])),
@@ -89,7 +89,7 @@ def verify_events(
 
 
 def seen_by(snapshot: str) -> Callable[[int], bool]:
-    """Whether a snapshot, as `xmin:xmax:xip`, sees a transaction's effects."""
+    """Return a predicate: True if a snapshot, as `xmin:xmax:xip`, sees the effects of a transaction."""
     xmin, xmax, running = snapshot.split(":")
     low, high, open_then = int(xmin), int(xmax), {int(x) for x in running.split(",") if x}
     return lambda txid: txid < low or (txid < high and txid not in open_then)

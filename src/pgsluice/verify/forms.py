@@ -1,6 +1,6 @@
-"""How a column of the lake and one of PostgreSQL can be compared: the form in which both are written as text.
+"""Canonical text forms for comparing a lake column with a PostgreSQL column.
 
-The forms are those of `sluice.canonical_copy`. What no form fits is a column of another type.
+The forms are those of `sluice.canonical_copy`. A pair of types without a form is incompatible.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _TEXTS = ("text", "character varying", "character", "name", "json", "jsonb")
 
 
 def own_form(column: Column, lake: pa.DataType) -> str | None:
-    """The form in which the lake's type holds the column's values as what they are; None when it does not.
+    """Return the form for a lake type that stores the column's values natively; None if it does not.
 
-    Text is what text and JSON are, and nothing else.
+    A text column of the lake stores only text and JSON natively.
     """
     import pyarrow.types as t
 
@@ -43,10 +43,14 @@ def own_form(column: Column, lake: pa.DataType) -> str | None:
 
 
 def captured_form(column: Column, lake: pa.DataType) -> str | None:
-    """The same for values that came as JSON with a change: what is no number, time or the like may be text."""
+    """Return the form for values captured as JSON, for which the lake may store any type as text.
+
+    Current-state tables store infinite dates and timestamps as the first or last ones.
+    """
     if _is_text(lake):
         return "json" if column.is_core else "text"
-    return own_form(column, lake)
+    form = own_form(column, lake)
+    return f"{form}_bounded" if form in ("micros", "days") else form
 
 
 def _is_text(lake: pa.DataType) -> bool:
@@ -66,7 +70,7 @@ def _holds_stamp(name: str, lake: Any) -> bool:
 
     if not t.is_timestamp(lake) or lake.unit != "us":
         return False
-    # Spark's own type of a time has a zone, also of one that had none.
+    # Spark's timestamp type has a time zone, even for values without one.
     return name == "timestamp without time zone" or (
         name == "timestamp with time zone" and lake.tz is not None
     )

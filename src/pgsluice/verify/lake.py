@@ -1,4 +1,4 @@
-"""A table of the lake, read with pyarrow, or pyiceberg, alone."""
+"""Read lake tables with only pyarrow or pyiceberg."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from pgsluice.extras import require_packages
 from pgsluice.lake.delta.opening import Use, dataset_of, open_delta
 from pgsluice.lake.file_errors import plain_errors
 from pgsluice.lake.iceberg.features import require_iceberg
+from pgsluice.lake.storage import Folder, folder_at
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Rows read at a time. Messages may be long, and a few batches are held at once.
+# Rows per batch; messages may be long, and memory holds a few batches.
 _BATCH_ROWS = 8_192
 _ICEBERG = "iceberg:"
 
 
 class Lake(Protocol):
-    """A table as one of its versions has it; what is committed later is not read.
+    """Lake table at a fixed version; later commits are not read.
 
     Attributes:
-        name: Where it is.
-        version: The version.
-        types: The columns in order, each with its type of Arrow.
+        name: Folder or address.
+        version: Table version.
+        types: Columns in order with their Arrow types.
     """
 
     @property
@@ -40,31 +41,31 @@ class Lake(Protocol):
     def types(self) -> Mapping[str, pa.DataType]: ...
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows in no order, some thousand at a time."""
+        """Read the rows in batches, unordered."""
 
 
 def open_lake(place: str | Path) -> Lake:
-    """Open a table at its newest version: a folder's, or `iceberg:catalogue/namespace.table`.
+    """Open the newest version of the table in a folder or at `iceberg:catalogue/namespace.table`.
 
     Raises:
-        MissingExtraError: A package that reads it is not installed.
-        ConfigurationError: There is no table, or it uses what pyarrow cannot read.
+        MissingExtraError: A package required to read it is not installed.
+        ConfigurationError: The table does not exist, or it uses an unsupported feature.
     """
     with plain_errors(f"the lake table in {place}"):
         if str(place).startswith(_ICEBERG):
             return _open_iceberg(str(place))
-        return _open_delta(Path(str(place).removeprefix("file://")).expanduser().absolute())
+        return _open_delta(folder_at(place))
 
 
 def rows_of(
     lake: Lake, columns: Sequence[str], *, where: tuple[str, str | bool] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a table.
+    """Read the rows of a table.
 
     Args:
         lake: The table.
-        columns: Which columns, and maybe more.
-        where: A column and what it must be; null is like False.
+        columns: Columns to read; batches may have more.
+        where: A column and its required value; null counts as False.
     """
     import pyarrow.compute as pc
 
@@ -72,7 +73,7 @@ def rows_of(
         yield from lake.batches(columns)
         return
     name, value = where
-    # Not as a filter of the reader: that leaves out whole files by their statistics, which may be wrong too.
+    # Not pushed down: the reader would skip files by their statistics, which may be wrong, too.
     for batch in lake.batches([*columns, name]):
         yield batch.filter(pc.fill_null(pc.equal(batch.column(name), value), value is False))
 
@@ -88,7 +89,7 @@ class _Delta:
         return {field.name: field.type for field in self.dataset.schema}
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        # One file and one batch ahead: how much is held must not grow with the machine.
+        # Limited read-ahead, so that memory use does not depend on the number of cores.
         yield from self.dataset.to_batches(
             columns=list(columns), batch_size=_BATCH_ROWS, batch_readahead=1, fragment_readahead=1
         )
@@ -106,14 +107,14 @@ class _Iceberg:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         if self.version < 0:
-            return  # without a snapshot there is nothing in it
+            return  # a table without a snapshot is empty
         scan = self.table.scan(selected_fields=tuple(columns), snapshot_id=self.version)
         for batch in scan.to_arrow_batch_reader():
             for at in range(0, batch.num_rows, _BATCH_ROWS):
                 yield batch.slice(at, _BATCH_ROWS)
 
 
-def _open_delta(folder: Path) -> _Delta:
+def _open_delta(folder: Folder) -> _Delta:
     require_packages("reading the lake needs", ("pyarrow", "deltalake"), "verify")
     table = open_delta(folder, Use.READ)
     return _Delta(str(folder), table.version(), dataset_of(table, folder))
@@ -130,8 +131,8 @@ def _open_iceberg(place: str) -> _Iceberg:
     settings = Config().get_catalog_config(name)
     if not settings:
         raise ConfigurationError(
-            f"there is no catalogue for the lake table {place}; set PYICEBERG_CATALOG__{name.upper()}__URI, or "
-            "write it into .pyiceberg.yaml"
+            f"pyiceberg has no catalogue for the lake table {place}; set PYICEBERG_CATALOG__{name.upper()}__URI, or "
+            "configure it in .pyiceberg.yaml"
         )
     try:
         catalog = load_catalog(name, **{str(key): str(value) for key, value in settings.items()})
@@ -144,7 +145,7 @@ def _open_iceberg(place: str) -> _Iceberg:
             f"there is no lake table {place}; run a pipeline into it first"
         ) from None
     except SQLAlchemyError as error:
-        # Its text may hold the catalogue's URL, and that a password.
+        # Omit its text, which may contain the catalogue's URL with a password.
         raise ConfigurationError(
             f"the catalogue of the lake table {place} cannot be read ({type(error).__name__}); check its URI"
         ) from None

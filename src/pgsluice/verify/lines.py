@@ -1,4 +1,4 @@
-"""Rows as PostgreSQL's COPY writes them: the columns in their forms, a tab between them, \\N for null."""
+"""Rows in the text format of PostgreSQL's COPY: columns in canonical form, separated by tabs, \\N for null."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _CLIPPED_AT = 1000
 
 
 def lines_of(batch: pa.RecordBatch, columns: Sequence[str], forms: Sequence[str]) -> list[bytes]:
-    """Write each row of a batch of the lake.
+    """Format each row of a batch of the lake.
 
     Args:
-        batch: Has these columns, and may have others.
-        columns: Which to write, in this order.
-        forms: One for each; see `forms`.
+        batch: May have additional columns.
+        columns: Columns to write, in order.
+        forms: Text form of each column; see `forms`.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -49,7 +49,7 @@ def lines_of(batch: pa.RecordBatch, columns: Sequence[str], forms: Sequence[str]
 
 
 def key_of(line: bytes, columns: int) -> bytes:
-    """The first columns of a line as they are written: a tab inside of a value is two characters there."""
+    """Return the first columns of a line; tabs within values are escaped, so each tab separates columns."""
     end = line.find(b"\t")
     while columns > 1 and end >= 0:
         end = line.find(b"\t", end + 1)
@@ -58,7 +58,7 @@ def key_of(line: bytes, columns: int) -> bytes:
 
 
 def values_of(line: bytes) -> list[str | None]:
-    """The columns of a line, as they were before they were written."""
+    """Parse a line into its unescaped column values."""
     return [
         None if field == _NULL else _unescape(field.decode("utf-8", "backslashreplace"))
         for field in line.split(b"\t")
@@ -68,7 +68,7 @@ def values_of(line: bytes) -> list[str | None]:
 def shown(
     columns: Sequence[str], forms: Sequence[str], values: Sequence[str | None]
 ) -> Mapping[str, str | None]:
-    """The values of a row for people: times as times, long text cut off."""
+    """Format the values of a row for display: timestamps in ISO 8601, long text truncated."""
     return {
         name: None if value is None else _legible(form, value)
         for name, form, value in zip(columns, forms, values, strict=True)
@@ -76,7 +76,7 @@ def shown(
 
 
 def order_of(values: Sequence[str | None]) -> tuple[tuple[int, int, str], ...]:
-    """What keys are sorted by: numbers as numbers, then text as text, nulls last."""
+    """Return a sort key: numbers in numeric order, then text, then nulls."""
     return tuple(_rank(value) for value in values)
 
 
@@ -96,9 +96,9 @@ def _text(column: pa.Array, form: str) -> pa.Array:
     text, kind = pa.large_string(), column.type
     if t.is_string(kind) or t.is_large_string(kind):
         return _escape(column.cast(text))
-    if form in ("micros", "time"):
+    if form in ("micros", "micros_bounded", "time"):
         return column.cast(pa.int64()).cast(text)
-    if form == "days":
+    if form in ("days", "days_bounded"):
         return column.cast(pa.int32()).cast(text)
     if form == "hex":
         return pa.array([None if v is None else v.hex() for v in column.to_pylist()], text)
@@ -113,7 +113,7 @@ def _text(column: pa.Array, form: str) -> pa.Array:
 
 
 def _plain(number: Decimal) -> str:
-    """Without an exponent, and without zeros at the end."""
+    """Format a number without exponent and trailing zeros."""
     written = format(number, "f")
     return written.rstrip("0").rstrip(".") if "." in written else written
 
@@ -133,7 +133,7 @@ def _unescape(text: str) -> str:
 
 def _legible(form: str, value: str) -> str:
     digits = re.fullmatch(r"-?\d+", value) is not None
-    if form == "micros" and digits:
+    if form in ("micros", "micros_bounded") and digits:
         value = _moment(int(value))
     elif form in ("float4", "float8") and digits:
         value = str(_number(form, int(value)))

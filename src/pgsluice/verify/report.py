@@ -1,4 +1,4 @@
-"""What a comparison found."""
+"""Report of a comparison."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-# missing: in PostgreSQL and not in the lake. extra: in the lake and not in PostgreSQL. doubled: more often in the lake.
-# changed: in both, with other contents. type: a column that is not there, or that cannot hold the values of its column.
-Kind = Literal["missing", "extra", "doubled", "changed", "type"]
-KINDS: tuple[Kind, ...] = ("missing", "extra", "doubled", "changed", "type")
+# missing: only in PostgreSQL. extra: only in the lake. doubled: duplicated in the lake. changed: in both, with
+# different values. type: a column that the lake lacks, or stores with an incompatible type. parked: no changes are
+# applied to the table.
+Kind = Literal["missing", "extra", "doubled", "changed", "type", "parked"]
+KINDS: tuple[Kind, ...] = ("missing", "extra", "doubled", "changed", "type", "parked")
 
 Row = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One row, or for the kind `type` one column, that differs.
+    """Difference in one row, or for the kind `type` in one column, for `parked` of the table.
 
     Attributes:
-        kind: In which way.
-        key: The row's key, column by column; of a column its name alone.
-        postgresql: Its values in PostgreSQL as text, of a changed row those that differ; None when it is not there.
-            Of a column its type.
-        lake: The same in the lake.
+        kind: Kind of difference.
+        key: Key columns of the row, or the name of the column or table.
+        postgresql: Values in PostgreSQL as text, for a changed row only those that differ, or the type of the column;
+            None if missing.
+        lake: The same for the lake; for a parked table the reason.
     """
 
     kind: Kind
@@ -37,9 +38,9 @@ class Side:
     """One side of a comparison.
 
     Attributes:
-        rows: How many rows were read.
-        only_here: Those among them that the other side need not have and has not.
-        digest: A hash of all rows whatever their order; two sides with the same rows have the same.
+        rows: Number of rows read.
+        only_here: Number of rows that are permitted to be, and are, missing on the other side.
+        digest: Order-independent hash of all rows; equal for two sides with the same rows.
     """
 
     rows: int
@@ -49,18 +50,19 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a comparison found.
+    """Result of a comparison.
 
     Attributes:
-        what: What was compared, in words: `the archive of queue 'orders'`.
-        lake: The table's folder, or its address.
-        lake_version: The version of it that was read; of an Iceberg table the snapshot, -1 for none.
-        postgresql: The rows of PostgreSQL.
-        in_lake: The rows of the lake.
-        counts: How many rows, and for the kind `type` columns, differ; 0 where none does.
-        differences: The first of each kind by their keys.
-        columns: The columns that were compared.
-        ignored: Columns of the lake that PostgreSQL has not, or that were to be ignored.
+        what: Description of the compared data: `the archive of queue 'orders'`.
+        lake: Folder or address of the lake table.
+        lake_version: Version of the lake table; for Iceberg the snapshot id, -1 without a snapshot.
+        postgresql: Totals of PostgreSQL.
+        in_lake: Totals of the lake.
+        counts: Number of differing rows, or columns for the kind `type`, per kind; 0 for none.
+        differences: First differences of each kind, in key order.
+        columns: Compared columns.
+        ignored: Columns of the lake that PostgreSQL lacks or that the caller excluded.
+        skipped: Number of keys not compared, as their rows changed meanwhile.
     """
 
     what: str
@@ -72,25 +74,28 @@ class Report:
     differences: Sequence[Difference]
     columns: Sequence[str]
     ignored: Sequence[str] = field(default=())
+    skipped: int = 0
 
     @property
     def equal(self) -> bool:
-        """Whether nothing differs."""
+        """True if there is no difference."""
         return not any(self.counts.values())
 
     def __str__(self) -> str:
-        """One line: what was compared, and how it ended."""
+        """Return a one-line summary."""
         sides = f"{self.postgresql.rows} rows in PostgreSQL, {self.in_lake.rows} in the lake"
         alone = [
-            f"{side.only_here} only {where}, as they may be"
+            f"{side.only_here} only {where}, as permitted"
             for side, where in ((self.postgresql, "in PostgreSQL"), (self.in_lake, "in the lake"))
             if side.only_here
         ]
+        if self.skipped:
+            alone.append(f"{self.skipped} not compared, as they changed meanwhile")
         found = [f"{count} {kind}" for kind, count in self.counts.items() if count]
         return f"{self.what}: {', '.join([sides, *alone])}: {', '.join(found) or 'no difference'}"
 
     def as_json(self) -> dict[str, Any]:
-        """The report for machines."""
+        """Return the report as JSON-serialisable data."""
         return {
             "what": self.what,
             "lake": self.lake,
@@ -101,6 +106,7 @@ class Report:
             "in_lake": _side(self.in_lake),
             "columns": list(self.columns),
             "ignored": list(self.ignored),
+            "skipped": self.skipped,
             "differences": [
                 {
                     "kind": difference.kind,

@@ -1,4 +1,4 @@
-"""Forks of a process that runs handlers: their signals, their sockets, their end."""
+"""Forks of a process that runs handlers: their signals, sockets and exit."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ class _HasSocket(Protocol):
     def fileno(self) -> int: ...
 
 
-# Of the process, as is what a fork inherits. Entries go with their objects.
+# Process-wide, like all that a fork inherits. Weak references.
 _sockets: weakref.WeakSet[_HasSocket] = weakref.WeakSet()
 _loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, int] = weakref.WeakKeyDictionary()
 
 
 def ignore(_number: int, _frame: FrameType | None) -> None:
-    """Ignore a signal; unlike with SIG_IGN, programs that handlers start have the default for it."""
+    """Ignore a signal; unlike with SIG_IGN, programs started by handlers get the default disposition."""
 
 
 def default_in_forks(is_wanted: Callable[[], bool] = lambda: True) -> None:
-    """Let forks of this process have the default dispositions of SIGTERM and SIGINT, and no wakeup descriptor.
+    """Reset SIGTERM and SIGINT to their default dispositions in forks, without a wakeup descriptor.
 
     Args:
-        is_wanted: Asked in each fork, as this cannot be undone.
+        is_wanted: Called in each fork, as the hook cannot be removed.
     """
 
     masks = threading.local()
 
     def block() -> None:
-        # A signal before the reset would be handled by what is reset.
+        # Else a signal before the reset would run the inherited handler.
         masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
 
     def unblock() -> None:
@@ -60,26 +60,26 @@ def default_in_forks(is_wanted: Callable[[], bool] = lambda: True) -> None:
 def close_in_forks(owner: _HasSocket) -> None:
     """Close a socket in forks of this process.
 
-    Else a fork that outlives the process would keep its session with its locks, or its port; and a fork that uses the
+    Otherwise a fork that outlives the process would keep its session and locks, or its port; and a fork that uses the
     connection would write into the session of this process.
     """
     _sockets.add(owner)
 
 
 def end_in_forks(loop: asyncio.AbstractEventLoop) -> None:
-    """End a fork that this thread makes in an event loop when it gives control back to the loop."""
+    """End forks that this thread makes in an event loop when they return control to the loop."""
     _loops[loop] = threading.get_ident()
 
 
 def end_fork(pid: int, error: BaseException | None = None) -> None:
-    """End this process if it is a fork; the caller is to return to the worker, which runs in another process.
+    """Exit if this process is a fork: the caller must not return to the worker, which runs in the parent.
 
-    It ends without cleanup, which is for the other process to do. The exit code is 0, that of a `SystemExit`, or 1 with
-    the error on standard error.
+    It exits without cleanup, which is the parent's. The exit code is 0, that of a `SystemExit`, or 1 with the error on
+    standard error.
 
     Args:
-        pid: The process that the caller was called in.
-        error: What the caller is about to raise.
+        pid: Process id at the start of the call.
+        error: The exception that the caller is about to raise.
     """
     if os.getpid() != pid:
         _exit(error)
@@ -90,7 +90,7 @@ def _exit(error: BaseException | None = None) -> NoReturn:
     if isinstance(error, SystemExit) and (error.code is None or isinstance(error.code, int)):
         code = error.code or 0
     elif error is not None:
-        # Not by way of sys.stderr, whose lock another thread may have held at the fork.
+        # Not through sys.stderr, whose lock another thread may have held at the fork.
         os.write(2, "".join(traceback.format_exception(error)).encode())
         code = 1
     for stream in (sys.stdout, sys.stderr):
@@ -101,21 +101,20 @@ def _exit(error: BaseException | None = None) -> NoReturn:
 
 def _in_fork() -> None:
     if _sockets:
-        # One whose other end is closed: what reads or writes finds the connection closed.
+        # Replace by a socket whose peer is closed: reads and writes fail.
         dead, other = socket.socketpair()
         other.close()
         for owner in list(_sockets):
-            with contextlib.suppress(OSError, psycopg.Error):  # it is closed already
+            with contextlib.suppress(OSError, psycopg.Error):  # already closed
                 os.dup2(dead.fileno(), owner.fileno(), inheritable=False)
         dead.close()
     for loop, thread in list(_loops.items()):
         if thread == threading.get_ident() and not loop.is_closed():
-            # Steps of other handlers that are ready are the other process's to run. Event loops that are not asyncio's
-            # may run some of them first.
+            # Ready steps of other handlers are the parent's; event loops other than asyncio's may run some first.
             ready = getattr(loop, "_ready", None)
             if ready is not None:
                 ready.clear()
-            loop.call_soon(_exit, RuntimeError("a fork of a handler cannot await anything"))
+            loop.call_soon(_exit, RuntimeError("await is not supported in a fork of a handler"))
 
 
 os.register_at_fork(after_in_child=_in_fork)

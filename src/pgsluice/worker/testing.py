@@ -1,4 +1,4 @@
-"""For tests of handlers: one message without a server, or all that wait in a database until none is left."""
+"""Test handlers: with a single message and no server, or with all messages of a database."""
 
 from __future__ import annotations
 
@@ -44,26 +44,26 @@ def run_handler(
     connection: Connection[Any] | AsyncConnection[Any] | None = None,
     lost: bool = False,
 ) -> Settlement:
-    """Run a handler for one message as a worker does: through JSON, its middleware, its time limit, where it runs.
+    """Run a handler for one message as a worker does: with JSON conversion, middleware, timeout and execution mode.
 
     Args:
-        handler: What `App.handler` made.
-        payload: As it would be sent.
-        stored: Take the payload as it is in the database: the JSON value in a queue, the text in a log.
-        attempt: Which attempt it is, 1 or more.
-        headers: What `context.headers` holds.
-        key: What `context.key` is.
-        message_id: What `context.message_id` is.
-        connection: What `context.transaction()` gives; nothing is acknowledged in it. None: it raises.
-        lost: Let the claim be over, which the handler finds out when it looks, or at the end of its transaction.
+        handler: Made by `App.handler`.
+        payload: As passed to `send`.
+        stored: Take the payload as stored in the database: the JSON value in a queue, the text in a log.
+        attempt: The number of the attempt, 1 or more.
+        headers: `context.headers`.
+        key: `context.key`.
+        message_id: `context.message_id`.
+        connection: Connection for `context.transaction()`; nothing is acknowledged in it. None: `transaction()` raises.
+        lost: Simulate an expired lease, detected by a heartbeat or at the end of the handler's transaction.
 
     Returns:
-        Its outcome and, if it failed, why. The result is `done` when its own transaction acknowledged it, `lost` when
-        its claim was over, else None.
+        Its outcome and, if it failed, the error. The result is `done` if its own transaction acknowledged the message,
+        `lost` if the lease had expired, else None.
 
     Raises:
         PayloadError: The payload could not be sent.
-        ArgumentError: There is an event loop: await `run_handler_async`. Or the handler is for batches.
+        ArgumentError: An event loop is running: await `run_handler_async`. Or the handler is for batches.
     """
     _require_no_loop("run_handler_async")
     return asyncio.run(
@@ -93,10 +93,10 @@ async def run_handler_async(
     connection: Connection[Any] | AsyncConnection[Any] | None = None,
     lost: bool = False,
 ) -> Settlement:
-    """As `run_handler`, in an event loop."""
+    """Like `run_handler`, in an event loop."""
     spec = _spec_of(handler)
     if spec.batch is not None:
-        raise ArgumentError(f"handler {spec.name!r} is for batches; use run_batch")
+        raise ArgumentError(f"handler {spec.name!r} is a batch handler; use run_batch")
     delivery = _delivery(
         payload if stored else handler.encode(payload), message_id, attempt, headers, key
     )
@@ -114,16 +114,16 @@ def run_batch(
     attempt: int = 1,
     connection: Connection[Any] | AsyncConnection[Any] | None = None,
 ) -> list[Settlement]:
-    """Run a handler of batches for some messages; the settlement of each, in their order.
+    """Run a batch handler for some messages; return their settlements in order.
 
     Args:
-        handler: What `App.handler` made.
-        payloads: One or more, as they would be sent; their message ids are 1, 2, 3 and so on.
-        stored: As for `run_handler`, as are the others.
+        handler: Made by `App.handler`.
+        payloads: One or more, as passed to `send`; their message ids are 1, 2, 3 and so on.
+        stored: As for `run_handler`, like the rest.
 
     Raises:
         PayloadError: As for `run_handler`.
-        ArgumentError: There is an event loop: await `run_batch_async`. Or the handler is for one message.
+        ArgumentError: An event loop is running: await `run_batch_async`. Or the handler is not for batches.
     """
     _require_no_loop("run_batch_async")
     return asyncio.run(
@@ -139,10 +139,10 @@ async def run_batch_async(
     attempt: int = 1,
     connection: Connection[Any] | AsyncConnection[Any] | None = None,
 ) -> list[Settlement]:
-    """As `run_batch`, in an event loop."""
+    """Like `run_batch`, in an event loop."""
     spec = _spec_of(handler)
     if spec.batch is None:
-        raise ArgumentError(f"handler {spec.name!r} is for one message; use run_handler")
+        raise ArgumentError(f"handler {spec.name!r} is not a batch handler; use run_handler")
     deliveries = [
         _delivery(payload if stored else handler.encode(payload), message_id, attempt, None, None)
         for message_id, payload in zip(itertools.count(1), payloads, strict=False)
@@ -161,23 +161,23 @@ def drain(
     dsn: str | None = None,
     idle_s: float = 0.2,
 ) -> dict[str, Counts]:
-    """Run the handlers of an app until nothing is left for them, in a worker of its own.
+    """Run the handlers of an app in a worker until their sources are empty.
 
-    Logs are ticked meanwhile. What is due later, as a failed message is after a pause, is not waited for.
+    Logs are ticked meanwhile. Delayed messages, such as those to be retried, are not waited for.
 
     Args:
-        app: Whose handlers.
-        handlers: Only those of these names; None: all.
-        queues: Only those of these queues; None: all, also those of logs.
-        dsn: Where; None: as the app says. While it works, the app sends there too.
-        idle_s: For how long there must have been nothing, seconds.
+        app: The app.
+        handlers: Names of handlers to run; None: all.
+        queues: Queues whose handlers to run; None: all handlers, including those of logs.
+        dsn: Connection string, also used by the app to send meanwhile; None: the app's.
+        idle_s: Idle seconds before exit.
 
     Returns:
-        Counts of the messages by result, by the name of the handler.
+        Message counts by result, per handler.
 
     Raises:
-        ArgumentError: There is an event loop: await `drain_async`. Or the app has no such handler.
-        SluiceError: A queue or a log cannot be used; the message says why.
+        ArgumentError: An event loop is running: await `drain_async`. Or the app has no such handler.
+        SluiceError: A queue or log cannot be used; the message gives the reason.
     """
     _require_no_loop("drain_async")
     return asyncio.run(drain_async(app, handlers=handlers, queues=queues, dsn=dsn, idle_s=idle_s))
@@ -191,7 +191,7 @@ async def drain_async(
     dsn: str | None = None,
     idle_s: float = 0.2,
 ) -> dict[str, Counts]:
-    """As `drain`, in an event loop."""
+    """Like `drain`, in an event loop."""
     before, app.dsn = app.dsn, app.dsn if dsn is None else dsn
     try:
         return await _drain(app, handlers, queues, idle_s)
@@ -219,11 +219,11 @@ async def _drain(
 
 
 def create_queues(app: App, connection: Connection[Any]) -> None:
-    """Make the queues and logs that the handlers of an app are for, those that are not there.
+    """Create the queues and logs of an app's handlers that do not exist.
 
     Args:
-        app: Whose handlers.
-        connection: Makes them in its transaction.
+        app: The app.
+        connection: Creates them in its transaction.
     """
     for spec in app.handlers.values():
         if isinstance(spec.route, QueueRoute):
@@ -238,21 +238,21 @@ async def _tick(conninfo: str, log_names: Sequence[str]) -> None:
     async with await AsyncConnection.connect(conninfo, autocommit=True) as connection:
         while True:
             for log_name in log_names:
-                with contextlib.suppress(RetryableError):  # the next round does it
+                with contextlib.suppress(RetryableError):  # retried in the next round
                     await AsyncEventLog(connection).log_tick(log_name)
             await asyncio.sleep(_TICK_S)
 
 
 def _spec_of(handler: Any) -> HandlerSpec:
     if not isinstance(handler, Handler):
-        raise ArgumentError(f"{handler!r} is no handler; decorate it with app.handler()")
+        raise ArgumentError(f"{handler!r} is not a handler; decorate it with app.handler()")
     return handler.spec
 
 
 def _require_no_loop(instead: str) -> None:
     with contextlib.suppress(RuntimeError):
         asyncio.get_running_loop()
-        raise ArgumentError(f"there is an event loop already; await {instead}()")
+        raise ArgumentError(f"an event loop is already running; await {instead}()")
 
 
 def _delivery(
@@ -286,7 +286,7 @@ async def _executor(
 
 
 class _NoSource:
-    """What stands for a queue or a group: it has nothing to settle."""
+    """Stub of a queue or group."""
 
     name = _SOURCE_NAME
 
@@ -304,7 +304,7 @@ class _NoSource:
 
 
 class _Given:
-    """Lends the one connection that a test gave, which stays the test's."""
+    """Lends the connection that the test passed, and leaves it open."""
 
     def __init__(self, connection: Connection[Any] | AsyncConnection[Any] | None) -> None:
         self._connection = connection
@@ -323,4 +323,4 @@ class _Given:
 
 
 def _no_connection(who: str, what: str) -> HandlerError:
-    return HandlerError(f"{who} needs {what} for its transaction; give the test's: connection=")
+    return HandlerError(f"{who} needs {what} for its transaction; pass the test's with connection=")

@@ -1,4 +1,4 @@
-"""The servers that a run's database moves through: crash, promotion of a standby, dump and restore, pg_upgrade.
+"""Servers that a run's database moves through: crash, promotion, dump and restore, pg_upgrade.
 
 All of them have one clock, which can be stepped.
 """
@@ -21,7 +21,7 @@ from support.epoch import run_as_owner
 
 DATABASE = "everything"
 OPTIONS = {
-    "fsync": "off",  # a crash of the server alone loses nothing that the operating system has
+    "fsync": "off",  # a crash of the server loses nothing in the operating system's cache
     "full_page_writes": "off",
     "jit": "off",
     "wal_level": "logical",
@@ -33,7 +33,7 @@ OPTIONS = {
 
 
 class Clusters:
-    """The present server, and how to get to the next one."""
+    """The current server, and the ways to move to the next one."""
 
     def __init__(self, folder: Path, version: int) -> None:
         self._folder = folder
@@ -47,7 +47,7 @@ class Clusters:
         self.server.start()
 
     def _new(self, version: int) -> EmbeddedServer:
-        """Name a server with a folder of its own."""
+        """Return a new server in its own folder."""
         self._number += 1
         folder = self._folder / f"{self._number}"
         folder.mkdir(mode=0o755)
@@ -75,13 +75,13 @@ class Clusters:
             found = self.server.found()
             assert found is not None
             os.kill(found.pid, signal.SIGKILL)
-            wait_until(lambda: not self.server.running(), "the server to be gone")
+            wait_until(lambda: not self.server.running(), "the server to end")
         else:
             self.server.stop("immediate")
         self.server.start()
 
     def add_standby(self) -> EmbeddedServer:
-        """Start a standby; from here on commits wait for it."""
+        """Start a standby; from then on commits wait for it."""
         standby = self._new(self.server.version)
         support.standby.follow(self.server, standby)
         return standby
@@ -103,13 +103,19 @@ class Clusters:
                 f"--file={folder / 'roles'}",
                 f"--dbname={self.server.url()}",
             ],
-            [bin_dir / "pg_dump", "--format=custom", f"--file={folder / 'database'}", self.url],
+            [
+                bin_dir / "pg_dump",
+                "--format=custom",
+                "--lock-wait-timeout=60s",
+                f"--file={folder / 'database'}",
+                self.url,
+            ],
         ):
             _run(command)
         return folder
 
     def restore(self, dump: Path, first_id: int) -> None:
-        """Restore into a new server whose transaction ids begin at about `first_id`; the old one is ended."""
+        """Restore into a new server with transaction ids from `first_id` on; stop the old one."""
         self.server.stop("immediate")
         new = self._new(self.server.version)
         new.start()
@@ -130,7 +136,7 @@ class Clusters:
         )
 
     def upgrade(self, version: int) -> None:
-        """Bring the database to another major version by pg_upgrade."""
+        """Upgrade the database to another major version by pg_upgrade."""
         old = self.server
         old.stop()
         new = self._new(version)
@@ -174,7 +180,7 @@ def next_id(session: psycopg.Connection) -> int:
 
 
 def _own(folder: Path, data: Path) -> None:
-    """Make a folder that belongs to the owner of a server's data."""
+    """Create a folder that belongs to the owner of a server's data."""
     folder.mkdir(mode=0o700)
     if os.geteuid() == 0:
         shutil.chown(folder, data.stat().st_uid, data.stat().st_gid)

@@ -1,26 +1,29 @@
-"""Compare what was sent with what was delivered: `python -m chaos.everything.reconciler FOLDER`.
+"""Compare sent items with delivered ones: `python -m chaos.everything.reconciler FOLDER`.
 
-FOLDER has `history`, which support/history.py reads, and `snapshot.json`, what the tables held at the end. The program
-knows the guarantees and nothing of the code that keeps them. It prints figures and violations as JSON and exits with 1 if
-there are violations:
+FOLDER has `history`, which support/history.py reads, and `snapshot.json`, the final contents of the
+tables. The program uses the guarantees and none of the code. It prints figures and violations as
+JSON, and exits with 1 if there are violations:
 
-    journal     a commit that was answered is not there, or what was rolled back is
-    lost        a committed item has no effect at a receiver, is not dead-lettered by its rule, and is not left to be read
-    doubled     an item has several effects at one receiver, or an effect and a dead letter, or several dead letters
+    journal     a confirmed commit is missing, or a rolled back transaction is present
+    lost        a committed item has no effect at a receiver, is not dead-lettered by its rule, and
+                is not left to be read
+    doubled     an item has several effects at one receiver, or an effect and a dead letter, or
+                several dead letters
     dead        an item is dead-lettered that its rule does not reject, or for another reason
     phantom     an effect or dead letter of an item that no committed transaction sent
-    order       effects of a key are not in the order in which its items were committed; messages of a queue that were sent
-                before the clock was set back are visible later than those sent after it, and may come behind them
+    order       effects of a key are not in the order in which its items were committed; but
+                messages sent to a queue before the clock is set back may follow later ones
     slots       a schedule's slot was fired twice, or not at all outside of clock steps
     pinned      a segment that is not the current one still has events, or consumers that need it
-    waiting     something was left when the time for draining was over
+    waiting     something was left when the time for draining ran out
     schema      `verify` finds a difference
-    unexpected  a session got an error that no fault of the run explains; a deadlock and the limit of idle transactions are
-                explained by a clock step, as such limits then end early or late
+    unexpected  a session got an error that no fault of the run explains; a clock step explains
+                deadlocks and idle timeouts, as timeouts then fire early or late
 
-History, `asked`: `send` {txn, items: {target: [{item, key, n, rule}]}, undone: [item]}, `settle` {settlement, effects},
-`resolve` {txn, how}, `cut`: what is committed after its beginning may be lost with a server that is given up; `unexpected`
-{error, code, at}. Which transactions were committed is told by the table `sent`, whatever the answer to their commit was.
+History, `asked`: `send` {txn, items: {target: [{item, key, n, rule}]}, undone: [item]}, `settle`
+{settlement, effects}, `resolve` {txn, how}, `cut`: commits after its start may be lost with the old
+server; `unexpected` {error, code, at}. The table `sent` shows which transactions were committed,
+whatever the reply to the commit.
 """
 
 from __future__ import annotations
@@ -40,15 +43,16 @@ UNDERTAKER = f"{DEAD_LETTER_LOG}/undertaker"
 BURIED = "changes/buried"
 SHOWN = 5
 SET_BACK = "clock -"
-# What a clock step causes: a limit of waits or of idle transactions that ends early. A deadlock, and an idle session ended.
+# Errors that a clock step explains, as timeouts fire early or late: a deadlock, a terminated idle
+# session.
 BY_CLOCK = ("40P01", "25P03")
-BESIDE_S = 5.0
+AFTER_STEP_S = 5.0
 SET_BACK_S = 1.0  # between the step and its line in the history
 REASONS = {"reject": ("rejected",), "retry": ("too many attempts", "its lease ended")}
 
 
 class Reconciler:
-    """One run; `violations` is empty if nothing is wrong."""
+    """Reconciles one run; `violations` is empty if it is correct."""
 
     def __init__(self, history: list[Operation], snapshot: dict[str, Any]) -> None:
         self._snapshot = snapshot
@@ -60,7 +64,8 @@ class Reconciler:
         self._receivers = receivers()
         self._judging = {f"{g.log}/{g.name}" for g in GROUPS} | set(QUEUES)
         self._sent = set(snapshot["sent"])
-        # By receiver and item: how often there is an effect, why it is dead, and where it is still to be read.
+        # By receiver and item: the number of effects, the reasons of dead letters, and where it is
+        # left.
         self._effects: Counter[tuple[str, str]] = Counter()
         self._dead: dict[tuple[str, str], list[str]] = defaultdict(list)
         self._left = {(queue, item) for queue, item in snapshot["left"]}
@@ -68,7 +73,7 @@ class Reconciler:
         self._expected: dict[str, dict[str, str]] = defaultdict(dict)
 
     def run(self) -> None:
-        """Judge."""
+        """Check everything."""
         self._read_effects()
         self._read_journal()
         self._expect_slots()
@@ -79,7 +84,7 @@ class Reconciler:
         self._judge_slots()
         self._judge_end()
 
-    def _say(self, kind: str, what: str, names: list[Any] | None = None) -> None:
+    def _report(self, kind: str, what: str, names: list[Any] | None = None) -> None:
         shown = f": {', '.join(map(str, names[:SHOWN]))}" if names else ""
         self.violations.append(f"{kind}: {what}{shown}")
 
@@ -96,7 +101,7 @@ class Reconciler:
     # The journal
 
     def _is_cut(self, op: Operation) -> bool:
-        """Return True if an operation may have been lost with a server that was given up."""
+        """True if an operation may have been lost with the old server."""
         return any(
             op.ended >= cut.invoked and op.invoked <= cut.ended for cut in self._by_name["cut"]
         )
@@ -112,9 +117,9 @@ class Reconciler:
             self.figures[f"transactions {outcome}"] += 1
             self.figures["transactions info, committed"] += outcome == "info" and is_there
             if outcome == "ok" and not is_there and not self._is_cut(op):
-                self._say("journal", f"{txn} was committed and is not there")
+                self._report("journal", f"{txn} was committed and is not there")
             elif outcome == "fail" and is_there:
-                self._say("journal", f"{txn} was rolled back and is there")
+                self._report("journal", f"{txn} was rolled back and is there")
         known = set()
         for op in self._by_name["send"]:
             known.add(op.asked["txn"])
@@ -124,19 +129,21 @@ class Reconciler:
                     for receiver in self._receivers[target]:
                         self._expected[receiver] |= {item["item"]: item["rule"] for item in items}
         if unknown := sorted(self._sent - known):
-            self._say("journal", f"{len(unknown)} transactions are in no history", unknown)
+            self._report("journal", f"{len(unknown)} transactions are in no history", unknown)
         written = Counter(settlement for *_, settlement in self._snapshot["effects"])
         for op in self._by_name["settle"]:
             settlement, effects = op.asked["settlement"], op.asked["effects"]
             self.figures[f"settlements {op.outcome}"] += 1
             if op.outcome == "ok" and written[settlement] != effects and not self._is_cut(op):
-                self._say("journal", f"{settlement} has {written[settlement]} of {effects} effects")
+                self._report(
+                    "journal", f"{settlement} has {written[settlement]} of {effects} effects"
+                )
         for txn, op in resolved.items():
             self.figures[f"prepared, {op.asked['how']}"] += 1
             if op.asked["how"] == "rollback" and written[txn]:
-                self._say("journal", f"{txn} was rolled back and has effects")
+                self._report("journal", f"{txn} was rolled back and has effects")
 
-    # What every receiver must have
+    # Receivers
 
     def _expect_slots(self) -> None:
         for name, slot, _, number in self._snapshot["fired"]:
@@ -147,7 +154,7 @@ class Reconciler:
                 self._expected[receiver][item] = "accept"
 
     def _expect_dead_letters(self) -> None:
-        """Expect the events that one group rejects in the log of its dead events, and their effects at its consumer."""
+        """Expect a group's rejected events in its dead-letter log, and their effects there."""
         for (receiver, item), count in self._effects.items():
             if receiver == UNDERTAKER:
                 self._dead[BURIED, item] += ["in the dead-letter log"] * count
@@ -182,7 +189,7 @@ class Reconciler:
         found["phantom", "items"] += sorted(strange - set(expected))
         for (kind, what), items in found.items():
             if items:
-                self._say(kind, f"{receiver}: {len(items)} {what}", items)
+                self._report(kind, f"{receiver}: {len(items)} {what}", items)
 
     def _judge_order(self) -> None:
         sent = {
@@ -209,7 +216,7 @@ class Reconciler:
                 wrong[consumer].append(f"{item} after {name} of {key}")
             last[consumer, key] = max((before, name), (n, item))
         for consumer, items in wrong.items():
-            self._say("order", f"{consumer}: {len(items)} items", items)
+            self._report("order", f"{consumer}: {len(items)} items", items)
 
     def _judge_slots(self) -> None:
         skipped = [
@@ -222,7 +229,7 @@ class Reconciler:
         for name, slots in fired.items():
             self.figures[f"slots of {name}"] = len(slots)
             if twice := [at for at, count in Counter(slots).items() if count > 1]:
-                self._say("slots", f"{name}: {len(twice)} fired twice", twice)
+                self._report("slots", f"{name}: {len(twice)} fired twice", twice)
             slots = sorted(set(slots))
             missing = []
             for before, after in pairwise(slots):
@@ -235,39 +242,39 @@ class Reconciler:
                     else:
                         at += SLOT_S * max(1, int((min(step[1], after) - at) / SLOT_S))
             if missing:
-                self._say("slots", f"{name}: {len(missing)} not fired", missing)
+                self._report("slots", f"{name}: {len(missing)} not fired", missing)
 
     def _judge_end(self) -> None:
         for waiting in self._snapshot["waiting"]:
-            self._say("waiting", str(waiting))
+            self._report("waiting", str(waiting))
         for segment in self._snapshot["segments"]:
             if not segment["current"] and segment["events"] and not self._snapshot["waiting"]:
                 about = f"{segment['events']} events, consumers {segment['consumers']}, {segment['reason']}"
-                self._say("pinned", f"segment {segment['segment']} of {segment['log']}: {about}")
+                self._report("pinned", f"segment {segment['segment']} of {segment['log']}: {about}")
         for line in self._snapshot["differences"]:
-            self._say("schema", line)
+            self._report("schema", line)
         errors: Counter[str] = Counter()
         places = {}
         for op in self._by_name["unexpected"]:
-            if op.asked["code"] in BY_CLOCK and self._is_beside_clock_step(op):
+            if op.asked["code"] in BY_CLOCK and self._is_during_clock_step(op):
                 self.figures["errors beside a clock step"] += 1
                 continue
             errors[op.asked["error"]] += 1
             places[op.asked["error"]] = op.asked["at"]
         for error, count in errors.items():
-            self._say("unexpected", f"{count} times {error} at {places[error]}")
+            self._report("unexpected", f"{count} times {error} at {places[error]}")
         for op in self._by_name["fault"]:
             self.figures[f"faults: {op.asked}"] += 1
         self.figures["reinstalls"] = sum(op.outcome == "ok" for op in self._by_name["reinstall"])
 
-    def _is_beside_clock_step(self, op: Operation) -> bool:
-        """Return True if a step may have ended the waits for locks that PostgreSQL measures by the same clock."""
+    def _is_during_clock_step(self, op: Operation) -> bool:
+        """True if a clock step may explain the error, as PostgreSQL's timeouts use this clock."""
         steps = [step for step in self._by_name["fault"] if step.asked.startswith("clock")]
-        return any(step.invoked <= op.invoked <= step.invoked + BESIDE_S for step in steps)
+        return any(step.invoked <= op.invoked <= step.invoked + AFTER_STEP_S for step in steps)
 
 
 def judge(history: list[Operation], snapshot: dict[str, Any]) -> Reconciler:
-    """Judge a run."""
+    """Reconcile a run."""
     reconciler = Reconciler(history, snapshot)
     reconciler.run()
     return reconciler

@@ -1,9 +1,9 @@
-"""A run of everything at once: one database, moved through crashes, clock steps, a promotion, a restore and an upgrade under load.
+"""A run of everything at once: crashes, clock steps, promotion, restore and upgrade under load.
 
-Producers, consumers of every kind and the upkeep are processes that find the present server by a file. The nemesis cancels
-and terminates their sessions, kills consumers and leads the database through the phases of the plan. Then comes quiet:
-everything must be consumed, all logs must be emptied, and `chaos.everything.reconciler` compares what was sent with what
-was delivered.
+Producers, consumers of every kind and the upkeep are processes that find the current server by a
+file. The nemesis cancels and terminates their sessions, kills consumers and moves the database
+through the phases of the plan. Afterwards everything must be consumed and all logs must be emptied,
+and `chaos.everything.reconciler` compares sent items with delivered ones.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ from chaos.everything.layout import (
 from chaos.processes import TESTS, require_end
 from pgsluice import schema
 from support import rows, value, wait_until
+from support.clock import cancel_lock_waits
 from support.history import Log, operations
 
 PHASES = ("crash", "clock", "promotion", "restore", "upgrade")
-IDS_BEFORE = 20_000  # what the first server uses up, so that a new one has lower ids
+IDS_BEFORE = 20_000  # ids used by the first server, so that a new server has lower ones
 DAY_S = 86_400.0
 
 
@@ -56,7 +57,7 @@ class Plan:
     version: int = 18
     upgrade_to: int = 18
     drain_s: float = 60.0
-    without: tuple[str, ...] = ()  # ingredients and phases left out, to find out which one matters
+    without: tuple[str, ...] = ()  # ingredients and phases to leave out, to isolate a failure
 
 
 class Run:
@@ -66,7 +67,7 @@ class Run:
         self._plan = plan
         self._folder = folder
         self._chance = random.Random(plan.seed)
-        # How many faults there are depends on the machine; steps and ids do not.
+        # The number of faults depends on the machine; clock steps and ids do not.
         self._of_phases = random.Random(f"{plan.seed}/phases")
         self._errors = folder / "errors"
         self._consumers: dict[tuple[str, ...], Program] = {}
@@ -82,7 +83,7 @@ class Run:
         self.durations: dict[str, float] = {}
 
     def run(self) -> dict[str, Any]:
-        """Run, and return what the reconciler says: figures and violations."""
+        """Run, and return the reconciler's figures and violations."""
         print(self._plan)
         try:
             self._clusters.start()
@@ -149,14 +150,14 @@ class Run:
                 [SCHEDULES["beats"], *when],
             )
 
-    def _tell_url(self) -> None:
-        """Tell all processes where the present server is."""
+    def _publish_url(self) -> None:
+        """Write the URL of the current server to the file that all processes read."""
         new = self._folder / "url.new"
         new.write_text(self._clusters.url)
         new.rename(self._folder / "url")
 
     def _start(self) -> None:
-        self._tell_url()
+        self._publish_url()
         self._host.start("upkeep", self._folder, "upkeep", self._seed())
         for group in GROUPS:
             for number in range(2 if group.log == "orders" else 1):
@@ -223,7 +224,7 @@ class Run:
         self._log.write("ok", "fault")
 
     def _replace(self) -> None:
-        """Start consumers in the place of those that were killed."""
+        """Replace killed consumers."""
         for what, process in list(self._consumers.items()):
             if process.poll() is not None:
                 require_end(process.wait(), self._errors)
@@ -237,7 +238,7 @@ class Run:
             self._disturb(self._plan.phase_s)
             self._count("crash")
             self._clusters.crash(how)
-        # On a busy machine an installation takes longer than it is given between two faults.
+        # On a busy machine, an installation takes longer than the time between two faults.
         until = time.monotonic() + 30
         while not self._has_reinstalled() and time.monotonic() < until:
             self._disturb(1)
@@ -247,7 +248,7 @@ class Run:
         return any(op.name == "reinstall" and op.outcome == "ok" for op in found)
 
     def _clock(self) -> None:
-        """Step the clock forward and back under load; it ends far ahead, so that whatever became late is due."""
+        """Step the clock forward and back under load; end far ahead, so that delays are over."""
         steps = [
             self._of_phases.choice([-1, 1]) * self._of_phases.choice([10, 3600, DAY_S])
             for _ in range(3)
@@ -258,6 +259,8 @@ class Run:
                 self._count(f"clock {step:+.0f} s")
                 self._clusters.clock.shift(step)
                 after = value(session, "select clock_timestamp()")
+                if step < 0:
+                    cancel_lock_waits(session)
             self._skipped.append(sorted([before.isoformat(), after.isoformat()]))
             self._disturb(self._plan.phase_s / 2)
 
@@ -269,12 +272,12 @@ class Run:
         self._disturb(self._plan.phase_s)
         self._count("promotion")
         self._clusters.promote(standby)
-        self._tell_url()
+        self._publish_url()
         self._can_cancel = True
         self._disturb(self._plan.phase_s)
 
     def _restore(self) -> None:
-        """Dump under load, and go on in a new server with other transaction ids."""
+        """Dump under load, and continue on a new server with other transaction ids."""
         self._disturb(self._plan.phase_s)
         with self._clusters.connect() as session:
             oldest = next_id(session)
@@ -284,7 +287,7 @@ class Run:
             else "lower"
         )
         first_id = {"lower": 0, "between": oldest - 2_000, "higher": oldest + 100_000}[ids]
-        # What is committed behind the snapshot of the dump is lost with the old server.
+        # Commits after the dump's snapshot are lost with the old server.
         self._log.write("invoke", "cut")
         dump = self._clusters.dump()
         (self._folder / "url").unlink()
@@ -295,11 +298,11 @@ class Run:
         self._log.write("ok", "cut")
         self._count(f"restore into {ids} ids")
         self._log.write("invoke", "repaired", repaired)
-        self._tell_url()
+        self._publish_url()
         self._disturb(self._plan.phase_s)
 
     def _verify(self, after: str) -> None:
-        """Compare the schemas with this release; the run's own trigger does not count."""
+        """Compare the schemas with this release, without the run's own trigger."""
         if "verify" in self._plan.without:
             return
         with self._clusters.connect() as session:
@@ -307,7 +310,7 @@ class Run:
         self._differences += [f"after {after}: {line}" for line in found if "note_slot" not in line]
 
     def _upgrade(self) -> None:
-        """Upgrade by pg_upgrade, and go on."""
+        """Upgrade by pg_upgrade, and continue."""
         self._disturb(self._plan.phase_s)
         (self._folder / "calm").touch()
         with self._clusters.connect() as session:
@@ -326,7 +329,7 @@ class Run:
         self._verify("the upgrade")
         (self._folder / "calm").unlink()
         self._count("upgrade")
-        self._tell_url()
+        self._publish_url()
         self._disturb(self._plan.phase_s)
 
     # The end
@@ -339,7 +342,8 @@ class Run:
         (self._folder / "calm").touch()
         deadline = time.monotonic() + self._plan.drain_s
         with self._clusters.connect() as session:
-            # Twice: a consumer that finishes its batch while this looks may put an event back for a retry that was counted before.
+            # Check twice: a consumer may retry an event after the retries were counted and before
+            # its batch is.
             while waiting := self._waiting(session) or self._waiting(session):
                 if time.monotonic() > deadline:
                     self.is_drained = False
@@ -352,7 +356,7 @@ class Run:
             require_end(process.wait(), self._errors)
 
     def _waiting(self, session: psycopg.Connection) -> list[Any]:
-        """Return what is left to be done."""
+        """Return the remaining work."""
         schedules = [
             name
             for name, paused in rows(
@@ -384,7 +388,8 @@ class Run:
             if figures != (0, 0, 0):
                 waiting.append((group.log, group.name, *figures))
         if not waiting:
-            # The last events need a tick, and what it shows to the undertaker needs another one.
+            # The last events need a tick, and those that they add to the dead-letter log need
+            # another one.
             for log in LOGS:
                 session.execute("select sluice.log_tick(%s)", [log])
         return waiting + rows(
@@ -409,7 +414,7 @@ class Run:
         while time.monotonic() < end:
             for log in LOGS:
                 session.execute("select sluice.log_tick(%s)", [log])
-            # A group stands where its last claim looked; the consumers have ended.
+            # A group's position is that of its last claim, and the consumers have ended.
             for group in GROUPS:
                 session.execute("select from sluice.claim(%s, %s, 1000)", [group.log, group.name])
             session.execute("select from sluice.rotate()")
@@ -485,7 +490,7 @@ class Run:
 
 
 def reconcile(folder: Path) -> dict[str, Any]:
-    """Run the reconciler on what a run left, and return what it says."""
+    """Run the reconciler on a run's folder; return its figures and violations."""
     done = subprocess.run(
         [sys.executable, "-m", "chaos.everything.reconciler", str(folder)],
         cwd=TESTS,

@@ -1,7 +1,7 @@
-"""Everything that can be seen of a statement at PgQ and at ours, so that the two can be compared.
+"""Observable results and effects of a statement on PgQ and on pgsluice, for comparison.
 
-Moments and ages may differ by as much as both sessions have taken so far, however busy the machine is. Transaction ids and snapshots are not compared, nor are the
-texts in detail and hint, which PgQ does not have.
+Times and ages may differ by the time since both sessions started, however busy the machine is.
+Transaction ids and snapshots are not compared, nor are detail and hint, which PgQ does not have.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import TextLoader
 
-# PgQ raises all of its own errors with these codes; ours have one for each meaning.
+# PgQ raises all of its own errors with these codes; ours have specific ones.
 CODES_OF_PGQ = {"P0001", "XX000"}
 DISTANT_S = 10_000_000
-# Columns that say how long ago something was.
+# Columns with ages.
 AGES = {"lag", "last_seen", "ticker_lag"}
-# Columns whose values are ids of transactions.
+# Columns with transaction ids.
 TRANSACTION_IDS = {"ev_txid"}
 STATE = {
     "queue": """
@@ -53,7 +53,7 @@ STATE = {
 
 
 class Near:
-    """A moment or an age, in seconds; equal to another if they differ by no more than the time since `since`.
+    """A time or an age in seconds; equal if they differ by at most the time since `since`.
 
     Both sessions run a statement within that time, so what they store or return differs by less.
     """
@@ -70,14 +70,14 @@ class Near:
         return abs(self.at_s - other.at_s) <= passed.total_seconds()
 
     def __hash__(self) -> int:
-        raise TypeError("moments that are near each other have no common hash")
+        raise TypeError("nearly equal times have no common hash")
 
     def __repr__(self) -> str:
         return f"{self.at_s:.0f} s"
 
 
 def prepare(connection: psycopg.Connection, since: datetime) -> None:
-    """Let a session return moments that are compared by the time since `since`; infinities and the distant past stay text."""
+    """Make a session return times as `Near`; infinities and the distant past stay text."""
 
     class NearLoader(TextLoader):
         def load(self, data: bytes) -> Any:
@@ -96,7 +96,7 @@ def prepare(connection: psycopg.Connection, since: datetime) -> None:
 
 
 def outcome(connection: psycopg.Connection, statement: str, since: datetime) -> dict[str, Any]:
-    """What a caller sees: columns with their types, rows, notices, or the error's text."""
+    """Return the result for a caller: columns with types, rows, notices, or the error's text."""
     notices: list[tuple[str | None, str | None]] = []
 
     def note(diagnostic: psycopg.errors.Diagnostic) -> None:
@@ -146,14 +146,14 @@ def without_transaction_ids(message: str) -> str:
 
 
 def state(connection: psycopg.Connection) -> dict[str, list[tuple[Any, ...]]]:
-    """The rows of every table, as far as they must agree."""
+    """Return the rows of every table, with the columns that must be equal."""
     if connection.info.transaction_status == TransactionStatus.INERROR:
         return {}
     return {table: connection.execute(query).fetchall() for table, query in STATE.items()}
 
 
 def unlike(mine: dict[str, Any], theirs: dict[str, Any]) -> dict[str, str]:
-    """What is not the same in two outcomes or states."""
+    """Return the differences between two results or states."""
     if theirs.get("code") in CODES_OF_PGQ:
         mine, theirs = mine | {"code": None}, theirs | {"code": None}
     return {
@@ -165,7 +165,7 @@ def unlike(mine: dict[str, Any], theirs: dict[str, Any]) -> dict[str, str]:
 
 
 def only(here: Any, there: Any) -> Any:
-    """Of a list, what the other has not; all of it if they differ in nothing but order and repetition."""
+    """Return the items missing in the other list; all if only order and repetition differ."""
     if not isinstance(here, list) or not isinstance(there, list):
         return here
     if all(one in there for one in here) and all(one in here for one in there):

@@ -1,4 +1,4 @@
-"""What differs from PgQ on purpose: the list in sql/pgq/README.md and what the tests here allow are one list."""
+"""Intended differences from PgQ: sql/pgq/README.md lists exactly those that the tests allow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CASES = "compat/pgq/test_conformance.py"
 TRIGGERS = "compat/pgq/test_triggers.py"
 SURFACE = "compat/pgq/test_surface.py"
 
-# How a line of the list begins → the tests that show it.
+# Beginning of a line of the list → the tests that show the difference.
 SHOWN = {
     "one session at a time ticks a log": ["concurrency/test_tickers.py"],
     "the ticker refuses REPEATABLE READ": ["db/pgq/test_ticker.py"],
@@ -28,7 +28,7 @@ SHOWN = {
     "writers may insert the fields": ["db/pgq/test_current_event_table.py"],
     "`tune_storage` tunes tick tables too": ["db/pgq/test_tune_storage.py"],
     "`version()` is": ["db/pgq/test_version.py"],
-    "an event comes again once for each batch": ["db/pgq/test_event_retry.py"],
+    "an event is retried once for each batch": ["db/pgq/test_event_retry.py"],
     "`maint_retry_events` also moves events": ["db/sluice/test_insert_event.py"],
     "a log that cannot take its due events": ["db/pgq/test__postpone_retries.py"],
     "one session at a time moves events": ["db/pgq/test_maint_retry_events.py"],
@@ -38,7 +38,7 @@ SHOWN = {
     "step 1, step 2 in one transaction": ["db/pgq/test_maint_rotate_tables_step1.py"],
     "rotation refuses REPEATABLE READ": ["db/pgq/test_maint_rotate_tables_step1.py"],
     "each tick is notified on the log's channel": ["db/sluice/test_listen_log.py"],
-    "a snapshot in which something runs": ["db/pgq/test__require_newer_snapshot.py"],
+    "a snapshot in which a transaction is in progress": ["db/pgq/test__require_newer_snapshot.py"],
     "a log that was restored from a dump": ["db/sluice/test_after_restore_states.py"],
     "`maint_tables_to_vacuum` lists other tables": [CASES],
     "after its ticks a consumer may be given up": ["db/sluice/test_set_log_policy.py"],
@@ -49,7 +49,7 @@ SHOWN = {
     "`register_consumer_at` does not move": ["db/pgq/test_register_consumer_at.py"],
     "`min_lag` is counted to the call": ["db/pgq/test_next_batch_custom.py"],
     "a trigger knows the key by its columns": [TRIGGERS],
-    "a column has changed when it is written": [TRIGGERS],
+    "a column has changed when its text differs": [TRIGGERS],
     "a key that changes is always refused": [TRIGGERS],
     "an expression of a trigger is SQL over the row": [TRIGGERS],
     "an expression that gives no row is null": [TRIGGERS],
@@ -61,7 +61,7 @@ SHOWN = {
 
 
 def lines() -> list[str]:
-    """The first cell of every line of the table of differences."""
+    """Return the first cell of every line of the table of differences."""
     section = README.read_text().split("## Differences from PgQ 3.5")[1].split("\n## ")[0]
     table = [line for line in section.splitlines() if line.startswith("|")]
     return [line.split(" | ")[0].removeprefix("| ") for line in table[2:]]
@@ -78,7 +78,7 @@ def test_every_difference_in_the_readme_is_shown_by_a_test():
     assert not unshown, "\n".join(unshown)
 
 
-def test_what_is_shown_is_in_the_readme():
+def test_every_shown_difference_is_in_the_readme():
     missing = [start for start in starts() if not any(line.startswith(start) for line in lines())]
 
     assert not missing, "\n".join(missing)

@@ -1,4 +1,4 @@
-"""PgQ's own daemon, from Debian's package and unmodified, keeps our schema going."""
+"""PgQ's own daemon, unmodified from Debian's package, maintains our schema."""
 
 from __future__ import annotations
 
@@ -83,7 +83,10 @@ def read_batch(connection: psycopg.Connection) -> list[tuple]:
 
 @pytest.mark.slow
 def test_the_daemon_takes_our_version_for_one_of_pgq_3(daemon_log):
-    wait_until(lambda: daemon_log.exists() and "version ok" in daemon_log.read_text(), "the daemon")
+    wait_until(
+        lambda: daemon_log.exists() and "version ok" in daemon_log.read_text(),
+        "the version check of the daemon",
+    )
 
     assert "pgq version ok: 3.5" in daemon_log.read_text()
 

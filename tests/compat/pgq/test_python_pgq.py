@@ -1,4 +1,4 @@
-"""PgQ's own Python package, from Debian and unmodified, produces into our logs and consumes from them."""
+"""PgQ's own Python package, unmodified from Debian, produces to our logs and consumes from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support import rows, value
 
 PYTHON = Path("/usr/bin/python3")
 PROGRAM = Path(__file__).with_name("python_pgq_program.py")
-# A loop_delay of 0: the program ends when there is no batch left; below 0: after the first one.
+# loop_delay 0: exit when no batch is left; below 0: exit after the first batch.
 INI = """
 [recorder]
 job_name = {job}
@@ -55,7 +55,7 @@ def queue(installation: Installation, observer: psycopg.Connection) -> None:
 
 @pytest.fixture
 def run(installation: Installation, tmp_path: Path) -> Run:
-    """Run a program of the package to its end; what it wrote."""
+    """Return a function that runs a program of the package to its end and returns its output."""
 
     def run_to_the_end(
         kind: str,
@@ -119,7 +119,7 @@ def test_a_consumer_reads_a_batch_at_once_or_through_a_cursor(run, observer, laz
 
 
 @pytest.mark.parametrize("lazy", ["0", "2"])
-def test_an_event_that_a_consumer_tags_for_retry_comes_again(run, observer, lazy):
+def test_event_tagged_for_retry_is_redelivered(run, observer, lazy):
     run("consume", "--register")
     insert(observer, ("once", "1", None), ("again", "2", None), ("once", "3", None))
 

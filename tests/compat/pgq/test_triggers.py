@@ -1,4 +1,4 @@
-"""The same tables, triggers and changes at ours and at PgQ's own C triggers make the same events, field by field."""
+"""Our triggers and PgQ's C triggers write the same events for the same tables and changes."""
 
 from __future__ import annotations
 
@@ -299,7 +299,7 @@ def type_cases(kind: str, settings: str) -> list[Case]:
 
 
 def outcome(connection: psycopg.Connection, case: Case) -> list[tuple]:
-    """The errors of the changes, then the events."""
+    """Return the errors of the changes, then the events."""
     connection.execute('reset all; drop schema if exists s, "S ch,e" cascade')
     connection.execute("create schema s; set search_path = s")
     connection.execute(case.setup)
@@ -360,7 +360,7 @@ def test_every_type_is_written_as_pgqs_write_it(both, kind, settings):
     assert not lines, "\n".join(lines)
 
 
-# What differs on purpose: how a line of the list in sql/pgq/README.md begins → a case that differs for it.
+# Beginning of a line of the list of differences in sql/pgq/README.md → a case that shows it.
 KEYED = "create table t (k numeric primary key, a numeric, b text)"
 DIFFERENCES = {
     "a trigger knows the key by its columns": Case(
@@ -368,7 +368,7 @@ DIFFERENCES = {
         "create table t (a int primary key, b int); alter table t rename a to k",
         ("insert into t values (1, 1)", "update t set b = 2"),
     ),
-    "a column has changed when it is written otherwise": Case(
+    "a column has changed when its text differs": Case(
         "scale", KEYED, ("insert into t values (1, 1.0)", "update t set a = 1.00, b = 'y'")
     ),
     "a key that changes is always refused": Case(
@@ -389,7 +389,7 @@ DIFFERENCES = {
     ),
 }
 OPTIONS = {
-    "a column has changed when it is written otherwise": ("ignore=b",),
+    "a column has changed when its text differs": ("ignore=b",),
     "a key that changes is always refused": ("ignore=b",),
     "an expression of a trigger is SQL over the row": ('ev_extra3=r.a || "b"',),
     "an expression that gives no row is null": ("ev_extra3=1 where false",),
@@ -398,12 +398,12 @@ OPTIONS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("reason", DIFFERENCES)
-def test_what_differs_is_in_the_list_of_differences(both, kind, reason):
+def test_every_difference_is_in_the_readme(both, kind, reason):
     case = DIFFERENCES[reason]
     when = "before" if "BEFORE" in reason else "after"
     made = trigger(kind, *OPTIONS.get(reason, ()), when=when)
     lines = differing(both, [Case(case.name, case.setup + made, case.changes)])
 
     assert f"\n| {reason}" in README.read_text()
-    # PgQ's sqltriga looks at every column.
+    # PgQ's sqltriga compares every column.
     assert lines or (kind == "sqltriga" and reason.startswith("a key that changes"))

@@ -1,4 +1,4 @@
-"""A database with the older names, and a queue in it."""
+"""Fixtures: a database with the function names of PGMQ 0.20, and its warnings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pgsluice import schema
 
 @pytest.fixture
 def legacy(connection: psycopg.Connection) -> psycopg.Connection:
-    """A superuser's session in a database with the older names and a queue `orders`."""
+    """A superuser's session in a database with the PGMQ 0.20 names and a queue `orders`."""
     schema.install(connection, legacy=True)
     connection.execute("select pgmq_create('orders')")
     return connection
@@ -18,12 +18,12 @@ def legacy(connection: psycopg.Connection) -> psycopg.Connection:
 
 @pytest.fixture
 def warnings(legacy: psycopg.Connection) -> list[str]:
-    """The warnings of the session, as they come."""
-    heard: list[str] = []
+    """A list that collects the warnings of the session."""
+    found: list[str] = []
 
-    def hear(diagnostic: psycopg.errors.Diagnostic) -> None:
+    def collect(diagnostic: psycopg.errors.Diagnostic) -> None:
         if diagnostic.severity == "WARNING":
-            heard.append(diagnostic.message_primary or "")
+            found.append(diagnostic.message_primary or "")
 
-    legacy.add_notice_handler(hear)
-    return heard
+    legacy.add_notice_handler(collect)
+    return found

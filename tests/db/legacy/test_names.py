@@ -1,4 +1,4 @@
-"""The seventeen functions of PGMQ 0.20: their names, arguments, defaults and columns, and how they come and go."""
+"""The 17 functions of PGMQ 0.20: signatures, installation, upgrade and removal."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ METRICS = (
     "TABLE(queue_name text, queue_length bigint, newest_msg_age_sec integer, oldest_msg_age_sec integer, "
     "total_messages bigint, scrape_time timestamp with time zone)"
 )
-# What psql's \df says of them in a database with PGMQ 0.20.
+# The output of psql's \df in a database with PGMQ 0.20.
 FUNCTIONS = [
     ("pgmq_archive", "queue_name text, msg_id bigint", "boolean"),
     ("pgmq_archive", "queue_name text, msg_ids bigint[]", "boolean"),
@@ -79,7 +79,7 @@ def test_each_is_described_pinned_granted_and_owned_like_the_others(legacy):
 
 
 @pytest.mark.slow
-def test_an_upgrade_keeps_them_current_without_being_told(legacy):
+def test_upgrade_keeps_them_current_without_an_option(legacy):
     legacy.execute(
         "drop function public.pgmq_pop(text); revoke execute on function pgmq_send from sluice_writer"
     )
@@ -122,7 +122,8 @@ def test_functions_of_the_same_names_are_not_overwritten(connection):
     connection.execute("create function public.pgmq_send(a text) returns integer return 1")
 
     with pytest.raises(
-        SchemaError, match=r"in schema public already: public.pgmq_send\(text\); drop them"
+        SchemaError,
+        match=r"schema public already has functions of these names: public.pgmq_send\(text\); drop them",
     ):
         schema.install(connection, legacy=True)
 

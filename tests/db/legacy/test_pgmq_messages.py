@@ -1,4 +1,4 @@
-"""Messages by PGMQ 0.20's names: the same queues, 0.20's columns and answers."""
+"""Message functions under their PGMQ 0.20 names, with 0.20's columns and results."""
 
 import time
 
@@ -35,7 +35,7 @@ def test_arguments_are_found_by_their_names(three):
     ) == [(2,)]
 
 
-def test_what_is_sent_with_a_delay_is_hidden_for_it(legacy):
+def test_delayed_message_is_hidden_for_its_delay(legacy):
     assert rows(
         legacy, "select msg_id from pgmq_send_batch('orders', array['1', '2']::jsonb[], 60)"
     ) == [(1,), (2,)]
@@ -61,7 +61,7 @@ def test_set_vt_returns_the_message_as_it_is_then(three):
 
 
 @pytest.mark.parametrize("name", ["delete", "archive"])
-def test_one_that_is_not_there_gives_false_and_a_warning(three, warnings, name):
+def test_missing_message_returns_false_with_a_warning(three, warnings, name):
     assert value(three, f"select pgmq_{name}('orders', 7)") is False
     assert value(three, f"select pgmq_{name}('orders', array[7, 8])") is False
     assert value(three, f"select pgmq_{name}('orders', 1)") is True

@@ -1,6 +1,5 @@
-"""Queues by PGMQ 0.20's names."""
+"""Queue functions under their PGMQ 0.20 names."""
 
-import psycopg
 import pytest
 
 from support import rows, value
@@ -49,21 +48,5 @@ def test_drop_queue_says_whether_there_was_one(legacy):
 
 @pytest.mark.slow
 def test_create_partitioned_hands_its_arguments_on(legacy):
-    # In a transaction of its own, a function that says what it was called with.
-    if value(
-        legacy,
-        "select to_regprocedure('pgmq.create_partitioned(text, text, text, integer)') is null",
-    ):
-        legacy.execute(
-            """create function pgmq.create_partitioned(
-                queue_name text, partition_interval text default '', retention_interval text default '',
-                premake integer default 4
-            ) returns void language plpgsql as $$
-            begin raise '% % % %', queue_name, partition_interval, retention_interval, premake; end; $$"""
-        )
-        with pytest.raises(psycopg.errors.RaiseException, match="parts 10000 100000 4"):
-            legacy.execute("select pgmq_create_partitioned('parts')")
-        return
-
     legacy.execute("select pgmq_create_partitioned('parts', '100', '1000')")
     assert value(legacy, "select pgmq_send('parts', '1')") == 1

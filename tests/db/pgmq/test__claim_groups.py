@@ -1,6 +1,7 @@
-"""The three readers against a model of a few lines, on queues in any state, with the indexes and without.
+"""The three FIFO readers against a model, on random queues, with and without the index.
 
-Below them: `_claim_groups`, `_next_groups`, `_group_runs`, `_lock_runs`, `_read_groups`, `_fifo_key_sql`, `_has_fifo_index`.
+Also covers _claim_groups, _next_groups, _group_runs, _lock_runs, _read_groups, _fifo_key_sql and
+_has_fifo_index.
 """
 
 import random
@@ -13,7 +14,7 @@ DEFAULT = "_default_fifo_group"
 
 
 def model(messages, qty, strategy):
-    """What each reader must return. messages: (msg_id, group, visible, read_ct), by msg_id."""
+    """Return the expected result of a reader for messages (msg_id, group, visible, read_ct)."""
     groups = {}
     for message in messages:
         groups.setdefault(message[1], []).append(message)
@@ -40,7 +41,7 @@ READERS = {"fill": "read_grouped", "round": "read_grouped_rr", "head": "read_gro
 
 
 def fill_queue(connection, source, size, groups):
-    """A queue in any state: gaps, delayed, in flight, lapsed, given back, without a group."""
+    """Fill the queue at random: gaps, delayed, in flight, expired, released, without a group."""
     connection.execute("truncate pgmq.q_orders")
     messages = []
     msg_id = 0
@@ -97,8 +98,8 @@ def test_the_readers_return_what_the_model_says(connection, queue, indexed, size
 
 
 @pytest.mark.parametrize("reader", READERS.values())
-def test_more_groups_and_more_due_messages_than_one_look_takes(connection, queue, reader):
-    # 2,000 groups: too many to walk; 3,000 due messages of one group that is in flight, before all others.
+def test_more_groups_and_due_messages_than_one_step_takes(connection, queue, reader):
+    # 2,000 groups after 3,000 due messages of a group in flight: both exceed the internal limits.
     connection.execute("select pgmq.create_fifo_index('orders')")
     connection.execute(
         """insert into pgmq.q_orders (enqueued_at, vt, read_ct, headers)
@@ -127,7 +128,7 @@ def test_more_groups_and_more_due_messages_than_one_look_takes(connection, queue
 def test_with_the_index_a_read_does_not_touch_the_messages_it_does_not_return(
     connection, queue, reader
 ):
-    # All of one group and in flight at its head: nothing to return, and nothing to look at twice.
+    # All messages belong to one group whose head is in flight, so a read has nothing to return.
     connection.execute("select pgmq.create_fifo_index('orders')")
     connection.execute(
         """insert into pgmq.q_orders (vt, headers)

@@ -6,8 +6,8 @@ from support import rows, value
 IDS = "select relpersistence from pg_class where relname = 'q_orders_msg_id_seq'"
 
 
-def as_pgmq_left_it(connection):
-    """An unlogged queue as PGMQ makes it, after a crash: its ids begin again, and its archive has them already."""
+def make_crashed_pgmq_queue(connection):
+    """Create an unlogged queue as PGMQ leaves it after a crash, with ids below its archive's."""
     connection.execute("select pgmq._create_queue('orders', true)")
     connection.execute("alter sequence pgmq.q_orders_msg_id_seq set unlogged")
     connection.execute("select pgmq.send_batch('orders', array['1', '2', '3']::jsonb[])")
@@ -43,7 +43,7 @@ def test_the_kind_of_a_queue_decides_what_is_logged_and_never_its_ids_and_archiv
 
 
 def test_ids_that_fell_behind_the_archive_are_moved_above_it_and_no_message_is_lost(connection):
-    as_pgmq_left_it(connection)
+    make_crashed_pgmq_queue(connection)
 
     connection.execute("select pgmq._create_queue('orders', true)")
 

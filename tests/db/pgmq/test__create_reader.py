@@ -1,4 +1,4 @@
-"""What a read costs, and what it gives: ready messages and those that have become due, by msg_id."""
+"""Readers: ready messages and due messages in msg_id order, and the cost of a read."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def six(connection, queue):
 
 
 def entries_read(connection, index):
-    """How many entries of an index were read so far, dead ones included."""
+    """Return the number of index entries read so far, including dead ones."""
     connection.execute("select pg_stat_force_next_flush()")
     return value(
         connection,
@@ -27,7 +27,7 @@ def entries_read(connection, index):
 
 
 def rows_scanned(connection):
-    """How many rows of the queue were read without an index."""
+    """Return the number of rows of the queue read without an index."""
     connection.execute("select pg_stat_force_next_flush()")
     return value(
         connection, "select seq_tup_read from pg_stat_user_tables where relname = 'q_orders'"
@@ -56,7 +56,7 @@ def test_due_messages_come_among_the_ready_ones_by_id(connection, six):
     assert ids(connection, "pgmq.pop('orders', 9)") == [5, 6]
 
 
-def test_a_lapsed_claim_comes_back_before_later_messages(connection, six):
+def test_expired_claim_is_read_before_later_messages(connection, six):
     connection.execute("select pgmq.read('orders', 0, 3)")
 
     assert ids(connection, "pgmq.read('orders', 30, 4)") == [1, 2, 3, 4]
@@ -87,7 +87,7 @@ def test_two_readers_share_due_messages_without_waiting(database, connection, si
     with database.connect(autocommit=False) as first, database.connect() as second:
         second.execute("set lock_timeout = '100ms'")
         assert ids(first, "pgmq.read('orders', 30, 2)") == [1, 2]
-        # The first also holds the ready ones that it looked at, until it commits.
+        # The first also keeps its locks on the ready messages that it examined, until it commits.
         assert ids(second, "pgmq.read('orders', 30, 9)") == [3, 6]
         first.commit()
         assert ids(second, "pgmq.read('orders', 30, 9)") == [4, 5]
@@ -96,7 +96,7 @@ def test_two_readers_share_due_messages_without_waiting(database, connection, si
 @pytest.mark.slow
 @pytest.mark.parametrize("invisible", [0, 100_000])
 @pytest.mark.parametrize("call", ["pgmq.read('orders', 30, 1)", "pgmq.pop('orders')"])
-def test_what_it_reads_is_what_it_returns_whatever_is_in_front(connection, queue, invisible, call):
+def test_read_visits_only_the_rows_it_returns(connection, queue, invisible, call):
     connection.execute(
         "insert into pgmq.q_orders (vt, message) select now() + interval '1 day', '1' from generate_series(1, %s)",
         (invisible,),
@@ -113,7 +113,7 @@ def test_what_it_reads_is_what_it_returns_whatever_is_in_front(connection, queue
         assert ids(connection, call) == [invisible + number]
 
     read = {index: entries_read(connection, index) - before[index] for index in before}
-    # Each looks at the entries that those before it left dead, at ten at most.
+    # Each call visits the dead entries of the calls before it, ten at most.
     assert 10 <= read["q_orders_ready_idx"] <= 10 * 11, read
     assert read["q_orders_vt_idx"] == 0, read
     assert 10 <= read["q_orders_pkey"] <= 3 * 10, read
@@ -162,7 +162,7 @@ def test_due_messages_are_found_by_their_index(connection, queue):
 
     assert len(ids(connection, "pgmq.read('orders', 30, 1)")) == 1
 
-    # The first one, and the thousand that are sorted.
+    # One for the first due message, and the 1,000 that are sorted.
     assert 1 <= entries_read(connection, "q_orders_vt_idx") - before <= 1_002
     assert rows_scanned(connection) == scanned
 
@@ -183,7 +183,7 @@ DEAD = 300_000
 
 
 def head(connection):
-    """What the session remembers of where to begin; empty: nothing."""
+    """Return the session's remembered start of reads, or an empty string."""
     return value(
         connection,
         """select coalesce(current_setting(format(
@@ -194,7 +194,7 @@ def head(connection):
 
 @pytest.fixture
 def held(database, connection, queue):
-    """A queue whose first 300,000 messages are deleted, and a snapshot that keeps their index entries."""
+    """A queue with 300,000 deleted messages, and a snapshot that retains their index entries."""
     connection.execute(
         "select count(*) from pgmq.send_batch('orders', array_fill('1'::jsonb, array[%s]))", [DEAD]
     )
@@ -214,7 +214,7 @@ def send(connection, count=1):
 
 
 @pytest.mark.slow
-def test_a_held_snapshot_makes_it_begin_where_it_last_found_something(connection, held):
+def test_read_with_a_held_snapshot_starts_at_the_head(connection, held):
     first, *others = send(connection, 50)
     assert ids(connection, "pgmq.read('orders', 30, 1)") == [first]
     before = entries_read(connection, "q_orders_ready_idx")
@@ -223,7 +223,7 @@ def test_a_held_snapshot_makes_it_begin_where_it_last_found_something(connection
     for msg_id in others[:10]:
         assert ids(connection, "pgmq.read('orders', 30, 1)") == [msg_id]
 
-    # Without a head each of the ten reads 300,000 dead entries; with it, the thousand that it stays behind.
+    # Without a head each of the ten reads visits 300,000 dead entries; with it, 1,000.
     assert entries_read(connection, "q_orders_ready_idx") - before < DEAD
 
 
@@ -232,7 +232,7 @@ def test_the_head_hides_what_commits_late_for_ten_seconds_at_most(database, conn
     with database.connect(autocommit=False) as late:
         (late_id,) = send(late)
         send(connection, 3_000)
-        # By now the head is past the message that is not committed yet.
+        # These reads move the head past the uncommitted message.
         while ids(connection, "pgmq.pop('orders', 100)"):
             pass
         late.commit()
@@ -240,14 +240,14 @@ def test_the_head_hides_what_commits_late_for_ten_seconds_at_most(database, conn
     found: list[int] = []
     wait_until(
         lambda: bool(found.extend(ids(connection, "pgmq.read('orders', 30, 1)")) or found),
-        "the message that was committed late",
+        "the message with the late commit",
         deadline_s=15,
     )
     assert found == [late_id]
 
 
 @pytest.mark.slow
-def test_what_is_made_visible_in_the_past_waits_for_ten_seconds_at_most(connection, held):
+def test_vt_set_in_the_past_is_read_within_ten_seconds(connection, held):
     first, *_ = send(connection, 2)
     for _ in range(2):
         assert len(ids(connection, "pgmq.read('orders', 30, 1)")) == 1
@@ -259,7 +259,7 @@ def test_what_is_made_visible_in_the_past_waits_for_ten_seconds_at_most(connecti
     found: list[int] = []
     wait_until(
         lambda: bool(found.extend(ids(connection, "pgmq.read('orders', 30, 1)")) or found),
-        "the message that a user made visible",
+        "the message whose vt a user changed",
         deadline_s=15,
     )
     assert found == [first]

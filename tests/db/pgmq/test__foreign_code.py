@@ -1,4 +1,4 @@
-"""Queues belong to the owner of the schemas, whose rights create and change them, and run no code of other roles.
+"""Queue tables belong to the schemas' owner, and its rights run no code of other roles on them.
 
 Covers _foreign_code, _require_own_table and _require_no_foreign_code.
 """
@@ -30,7 +30,7 @@ CHANGES = {
 
 @pytest.fixture
 def member(database, connection, role):
-    """A session of a member of sluice_admin, who may create in schema public."""
+    """A session of a member of sluice_admin that may create in schema public."""
     connection.execute(f"grant sluice_admin to {role}")
     connection.execute(f"grant create on schema public to {role}")
     with database.connect(user=role) as session:
@@ -158,7 +158,7 @@ def test_functions_that_change_a_table_of_another_role_refuse_and_name_the_way_o
         ) as caught:
             member.execute(f"select {call}")
         assert "owner to sluice_owner" in caught.value.diag.message_hint
-    member.execute("select pgmq.create('orders')")  # it has everything
+    member.execute("select pgmq.create('orders')")  # nothing to change
     failed = rows(member, "select queue_name, detail from sluice.maintain() where not done")
     assert (
         failed.count(("parts", f"table pgmq.q_parts belongs to {role} and not to sluice_owner"))
@@ -177,21 +177,21 @@ def test_maintenance_moves_no_rows_through_a_trigger_of_another_role(connection,
         "insert into pgmq.q_parts (msg_id, vt) overriding system value values (500, now()), (501, now())"
     )
     member.execute(CHANGES["trigger"].format(table="pgmq.q_parts"))
-    said = []
-    connection.add_notice_handler(lambda notice: said.append(notice.message_primary))
+    warnings = []
+    connection.add_notice_handler(lambda notice: warnings.append(notice.message_primary))
 
     done = rows(connection, "select done, detail from sluice.maintain() where not done")
 
     assert done == [
         (
             False,
-            "rows of pgmq.q_parts are not moved: they would run code of a role that is not trusted",
+            "cannot move rows of pgmq.q_parts: they would run code of an untrusted role",
         )
     ]
-    assert said == []
+    assert warnings == []
     connection.execute("alter function public.trap() owner to sluice_owner")
     assert rows(connection, "select done from sluice.maintain() where not done") == []
-    assert set(said) == {"ran as sluice_owner"}
+    assert set(warnings) == {"ran as sluice_owner"}
 
 
 def test_a_trigger_of_a_superuser_is_no_foreign_code(connection):
@@ -207,7 +207,7 @@ def test_a_trigger_of_a_superuser_is_no_foreign_code(connection):
 def test_a_creator_that_is_no_member_of_sluice_admin_gets_the_rights_on_new_queues_alone(
     connection, member, role
 ):
-    """Covers _grant_creator."""
+    """Also covers pgmq._grant_creator."""
     connection.execute(f"revoke sluice_admin from {role}")
     connection.execute(f"grant usage on schema pgmq to {role}")
     connection.execute(f"grant execute on all functions in schema pgmq to {role}")

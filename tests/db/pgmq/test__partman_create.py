@@ -1,4 +1,4 @@
-"""With sluice.partition_manager = 'pg_partman' the extension makes the partitions; without it nothing needs it.
+"""sluice.partition_manager = 'pg_partman': the extension creates and maintains the partitions.
 
 Covers _with_partman, _partman_create and _partman_forget.
 """
@@ -11,7 +11,7 @@ from support import rows, value
 
 @pytest.fixture
 def partman(connection):
-    """A session that asks for pg_partman 4, where the server has it."""
+    """A session that uses pg_partman 4; skips the test where the server does not have it."""
     found = rows(
         connection,
         "select from pg_available_extension_versions where name = 'pg_partman' and version like '4.%%'",
@@ -29,7 +29,7 @@ def partman(connection):
     return connection
 
 
-def test_whoever_asks_for_the_extension_where_it_is_not_installed_is_told(connection):
+def test_missing_extension_is_named(connection):
     connection.execute("set sluice.partition_manager = 'pg_partman'")
 
     for call in ("create_partitioned('orders')", "convert_archive_partitioned('plain')"):
@@ -41,8 +41,8 @@ def test_whoever_asks_for_the_extension_where_it_is_not_installed_is_told(connec
 
 
 def test_another_manager_is_refused_and_an_empty_setting_is_none(connection):
-    connection.execute("set sluice.partition_manager = 'somebody'")
-    with pytest.raises(psycopg.errors.InvalidParameterValue, match="is 'somebody'"):
+    connection.execute("set sluice.partition_manager = 'postgres'")
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="is 'postgres'"):
         connection.execute("select pgmq.create_partitioned('orders')")
 
     for setting in ("", "pgsluice"):
@@ -93,17 +93,19 @@ def test_a_plain_queue_is_dropped_by_a_role_without_rights_in_the_extension(
         ]
 
 
-def test_what_the_extension_keeps_is_not_taken_from_it(partman):
+def test_partitions_managed_by_the_extension_are_left_alone(partman):
     partman.execute("select pgmq.create_partitioned('orders')")
     partman.execute("reset sluice.partition_manager")
 
     with pytest.raises(psycopg.errors.DuplicateTable) as caught:
         partman.execute("select pgmq.create_partitioned('orders')")
-    assert "not looked after by sluice.maintain()" in caught.value.diag.message_detail
+    assert "sluice.maintain() does not maintain" in caught.value.diag.message_detail
 
 
 def test_an_archive_is_not_given_to_it(partman):
     partman.execute("select pgmq.create('plain')")
 
-    with pytest.raises(psycopg.errors.FeatureNotSupported, match="cannot be given to pg_partman"):
+    with pytest.raises(
+        psycopg.errors.FeatureNotSupported, match="cannot convert the archive of queue"
+    ):
         partman.execute("select pgmq.convert_archive_partitioned('plain')")

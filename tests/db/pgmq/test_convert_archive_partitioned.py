@@ -1,4 +1,4 @@
-"""An archive that gets partitions keeps what it holds."""
+"""pgmq.convert_archive_partitioned: a partitioned archive keeps its messages."""
 
 import psycopg
 import pytest
@@ -8,7 +8,7 @@ from support import rows, value
 
 @pytest.fixture
 def orders(connection):
-    """A queue of 50 messages, of which the first 25 are archived."""
+    """A queue of 50 messages, the first 25 of them archived."""
     connection.execute("select pgmq.create('Orders')")
     connection.execute("select pgmq.send_batch('Orders', array_fill('1'::jsonb, array[50]))")
     connection.execute(
@@ -98,7 +98,7 @@ def test_an_archive_without_partitions_to_come_has_one_at_least(orders):
     ]
 
 
-def test_twice_and_for_no_archive_it_says_so_with_pgmqs_words(orders):
+def test_converted_or_missing_archive_is_reported_in_pgmqs_words(orders):
     orders.execute("select pgmq.convert_archive_partitioned('Orders')")
 
     again = notices_of(orders, "select pgmq.convert_archive_partitioned('Orders')")
@@ -136,10 +136,12 @@ def test_rights_owner_and_roles_are_as_before(database, connection, role):
         "create trigger t after insert on pgmq.a_orders for each row execute function suppress_redundant_updates_trigger()",
     ],
 )
-def test_what_was_added_to_it_and_would_be_lost_is_named_first(orders, added):
+def test_objects_added_to_the_archive_that_would_be_lost_are_named(orders, added):
     orders.execute(added)
 
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="that were added to it"):
+    with pytest.raises(
+        psycopg.errors.ObjectNotInPrerequisiteState, match="has user-defined policies"
+    ):
         orders.execute("select pgmq.convert_archive_partitioned('Orders', '1 day', '9 days')")
 
     assert partitions(orders) == []

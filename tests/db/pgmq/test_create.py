@@ -98,14 +98,14 @@ def test_two_names_that_fold_to_one_table_are_refused_and_both_are_named(connect
         caught.value.diag.message_primary
         == "queue 'Orders' would share its table with queue 'orders'"
     )
-    assert "use 'orders'" in caught.value.diag.message_hint
+    assert "use queue 'orders'" in caught.value.diag.message_hint
     assert rows(connection, "select queue_name from pgmq.meta") == [("orders",)]
 
 
 def test_a_creation_waits_for_another_of_the_same_table_and_then_sees_it(database, connection):
     with database.connect(autocommit=False) as first, database.connect() as second:
         first.execute("select pgmq.create('orders')")
-        # Without a lock the second would fail on the catalog's unique index, and not by name.
+        # Without a lock, the second would fail with a unique violation in the catalog.
         second.execute("set lock_timeout = '200ms'")
         with pytest.raises(psycopg.errors.LockNotAvailable):
             second.execute("select pgmq.create('Orders')")

@@ -1,4 +1,4 @@
-"""Partitioned queues: what they look like, that all calls work on them, and how few partitions a call touches.
+"""Partitioned queues: their tables, all calls on them, and the partitions that a call touches.
 
 Covers _create_partitioned_tables and _require_free_default.
 """
@@ -29,15 +29,22 @@ def ids(connection, call):
     return [row[0] for row in rows(connection, f"select * from {call}")]
 
 
+def flush_statistics(connection):
+    """Forget the scans of earlier transactions, which the server keeps for up to a second."""
+    connection.execute("select pg_stat_force_next_flush()")
+
+
 def touched(connection, statement):
-    """The partitions of `orders` that a statement looks into: (name, sequential scans, index scans)."""
+    """Return the partitions of `orders` that a statement scans: name, seq_scan and idx_scan."""
+    flush_statistics(connection)
     with connection.transaction():
         connection.execute(statement)
         return rows(connection, TOUCHED)
 
 
 def read_through(connection, statement):
-    """The partitions of `orders` whose rows a statement reads without an index; a few pages may be read so."""
+    """Return the partitions of `orders` in which a statement scans over 500 rows sequentially."""
+    flush_statistics(connection)
     with connection.transaction():
         connection.execute(statement)
         return rows(
@@ -49,7 +56,7 @@ def read_through(connection, statement):
 
 @pytest.fixture(params=["10", "1 hour"])
 def orders(request, connection):
-    """A queue by ids, and by time, with a message in each of 25, or 1, partitions."""
+    """A queue of 250 messages: by id in 25 partitions, or by time in one."""
     retention = "1000000" if request.param == "10" else "1 year"
     connection.execute(
         "select pgmq.create_partitioned('orders', %s, %s, 30)", (request.param, retention)
@@ -58,7 +65,7 @@ def orders(request, connection):
     return connection
 
 
-def test_the_partition_in_use_and_so_many_ahead_are_made_for_queue_and_archive(connection):
+def test_current_and_premade_partitions_are_created_for_queue_and_archive(connection):
     connection.execute("select pgmq.create_partitioned('Orders', '100', '1000', 2)")
 
     assert leaves(connection) == [
@@ -209,7 +216,7 @@ def test_by_time_delete_and_archive_find_the_id_by_an_index_of_each_partition(co
 
 @pytest.mark.slow
 @pytest.mark.parametrize("interval", ["2000", "1 hour"])
-def test_a_read_of_many_partitions_reads_none_of_them_through(connection, interval):
+def test_read_of_many_partitions_scans_none_fully(connection, interval):
     connection.execute("select pgmq.create_partitioned('orders', %s, null, 50)", (interval,))
     connection.execute(
         "insert into pgmq.q_orders (enqueued_at, vt, message) "

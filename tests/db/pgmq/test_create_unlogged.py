@@ -11,7 +11,10 @@ from support import rows, value
 
 @pytest.fixture
 def crashing(server, servers_folder):
-    """A server of this test's own, and a function that crashes it; a crash of it alone loses no WAL that was written."""
+    """A server of this test's own, and a function that crashes and restarts it.
+
+    A crash of the server alone, without the operating system, loses no written WAL.
+    """
     folder = Path(tempfile.mkdtemp(dir=servers_folder))
     folder.chmod(0o755)
     own = EmbeddedServer(folder / "crashing", bin_dir=server.bin_dir, options={"fsync": "off"})
@@ -92,7 +95,7 @@ def test_after_a_crash_the_queue_is_empty_its_archive_whole_and_its_ids_go_on(cr
 
 
 @pytest.mark.slow
-def test_a_queue_of_pgmqs_making_is_mended_after_its_crash_by_creating_it_again(crashing):
+def test_creating_again_repairs_an_unlogged_queue_of_pgmq_after_a_crash(crashing):
     server, crash = crashing
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute("select pgmq.create_unlogged('fast')")

@@ -2,7 +2,7 @@ from support import rows, value
 from support.notify import Listener
 
 
-def test_disable_takes_back_all_that_enable_made_and_nobody_is_notified(connection, queue):
+def test_disable_removes_everything_enable_created_and_stops_notifications(connection, queue):
     before = rows(connection, "select relname from pg_class where relname ~* 'orders' order by 1")
     connection.execute("select pgmq.enable_notify_insert('orders', 0)")
     listener = Listener(connection, "pgmq.q_orders.INSERT")
@@ -21,7 +21,7 @@ def test_disable_takes_back_all_that_enable_made_and_nobody_is_notified(connecti
     assert rows(connection, "select * from pgmq.list_notify_insert_throttles()") == []
 
 
-def test_where_nothing_is_enabled_it_is_a_notice(connection, queue):
+def test_disabling_twice_is_a_notice(connection, queue):
     notices = []
     connection.add_notice_handler(lambda diagnostic: notices.append(diagnostic.message_primary))
 

@@ -10,7 +10,9 @@ def test_drop_takes_queue_archive_and_row(connection, queue):
     assert value(connection, "select pgmq.drop_queue('orders')") is True
 
     assert rows(connection, "select relname from pg_class where relname like '%%orders%%'") == []
-    assert value(connection, "select to_regproc('pgmq.q_orders')") is None, "the reader is there"
+    assert value(connection, "select to_regproc('pgmq.q_orders')") is None, (
+        "the reader function remains"
+    )
     assert value(connection, "select count(*) from pgmq.meta") == 0
 
 

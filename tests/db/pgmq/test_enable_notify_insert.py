@@ -95,12 +95,12 @@ def test_another_spelling_is_refused_with_the_way_out_and_nothing_is_changed(con
     with pytest.raises(psycopg.errors.ForeignKeyViolation) as caught:
         connection.execute("select pgmq.enable_notify_insert('Orders', 8)")
 
-    assert "upper and lower case count" in caught.value.diag.message_hint
+    assert "names are case-sensitive" in caught.value.diag.message_hint
     assert rows(connection, TRIGGER) == made
 
 
 def test_a_queue_of_the_longest_name_that_pgmq_takes_notifies_where_its_listeners_are(connection):
-    """PGMQ counts characters: its tables' names may be cut to 63 bytes, and LISTEN cuts the channel likewise."""
+    """PGMQ counts characters, so PostgreSQL truncates table and channel names to 63 bytes."""
     name = "ü" * 47
     connection.execute(
         "insert into pgmq.meta (queue_name, is_partitioned, is_unlogged) values (%s, false, false)",
@@ -116,7 +116,7 @@ def test_a_queue_of_the_longest_name_that_pgmq_takes_notifies_where_its_listener
     assert set(listener.heard()) == {f"pgmq.q_{name}.INSERT".encode()[:63].decode(errors="ignore")}
 
 
-def test_a_superuser_may_enable_it_for_the_queue_of_somebody_else(connection, queue, role):
+def test_superuser_enables_it_for_a_queue_of_another_role(connection, queue, role):
     connection.execute(f"grant sluice_admin to {role}")
     with connection.transaction():
         connection.execute(f"set local role {role}")

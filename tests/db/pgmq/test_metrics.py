@@ -14,7 +14,7 @@ def test_an_empty_queue_has_no_ages(connection, queue):
     assert (*row[:5], *row[6:]) == ("orders", 0, None, None, 0, 0, None)
 
 
-def test_lengths_ages_and_ids_handed_out(connection, queue):
+def test_lengths_ages_and_assigned_ids(connection, queue):
     connection.execute("select pgmq.send_batch('orders', array['1', '2', '3']::jsonb[])")
     connection.execute(
         "update pgmq.q_orders set enqueued_at = now() - interval '90 s' where msg_id = 1"

@@ -21,4 +21,4 @@ def test_one_broken_queue_does_not_hide_the_others(connection):
 
     assert rows(connection, "select queue_name from pgmq.metrics_all()") == [("b",)]
 
-    assert warnings == ["queue a has no table and is left out"]
+    assert warnings == ["queue a skipped: it has no table"]

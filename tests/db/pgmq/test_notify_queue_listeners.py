@@ -93,7 +93,7 @@ def test_a_savepoint_that_rolls_back_does_not_silence_its_transaction(connection
 def test_the_limit_a_savepoint_that_rolls_back_uses_up_the_window_when_its_transaction_commits(
     connection, listener
 ):
-    """The claim names the transaction: no SQL function tells the savepoint. PGMQ's row would be rolled back."""
+    """The throttle records the transaction id, as SQL functions cannot identify savepoints."""
     enable(connection, 60000)
     with connection.transaction():
         connection.execute("create table business ()")
@@ -105,7 +105,7 @@ def test_the_limit_a_savepoint_that_rolls_back_uses_up_the_window_when_its_trans
     assert listener.heard() == []
 
 
-def test_delete_archive_read_and_purge_notify_nobody(connection, listener):
+def test_delete_archive_read_and_purge_send_no_notification(connection, listener):
     connection.execute("select pgmq.send_batch('orders', array_fill('1'::jsonb, array[4]))")
     enable(connection, 0)
 
@@ -117,9 +117,7 @@ def test_delete_archive_read_and_purge_notify_nobody(connection, listener):
     assert listener.heard() == []
 
 
-def test_whoever_may_insert_into_the_queue_needs_no_rights_on_the_throttle(
-    connection, listener, role
-):
+def test_insert_privilege_on_the_queue_suffices_for_the_throttle(connection, listener, role):
     enable(connection, 60000)
     connection.execute(f"grant usage on schema pgmq to {role}")
     connection.execute(f"grant insert on pgmq.q_orders to {role}")
@@ -137,14 +135,14 @@ def test_whoever_may_insert_into_the_queue_needs_no_rights_on_the_throttle(
     [
         # After a failover to a server whose clock is behind.
         """setval('pgmq."q_orders_NOTIFY"', ((extract(epoch from now()) + 3600) * 1000)::bigint << 20)""",
-        # After a restore into a new server, where that transaction has not been yet; and plain nonsense.
+        # After a restore into a server that has not reached that transaction; and invalid values.
         """setval('pgmq."q_orders_NOTIFY"', ((extract(epoch from now()) * 1000)::bigint << 20) | 1048575)""",
         """setval('pgmq."q_orders_NOTIFY"', 9223372036854775807)""",
         """setval('pgmq."q_orders_NOTIFY"', 1)""",
     ],
     ids=["the future", "an unknown transaction", "the largest", "the smallest"],
 )
-def test_a_claim_that_cannot_be_silences_nobody(connection, listener, planted):
+def test_impossible_throttle_time_suppresses_no_notification(connection, listener, planted):
     enable(connection, 60000)
     connection.execute(f"select {planted}")
 
@@ -159,9 +157,7 @@ def test_a_claim_that_cannot_be_silences_nobody(connection, listener, planted):
     ['drop sequence pgmq."q_orders_NOTIFY"', "delete from pgmq.notify_insert_throttle"],
     ids=["no sequence", "no row"],
 )
-def test_where_nothing_is_known_of_the_last_notification_everybody_notifies(
-    connection, listener, planted
-):
+def test_unknown_last_notification_does_not_throttle(connection, listener, planted):
     enable(connection, 60000)
     connection.execute(planted)
 
@@ -190,7 +186,7 @@ def test_it_is_a_trigger_and_nothing_else(connection, queue):
 
 
 def test_a_trigger_sets_no_sequence_that_its_argument_names(connection):
-    """It runs with its owner's rights: a planted trigger would set the numbers of a log or of a queue."""
+    """The function is SECURITY DEFINER: a foreign trigger could otherwise set our sequences."""
     connection.execute("select pgq.create_queue('changes')")
     connection.execute("create table public.bait (n integer); create table pgmq.bait (n integer)")
     for table in ("public.bait", "pgmq.bait"):

@@ -29,7 +29,7 @@ def test_hidden_messages_are_left(connection, three):
     assert value(connection, "select count(*) from pgmq.q_orders") == 2
 
 
-def test_what_another_transaction_holds_is_skipped(database, connection, three):
+def test_message_locked_by_another_transaction_is_skipped(database, connection, three):
     with database.connect(autocommit=False) as first:
         first.execute("select pgmq.pop('orders')")
         assert rows(connection, "select msg_id from pgmq.pop('orders')") == [(2,)]

@@ -66,7 +66,7 @@ def test_a_group_whose_head_is_delayed_is_passed_over(connection, groups):
     assert not {1, 3, 6} & set(ids(connection, "30, 10"))
 
 
-def test_a_run_ends_before_a_message_in_flight_when_the_head_was_given_back(connection, groups):
+def test_a_run_ends_before_a_message_in_flight_when_the_head_was_released(connection, groups):
     connection.execute("select pgmq.read('orders', 60, 3)")
     connection.execute("select pgmq.set_vt('orders', 1, 0)")
 

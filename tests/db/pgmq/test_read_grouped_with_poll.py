@@ -16,7 +16,7 @@ def poll(connection, arguments):
     ]
 
 
-def test_what_is_there_comes_at_once(connection, queue):
+def test_existing_messages_are_returned_immediately(connection, queue):
     connection.execute("select pgmq.send('orders', '1'::jsonb)")
 
     assert poll(connection, "60, 60000") == [1]

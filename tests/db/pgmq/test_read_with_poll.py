@@ -19,7 +19,7 @@ def ids(connection, call):
 
 
 class Poll:
-    """A session that polls; its rows are there when it is done."""
+    """A poll in a background thread; `rows` is its result."""
 
     def __init__(self, connection, call):
         self.rows = None
@@ -34,7 +34,7 @@ class Poll:
         return not self._thread.is_alive()
 
 
-def until_asleep(observer, waiting):
+def wait_until_asleep(observer, waiting):
     wait_until(
         lambda: (
             value(
@@ -44,11 +44,11 @@ def until_asleep(observer, waiting):
             )
             is True
         ),
-        "the poll to look once and sleep",
+        "the poll to read once and sleep",
     )
 
 
-def test_what_is_visible_is_claimed_as_by_read_without_waiting(connection, three):
+def test_visible_messages_are_returned_as_by_read_without_waiting(connection, three):
     cursor = connection.execute("select * from pgmq.read_with_poll('orders', 30, 2, 600, 60000)")
 
     assert [column.name for column in cursor.description] == [
@@ -78,18 +78,18 @@ def test_with_no_time_to_poll_nothing_is_looked_at(connection, three):
 
 @pytest.mark.slow
 def test_an_empty_queue_is_given_up_at_the_deadline_and_not_a_pause_later(connection, queue):
-    begun = time.monotonic()
+    started_s = time.monotonic()
 
     assert ids(connection, "pgmq.read_with_poll('orders', 30, 5, 1, 600000)") == []
 
-    assert 1.0 <= time.monotonic() - begun < 60
+    assert 1.0 <= time.monotonic() - started_s < 60
 
 
 @pytest.mark.parametrize("max_poll_seconds", ["600", "null"])
 def test_a_message_sent_while_it_waits_is_returned(database, connection, queue, max_poll_seconds):
     with database.connect() as waiting:
         poll = Poll(waiting, f"pgmq.read_with_poll('orders', 30, 5, {max_poll_seconds}, 10)")
-        until_asleep(connection, waiting)
+        wait_until_asleep(connection, waiting)
         assert not poll.done()
         connection.execute("select pgmq.send('orders', '1'::jsonb)")
         wait_until(poll.done, "the poll to return")
@@ -110,7 +110,7 @@ def test_without_a_pause_it_still_sleeps_between_two_looks(
 ):
     with database.connect() as waiting:
         poll = Poll(waiting, f"pgmq.read_with_poll('orders', 30, 5, 600, {poll_interval_ms})")
-        until_asleep(connection, waiting)
+        wait_until_asleep(connection, waiting)
         connection.execute("select pgmq.send('orders', '1'::jsonb)")
         wait_until(poll.done, "the poll to return")
 

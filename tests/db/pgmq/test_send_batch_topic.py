@@ -56,7 +56,7 @@ def test_every_form_stores_what_it_names(connection, bound, more, headers, low_s
         assert value(connection, visible, low_s, high_s) is True
 
 
-def test_a_key_that_nobody_wants_is_sent_to_nobody(connection):
+def test_unmatched_routing_key_sends_no_message(connection):
     assert rows(connection, "select * from pgmq.send_batch_topic('x', array['1']::jsonb[])") == []
 
 
@@ -72,12 +72,12 @@ def test_a_key_that_nobody_wants_is_sent_to_nobody(connection):
         ),
     ],
 )
-@pytest.mark.parametrize("anybody", [True, False])
-def test_what_is_wrong_is_said_whether_or_not_anybody_is_bound(
-    connection, bound, arguments, message, anybody
+@pytest.mark.parametrize("is_bound", [True, False])
+def test_invalid_arguments_are_refused_with_or_without_bindings(
+    connection, bound, arguments, message, is_bound
 ):
-    # That is _validate_batch_params, called before any queue is looked for.
-    if not anybody:
+    # _validate_batch_params runs before the bindings are read.
+    if not is_bound:
         connection.execute("delete from pgmq.topic_bindings")
 
     with pytest.raises(psycopg.errors.RaiseException) as caught:

@@ -6,7 +6,7 @@ from support import rows, value
 
 @pytest.fixture
 def bound(connection):
-    """`all` gets everything, `logs` gets what begins with logs, by two patterns."""
+    """`all` is bound to every key, `logs` by two patterns to keys that begin with `logs`."""
     for name, patterns in (("logs", ["logs.*", "logs.#"]), ("all", ["#"])):
         connection.execute("select pgmq.create(%s)", (name,))
         for pattern in patterns:
@@ -41,7 +41,7 @@ def test_headers_and_delay_go_with_it(connection, bound):
     assert value(connection, delay) is True
 
 
-def test_a_key_that_nobody_wants_is_sent_to_nobody(connection):
+def test_unmatched_routing_key_sends_no_message(connection):
     assert value(connection, "select pgmq.send_topic('nobody', '1'::jsonb)") == 0
 
 
@@ -53,7 +53,7 @@ def test_a_key_that_nobody_wants_is_sent_to_nobody(connection):
         ("'a', '1'::jsonb, -1", "delay cannot be negative, got: -1"),
     ],
 )
-def test_the_first_thing_wrong_is_said_and_nothing_is_sent(connection, bound, arguments, message):
+def test_first_problem_is_reported_and_nothing_is_sent(connection, bound, arguments, message):
     with pytest.raises(psycopg.errors.RaiseException) as caught:
         connection.execute(f"select pgmq.send_topic({arguments})")
 

@@ -39,7 +39,7 @@ def test_it_waits_for_no_sender_and_no_sender_waits_for_it(database, connection,
 @pytest.mark.parametrize(
     ("name", "interval", "message", "hint"),
     [
-        ("orders", -1, "throttle_interval_ms must be non-negative, got: -1", "use 0 for"),
+        ("orders", -1, "throttle_interval_ms must be non-negative, got: -1", "use 0 to"),
         ("nope", 1, 'Queue "nope" does not exist. Create the queue first using pgmq.create()', "list_queues"),
         (
             "orders",
@@ -49,7 +49,7 @@ def test_it_waits_for_no_sender_and_no_sender_waits_for_it(database, connection,
         ),
     ],
 )  # fmt: skip
-def test_an_error_says_the_way_out(connection, queue, name, interval, message, hint):
+def test_error_has_a_hint(connection, queue, name, interval, message, hint):
     with pytest.raises(psycopg.errors.RaiseException) as caught:
         connection.execute("select pgmq.update_notify_insert(%s, %s)", (name, interval))
 

@@ -35,7 +35,7 @@ def test_a_key_of_words_and_dots_is_valid(connection, key):
         ("a..b", "routing_key cannot contain consecutive dots. Got: a..b"),
     ],
 )
-def test_the_first_thing_wrong_is_said_with_a_way_out(connection, key, message):
+def test_first_problem_is_reported_with_a_hint(connection, key, message):
     with pytest.raises(psycopg.errors.RaiseException) as caught:
         connection.execute("select pgmq.validate_routing_key(%s::text)", (key,))
 

@@ -44,7 +44,7 @@ def test_words_dots_and_wildcards_apart_are_valid(connection, pattern):
         ),
     ],
 )
-def test_the_first_thing_wrong_is_said_with_a_way_out(connection, pattern, message):
+def test_first_problem_is_reported_with_a_hint(connection, pattern, message):
     with pytest.raises(psycopg.errors.RaiseException) as caught:
         connection.execute("select pgmq.validate_topic_pattern(%s::text)", (pattern,))
 

@@ -1,4 +1,4 @@
-"""pgq._admit_due, with pgq._any_retry and pgq._ended_between: what is due comes although nobody runs maintenance."""
+"""pgq._admit_due, with pgq._any_retry and pgq._ended_between: due events without maintenance."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_nothing_is_due_and_nothing_is_written(connection):
 
 
 @pytest.mark.usefixtures("log")
-def test_what_is_due_comes_once(connection):
+def test_due_event_is_delivered_once(connection):
     delay_event(connection, "now")
     delay_event(connection, "later", delay="1 hour")
     wait_until_due(connection)
@@ -39,7 +39,7 @@ def test_what_is_due_comes_once(connection):
 
 @pytest.mark.usefixtures("log")
 def test_a_thousand_at_a_time_and_those_of_one_time_too(connection):
-    # As sluice.insert_event writes them, but for a time that is over.
+    # As sluice.insert_event writes them, but already due.
     connection.execute(
         "insert into pgq.retry_entry_0 (ev_retry_after, ev_queue, ev_time, ev_type, ev_data)"
         " select now(), q.queue_id, now(), 't', n::text from pgq.queue as q, generate_series(1, 2500) as n"
@@ -51,7 +51,7 @@ def test_a_thousand_at_a_time_and_those_of_one_time_too(connection):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("log")
-def test_what_was_committed_behind_its_time_comes_within_a_second(database, connection):
+def test_event_committed_after_its_due_time_is_delivered_within_a_second(database, connection):
     with database.connect(autocommit=False) as late:
         delay_event(late, "late")
         delay_event(connection, "early")
@@ -60,12 +60,12 @@ def test_what_was_committed_behind_its_time_comes_within_a_second(database, conn
         assert admit(connection) == 1
         late.commit()
 
-    wait_until(lambda: admit(connection) == 1, "the late one")
+    wait_until(lambda: admit(connection) == 1, "the event with the late commit")
     assert contents(connection) == [(1, "early"), (2, "late")]
 
 
 @pytest.mark.usefixtures("log")
-def test_it_leaves_it_to_a_mover_that_is_at_it(database, connection):
+def test_it_skips_events_that_another_session_is_moving(database, connection):
     delay_event(connection)
     wait_until_due(connection)
     with database.connect(autocommit=False) as mover:

@@ -1,7 +1,7 @@
 from support import rows, value
 
 
-def test_events_that_wait_still_wait_and_those_that_came_do_not_come_again(connection, consumer):
+def test_pending_retries_stay_pending_and_delivered_ones_are_not_redelivered(connection, consumer):
     for number in (1, 2):
         ev_id = value(connection, "select pgq.insert_event('changes', 't', 'd')")
         connection.execute("select sluice.log_tick('changes')")
@@ -13,7 +13,7 @@ def test_events_that_wait_still_wait_and_those_that_came_do_not_come_again(conne
             connection.execute("select sluice.log_tick('changes')")
             again = value(connection, "select pgq.next_batch('changes', 'lake')")
             connection.execute("select pgq.finish_batch(%s)", (again,))
-    # As from a server whose ids are higher by 9,000,000,000.
+    # Simulate a server whose transaction ids were higher by 9,000,000,000.
     connection.execute(
         "update pgq.retry_entry set entry_txid = (entry_txid::text::bigint + 9000000000)::text::xid8"
     )

@@ -1,10 +1,10 @@
-"""The index condition against its definition: visible in the second snapshot and not in the first."""
+"""pgq._events_between_sql against its definition: visible in the second snapshot only."""
 
 import random
 
 from support import rows, value
 
-# On both sides of 2^32: nothing may be cut to 32 bits. That number itself is no transaction's id.
+# Around 2^32, to detect truncation to 32 bits. 2^32 itself is not a valid transaction id.
 IDS = [n for n in range(2**32 - 30, 2**32 + 31) if n != 2**32]
 
 
@@ -14,12 +14,14 @@ def random_snapshot(chance: random.Random) -> str:
 
 
 def later_snapshot(chance: random.Random, earlier: str) -> str:
-    """What a server could show after `earlier`: running transactions end, others begin, none comes back."""
+    """Return a random snapshot after `earlier`: some running transactions end, others start."""
     _, xmax, running = earlier.split(":")
     still = {int(n) for n in running.split(",") if n and chance.random() < 0.5}
-    begun = [n for n in IDS if n >= int(xmax)]
-    new_xmax = chance.choice(begun)
-    return snapshot(still | {n for n in begun if n < new_xmax and chance.random() < 0.3}, new_xmax)
+    started = [n for n in IDS if n >= int(xmax)]
+    new_xmax = chance.choice(started)
+    return snapshot(
+        still | {n for n in started if n < new_xmax and chance.random() < 0.3}, new_xmax
+    )
 
 
 def snapshot(running: set[int], xmax: int) -> str:

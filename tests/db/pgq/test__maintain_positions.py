@@ -1,4 +1,4 @@
-"""Ledgers of positions are emptied by turns; wherever consumers are at it, they lose and double nothing."""
+"""pgq._maintain_positions: it empties the two position ledgers in turn without losing positions."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_a_small_ledger_stays(connection, consumer):
     assert ledgers(connection) == [(0,)]
 
 
-def test_a_large_one_is_left_and_emptied_again_and_again(connection, consumer):
+def test_large_ledgers_are_emptied_in_turn(connection, consumer):
     before = rows(connection, "select * from pgq.subscription")
     for ledger in (1, 0, 1):
         assert value(connection, MAINTAIN, ANY_SIZE) == 1
@@ -64,7 +64,7 @@ def test_everything_works_from_the_second_ledger_too(connection, log):
     assert rows(connection, "select * from pgq.position_1") == []
 
 
-def test_who_works_on_a_batch_is_left_for_the_next_time(database, connection, consumer):
+def test_consumer_with_an_open_batch_is_skipped(database, connection, consumer):
     event_and_tick(connection)
     connection.execute("select pgq.register_consumer('changes', 'idle')")
     batch = value(connection, "select pgq.next_batch('changes', 'lake')")
@@ -76,7 +76,7 @@ def test_who_works_on_a_batch_is_left_for_the_next_time(database, connection, co
         assert ledgers(connection) == [(0,), (1,)]
         assert value(worker, "select pgq.finish_batch(%s)", batch) == 1
 
-    # Both are large now, and the first one only waits for that worker.
+    # Both ledgers are large now; the first one waits only for that worker.
     for _ in range(3):
         connection.execute(MAINTAIN, (ANY_SIZE,))
     assert len(set(ledgers(connection))) == 1
@@ -84,7 +84,7 @@ def test_who_works_on_a_batch_is_left_for_the_next_time(database, connection, co
     assert consume_all(connection) == []
 
 
-def test_a_ledger_that_somebody_reads_is_emptied_the_next_time(database, connection, consumer):
+def test_ledger_in_use_is_truncated_by_the_next_call(database, connection, consumer):
     connection.execute("set lock_timeout = '1 s'")
     with database.connect(autocommit=False) as reader:
         reader.execute("select * from pgq.standing")

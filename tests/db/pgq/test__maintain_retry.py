@@ -1,4 +1,4 @@
-"""pgq._maintain_retry, with pgq._last_retry_pass: the retry entries do not grow with what is done."""
+"""pgq._maintain_retry, with pgq._last_retry_pass: it removes the entries of moved events."""
 
 import psycopg
 import pytest
@@ -25,7 +25,7 @@ def empty(connection):
     return value(connection, "select pgq._maintain_retry(0)")
 
 
-def test_what_waits_is_kept_and_what_was_moved_goes(connection, consumer):
+def test_pending_retries_are_kept_and_moved_ones_removed(connection, consumer):
     batch = open_batch(connection, 5)
     connection.execute("select sluice.retry(%s, '{1, 2, 3}', interval '0')", (batch,))
     connection.execute("select sluice.retry(%s, '{4, 5}', interval '1 hour')", (batch,))
@@ -42,7 +42,7 @@ def test_what_waits_is_kept_and_what_was_moved_goes(connection, consumer):
     assert consume_all(connection) == [[1, 2, 3]]
 
 
-def test_it_goes_on_in_the_other_table_again_and_again(connection, consumer):
+def test_tables_are_used_and_emptied_in_turn(connection, consumer):
     tables = []
     for _ in range(4):
         batch = open_batch(connection, 1)
@@ -61,7 +61,7 @@ def test_it_goes_on_in_the_other_table_again_and_again(connection, consumer):
     assert tables == [f"pgq.retry_entry_{n}" for n in (0, 1, 0, 1)]
 
 
-def test_entries_of_an_open_batch_stay_so_that_its_events_come_again_once(connection, consumer):
+def test_entries_of_an_open_batch_stay_and_its_events_are_redelivered_once(connection, consumer):
     batch = open_batch(connection)
     connection.execute("select pgq.event_retry(%s, 3, 0)", (batch,))
     move_retries(connection)
@@ -78,7 +78,7 @@ def test_a_table_that_is_small_or_not_twice_what_was_kept_is_left(connection, co
     assert value(connection, "select pgq._maintain_retry()") is False
     assert empty(connection) is True
 
-    assert empty(connection) is False, "all of it was kept: it is not twice as large"
+    assert empty(connection) is False, "all entries were kept, so the table is not twice as large"
 
 
 def test_it_does_not_wait_for_a_transaction_that_has_queued_an_event(
@@ -151,7 +151,7 @@ def test_many_are_copied_in_steps_and_meanwhile_each_comes_once(connection, log)
         counted.append(value(connection, "select sluice.count_delayed('changes')"))
         if not copy_step(connection, 3):
             break
-        # Moved by turns: from what was copied, and from what was not yet.
+        # Moves copied and uncopied entries alternately.
         value(connection, "select pgq._move_retries(1)")
 
     assert len(counted) > 6
@@ -182,7 +182,7 @@ def test_nothing_waits_while_others_are_copied(database, connection, log):
     for _ in range(5):
         delay_event(connection, delay="1 hour")
     with database.connect(autocommit=False) as copier:
-        copy_step(copier, 2)  # the tables change places, in a moment of its own
+        copy_step(copier, 2)  # switches the tables, in a transaction of its own
         copier.commit()
         copy_step(copier, 2)
         connection.execute("set lock_timeout = '10s'")
@@ -210,7 +210,7 @@ def test_a_transaction_that_reads_what_waits_only_puts_the_end_off(database, con
     assert entries(connection) == 1
 
 
-def test_what_waited_in_a_log_that_was_dropped_goes_without_a_row_touched(connection, log):
+def test_retries_of_a_dropped_log_are_removed_by_truncate(connection, log):
     connection.execute("select pgq.create_queue('other')")
     for _ in range(6):
         delay_event(connection, delay="150 ms")
@@ -219,7 +219,9 @@ def test_what_waited_in_a_log_that_was_dropped_goes_without_a_row_touched(connec
     assert entries(connection) == 7
     wait_until_due(connection)
 
-    assert value(connection, "select pgq._move_retries(1)") == 1, "the others are passed over"
+    assert value(connection, "select pgq._move_retries(1)") == 1, (
+        "entries of the dropped log are skipped"
+    )
     assert contents(connection, "other") == [(1, "d")]
     assert empty(connection) is True
     assert entries(connection) == 0

@@ -1,4 +1,4 @@
-"""A transaction whose snapshot is from before a consumer's last move: it fails, and the consumer is not moved back."""
+"""Moves of a consumer: one from a snapshot before the last move fails and changes nothing."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def two_batches(connection, consumer):
 
 @pytest.fixture
 def old(database, connection, two_batches):
-    """A session whose snapshot is from before the first batch was opened and finished."""
+    """A session whose snapshot precedes the first batch."""
     with database.connect(autocommit=False) as session:
         session.execute("set transaction isolation level repeatable read")
         assert rows(session, POSITION) == [(1, False)]
@@ -35,7 +35,7 @@ def old(database, connection, two_batches):
         "sluice.log_commit('changes', 'lake', 3)",
     ],
 )
-def test_an_old_snapshot_moves_nobody(connection, old, call):
+def test_old_snapshot_moves_no_consumer(connection, old, call):
     assert error_of(old, f"select {call}")[0] == "40001"
     assert consume_all(connection) == [[2]]
 
@@ -59,7 +59,7 @@ def test_an_old_snapshot_is_refused_after_the_ledger_was_emptied_too(connection,
 
 
 def test_without_the_key_it_would_get_the_batch_again(connection, old):
-    """The planted bug: moves without a number of their own."""
+    """Counterproof: without the primary key the stale session receives the batch."""
     old.commit()
     connection.execute("alter table pgq.position_0 drop constraint position_0_pkey")
     connection.execute("create index on pgq.position_0 (pos_subscriber, pos_move)")

@@ -1,4 +1,4 @@
-"""pgq._others_snapshot: for what is remembered of a snapshot, the transaction that took it runs."""
+"""pgq._others_snapshot: the current snapshot, with the own transaction as running."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def test_without_an_id_it_is_the_current_snapshot(connection):
 def test_the_own_transaction_runs(connection):
     with connection.transaction():
         own = own_id(connection)
-        # Another one that ended later puts the own id into the snapshot.
+        # The own transaction counts as running although its own snapshot may not list it.
         assert value(connection, IS_VISIBLE, own, value(connection, OTHERS)) is False
 
 
-def test_it_runs_beside_others_that_began_before_and_after_it(database, connection):
+def test_it_runs_concurrently_with_older_and_newer_transactions(database, connection):
     with database.connect(autocommit=False) as before, database.connect(autocommit=False) as after:
         ids = [own_id(before)]
         with connection.transaction():

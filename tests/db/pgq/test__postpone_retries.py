@@ -1,4 +1,4 @@
-"""A log that cannot take its due events stops no other; they are moved later, once. pgq._move_retries skips it."""
+"""pgq._postpone_retries: a log that rejects its due events delays no other log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_log_that_takes_no_retries_stops_none_of_another(
     assert rows(logs, FAILURES) == [("retry", "broken", None, "no room (P0001)")]
     assert value(logs, "select sluice.count_delayed('broken')") == 2
     assert value(logs, MOVE) == 0
-    assert len(warnings) == 1  # not before its next attempt is due
+    assert len(warnings) == 1  # the next attempt is not due
 
 
 def test_retries_of_a_repaired_log_are_moved_once_and_in_their_order(
@@ -92,7 +92,7 @@ def test_retries_of_a_broken_log_are_kept_while_their_table_is_emptied(
 ) -> None:
     delay(logs, "broken", count=5)
     logs.execute("update pgq.retry_entry set ev_retry_after = now() + interval '0.2 seconds'")
-    assert value(logs, "select pgq._maintain_retry(0, 2)") is True  # two are copied, three are not
+    assert value(logs, "select pgq._maintain_retry(0, 2)") is True  # copies two of the five
     wait_until(
         lambda: value(logs, "select max(ev_retry_after) < clock_timestamp() from pgq.retry_entry"),
         "the due time",
@@ -111,13 +111,13 @@ def test_retries_of_a_broken_log_are_kept_while_their_table_is_emptied(
     assert sorted(data_of(logs, 1)) == ["1", "2", "3", "4", "5"]
 
 
-def test_claims_of_a_log_go_on_beside_one_that_takes_no_retries(
+def test_log_that_takes_no_retries_stops_no_claims_of_another(
     logs: psycopg.Connection, warnings: list[str]
 ) -> None:
     logs.execute("select sluice.create_group('events', 'g')")
     delay(logs, "broken", "events")
     add_trigger(logs, "pgq.event_1_0")
 
-    logs.execute("select sluice.claim('events', 'g')")  # admits what is due
+    logs.execute("select sluice.claim('events', 'g')")  # admits the due events
 
     assert rows(logs, "select ev_data from sluice.claim('events', 'g')") == [("1",)]

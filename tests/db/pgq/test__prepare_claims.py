@@ -26,7 +26,7 @@ def test_a_log_gets_the_indexes_of_claims_once_and_its_new_segments_with_it(conn
 
 
 @pytest.mark.slow
-def test_who_has_written_and_stays_open_is_not_waited_for_long(database, connection, log):
+def test_wait_for_an_open_writer_is_bounded(database, connection, log):
     with database.connect(autocommit=False) as writer:
         writer.execute("select pgq.insert_event('changes', 't', 'd')")
         with pytest.raises(psycopg.Error) as caught:
@@ -34,15 +34,13 @@ def test_who_has_written_and_stays_open_is_not_waited_for_long(database, connect
         writer.rollback()
 
     assert caught.value.sqlstate == "SG005"
-    assert caught.value.diag.message_hint == "try again when it has ended"
+    assert caught.value.diag.message_hint == "try again when that transaction has ended"
     assert value(connection, CALL) is True
 
 
-def test_who_reads_the_log_meanwhile_is_waited_for_and_does_not_wait_in_turn(
-    database, connection, log
-):
+def test_concurrent_reader_is_awaited_and_not_blocked(database, connection, log):
     with database.connect(autocommit=False) as reader, database.connect() as maker:
-        # As far as a reader of the log is when it has begun: it takes the segments after the parent.
+        # The first lock of a reader of the log, which locks the parent before the segments.
         reader.execute("lock table only pgq.event_1 in access share mode")
         made = []
         thread = threading.Thread(target=lambda: made.append(value(maker, CALL)))

@@ -1,4 +1,4 @@
-"""A consumer whose position was given up learns it from whatever it calls."""
+"""pgq._refuse_lost: every call of a consumer with an abandoned position raises PQ006."""
 
 import psycopg
 import pytest
@@ -11,7 +11,7 @@ MESSAGE = "position of consumer lake on queue changes was given up: more than 1 
 
 @pytest.fixture
 def batch(connection, consumer):
-    """An open batch of a consumer that then was given up."""
+    """An open batch of a consumer whose position was abandoned afterwards."""
     tick(connection)
     batch = value(connection, "select pgq.next_batch('changes', 'lake')")
     give_up(connection, "more than 1 GB behind")
@@ -49,7 +49,7 @@ def test_registering_again_does_not_hide_it(connection, batch):
     assert error_of(connection, "select pgq.next_batch('changes', 'lake')") == ("PQ006", MESSAGE)
 
 
-def test_one_that_was_removed_and_registered_goes_on(connection, batch):
+def test_consumer_registered_again_continues(connection, batch):
     connection.execute("select pgq.unregister_consumer('changes', 'lake')")
     connection.execute("select pgq.register_consumer('changes', 'lake')")
     tick(connection)

@@ -18,7 +18,7 @@ def test_a_snapshot_behind_the_last_tick_is_refused_and_the_log_named(connection
     assert "event log 'changes'" in caught.value.diag.message_detail
 
 
-def test_the_snapshot_of_a_tick_may_come_again(connection, log):
+def test_equal_snapshot_of_a_tick_is_accepted(connection, log):
     connection.execute("update pgq.tick set tick_snapshot = pg_current_snapshot()")
 
     assert value(connection, "select pgq._require_newer_snapshot(1)") == ""

@@ -1,4 +1,4 @@
-"""The view pgq.subscription takes what PgQ's users do with the table."""
+"""The updatable view pgq.subscription: it accepts the statements that PgQ's users run."""
 
 import pytest
 
@@ -55,11 +55,11 @@ def test_a_batch_can_be_opened_and_dropped(connection, three_ticks):
     [
         ("sub_last_tick = 99", "PQ004", "cannot reposition, tick not found: 99"),
         ("sub_batch = 1, sub_next_tick = 99", "PQ004", "cannot reposition, tick not found: 99"),
-        ("sub_id = 99", "0A000", "cannot change whose subscription it is"),
+        ("sub_id = 99", "0A000", "cannot change the consumer or event log of a subscription"),
         ("sub_batch = 1", "23514", "a batch has both sub_batch and sub_next_tick, or neither"),
     ],
 )
-def test_what_is_no_position_is_refused(connection, consumer, assignment, sqlstate, message):
+def test_invalid_position_is_refused(connection, consumer, assignment, sqlstate, message):
     assert error_of(connection, f"update pgq.subscription set {assignment}") == (sqlstate, message)
 
 
@@ -70,7 +70,7 @@ def test_two_consumers_cannot_have_one_batch(connection, three_ticks):
     query = "update pgq.subscription set sub_batch = %s, sub_next_tick = 2 where sub_batch is null"
     assert error_of(connection, query, batch) == (
         "23505",
-        f"batch {batch} is another consumer's",
+        f"batch {batch} belongs to another consumer",
     )
 
 

@@ -5,7 +5,7 @@ from support import value
 from support.log import consume_all, finish, move_retries, open_batch, tick, waiting
 
 
-def test_all_events_of_the_batch_come_again(connection, consumer):
+def test_all_events_of_the_batch_are_redelivered(connection, consumer):
     batch = open_batch(connection)
 
     assert value(connection, "select pgq.batch_retry(%s, 0)", batch) == 5
@@ -16,7 +16,7 @@ def test_all_events_of_the_batch_come_again(connection, consumer):
     assert consume_all(connection) == [[1, 2, 3, 4, 5]]
 
 
-def test_those_that_wait_already_are_left_alone(connection, consumer):
+def test_events_already_in_the_retry_queue_are_unchanged(connection, consumer):
     batch = open_batch(connection)
     connection.execute("select pgq.event_retry(%s, 2, 3600)", (batch,))
 

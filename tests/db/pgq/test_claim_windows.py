@@ -1,6 +1,7 @@
-"""The functions that a log has for claims, against their definition: of a window, by number.
+"""A log's functions for claims: event_<id>_next, event_<id>_claimed and tick_<id>_window.
 
-The window is what the second snapshot sees and the first does not; `event_<id>_next` gives the next so many of it.
+A window holds the events that the second snapshot sees and the first does not. event_<id>_next
+returns its next events by ev_id, and the tests compare it with this definition.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def snapshot(running: set[int], xmax: int) -> str:
 
 
 def random_snapshots(chance: random.Random, count: int) -> list[str]:
-    """Of one server, one after the other: who has ended has ended."""
+    """Return successive snapshots of one server; an ended transaction does not run again."""
     found = []
     xmax, running = IDS[0], set[int]()
     for _ in range(count):
@@ -43,7 +44,7 @@ def random_snapshots(chance: random.Random, count: int) -> list[str]:
 
 @pytest.fixture
 def events(connection, log):
-    """A few of each transaction, most of them numbered in order, in two segments; some for other consumers."""
+    """Three events per transaction, mostly in ev_id order, in two segments, some with an owner."""
     connection.execute("select pgq._prepare_claims(1)")
     chance = random.Random(20261121)
     number = 0
@@ -62,7 +63,7 @@ def test_a_hundred_random_windows_give_what_the_definition_gives(connection, eve
     chance = random.Random(20261122)
     for _ in range(100):
         after, upto = random_snapshots(chance, 2)
-        # What is remembered of the numbers is a matter of speed: anything will do.
+        # The bounds of ev_id only make it faster, so any values are valid.
         after_seq, upto_seq = chance.randint(-60, 260), chance.randint(-60, 260)
         defined = [ev_id for (ev_id,) in rows(connection, DEFINITION, upto, after)]
         qty = chance.choice([1, 2, 3, 7, 1000])
@@ -70,7 +71,7 @@ def test_a_hundred_random_windows_give_what_the_definition_gives(connection, eve
         place = None
         while part := rows(connection, NEXT, after, after_seq, upto, upto_seq, place, qty):
             ids = [ev_id for ev_id, _ in part]
-            # More than were asked for only if they share the last number.
+            # More than qty only if the further events share the last ev_id.
             assert len(ids) <= qty or len(set(ids[qty - 1 :])) == 1
             found += ids
             place = ids[-1]
@@ -113,13 +114,13 @@ def test_the_next_events_of_a_long_window_cost_a_few_pages(connection, log):
     upto = value(connection, "select pg_current_snapshot()::text")
     for place, pages in ((100, 60), (25000, 60)):
         query = f"select pgq.event_1_next('{after}', 0, '{upto}', 50000, {place}, 5, 10)"
-        for _ in range(6):  # so that the plan is the one that is kept
+        for _ in range(6):  # until the generic plan is cached
             connection.execute(query)
         plan = value(connection, f"explain (analyze, buffers, format json) {query}")
         assert plan[0]["Plan"]["Shared Hit Blocks"] < pages
 
 
-# The tick that a window ends at
+# Last tick of a window
 
 
 def window(connection, after_tick: int, after: str, events: int) -> int | None:
@@ -128,7 +129,7 @@ def window(connection, after_tick: int, after: str, events: int) -> int | None:
     )
 
 
-def test_a_window_ends_at_the_first_tick_with_so_many_events(connection, log):
+def test_window_ends_at_the_first_tick_with_enough_events(connection, log):
     after = value(connection, "select tick_snapshot::text from pgq.tick")
     ticks = []
     for _ in range(5):
@@ -144,7 +145,7 @@ def test_a_window_ends_at_the_first_tick_with_so_many_events(connection, log):
         ticks[2],
         ticks[4],
     ]
-    # Fewer than that: the last one.
+    # The last tick if there are fewer events.
     assert window(connection, 1, after, 1000) == ticks[4]
     assert window(connection, ticks[4], after, 1000) is None
 

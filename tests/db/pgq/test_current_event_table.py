@@ -1,4 +1,4 @@
-"""What a writer may copy into the table that this names, and what not."""
+"""pgq.current_event_table, and COPY by a writer into this table."""
 
 import psycopg
 import pytest
@@ -10,7 +10,7 @@ FIELDS = "ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4"
 
 @pytest.fixture(params=["sluice_writer", "pgq_writer"])
 def writer(request, connection, log, role):
-    """The connection, as a role that may write events and nothing else."""
+    """The connection as a role with only the privileges of a writer."""
     connection.execute(f"grant {request.param} to {role}")
     connection.execute(f"set role {role}")
     yield connection
@@ -58,7 +58,7 @@ def test_a_writer_copies_events_that_get_id_time_and_transaction_by_themselves(w
         ("ev_retry", "1"),
     ],
 )
-def test_a_writer_cannot_say_what_the_log_says_itself(writer, column, forged):
+def test_writer_cannot_set_columns_the_log_assigns(writer, column, forged):
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         copy(writer, "pgq.event_1_0", f"ev_data, {column}", ("d", forged))
 
@@ -94,7 +94,7 @@ def test_a_closed_log_names_its_table_only_to_replication(connection, log):
     assert value(connection, "select pgq.current_event_table('changes')") == "pgq.event_1_0"
 
 
-def test_an_unknown_log_is_an_error_that_says_the_way_out(connection):
+def test_unknown_log_is_an_error_with_a_hint(connection):
     with pytest.raises(psycopg.Error) as caught:
         connection.execute("select pgq.current_event_table('missing')")
 

@@ -1,4 +1,4 @@
-"""pgq.event_retry, and pgq._queue_retry behind it and the others."""
+"""pgq.event_retry, with pgq._queue_retry, which all retry functions call."""
 
 import psycopg
 import pytest
@@ -7,7 +7,7 @@ from support import rows, value
 from support.log import consume_all, finish, move_retries, open_batch, tick, waiting
 
 
-def test_the_event_waits_until_its_time_and_comes_again_as_it_was(connection, consumer):
+def test_retried_event_is_redelivered_unchanged_at_its_time(connection, consumer):
     connection.execute("select pgq.insert_event('changes', 't', 'd', '1', '2', '3', '4')")
     batch = open_batch(connection, 1)
     before = rows(connection, "select * from pgq.get_batch_events(%s)", batch)[0]
@@ -18,11 +18,11 @@ def test_the_event_waits_until_its_time_and_comes_again_as_it_was(connection, co
     tick(connection)
 
     batch = value(connection, "select pgq.next_batch('changes', 'lake')")
-    (again,) = rows(connection, "select * from pgq.get_batch_events(%s)", batch)
-    assert again[:2] == before[:2]
-    assert again[2] > before[2], "the transaction is the one that moved it"
-    assert again[3] == 1, "how often it was asked for"
-    assert again[4:] == before[4:]
+    (redelivered,) = rows(connection, "select * from pgq.get_batch_events(%s)", batch)
+    assert redelivered[:2] == before[:2]
+    assert redelivered[2] > before[2], "the transaction that moved the event"
+    assert redelivered[3] == 1, "the number of its retries"
+    assert redelivered[4:] == before[4:]
 
 
 def test_each_time_is_counted(connection, consumer):
@@ -39,7 +39,7 @@ def test_each_time_is_counted(connection, consumer):
     assert counts == [1, 2, 3]
 
 
-def test_it_comes_to_the_consumer_that_asked_for_it_and_to_nobody_else(connection, consumer):
+def test_retried_event_is_redelivered_to_its_consumer_only(connection, consumer):
     connection.execute("select pgq.register_consumer('changes', 'other')")
     batch = open_batch(connection, 2)
     connection.execute("select pgq.event_retry(%s, 2, 0)", (batch,))
@@ -63,8 +63,8 @@ def test_an_event_that_waits_already_is_0_whatever_the_time(connection, consumer
     assert move_retries(connection) == 0
 
 
-def test_an_event_comes_again_once_for_each_batch_that_it_was_in(connection, consumer):
-    """A consumer that crashed behind event_retry asks again; meanwhile the event may have been moved."""
+def test_event_is_redelivered_once_for_each_batch_it_was_in(connection, consumer):
+    """A consumer that crashed after event_retry repeats it; the event may have been moved since."""
     batch = open_batch(connection)
     connection.execute("select pgq.event_retry(%s, 3, 0)", (batch,))
     move_retries(connection)
@@ -99,7 +99,7 @@ def test_an_event_that_is_in_the_batch_twice_waits_once_and_the_later_one_counts
 ):
     owner = value(connection, "select sub_id from pgq.subscription")
     connection.execute(
-        "select pgq.insert_event_raw('changes', 1, null, %s, 4, 't', 'again', null, null, null, null)",
+        "select pgq.insert_event_raw('changes', 1, null, %s, 4, 't', 'redelivered', null, null, null, null)",
         (owner,),
     )
     connection.execute("select setval('pgq.event_1_id_seq', 1, false)")
@@ -109,7 +109,7 @@ def test_an_event_that_is_in_the_batch_twice_waits_once_and_the_later_one_counts
 
     assert value(connection, "select pgq.event_retry(%s, 1, 0)", batch) == 1
 
-    assert rows(connection, "select ev_retry, ev_data from pgq.retry_queue") == [(5, "again")]
+    assert rows(connection, "select ev_retry, ev_data from pgq.retry_queue") == [(5, "redelivered")]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_an_event_that_is_in_the_batch_twice_waits_once_and_the_later_one_counts
         ("pgq.event_retry({batch}, 1, null::integer)", "22004", "retry time is null"),
     ],
 )
-def test_what_cannot_be_repeated_is_an_error(connection, consumer, call, sqlstate, message):
+def test_event_that_cannot_be_retried_is_an_error(connection, consumer, call, sqlstate, message):
     batch = open_batch(connection)
 
     with pytest.raises(psycopg.Error) as caught:
@@ -133,7 +133,7 @@ def test_what_cannot_be_repeated_is_an_error(connection, consumer, call, sqlstat
     assert waiting(connection) == []
 
 
-def test_an_event_repeated_for_somebody_else_is_not_found(connection, consumer):
+def test_event_retried_for_another_consumer_is_not_found(connection, consumer):
     connection.execute(
         "select pgq.insert_event_raw('changes', null, null, 4711, 1, 't', 'd', null, null, null, null)"
     )

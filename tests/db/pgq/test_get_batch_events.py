@@ -51,7 +51,7 @@ def test_a_commit_that_came_late_is_in_the_batch_after_it_and_in_no_other(
     assert consume_all(connection) == [[1]]
 
 
-def test_what_was_rolled_back_is_in_no_batch(connection, consumer):
+def test_rolled_back_event_is_in_no_batch(connection, consumer):
     with connection.transaction():
         connection.execute("select pgq.insert_event('changes', 't', 'kept')")
         with connection.transaction(force_rollback=True):
@@ -63,7 +63,7 @@ def test_what_was_rolled_back_is_in_no_batch(connection, consumer):
     assert consume_all(connection) == [[1]]
 
 
-def test_an_event_owned_by_a_subscription_goes_to_nobody_else(connection, consumer):
+def test_event_with_an_owner_is_delivered_to_its_subscription_only(connection, consumer):
     connection.execute("select pgq.register_consumer('changes', 'other')")
     owner = value(
         connection,

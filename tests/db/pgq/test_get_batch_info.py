@@ -16,7 +16,7 @@ COLUMNS = [
 ]
 
 
-def test_whose_batch_it_is_and_between_which_ticks(connection, consumer):
+def test_batch_info_has_consumer_and_ticks(connection, consumer):
     connection.execute("select pgq.insert_event('changes', 't', 'd') from generate_series(1, 10)")
     tick(connection)
     batch = value(connection, "select pgq.next_batch('changes', 'lake')")

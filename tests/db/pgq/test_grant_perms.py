@@ -13,7 +13,7 @@ def test_it_returns_1_and_gives_roles_their_rights_back(connection, log, role):
     assert value(connection, "select has_table_privilege(%s, 'pgq.event_1_0', 'select')", role)
 
 
-def test_what_is_granted_on_the_template_is_granted_on_new_and_old_logs(connection, log, role):
+def test_grants_on_the_template_apply_to_new_and_existing_logs(connection, log, role):
     try:
         connection.execute(f"grant select on pgq.event_template to {role} with grant option")
         connection.execute("select pgq.create_queue('later')")

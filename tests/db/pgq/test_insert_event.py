@@ -42,7 +42,7 @@ def test_an_event_of_a_savepoint_carries_the_id_of_the_whole_transaction(connect
     assert value(connection, "select ev_txid::text from pgq.event_1_0") == top
 
 
-def test_an_unknown_log_is_an_error_that_says_the_way_out(connection):
+def test_unknown_log_is_an_error_with_a_hint(connection):
     with pytest.raises(psycopg.Error) as caught:
         connection.execute("select pgq.insert_event('missing', 't', 'd')")
 

@@ -1,9 +1,10 @@
-"""jsontriga, and what all three capture triggers have in common: options, columns, errors, rights.
+"""pgq.jsontriga, and the common options, columns, errors and privileges of all capture triggers.
 
-The steps that the tests go through: `_trigger_fire` is the trigger, `_trigger_options` reads its arguments with
-`_trigger_names`, `_trigger_event` finds the key and the type of the event or refuses (`_trigger_refuse`), `_trigger_change`
-compares the rows by their columns (`_trigger_key_changed`), writes them (`_trigger_row`, `_trigger_statement`) and sets fields
-from columns, `_trigger_expressions_sql` sets fields by expressions, `_trigger_when` decides.
+Also covers the internal steps. `_trigger_fire` is the trigger, and `_trigger_options` parses its
+arguments with `_trigger_names`. `_trigger_event` finds the key and the type of the event, or raises
+an error (`_trigger_refuse`). `_trigger_change` compares the rows (`_trigger_key_changed`), formats
+them (`_trigger_row`, `_trigger_statement`) and sets fields from columns. `_trigger_expressions_sql`
+sets fields from expressions, and `_trigger_when` evaluates the condition.
 """
 
 import json
@@ -277,7 +278,7 @@ def test_an_unknown_magic_column_is_an_error(connection, orders):
 
 
 @pytest.mark.parametrize("option", ["skip", "ignore", "backup=", "ev_extra5=1", "SKIP "])
-def test_what_is_no_option_is_an_error(connection, orders, option):
+def test_unknown_option_is_an_error(connection, orders, option):
     capture(connection, "jsontriga", option)
 
     assert refused(connection, "insert into orders values (1)") == (

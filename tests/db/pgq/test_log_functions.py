@@ -27,7 +27,7 @@ def test_a_log_has_functions_of_its_own_until_it_is_dropped(connection, log):
     assert rows(connection, OWN) == []
 
 
-def test_they_are_pinned_described_and_not_for_everybody(connection, log):
+def test_log_functions_have_a_search_path_a_comment_and_no_public_grant(connection, log):
     wrong = rows(
         connection,
         """select p.proname from pg_proc as p
@@ -54,7 +54,7 @@ def test_they_are_pinned_described_and_not_for_everybody(connection, log):
         ([151], "100:100:", "150:200:150", True),
         ([100, 150, 199], "100:100:", "100:200:100,150,199", False),
         ([100, 101, 150, 199], "100:100:", "100:200:100,150,199", True),
-        # Running at the first one: found when it is done at the second, and not before.
+        # Running at the first snapshot: found if it has ended at the second.
         ([90], "90:100:90", "90:200:90", False),
         ([90], "90:100:90,95", "95:200:95", True),
         ([95], "90:100:90,95", "95:200:95", False),
@@ -68,7 +68,7 @@ def test_any_says_whether_a_batch_has_events(connection, log, txids, after, upto
     insert(connection, *txids, segment=1)
 
     assert value(connection, ANY, after, upto) is found
-    # The definition: seen by the second and not by the first.
+    # The definition: visible in the second snapshot and not in the first.
     assert found is value(
         connection,
         """select exists (
@@ -88,7 +88,7 @@ def test_any_does_not_visit_what_running_transactions_have_written(database, con
         )
         connection.execute("analyze pgq.event_1_0")
 
-        connection.execute("select pg_current_xact_id()")  # a later one that has ended
+        connection.execute("select pg_current_xact_id()")  # a later transaction that has ended
 
         with connection.transaction():
             found = value(

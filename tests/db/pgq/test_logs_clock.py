@@ -1,4 +1,4 @@
-"""Event logs on a server whose clock steps back or forward by a day: ticks, delays, retries, rotation.
+"""Event logs on a server whose clock steps by a day: ticks, delays, retries, rotation.
 
 Covers pgq._rewind_retries and pgq._ticked_time.
 """
@@ -60,7 +60,7 @@ def test_ticker_ticks_on_time_after_a_step(
         clock.shift(step)
         ev_id = insert(session)
         for _ in range(3):
-            clock.shift(4)  # the longest that an event waits for a tick by default is 3 s
+            clock.shift(4)  # ticker_max_lag defaults to 3 s
             session.execute("select pgq.ticker()")
         assert ev_id in consumed(session)
 
@@ -145,7 +145,7 @@ def test_retry_waits_for_its_time_after_a_step_and_comes_once(
     session.execute(
         "select pgq.event_retry(%s, ev_id, 3600) from pgq.get_batch_events(%s)", (batch, batch)
     )
-    # The batch is open: what was asked for once is not asked for again.
+    # While the batch is open, repeating the retry has no effect.
     clock.shift(-1)
     assert move_retries(session) == 0
     assert value(session, "select pgq.batch_retry(%s, 3600)", batch) == 0
@@ -235,7 +235,7 @@ def test_consumer_is_not_given_up_for_a_clock_that_jumps(
     rows(session, "select * from sluice.rotate()")
     rows(session, "select * from sluice.rotate()")
     assert consumed(session) == wanted
-    # One that is behind while the log is ticked is given up as before.
+    # A consumer that lags while the log ticks is abandoned as before.
     for _ in range(5):
         insert(session)
         tick(session)
@@ -249,4 +249,4 @@ def test_consumer_is_not_given_up_for_a_clock_that_jumps(
         tick(session)
     rows(session, "select * from sluice.rotate()")
     lost = value(session, "select pos_lost from pgq.standing where pos_lost is not null")
-    assert "behind, the limit is 01:00:00" in str(lost)
+    assert "exceeds the limit of 01:00:00" in str(lost)

@@ -65,7 +65,7 @@ def test_every_text_comes_back_from_the_form(connection, orders):
 
 
 @pytest.mark.parametrize(("setting", "expected"), [("hex", "%5cx00ff"), ("escape", "%5c000%5c377")])
-def test_what_is_written_is_what_the_session_would_see(connection, log, setting, expected):
+def test_values_are_written_in_the_format_of_the_session(connection, log, setting, expected):
     connection.execute("create table blob (id int primary key, content bytea)")
     connection.execute(
         "create trigger to_log after insert on blob for each row execute function pgq.logutriga('changes')"

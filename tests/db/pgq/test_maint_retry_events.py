@@ -1,4 +1,7 @@
-"""pgq.maint_retry_events, with pgq._move_retries and pgq._due_retries behind it; what loses a late commit is in concurrency/test_retries.py."""
+"""pgq.maint_retry_events, with pgq._move_retries and _due_retries.
+
+concurrency/test_retries.py covers late commits.
+"""
 
 import psycopg
 import pytest
@@ -13,7 +16,7 @@ def queue_retries(connection, events, seconds=0):
     finish(connection, batch)
 
 
-def test_what_is_not_due_stays(connection, consumer):
+def test_retry_that_is_not_due_stays(connection, consumer):
     queue_retries(connection, 3, seconds=3600)
 
     assert move_retries(connection) == 0
@@ -31,7 +34,7 @@ def test_nothing_is_moved_twice(connection, consumer):
     assert move_retries(connection) == 0
 
     tick(connection)
-    assert consume_all(connection) == [[7, 8]], "moved events took the numbers 4 to 6"
+    assert consume_all(connection) == [[7, 8]], "moved events have the ids 4 to 6"
     assert waiting(connection) == []
 
 
@@ -53,7 +56,7 @@ def test_a_call_moves_some_thousands_also_of_those_of_one_time(connection, consu
     assert [sorted(ids) for ids in consume_all(connection)] == [list(range(1, 12_001))]
 
 
-def test_what_is_queued_for_a_time_that_is_over_comes_with_the_next_call(connection, consumer):
+def test_retry_due_in_the_past_is_moved_by_the_next_call(connection, consumer):
     queue_retries(connection, 1)
     move_retries(connection)
     tick(connection)
@@ -106,7 +109,7 @@ def test_a_log_that_is_closed_for_new_events_gets_its_own_ones_again(connection,
 
 
 def test_an_event_queued_in_the_movers_own_transaction_is_not_lost(database, connection, consumer):
-    """To its own snapshot a transaction with a low id is not running, as soon as another one has ended."""
+    """A transaction's own id counts as ended in its snapshot once a later transaction has ended."""
     batch = open_batch(connection, 3)
     with database.connect(autocommit=False) as session:
         session.execute("select pgq.event_retry(%s, 1, 0)", (batch,))

@@ -1,4 +1,7 @@
-"""PgQ's two steps, as its daemon takes them; what happens inside (pgq._rotate, _reclaim, _switch, …) is in sluice/test_rotate.py."""
+"""The two rotation steps of PgQ's daemon.
+
+sluice/test_rotate.py covers the internal functions, such as pgq._rotate, _reclaim and _switch.
+"""
 
 import psycopg
 import pytest
@@ -35,7 +38,7 @@ def test_a_log_whose_time_it_is_not_stays(connection, log):
         "select pgq.maint_rotate_tables_step2()",
     ],
 )
-def test_whoever_comes_next_takes_the_second_step(connection, due, call):
+def test_next_caller_completes_the_second_step(connection, due, call):
     connection.execute(STEP1)
     first = value(connection, "select queue_switch_step1 from pgq.queue")
     connection.execute("update pgq.queue set queue_rotation_period = '1 hour'")
@@ -66,8 +69,8 @@ def test_an_old_snapshot_is_refused(connection, due):
     assert caught.value.sqlstate == "PQ004"
 
 
-def test_the_internal_steps_answer_for_themselves(connection, log):
-    """pgq._segments, _segment_span, _segment_use, _lock_segment, _locked_by, _pinned_bytes, _give_up, _finish_switch."""
+def test_internal_steps_of_the_rotation(connection, log):
+    """Covers the functions called here, and pgq._finish_switch."""
     assert rows(connection, "select * from pgq._segments(1)") == [(0,), (1,), (2,)]
     assert rows(
         connection, "select first_tick, last_tick, is_empty from pgq._segment_span(1, 0)"
@@ -75,7 +78,7 @@ def test_the_internal_steps_answer_for_themselves(connection, log):
     assert rows(
         connection, "select first_tick, last_tick, is_empty from pgq._segment_span(1, 1)"
     ) == [(None, None, True)]
-    kept = "a consumer may go back to it until its rotation period is over"
+    kept = "a consumer may move back to it within its rotation period"
     assert rows(connection, "select * from pgq._segment_use(1, 0)") == [(None, kept)]
     assert value(connection, "select pgq._lock_segment(1, 0, 'access share', 0)") is True
     assert value(connection, "select pgq._locked_by(1, 0)") is None

@@ -7,7 +7,7 @@ def test_none_where_autovacuum_is_on(connection):
     assert rows(connection, CALL) == []
 
 
-def test_those_that_change_where_it_is_off(connection):
+def test_lists_changing_tables_with_autovacuum_off(connection):
     replace_in(
         connection,
         "pgq.maint_tables_to_vacuum()",

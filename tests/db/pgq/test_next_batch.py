@@ -35,7 +35,7 @@ def test_an_open_batch_is_returned_again_whatever_happened_since(connection, con
     assert value(connection, "select pgq.next_batch('changes', 'lake')") == batch
 
 
-def test_a_stranger_is_refused(connection, consumer):
+def test_unregistered_consumer_is_refused(connection, consumer):
     with pytest.raises(psycopg.Error) as caught:
         connection.execute("select pgq.next_batch('changes', 'stranger')")
     assert (caught.value.sqlstate, caught.value.diag.message_primary) == (

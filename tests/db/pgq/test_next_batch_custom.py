@@ -1,4 +1,4 @@
-"""Batches of a size or an age: next_batch_custom, with _choose_tick below it."""
+"""pgq.next_batch_custom: batches of a minimum size or age, with pgq._choose_tick."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def five_ticks(connection, consumer):
         tick(connection)
 
 
-def test_without_wishes_it_is_next_batch(connection, five_ticks):
+def test_without_limits_it_equals_next_batch(connection, five_ticks):
     assert custom(connection)[0][:3] == (1, 2, 1)
     assert value(connection, "select pgq.next_batch('changes', 'lake')") == 1
 
@@ -37,13 +37,13 @@ def test_without_wishes_it_is_next_batch(connection, five_ticks):
 @pytest.mark.parametrize(
     ("min_count", "cur_tick_id"),
     [
-        pytest.param(5, 2, id="the first tick that has as many"),
+        pytest.param(5, 2, id="the first tick with enough events"),
         pytest.param(11, 3, id="whole ticks only"),
-        pytest.param(25, 6, id="all of it if that is not more than twice as much"),
-        pytest.param(50, 6, id="all there is"),
+        pytest.param(25, 6, id="all events if fewer than twice as many"),
+        pytest.param(50, 6, id="all events"),
     ],
 )
-def test_at_least_so_many_events(connection, five_ticks, min_count, cur_tick_id):
+def test_batch_has_at_least_min_count_events(connection, five_ticks, min_count, cur_tick_id):
     assert custom(connection, min_count=min_count)[0][:3] == (1, cur_tick_id, 1)
 
 
@@ -59,7 +59,7 @@ def test_a_tick_that_is_not_old_enough_is_no_batch_yet(connection, five_ticks):
     assert custom(connection, min_lag="0")[0][:3] == (1, 2, 1)
 
 
-def test_an_open_batch_is_returned_whatever_is_wished(connection, five_ticks):
+def test_an_open_batch_is_returned_whatever_the_limits(connection, five_ticks):
     first = custom(connection)
 
     assert custom(connection, min_lag="1 hour", min_count=1000, min_interval="1 day") == first
@@ -69,7 +69,7 @@ def test_an_open_batch_is_returned_whatever_is_wished(connection, five_ticks):
     ("queue_name", "consumer_name", "shown"),
     [("changes", "x", "changes/x"), (None, "x", "NULL/x"), ("changes", None, "changes/NULL")],
 )
-def test_a_stranger_is_refused(connection, consumer, queue_name, consumer_name, shown):
+def test_unregistered_consumer_is_refused(connection, consumer, queue_name, consumer_name, shown):
     query = "select pgq.next_batch_custom(%s, %s, null, null, null)"
     assert error_of(connection, query, queue_name, consumer_name) == (
         "PQ002",

@@ -1,4 +1,4 @@
-"""Who may run what, and that nobody makes the owner of the functions run his own code."""
+"""Function privileges, and protection against running a caller's code as the owner."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from support import rows, value
 
 P, R, W, A = "public", "reader", "writer", "admin"
-# Functions of each schema by who may run them. Administrators may run all.
+# Functions of each schema by the roles that may run them. Administrators may run all.
 GROUPS = {
     "pgq": {
         P: {"get_queue_info", "get_consumer_info", "version", "seq_getval", "quote_fqname"},
@@ -105,7 +105,7 @@ def test_each_role_may_run_what_is_its_own_and_nothing_else(connection, role, sc
     } == set()
 
 
-def test_what_everybody_may_run_of_the_internals_has_no_rights_of_its_own(connection, role):
+def test_internal_functions_granted_to_public_are_security_invoker(connection, role):
     query = """
         select p.oid::regprocedure::text
         from pg_proc as p
@@ -118,7 +118,7 @@ def test_what_everybody_may_run_of_the_internals_has_no_rights_of_its_own(connec
     assert rows(connection, query, role) == []
 
 
-# What a member of a role does to earn its living, from nothing to the end.
+# The complete work of a member of a role.
 PRODUCING = [
     "select pgq.insert_event('q', 't', 'd')",
     "select pgq.insert_event('q', 't', 'd', '1', '2', '3', '4')",
@@ -170,7 +170,7 @@ MANAGING = [
     "select pgq.ticker('new', 100, now(), 1000)",
     "select pgq.drop_queue('new', true)",
 ]
-ANYBODYS = [
+PUBLIC = [
     "select * from pgq.get_queue_info()",
     "select * from pgq.get_queue_info('q')",
     "select * from pgq.get_consumer_info()",
@@ -185,7 +185,7 @@ ANYBODYS = [
 
 @pytest.fixture
 def batches(connection: psycopg.Connection, consumer: str) -> str:
-    """Two ticks with an event between them."""
+    """A log with two ticks and an event between them."""
     connection.execute("select pgq.insert_event('changes', 't', 'first')")
     connection.execute("update pgq.queue set queue_name = 'q'")
     connection.execute("select pgq.insert_event('q', 't', 'd')")
@@ -195,7 +195,7 @@ def batches(connection: psycopg.Connection, consumer: str) -> str:
 
 @pytest.fixture
 def member(connection: psycopg.Connection, role: str) -> Iterator[str]:
-    """The role without rights, and in the end nothing is left of it."""
+    """The role without privileges, whose objects are dropped after the test."""
     yield role
     connection.execute("reset role")
     connection.execute(f"drop owned by {role}")
@@ -210,7 +210,7 @@ def member(connection: psycopg.Connection, role: str) -> Iterator[str]:
         ("sluice_writer", PRODUCING),
         ("sluice_reader", CONSUMING),
         ("sluice_admin", [*MANAGING, *PRODUCING, *CONSUMING]),
-        ("pg_monitor", ANYBODYS),
+        ("pg_monitor", PUBLIC),
     ],
 )
 def test_a_member_of_a_role_can_do_all_of_its_work(
@@ -219,7 +219,7 @@ def test_a_member_of_a_role_can_do_all_of_its_work(
     connection.execute(f"grant {member_of} to {member}")
 
     with database.connect(user=member, autocommit=False) as session:
-        for statement in [*statements, *ANYBODYS]:
+        for statement in [*statements, *PUBLIC]:
             session.execute(statement)
 
 
@@ -251,7 +251,7 @@ def test_without_the_role_it_is_refused(
     assert allowed == []
 
 
-# A schema of operators that tell who runs them, to go before pg_catalog in a caller's path.
+# A schema of operators that record their user, for a search_path in which it precedes pg_catalog.
 TRAPS = r"""
 create schema evil authorization {role};
 set role {role};
@@ -342,7 +342,7 @@ VALUES = {
 
 @pytest.fixture
 def attacker(database, connection, batches, member) -> Iterator[psycopg.Connection]:
-    """A session whose path has traps before pg_catalog; `traps` are the users who stepped into one."""
+    """A session whose search_path has trap operators before pg_catalog; they record their user."""
     connection.execute(TRAPS.format(role=member))
     with database.connect(user=member) as session:
         session.execute(TEMPORARY)
@@ -351,13 +351,13 @@ def attacker(database, connection, batches, member) -> Iterator[psycopg.Connecti
 
 
 def users_trapped(session: psycopg.Connection, statements: list[str]) -> set[str]:
-    """Run statements, whether they succeed or not; the users as whom a trap was run."""
+    """Run statements, ignoring errors; return the users that ran a trap."""
     trapped = set()
 
     def note(diagnostic: psycopg.errors.Diagnostic) -> None:
-        said = diagnostic.message_primary or ""
-        if said.startswith("trap: "):
-            trapped.add(said.removeprefix("trap: "))
+        message = diagnostic.message_primary or ""
+        if message.startswith("trap: "):
+            trapped.add(message.removeprefix("trap: "))
 
     session.add_notice_handler(note)
     for statement in statements:
@@ -386,13 +386,13 @@ def test_a_callers_path_runs_nothing_as_the_owner(connection, attacker, member, 
     if member_of:
         connection.execute(f"grant {member_of} to {member}")
 
-    users = users_trapped(attacker, [*ANYBODYS, *PRODUCING, *CONSUMING, *MANAGING])
+    users = users_trapped(attacker, [*PUBLIC, *PRODUCING, *CONSUMING, *MANAGING])
 
     assert users <= {member}
 
 
 def calls_with_hostile_texts(session: psycopg.Connection) -> list[str]:
-    """Every function the session may run, with each hostile text in each place for a text."""
+    """Return calls of every function that the session may run, with hostile texts as arguments."""
     statements = []
     for function, types, names in rows(session, FUNCTIONS):
         fitting = [

@@ -37,13 +37,13 @@ def test_registering_again_returns_0_and_keeps_the_position(connection, consumer
         ("pgq.register_consumer('changes', null)", "22004", "consumer name is null"),
     ],
 )
-def test_what_cannot_be_registered_is_an_error(connection, log, call, sqlstate, message):
+def test_invalid_registration_is_an_error(connection, log, call, sqlstate, message):
     with pytest.raises(psycopg.Error) as caught:
         connection.execute(f"select {call}")
     assert (caught.value.sqlstate, caught.value.diag.message_primary) == (sqlstate, message)
 
 
-def test_a_log_without_ticks_says_so(connection, log):
+def test_registering_on_a_log_without_ticks_is_an_error(connection, log):
     connection.execute("delete from pgq.tick")
 
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Where a consumer is put: register_consumer_at, with _kept_tick, _at_tick and _consumer_id below it."""
+"""pgq.register_consumer_at, with pgq._kept_tick, _at_tick and _consumer_id."""
 
 import pytest
 
@@ -55,7 +55,9 @@ def test_no_tick_means_the_latest_for_a_new_consumer_and_nothing_for_another(
         ("'changes', null, 1", "22004", "consumer name is null"),
     ],
 )
-def test_what_cannot_be_is_an_error_and_leaves_no_name(connection, log, call, sqlstate, message):
+def test_invalid_position_is_an_error_and_registers_no_name(
+    connection, log, call, sqlstate, message
+):
     assert error_of(connection, f"select pgq.register_consumer_at({call})") == (sqlstate, message)
     assert rows(connection, "select * from pgq.consumer") == []
 
@@ -77,10 +79,8 @@ def test_a_subconsumer_has_no_position_to_set(connection, three_ticks):
     )
 
 
-def test_it_waits_for_a_rotation_that_has_asked_where_consumers_stand(
-    database, connection, three_ticks
-):
-    """A rotation holds the log's row; a position that goes back meanwhile would lose its events."""
+def test_it_waits_for_a_rotation_that_has_read_the_positions(database, connection, three_ticks):
+    """The rotation locks the log's row, as a consumer that moves back now would lose events."""
     with database.connect(autocommit=False) as rotation:
         rotation.execute("select from pgq.queue where queue_name = 'changes' for update")
         connection.execute("set lock_timeout = '100 ms'")

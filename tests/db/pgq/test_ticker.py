@@ -10,7 +10,7 @@ def default_log(connection):
 
 
 def age_ticks(connection, interval):
-    """Let the clock of the ticks go forward: nothing but their times counts."""
+    """Make the ticks older; the ticker only reads their times."""
     connection.execute("update pgq.tick set tick_time = tick_time - %s::interval", (interval,))
 
 
@@ -55,11 +55,11 @@ def test_an_idle_log_ticks_at_growing_distances_up_to_the_idle_period(connection
 
     assert (
         value(connection, "select pgq.ticker('changes')") is None
-    )  # 5 s old, the gap before was 5 s
+    )  # 5 s since the last tick, 5 s between the last two
     connection.execute("update pgq.tick set tick_time = tick_time - interval '6 s'")
     assert (
         value(connection, "select pgq.ticker('changes')") == 3
-    )  # 11 s old, more than twice the gap
+    )  # 11 s since the last tick, more than twice the gap
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_an_idle_log_ticks_at_growing_distances_up_to_the_idle_period(connection
         ("queue_ticker_paused", "Ticker has been paused for this queue"),
     ],
 )
-def test_a_log_that_is_not_to_be_ticked_says_so_and_is_left_out_of_all(
+def test_log_with_ticker_disabled_is_an_error_and_skipped_by_the_ticker_of_all(
     connection, default_log, column, message
 ):
     connection.execute(
@@ -113,7 +113,7 @@ def test_a_snapshot_from_the_start_of_a_transaction_is_refused(connection, log, 
 
 
 def test_a_snapshot_behind_the_last_tick_is_refused(connection, log):
-    # What a dump brings that is restored into a younger server.
+    # As after restoring a dump into a server with lower transaction ids.
     connection.execute("update pgq.tick set tick_snapshot = '9000000000:9000000010:'")
 
     with pytest.raises(
@@ -169,7 +169,7 @@ def test_a_tick_from_outside_is_stored_as_it_is_and_moves_the_numbers(connection
     assert stored[1] == (5, True, 100)
     assert value(connection, "select last_value from pgq.event_1_tick_seq") == 5
     assert value(connection, "select last_value from pgq.event_1_id_seq") == 100
-    # Numbers go forward only.
+    # Sequences only advance.
     assert value(connection, EXTERNAL, 6, 90) == 6
     assert value(connection, "select last_value from pgq.event_1_id_seq") == 100
 

@@ -8,7 +8,7 @@ POSITIONS = "select consumer_name, last_tick, current_batch from pgq.get_consume
 
 @pytest.mark.parametrize("function", ["pgq_coop.finish_batch", "pgq.finish_batch"])
 def test_the_member_is_idle_again(connection, consumer, function):
-    """Also with the function of a plain consumer: PgQ's clients use either."""
+    """PgQ's clients also call the function for plain consumers, pgq.finish_batch."""
     batch = coop_next(connection, "one")
 
     assert value(connection, f"select {function}(%s)", batch) == 1
@@ -16,7 +16,7 @@ def test_the_member_is_idle_again(connection, consumer, function):
     assert ids(connection, coop_next(connection, "one")) == [2]
 
 
-def test_what_is_no_members_open_batch_is_0_and_a_warning(connection, consumer):
+def test_batch_not_open_for_a_member_returns_0_with_a_warning(connection, consumer):
     main = value(connection, "select pgq.next_batch('changes', 'lake')")
     warnings = []
     connection.add_notice_handler(lambda d: warnings.append((d.severity, d.message_primary)))

@@ -1,4 +1,4 @@
-"""How members share batches: next_batch, with _member and _take_over below it."""
+"""Batches of cooperative consumers: next_batch, with _member and _take_over."""
 
 from support import rows, value
 from support.log import coop_next, error_of, fall_silent, give_up, ids, tick
@@ -50,7 +50,7 @@ def test_the_batch_of_a_dead_member_comes_to_another_under_a_new_id(connection, 
     assert rows(connection, POSITIONS) == [("lake", 2, None), ("lake.two", 1, 2)]
 
 
-def test_who_was_taken_for_dead_cannot_end_the_work_of_the_new_owner(connection, consumer):
+def test_stale_subconsumer_cannot_finish_the_batch_of_its_successor(connection, consumer):
     old = coop_next(connection, "one")
     fall_silent(connection, "one")
     new = coop_next(connection, "two", "30 minutes")

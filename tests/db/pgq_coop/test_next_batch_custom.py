@@ -17,7 +17,7 @@ SIX = "select pgq_coop.next_batch_custom('changes', 'lake', 'one', %s::interval,
         (None, None, "1 hour", None),
     ],
 )
-def test_a_batch_of_at_least_so_much(
+def test_batch_has_the_minimum_age_count_or_interval(
     connection, consumer, min_lag, min_count, min_interval, events
 ):
     batch = value(connection, SIX, min_lag, min_count, min_interval)

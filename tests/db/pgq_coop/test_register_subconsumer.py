@@ -34,7 +34,7 @@ def test_a_consumer_that_is_there_keeps_its_position(connection, consumer):
         (("changes", "x", "y"), "PQ004", "consumer x.y on queue changes is no subconsumer of x"),
     ],
 )
-def test_what_cannot_be_registered_is_an_error(connection, log, names, sqlstate, message):
+def test_invalid_registration_is_an_error(connection, log, names, sqlstate, message):
     connection.execute(REGISTER, ("changes", "l", "a"))
     connection.execute("select pgq.register_consumer('changes', 'x.y')")
 

@@ -31,7 +31,7 @@ def test_an_open_batch_makes_it_fail_unless_its_events_may_go(connection, consum
 def test_another_way_to_handle_a_batch_is_unknown(connection, consumer, handling, shown):
     assert error_of(connection, UNREGISTER, handling) == (
         "22023",
-        f"batch handling {shown} is unknown",
+        f"invalid batch handling: {shown}",
     )
 
 
@@ -41,7 +41,7 @@ def test_a_consumer_that_is_no_member_is_left_alone(connection, consumer):
     assert value(connection, UNREGISTER, 1) == 0
 
 
-def test_it_is_the_way_out_when_the_members_batch_was_given_up(connection, consumer):
+def test_subconsumer_with_an_abandoned_batch_can_be_unregistered(connection, consumer):
     coop_next(connection, "one")
     give_up(connection, "too late", "lake.one")
 

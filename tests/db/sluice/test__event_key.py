@@ -1,4 +1,4 @@
-"""sluice._event_key and the option key of _group_settings: what an event is kept in order by."""
+"""sluice._event_key, and the option `key` of _group_settings: the ordering key of an event."""
 
 from __future__ import annotations
 
@@ -86,5 +86,5 @@ def test_nothing_else_can(connection, key):
     assert message == f"a share group cannot have the key '{key}'"
 
 
-def test_a_path_that_is_none_is_refused(connection):
+def test_invalid_path_is_refused(connection):
     assert error_of(connection, REQUIRE, "$.a[")[0] == "42601"

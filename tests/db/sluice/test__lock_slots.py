@@ -1,7 +1,7 @@
-"""Many logs: each transaction locks a bounded number of tables, and a log that fails stops no other.
+"""Many logs: each transaction locks a bounded number of tables, and a failing log stops no other.
 
-Here the server's table of locks is said to have 200 slots (sluice._lock_slots), so that a page is a few logs: pgq._page_start says
-where a session goes on.
+These tests replace sluice._lock_slots to return 200, so that a page has a few logs. Also covers
+pgq._page_start, which returns where a session continues.
 """
 
 import pytest
@@ -37,7 +37,7 @@ def insert(session, names=NAMES):
 
 
 def pages(session, query, setting):
-    """Return the results of each call up to the last log, and the most locks that one of them held."""
+    """Call until the last log; return all rows, and the maximum number of locks of a call."""
     session.execute("select set_config(%s, '>', false)", (setting,))
     found, locks = [], 0
     while True:
@@ -62,7 +62,7 @@ def test_idle_logs_are_ticked_in_larger_pages(logs):
         pages(logs, "select queue_name from sluice.tick()", "sluice.tick_after")
     with logs.transaction():
         logs.execute("select sluice.tick()")
-        # The sequences alone.
+        # Locks only the sequences.
         assert value(logs, LOCKS) <= LOGS + 10
     assert value(logs, "select current_setting('sluice.tick_after')") == ">"
 
@@ -72,7 +72,7 @@ def test_new_sessions_tick_every_log_in_time(database, logs):
     insert(logs)
     ticked = set()
     for _ in range(200):
-        with database.connect() as session:  # as each run of a job of pg_cron
+        with database.connect() as session:  # as in each run of a pg_cron job
             ticked |= {name for (name,) in rows(session, "select queue_name from sluice.tick()")}
         if ticked == set(NAMES):
             return
@@ -121,7 +121,7 @@ def test_retries_of_many_logs_are_moved_some_logs_at_a_time(logs):
 
 @pytest.fixture
 def broken(logs):
-    """Two logs that neither tick nor rotate: the first has lost a function, the second its sequence."""
+    """Break two logs: the first has lost a function, the second its sequence."""
     logs.execute("drop function pgq.tick_1_last()")
     logs.execute("drop sequence pgq.event_2_id_seq cascade")
     insert(logs, NAMES[2:])
@@ -163,7 +163,7 @@ def test_processes_name_a_log_that_fails_and_go_on(database, broken, caplog):
         ("rotate", NAMES[0], False),
         ("rotate", NAMES[1], False),
     ]
-    assert "rotate failed queue= error" in caplog.text
+    assert "maintenance step failed task=rotate queue=- error" in caplog.text
 
 
 def test_group_that_fails_stops_no_other_and_is_named(logs):
@@ -184,14 +184,14 @@ def test_group_that_fails_stops_no_other_and_is_named(logs):
     found = rows(logs, "select log_name, action, reason from sluice.maintain_groups()")
 
     assert ("failed",) in [(action,) for name, action, _ in found if name == NAMES[0]]
-    assert ("leases looked at",) in [(action,) for name, action, _ in found if name == NAMES[1]]
+    assert ("leases checked",) in [(action,) for name, action, _ in found if name == NAMES[1]]
 
 
 def test_event_that_a_dead_letter_log_does_not_take_is_kept_in_the_table(logs):
     group, dead = NAMES[:2]
     create_group(logs, "g", log=group, dead_letter_log=dead)
     insert(logs, [group])
-    # As of an event that is too large for JSON.
+    # Simulate an event that is too large for JSON.
     logs.execute(
         "create function too_large() returns trigger language plpgsql as "
         "$$ begin raise program_limit_exceeded using message = 'too large'; end $$"

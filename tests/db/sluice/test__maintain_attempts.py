@@ -8,7 +8,7 @@ LEFT = "select queue_name, msg_id from sluice.attempt order by 1, 2"
 
 @pytest.fixture
 def failed(connection):
-    """Messages 1 to 6 of `Orders` and `mail` that failed long enough ago to be looked at; the odd ones are gone."""
+    """Failed messages 1 to 6 of `Orders` and `mail`, due for a check; the odd ones are removed."""
     for name in ("Orders", "mail"):
         connection.execute("select pgmq.create(%s)", [name])
         connection.execute(
@@ -30,7 +30,7 @@ def make_due(connection):
 
 
 def removed(connection, rows_max=5000):
-    """How many rows a call says it removed, by queue."""
+    """Return the reported number of removed rows, by queue."""
     steps = rows(connection, "select * from sluice._maintain_attempts(%s)", rows_max)
     assert {(task, done) for task, _, done, _ in steps} <= {("attempts", True)}
     return {queue_name: int(detail.split()[0]) for _, queue_name, _, detail in steps}
@@ -49,13 +49,13 @@ def test_a_row_of_an_earlier_message_of_the_same_id_goes(failed):
     assert removed(failed) == {"mail": 4, "orders": 4}
 
 
-def test_each_call_looks_at_so_many_those_that_waited_longest_first(failed):
+def test_each_call_checks_a_bounded_number_oldest_first(failed):
     assert removed(failed, 4) == {"mail": 1, "orders": 1}  # 6 and 5 of each
     assert removed(failed, 4) == {"mail": 1, "orders": 1}  # 4 and 3
     assert removed(failed, 4) == {"mail": 1, "orders": 1}
 
 
-def test_what_still_waits_is_looked_at_again_when_as_much_time_has_passed(failed):
+def test_remaining_attempts_are_checked_again_after_the_same_time(failed):
     failed.execute(
         "update sluice.attempt set first_failed_at = now() - case msg_id when 2 then '1 s' when 4 then '1 h' else '9 days' end::interval"
     )
@@ -74,14 +74,14 @@ def test_rows_of_a_queue_without_a_table_go(failed):
     assert removed(failed) == {"mail": 3, "orders": 6}
 
 
-def test_two_at_once_share_the_work_and_wait_for_nobody(database, failed):
+def test_concurrent_calls_share_the_work_without_blocking(database, failed):
     with database.connect(autocommit=False) as first, database.connect() as second:
         second.execute("set lock_timeout = '100ms'")
         first.execute("select * from sluice.attempt where msg_id = 3 for update")
         assert removed(second) == {"mail": 2, "orders": 2}
 
 
-def test_a_queue_that_is_locked_is_left_to_a_later_call_and_keeps_nobody_else(database, failed):
+def test_locked_queue_is_skipped_and_delays_no_other(database, failed):
     with database.connect(autocommit=False) as session:
         session.execute("lock table pgmq.q_mail in access exclusive mode")
 

@@ -1,4 +1,4 @@
-"""sluice._maintain_ledgers by itself; against others in concurrency/test_group_ledgers.py."""
+"""sluice._maintain_ledgers; concurrency/test_group_ledgers.py covers concurrent sessions."""
 
 import psycopg
 import pytest
@@ -16,7 +16,7 @@ def test_ledgers_that_are_small_are_left(connection, group):
     assert rows(connection, "select * from sluice._maintain_ledgers()") == [(None, None)]
 
 
-def test_a_session_that_reads_them_itself_is_told(connection, group):
+def test_session_reading_the_ledgers_itself_is_named(connection, group):
     with connection.transaction(), connection.cursor("reader") as reader:
         reader.execute("select * from sluice.claim_0")
 

@@ -6,7 +6,7 @@ from support import rows, value
 
 @pytest.fixture
 def expired(connection):
-    """The queues `a` and `b`: each has 10 archived messages, of which 6 are older than their retention, an hour."""
+    """The queues `a` and `b`, each with ten archived messages, six older than its retention."""
     for name in ("a", "b"):
         connection.execute("select pgmq.create(%s)", [name])
         connection.execute("select sluice.set_retention(%s, '1 hour')", [name])
@@ -32,7 +32,7 @@ def left(connection, name):
     return [row[0] for row in rows(connection, f"select msg_id from pgmq.a_{name} order by 1")]
 
 
-def test_what_is_older_than_the_retention_goes_and_nothing_else(expired):
+def test_only_rows_older_than_the_retention_are_removed(expired):
     expired.execute("select pgmq.send('a', '{}'::jsonb)")
 
     assert maintain(expired) == [deleted("a", 6), deleted("b", 6)]
@@ -64,11 +64,11 @@ def test_the_limit_is_for_all_queues_together_and_each_gets_its_turn(expired):
         assert done == deleted(done[0], 3, more=True)
         first.add(done[0])
 
-    # By chance never, by a fixed order always, only one of them.
+    # A fixed order would always serve the same queue.
     assert first == {"a", "b"}
 
 
-def test_rows_that_somebody_holds_are_left_for_the_next_call(database, expired):
+def test_locked_rows_are_left_to_the_next_call(database, expired):
     expired.execute("select sluice.set_retention('b', null)")
     with database.connect(autocommit=False) as other:
         other.execute("select from pgmq.a_a where msg_id in (1, 2) for update")
@@ -80,9 +80,7 @@ def test_rows_that_somebody_holds_are_left_for_the_next_call(database, expired):
     assert maintain(expired) == [deleted("a", 2)]
 
 
-def test_an_archive_that_somebody_changes_is_left_to_the_next_call_and_holds_up_nobody(
-    database, expired
-):
+def test_archive_being_altered_is_skipped_without_blocking(database, expired):
     with database.connect(autocommit=False) as other:
         other.execute("lock table pgmq.a_a in access exclusive mode")
 
@@ -121,7 +119,7 @@ def test_a_step_on_a_large_archive_costs_what_it_deletes(large, buffers):
     assert value(large, "select count(*) from pgmq.a_large") == 100_000 - 200
 
 
-def test_an_admin_maintains_without_being_superuser_and_nobody_else(expired, as_member):
+def test_only_an_admin_maintains_without_being_superuser(expired, as_member):
     query = "select * from sluice._maintain_retention()"
 
     assert len(as_member("sluice_admin", query)) == 2

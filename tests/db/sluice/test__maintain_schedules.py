@@ -1,4 +1,4 @@
-"""sluice.maintain() fires what is due, and lets old slots go in steps."""
+"""sluice._maintain_schedules: it fires due schedules and removes old slots in steps."""
 
 from support import rows, value
 from support.schedules import due_since, schedule
@@ -8,7 +8,7 @@ def maintain(connection):
     return rows(connection, "select * from sluice.maintain()")
 
 
-def test_what_is_due_is_fired_and_what_fails_is_said(orders):
+def test_due_schedules_are_fired_and_failures_reported(orders):
     orders.execute("select pgmq.create('gone')")
     for name, queue_name in (("a", "gone"), ("b", "orders")):
         schedule(orders, name, queue_name, every="1 hour")
@@ -23,7 +23,7 @@ def test_what_is_due_is_fired_and_what_fails_is_said(orders):
     assert maintain(orders) == []
 
 
-def test_slots_of_before_yesterday_are_removed_in_steps(orders):
+def test_slots_older_than_yesterday_are_removed_in_steps(orders):
     schedule(orders, every="1 hour")
     orders.execute(
         "insert into sluice.schedule_slot select 'nightly', at, at, 1"

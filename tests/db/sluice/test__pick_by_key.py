@@ -1,5 +1,7 @@
-"""Claims from a queue whose keys have a limit or an order: sluice._pick_by_key and its steps _first_of_keys, _first_without_key,
-_next_keys and _park_keys, by the key of _limit_key_sql."""
+"""sluice._pick_by_key: claims from a queue with a limit or an order for each key.
+
+Also covers _first_of_keys, _first_without_key, _next_keys, _park_keys and _limit_key_sql.
+"""
 
 import pytest
 
@@ -10,7 +12,7 @@ CLAIM = "select msg_id from sluice.claim_messages('q', 30, %s)"
 
 @pytest.fixture
 def queue(connection):
-    """The queue `q` with 1 and 2 of `a`, 3 and 4 of `b`, 5 and 6 of no key, 7 of `a`."""
+    """The queue `q`: 1 and 2 of key `a`, 3 and 4 of `b`, 5 and 6 without a key, 7 of `a`."""
     connection.execute("select pgmq.create('q')")
     for key in ("a", "a", "b", "b", None, None, "a"):
         send(connection, key)
@@ -34,7 +36,7 @@ def claim(connection, qty=99):
 
 
 def retry(connection, msg_id, delay=600):
-    """Give a claimed message back, to be retried after a while."""
+    """Release a claimed message with a delay."""
     connection.execute(
         "select sluice.release('q', msg_id, read_ct, %s) from pgmq.q_q where msg_id = %s",
         (delay, msg_id),
@@ -42,7 +44,7 @@ def retry(connection, msg_id, delay=600):
 
 
 def due(connection, msg_id):
-    """Its time has come."""
+    """Make a delayed message visible now."""
     connection.execute("update pgmq.q_q set vt = clock_timestamp() where msg_id = %s", (msg_id,))
 
 
@@ -57,7 +59,7 @@ def test_of_a_key_no_more_are_in_flight_than_key_concurrency(queue):
     assert claim(queue) == [7]
 
 
-def test_what_waits_to_be_retried_takes_no_place_of_its_key(queue):
+def test_message_pending_retry_occupies_no_slot_of_its_key(queue):
     limit(queue, "key_concurrency => 2")
     claim(queue)
 
@@ -79,8 +81,8 @@ def test_messages_of_a_key_are_claimed_one_after_the_other(queue, when_waiting):
 
 
 @pytest.mark.parametrize("when_waiting", ["block", "skip", "park"])
-def test_what_comes_again_at_once_comes_before_the_later_ones(queue, when_waiting):
-    """Given back without a pause, or lapsed: nothing of the key waits."""
+def test_immediate_redelivery_precedes_later_messages(queue, when_waiting):
+    """After a release without delay or an expiry, no message of the key waits."""
     limit(queue, f"when_waiting => '{when_waiting}'")
     claim(queue)
 
@@ -90,7 +92,7 @@ def test_what_comes_again_at_once_comes_before_the_later_ones(queue, when_waitin
     assert claim(queue) == [1, 3]
 
 
-def test_block_keeps_the_key_until_the_message_comes_again(queue):
+def test_block_holds_the_key_until_the_redelivery(queue):
     limit(queue, "when_waiting => 'block'")
     claim(queue)
     retry(queue, 1)
@@ -115,11 +117,11 @@ def test_skip_goes_on_and_the_message_has_the_next_turn_when_its_time_has_come(q
     assert claim(queue) == [1]
 
 
-def test_park_keeps_the_key_until_it_is_unparked_also_if_nobody_looked_in_time(queue):
+def test_park_holds_the_key_until_unparked_also_when_checked_late(queue):
     limit(queue, "when_waiting => 'park'")
     claim(queue)
     retry(queue, 1)
-    due(queue, 1)  # before any claim came by
+    due(queue, 1)  # before the next claim
 
     assert claim(queue) == []
     assert rows(queue, "select key, msg_id from sluice.parked_key") == [("a", 1)]
@@ -127,7 +129,7 @@ def test_park_keeps_the_key_until_it_is_unparked_also_if_nobody_looked_in_time(q
     assert claim(queue) == []
 
 
-def test_a_message_that_died_holds_nobody_up(queue):
+def test_dead_lettered_message_blocks_no_key(queue):
     limit(queue, "when_waiting => 'block'")
     claim(queue)
 
@@ -136,7 +138,7 @@ def test_a_message_that_died_holds_nobody_up(queue):
     assert claim(queue) == [2]
 
 
-def test_what_is_sent_with_a_delay_is_not_there_before_its_time(queue):
+def test_delayed_message_is_not_read_before_its_time(queue):
     limit(queue, "when_waiting => 'block'")
     send(queue, "c", delay=600)
     send(queue, "c")
@@ -146,7 +148,7 @@ def test_what_is_sent_with_a_delay_is_not_there_before_its_time(queue):
     assert claim(queue) == []
 
 
-def test_a_late_commit_comes_after_the_later_message_and_never_beside_it(database):
+def test_late_commit_is_claimed_after_the_later_message_is_settled(database):
     with database.connect() as connection, database.connect(autocommit=False) as late:
         connection.execute("select pgmq.create('q')")
         limit(connection, "when_waiting => 'block'")
@@ -161,8 +163,8 @@ def test_a_late_commit_comes_after_the_later_message_and_never_beside_it(databas
         assert claim(connection) == [1]
 
 
-def test_a_message_that_somebody_holds_keeps_its_key(database):
-    """A reader of PGMQ in an open transaction: nothing of the key is claimed beside it."""
+def test_locked_message_holds_its_key(database):
+    """While an open transaction has read a message, no claim gets another one of its key."""
     with database.connect() as connection, database.connect(autocommit=False) as other:
         connection.execute("select pgmq.create('q')")
         limit(connection, "when_waiting => 'skip'")
@@ -174,9 +176,9 @@ def test_a_message_that_somebody_holds_keeps_its_key(database):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("statistics", ["none", "of a time when no key was long"])
+@pytest.mark.parametrize("statistics", ["none", "outdated"])
 @pytest.mark.parametrize("state", ["ready", "due"])
-def test_the_backlog_of_a_full_key_costs_nothing_and_keeps_nobody(
+def test_backlog_of_a_full_key_costs_nothing_and_blocks_no_key(
     connection, buffers, state, statistics
 ):
     connection.execute("select pgmq.create('q')")
@@ -201,12 +203,12 @@ def test_the_backlog_of_a_full_key_costs_nothing_and_keeps_nobody(
         send(connection, f"key {n}")
 
     assert len(claim(connection, 10)) == 10
-    # Of the full key, 50,000 messages fill 2,500 pages; 41 keys are looked at, each by four indexes.
+    # The messages of the full key fill 2,500 pages; the claim checks 41 keys in four indexes.
     assert buffers("select * from sluice.claim_messages('q', 30, 5)") < 1500
 
 
 def test_a_thousand_keys_are_walked_at_most_and_all_get_their_turn(connection):
-    """In front 1,500 keys that are full, each with more than one message; behind them one that is not."""
+    """1,500 full keys with several messages each precede one key that is not full."""
     connection.execute("select pgmq.create('q')")
     limit(connection, "key_concurrency => 1")
     connection.execute(
@@ -218,7 +220,7 @@ def test_a_thousand_keys_are_walked_at_most_and_all_get_their_turn(connection):
     assert claim(connection, 9) == []
     send(connection, "free")
 
-    # Each claim begins at a place that is drawn, and walks two thirds of the keys.
+    # Each claim starts at a random key and checks two thirds of the keys.
     assert any(claim(connection, 9) == [4501] for _ in range(60))
 
 

@@ -1,4 +1,4 @@
-"""Claims from a queue with priorities: sluice._pick_by_priority and the level of a message, _limit_level_sql."""
+"""sluice._pick_by_priority: claims from a queue with priorities, with _limit_level_sql."""
 
 from collections import Counter
 
@@ -28,7 +28,7 @@ def send(connection, level, number, delay=0):
 
 
 def levels(connection, qty):
-    """The levels of what a claim returned, in its order."""
+    """Return the levels of claimed messages in order."""
     query = "select message from sluice.claim_messages('q', 30, %s)"
     return [level for (level,) in rows(connection, query, qty)]
 
@@ -40,7 +40,7 @@ def test_of_many_each_level_gets_its_part_the_most_urgent_first(queue):
     assert levels(queue, 42) == [1] * 32 + [2] * 8 + [3] * 2
 
 
-def test_what_a_level_does_not_have_goes_to_the_others_the_most_urgent_first(queue):
+def test_unused_share_of_a_priority_goes_to_others_most_urgent_first(queue):
     send(queue, 3, 100)
     send(queue, 2, 10)
 
@@ -54,7 +54,10 @@ def test_one_message_is_found_on_whichever_level_it_is(queue):
 
 
 def test_claims_of_one_starve_no_level_that_has_a_weight(queue):
-    """300 claims by weights of 16, 4 and 1 in 21: the last level gets 14 on average, and fewer than 2 once in 100,000 times."""
+    """With weights 16, 4 and 1, level 3 gets 14 of 300 claims on average.
+
+    It gets fewer than 2 once in 100,000 runs.
+    """
     for level in (1, 2, 3):
         send(queue, level, 300)
 
@@ -64,7 +67,7 @@ def test_claims_of_one_starve_no_level_that_has_a_weight(queue):
     assert got[1] > got[2] > got[3]
 
 
-def test_a_level_without_a_weight_gets_what_nobody_else_wants(queue):
+def test_priority_without_weight_gets_the_remainder(queue):
     queue.execute("select sluice.set_queue_limits('q', priority_weights => '{1, 0}')")
     send(queue, 2, 5)
     send(queue, 1, 30)
@@ -73,7 +76,7 @@ def test_a_level_without_a_weight_gets_what_nobody_else_wants(queue):
     assert levels(queue, 9) == [2] * 5
 
 
-def test_the_header_says_the_level_and_what_is_none_is_in_the_middle(queue):
+def test_header_sets_the_level_and_invalid_values_mean_the_middle(queue):
     expression = value(queue, "select sluice._limit_level_sql('q', 3)")
     for headers, level in (
         ('{"x-pgmq-priority": 1}', 1),
@@ -104,7 +107,7 @@ def test_messages_of_a_level_come_by_id_also_those_that_became_due(queue):
     assert rows(queue, query, 9) == [(4,), (5,), (6,)]
 
 
-def test_the_limits_of_the_queue_hold_beside_priorities(queue):
+def test_the_limits_of_the_queue_hold_with_priorities(queue):
     queue.execute("select sluice.set_queue_limits('q', 2, priority_weights => '{16, 4, 1}')")
     send(queue, 3, 5)
     send(queue, 1, 5)
@@ -113,7 +116,7 @@ def test_the_limits_of_the_queue_hold_beside_priorities(queue):
     assert levels(queue, 9) == []
 
 
-def test_two_claims_at_once_wait_for_nobody_and_take_different_messages(database):
+def test_concurrent_claims_do_not_block_and_take_different_messages(database):
     with database.connect() as connection, database.connect(autocommit=False) as other:
         connection.execute("select pgmq.create('q')")
         connection.execute("select sluice.set_queue_limits('q', priority_weights => '{2, 1}')")
@@ -127,7 +130,7 @@ def test_two_claims_at_once_wait_for_nobody_and_take_different_messages(database
 
 
 @pytest.mark.parametrize("qty", [1, 20])
-@pytest.mark.parametrize("statistics", ["none", "of a time when all were urgent"])
+@pytest.mark.parametrize("statistics", ["none", "from when all were urgent"])
 def test_a_backlog_of_a_lower_level_costs_nothing(queue, buffers, qty, statistics):
     queue.execute("alter table pgmq.q_q set (autovacuum_enabled = off)")
     claim = f"select * from sluice.claim_messages('q', 0, {qty})"
@@ -144,5 +147,5 @@ def test_a_backlog_of_a_lower_level_costs_nothing(queue, buffers, qty, statistic
     )
     send(queue, 1, 100)
 
-    # Each index is a level or two higher, and the claims are of other pages.
+    # The indexes have one or two more levels, and the claims read other pages.
     assert buffers(claim) < empty + 30 + 8 * qty

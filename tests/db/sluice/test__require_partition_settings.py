@@ -29,4 +29,4 @@ def test_all_else_is_refused_with_the_way_out(connection, interval, retention):
     with pytest.raises(psycopg.errors.InvalidParameterValue) as caught:
         connection.execute(CHECK, (interval, retention))
 
-    assert "give both as numbers" in caught.value.diag.message_hint
+    assert "pass both as numbers" in caught.value.diag.message_hint

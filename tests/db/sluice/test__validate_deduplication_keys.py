@@ -29,7 +29,7 @@ def test_a_key_or_null_for_each_message_is_accepted(connection, messages, keys):
         (["1"], ["k" * 1025], "deduplication key has 1025 bytes", "1 to 1024 bytes"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_with_the_way_out(connection, messages, keys, words, hint):
+def test_invalid_deduplication_key_is_refused_with_a_hint(connection, messages, keys, words, hint):
     with pytest.raises(psycopg.errors.InvalidParameterValue, match=words) as caught:
         connection.execute(CALL, [messages, keys])
 

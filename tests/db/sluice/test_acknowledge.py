@@ -1,4 +1,4 @@
-"""sluice.acknowledge: what becomes of claimed events, and who may not say so any more."""
+"""sluice.acknowledge: outcomes, repeated and stale calls, transactions, errors and privileges."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CALL = "select sluice.acknowledge('changes', 'workers', %s, {})"
 
 @pytest.fixture
 def claim_id(connection, group) -> int:
-    """A claim of the events 1 to 4; a fifth is not claimed."""
+    """A claim of the events 1 to 4 of five."""
     send(connection, *"abcde")
     return claim(connection, 4)[0].claim_id
 
@@ -134,7 +134,7 @@ def test_the_last_attempt_is_dead_at_once(connection, group):
     assert open_claims(connection) == {}
 
 
-def test_some_of_a_retry_are_dead_and_the_others_come_again(connection, group):
+def test_retry_dead_letters_some_events_and_redelivers_the_others(connection, group):
     create_group(connection, "b", max_attempts=2)
     send(connection, "a")
     (event,) = claim(connection, group="b")
@@ -164,7 +164,7 @@ def test_too_many_deliveries_are_dead_too(connection, group):
     assert dead(connection, "b") == [(1, "too many attempts", None, 1, 3)]
 
 
-def test_leases_that_end_without_a_word_end_with_the_deliveries(connection, group):
+def test_expired_leases_are_dead_lettered_after_max_deliveries(connection, group):
     create_group(connection, "b", max_attempts=1, max_deliveries=2)
     send(connection, "a")
     for deliveries in (1, 2):
@@ -199,13 +199,13 @@ def test_a_rejected_event_is_dead_with_all_that_is_known(connection, group):
     assert claimed(connection) == []
 
 
-def test_a_rejection_needs_no_words(connection, claim_id):
+def test_rejection_without_a_reason(connection, claim_id):
     acknowledge(connection, claim_id, "reject", [3])
 
     assert dead(connection) == [(3, "rejected", None, 1, 1)]
 
 
-def test_an_error_of_a_retry_is_that_of_the_lapse_which_follows(connection, group):
+def test_error_of_a_retry_is_kept_by_a_following_lease_expiry(connection, group):
     create_group(connection, "b", max_deliveries=2)
     send(connection, "a")
     (event,) = claim(connection, group="b")
@@ -217,7 +217,7 @@ def test_an_error_of_a_retry_is_that_of_the_lapse_which_follows(connection, grou
     assert dead(connection, "b") == [(1, "its lease ended", "trace", 1, 2)]
 
 
-def test_a_log_takes_the_dead_where_the_group_says_so(connection, group):
+def test_dead_events_go_to_the_dead_letter_log_of_the_group(connection, group):
     make_log(connection, "graves")
     create_group(connection, "b", dead_letter_log="graves")
     connection.execute(
@@ -228,11 +228,11 @@ def test_a_log_takes_the_dead_where_the_group_says_so(connection, group):
     acknowledge(connection, event.claim_id, "reject", error="trace", reason="shape", group="b")
 
     ((ev_type, ev_data),) = rows(connection, "select ev_type, ev_data from pgq.event_2")
-    said = json.loads(ev_data)
+    letter = json.loads(ev_data)
     assert ev_type == "dead"
-    assert said["ev_data"] == 'a "quoted" {text}'
+    assert letter["ev_data"] == 'a "quoted" {text}'
     assert {
-        name: said[name]
+        name: letter[name]
         for name in ("queue_name", "group_name", "ev_id", "ev_type", "ev_extra2", "ev_extra3")
     } == {
         "queue_name": LOG,
@@ -242,7 +242,7 @@ def test_a_log_takes_the_dead_where_the_group_says_so(connection, group):
         "ev_extra2": None,
         "ev_extra3": "",
     }
-    assert [said[name] for name in ("attempts", "deliveries", "reason", "error")] == [
+    assert [letter[name] for name in ("attempts", "deliveries", "reason", "error")] == [
         1,
         1,
         "shape",
@@ -251,7 +251,7 @@ def test_a_log_takes_the_dead_where_the_group_says_so(connection, group):
     assert dead(connection, "b") == []
 
 
-def test_a_log_for_the_dead_that_was_dropped_does_not_stop_the_group(connection, group):
+def test_dropped_dead_letter_log_does_not_stop_the_group(connection, group):
     make_log(connection, "graves")
     create_group(connection, "b", dead_letter_log="graves", max_deliveries=1)
     send(connection, *"ab")
@@ -268,7 +268,7 @@ def test_a_log_for_the_dead_that_was_dropped_does_not_stop_the_group(connection,
 @pytest.mark.parametrize(
     "change", ["queue_disable_insert = true", "queue_per_tx_limit = 1", "queue_name = 'other'"]
 )
-def test_nor_one_that_takes_no_events(connection, group, change):
+def test_dead_letter_log_that_rejects_events_does_not_stop_the_group(connection, group, change):
     make_log(connection, "graves")
     create_group(connection, "b", dead_letter_log="graves")
     connection.execute(f"update pgq.queue set {change} where queue_name = 'graves'")
@@ -279,7 +279,7 @@ def test_nor_one_that_takes_no_events(connection, group, change):
     assert [row[0] for row in dead(connection, "b")] == [1]
 
 
-# Some of a claim
+# Parts of a claim
 
 
 def test_events_are_settled_one_by_one(connection, claim_id):
@@ -314,7 +314,7 @@ def test_a_null_among_the_numbers_is_refused(connection, claim_id, ev_ids):
 
     assert (error.sqlstate, error.diag.message_primary) == (
         "22004",
-        "a number of an event is null",
+        "an event id is null",
     )
     assert open_claims(connection)[claim_id].settled == 0
 
@@ -325,11 +325,13 @@ def test_events_of_another_claim_are_refused_and_nothing_is_done(connection, cla
 
     assert (error.sqlstate, error.diag.message_primary) == (
         "SG003",
-        f"claim {claim_id} of share group 'workers' has not all of these events",
+        f"claim {claim_id} of share group 'workers' does not have all of these events",
     )
     missing = ev_ids.rpartition(", ")[2]
-    assert error.diag.message_detail == f"It has not: {missing}."
-    assert error.diag.message_hint == "acknowledge events with the claim_id that they came with"
+    assert error.diag.message_detail == f"Missing: {missing}."
+    assert error.diag.message_hint == (
+        "acknowledge events with the claim_id that sluice.claim() returned with them"
+    )
     assert open_claims(connection)[claim_id].settled == 0
 
 
@@ -343,12 +345,12 @@ def test_events_that_came_again_are_acknowledged_with_new_ones(connection, claim
     assert [(e.ev_id, e.attempt, e.deliveries) for e in claim(connection, 10)] == [(2, 2, 2)]
 
 
-# Said again, and said otherwise
+# Repeated and different outcomes
 
 
 @pytest.mark.parametrize("outcome", ["accept", "release", "retry", "reject"])
 @pytest.mark.parametrize("ev_ids", [None, [1, 3]], ids=["all", "some"])
-def test_the_same_said_again_settles_nothing_more(connection, claim_id, outcome, ev_ids):
+def test_repeated_acknowledgement_settles_nothing_more(connection, claim_id, outcome, ev_ids):
     first = acknowledge(connection, claim_id, outcome, ev_ids)
     assert first == (4 if ev_ids is None else 2)
 
@@ -360,7 +362,7 @@ def test_the_same_said_again_settles_nothing_more(connection, claim_id, outcome,
     assert len(dead(connection)) == (first if outcome == "reject" else 0)
 
 
-def test_the_last_retry_said_again_settles_nothing_more(connection, group):
+def test_repeated_last_retry_settles_nothing_more(connection, group):
     create_group(connection, "b", max_attempts=1)
     send(connection, "a")
     (event,) = claim(connection, group="b")
@@ -374,14 +376,14 @@ def test_the_last_retry_said_again_settles_nothing_more(connection, group):
 @pytest.mark.parametrize("first", ["accept", "release", "retry", "reject"])
 @pytest.mark.parametrize("second", ["accept", "release", "retry", "reject"])
 @pytest.mark.parametrize("ev_ids", ["null", "array[1, 3]"], ids=["all", "some"])
-def test_something_else_said_later_is_refused(connection, claim_id, first, second, ev_ids):
+def test_different_outcome_later_is_refused(connection, claim_id, first, second, ev_ids):
     if first == second or (first, second) == ("reject", "retry"):
         return
     connection.execute(CALL.format(f"'{first}', {ev_ids}"), (claim_id,))
 
     assert refusal(connection, claim_id, f"'{second}', {ev_ids}") == (
         "SG002",
-        f"claim {claim_id} of share group 'workers' is not held any more",
+        f"claim {claim_id} of share group 'workers' is no longer held",
     )
 
 
@@ -399,9 +401,9 @@ def test_one_of_some_that_was_settled_otherwise_refuses_them_all(connection, cla
     error = refused(connection, CALL.format("'accept', array[1, 2, 3]"), claim_id)
 
     assert error.sqlstate == "SG002"
-    assert error.diag.message_detail.startswith("Events 2 were settled in another way")
+    assert error.diag.message_detail.startswith("Events 2 were settled with another outcome")
     assert error.diag.message_hint == (
-        "undo what was done for it, and claim with a longer lease or renew it in time"
+        "roll back the work for it; claim with a longer lease, or renew the lease in time"
     )
     assert open_claims(connection)[claim_id].settled == 1
 
@@ -423,7 +425,7 @@ def test_a_lease_that_was_claimed_again_is_lost(connection, claim_id, outcome, e
     assert dead(connection) == []
 
 
-def test_what_was_settled_before_the_lease_ended_can_be_said_again(connection, claim_id):
+def test_settling_again_after_the_lease_is_idempotent(connection, claim_id):
     acknowledge(connection, claim_id, "accept", [1, 2])
     let_pass(connection)
     assert claimed(connection, 10) == [3, 4, 5]
@@ -433,7 +435,7 @@ def test_what_was_settled_before_the_lease_ended_can_be_said_again(connection, c
 
 
 def empty_the_first_segment(connection: psycopg.Connection) -> None:
-    """The segment with all events so far is emptied, as nobody needs them."""
+    """Rotate until the segment with the events so far is reclaimed."""
     let_pass(connection)
     for _ in range(5):
         send(connection, "more")
@@ -458,7 +460,7 @@ def test_a_lease_is_lost_also_when_its_events_have_left_the_log(
 
 
 @pytest.mark.parametrize("ev_ids", [[1, 2], [3, 4], None])
-def test_the_same_said_again_settles_nothing_more_when_the_events_have_left_the_log(
+def test_repeated_acknowledgement_of_reclaimed_events_settles_nothing_more(
     connection, claim_id, ev_ids
 ):
     acknowledge(connection, claim_id, "accept", [1, 2])
@@ -497,16 +499,16 @@ def test_it_is_taken_in_any_isolation(connection, claim_id, level):
     assert len(dead(connection)) == 1
 
 
-# What is refused
+# Errors
 
 
 @pytest.mark.parametrize("outcome", ["'renew'", "'lapse'", "'Accept'", "''", "null"])
-def test_the_outcomes_are_four(connection, claim_id, outcome):
+def test_unknown_outcome_is_refused(connection, claim_id, outcome):
     error = refused(connection, CALL.format(outcome), claim_id)
 
     assert (error.sqlstate, error.diag.message_primary) == (
         "22023",
-        f"there is no outcome {'NULL' if outcome == 'null' else outcome}",
+        f"invalid outcome {'NULL' if outcome == 'null' else outcome}",
     )
     assert error.diag.message_hint == "use accept, release, retry or reject"
 
@@ -514,12 +516,12 @@ def test_the_outcomes_are_four(connection, claim_id, outcome):
 @pytest.mark.parametrize(
     "arguments", ["'retry', null, '-1 second'", "'accept', null, '0'", "'reject', null, '1 hour'"]
 )
-def test_a_delay_where_there_is_none_is_refused(connection, claim_id, arguments):
+def test_delay_of_an_outcome_without_delay_is_refused(connection, claim_id, arguments):
     error = refused(connection, CALL.format(arguments), claim_id)
 
     assert error.sqlstate == "22023"
     assert error.diag.message_hint == (
-        "give retry and release a delay from 0 to 100 years, the others none"
+        "pass a delay of 0 to 100 years with retry or release, and none with other outcomes"
     )
 
 
@@ -539,9 +541,9 @@ def test_a_claim_that_never_was_is_refused(connection, claim_id, number):
 
     assert error.sqlstate in ("SG002", "SG003")
     if error.sqlstate == "SG003":
-        said = "null" if number is None else number
-        assert error.diag.message_primary == f"share group 'workers' has no claim {said}"
-        assert error.diag.message_hint == "give the claim_id that sluice.claim() returned"
+        shown = "null" if number is None else number
+        assert error.diag.message_primary == f"share group 'workers' has no claim {shown}"
+        assert error.diag.message_hint == "pass the claim_id that sluice.claim() returned"
 
 
 def test_a_claim_of_another_group_is_refused(connection, claim_id):
@@ -565,7 +567,7 @@ def test_readers_acknowledge(connection, claim_id, as_member, member):
 
 
 @pytest.mark.parametrize("member", ["pgq_writer", "sluice_writer", "sluice_monitor"])
-def test_others_do_not(connection, claim_id, as_member, member):
+def test_other_roles_cannot_acknowledge(connection, claim_id, as_member, member):
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         as_member(member, f"select sluice.acknowledge('changes', 'workers', {claim_id})")
 

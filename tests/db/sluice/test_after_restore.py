@@ -13,7 +13,7 @@ from support.restore import dump_and_restore
 
 @pytest.fixture(params=VERSIONS, ids=[f"pg{v}" for v in VERSIONS])
 def old_and_new(request, servers):
-    """A database on a server with high transaction ids, and an empty one on a server with low ones."""
+    """A database on a server with high transaction ids, and an empty one on another server."""
     old = servers.get(request.param, "epoch")
     with psycopg.connect(old.url(), autocommit=True) as connection:
         late = value(connection, "select pg_current_xact_id()::text::bigint") > EPOCH << 32
@@ -43,7 +43,7 @@ def events(connection, batch):
 
 
 def consume(connection, consumer):
-    """The events of each batch up to the last tick, as far as there are any."""
+    """Finish all batches up to the last tick; return their events."""
     batches = []
     while (batch := next_batch(connection, consumer)) is not None:
         batches.append(events(connection, batch))
@@ -53,7 +53,7 @@ def consume(connection, consumer):
 
 @pytest.fixture
 def log(old_and_new):
-    """Consumers at different places, one with an open batch, one with an event to repeat; late transactions between."""
+    """A log with consumers at various positions, an open batch, a retry and late commits."""
     old, _ = old_and_new
     with (
         old.connect() as connection,
@@ -164,7 +164,7 @@ def test_without_the_repair_events_would_not_come(old_and_new, log):
     old, new = old_and_new
     dump_and_restore(old, new)
     with new.connect() as connection:
-        # The refusals taken away.
+        # Disable the checks for restored logs.
         connection.execute(
             """create or replace function pgq._is_ahead(i_snapshot pg_snapshot) returns boolean
             language sql as 'select false'"""
@@ -202,7 +202,10 @@ def acknowledge(connection, claim_id, *rest):
 
 @pytest.fixture
 def groups(old_and_new):
-    """A group with a settled claim, one that is held in part, a retry that was read and one that was not; another that stands at the beginning."""
+    """A group `mail` with settled, held and partly settled claims and two retries; a group `rest`.
+
+    One retry is already read by a claim. `rest` is at the beginning of the log.
+    """
     old, _ = old_and_new
     with old.connect() as connection, old.connect(autocommit=False) as late:
         connection.execute("select pgq.create_queue('changes')")
@@ -269,7 +272,7 @@ def test_restored_groups_go_on_where_they_were(old_and_new, groups):
 
 
 @pytest.mark.slow
-def test_what_a_restored_group_settled_is_forgotten_and_the_log_is_rotated(old_and_new, groups):
+def test_restored_group_forgets_settled_events_and_the_log_rotates(old_and_new, groups):
     old, new = old_and_new
     dump_and_restore(old, new)
     with new.connect() as connection:
@@ -308,7 +311,7 @@ def test_events_of_running_transactions_are_not_taken_for_foreign_ones(database,
     connection.execute("select pgq.create_queue('changes')")
     with database.connect(autocommit=False) as writer:
         writer.execute("select pgq.insert_event('changes', 't', 'd')")
-        # What it wrote itself is no reason either.
+        # Nor do its own events count as foreign.
         with pytest.raises(psycopg.Error, match="needs no repair"):
             writer.execute(
                 "set local lock_timeout = '5 s'; select * from sluice.after_restore('changes')"

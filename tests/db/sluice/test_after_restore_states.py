@@ -1,8 +1,7 @@
-"""sluice.after_restore on logs in every state, restored among lower, higher and in-between transaction ids."""
+"""sluice.after_restore: logs in every state, restored at lower, higher and overlapping xids."""
 
 from __future__ import annotations
 
-import contextlib
 from contextlib import contextmanager
 
 import psycopg
@@ -11,14 +10,14 @@ import pytest
 from conftest import TEMPLATE, _new_database
 from support import rows, value
 from support.log import wait_until_due
-from support.restore import Logs, burn_ids, dump_and_restore, next_id
+from support.restore import GROUPS, Logs, burn_ids, dump_and_restore, next_id
 
 database_on = contextmanager(_new_database)
-MANY = 30_000  # transaction ids, more than a restore takes
+MANY = 30_000  # more transaction ids than a restore assigns
 
 
 def require_refusals(connection: psycopg.Connection, log: str, logs: Logs) -> None:
-    """See that nothing moves on in a log before the repair, and that each refusal names it and the way out."""
+    """Check that each call on a log is refused before the repair, with its name and the way out."""
     refusals = []
     for call in (
         "select pgq.ticker(%s)",
@@ -32,13 +31,10 @@ def require_refusals(connection: psycopg.Connection, log: str, logs: Logs) -> No
         with pytest.raises(psycopg.Error) as caught:
             connection.execute(call, (log,))
         refusals.append(caught.value)
-    # What the window of the last claim has left may still be claimed.
-    with contextlib.suppress(psycopg.Error):
-        for _ in range(100):
-            logs.claim(connection, log, "plain", 100)
-    with pytest.raises(psycopg.Error) as caught:
-        logs.claim(connection, log, "plain", 100)
-    refusals.append(caught.value)
+    for group in GROUPS:
+        with pytest.raises(psycopg.Error) as caught:
+            logs.claim(connection, log, group, 100)
+        refusals.append(caught.value)
     for error in refusals:
         assert error.sqlstate == "PQ004"
         assert f"event log '{log}'" in f"{error.diag.message_primary} {error.diag.message_detail}"
@@ -46,13 +42,13 @@ def require_refusals(connection: psycopg.Connection, log: str, logs: Logs) -> No
 
 
 def warnings_of(connection: psycopg.Connection, call: str) -> list[tuple[str, str]]:
-    said: list[tuple[str, str]] = []
-    handler = lambda diag: said.append((diag.message_primary, diag.message_hint))  # noqa: E731
+    found: list[tuple[str, str]] = []
+    handler = lambda diag: found.append((diag.message_primary, diag.message_hint))  # noqa: E731
     connection.add_notice_handler(handler)
     connection.execute("set client_min_messages = warning")
     connection.execute(call)
     connection.remove_notice_handler(handler)
-    return said
+    return found
 
 
 @pytest.mark.slow
@@ -105,14 +101,14 @@ def test_each_consumer_gets_what_it_had_not_finished_once(servers, ids, options)
             for log in logs.names:
                 require_refusals(connection, log, logs)
             for call in ("select * from sluice.tick()", "select pgq.ticker()"):
-                said = warnings_of(connection, call)
-                assert [message.split()[2] for message, _ in said] == list(logs.names)
-                assert all("sluice.after_restore()" in hint for _, hint in said)
+                found = warnings_of(connection, call)
+                assert [message.split()[2] for message, _ in found] == list(logs.names)
+                assert all("sluice.after_restore()" in hint for _, hint in found)
             kept = rows(
                 connection, "select log_name, reason from sluice.rotate() where action = 'kept'"
             )
             assert {name for name, reason in kept if "after_restore" in reason} == set(logs.names)
-            # Others go on.
+            # Other logs continue.
             connection.execute("select pgq.insert_event('new', 't', 'd')")
             assert value(connection, "select sluice.log_tick('new')") == 2
 

@@ -1,4 +1,4 @@
-"""sluice.begin_attempts, fail and hand_back together: which claims count as attempts, and when a message is dead."""
+"""sluice.begin_attempts, fail and release_uncounted together: counted attempts and dead letters."""
 
 import itertools
 
@@ -6,42 +6,42 @@ import pytest
 
 from support import rows, value
 
-# What can become of a claim.
-LOST = "its reply was lost, or its process died before the handler started"
-DIED = "its process died in the handler"
+# Cases of how a claim ends
+LOST = "its reply was lost, or its process crashed before the handler started"
+CRASHED = "its process crashed in the handler"
 FAILED = "its handler failed"
-BACK = "it was handed back"
-STARTED_BACK = "its handler started, and it was handed back"
-FATES = (LOST, DIED, FAILED, BACK, STARTED_BACK)
-STARTS = (DIED, FAILED, STARTED_BACK)
+RELEASED = "it was released"
+STARTED_RELEASED = "its handler started, and it was released"
+CASES = (LOST, CRASHED, FAILED, RELEASED, STARTED_RELEASED)
+STARTS = (CRASHED, FAILED, STARTED_RELEASED)
 
 
-def model(fates, attempts_max):
-    """The starts, and the attempts that count when it is dead, or None where it lives: the rule in a few lines."""
+def model(history, attempts_max):
+    """Return the number of starts, and the counted attempts of a dead-lettered message or None."""
     counted = starts = 0
-    for number, fate in enumerate(fates, 1):
-        # The first start is noted only where there is no second one: else its claim counts, whatever became of it.
+    for number, case in enumerate(history, 1):
+        # The first start is recorded only as the last attempt; otherwise its claim always counts.
         is_noted = number > 1 or attempts_max == 1
-        if fate in STARTS:
+        if case in STARTS:
             if is_noted and counted >= attempts_max:
                 return starts, counted
             starts += 1
-        counted += fate in (DIED, FAILED) or (not is_noted and fate == LOST)
-        if fate == FAILED and counted >= attempts_max:
+        counted += case in (CRASHED, FAILED) or (not is_noted and case == LOST)
+        if case == FAILED and counted >= attempts_max:
             return starts, counted
     return starts, None
 
 
-def play(connection, fates, attempts_max):
-    """The same against the queue `q`, which is empty; a message that is dead is not claimed again."""
+def run(connection, history, attempts_max):
+    """Apply the cases to a message of the empty queue `q`; return the same as `model`."""
     connection.execute("select pgmq.send('q', '1')")
     starts = 0
-    for fate in fates:
+    for case in history:
         claimed = rows(connection, "select msg_id, read_ct from pgmq.read('q', 0, 1)")
         if not claimed:
             break
         claim = tuple([part] for part in claimed[0])
-        if fate in STARTS:
+        if case in STARTS:
             if claim[1] > [1] or attempts_max == 1:
                 outcome = value(
                     connection,
@@ -52,14 +52,14 @@ def play(connection, fates, attempts_max):
                     break
                 assert outcome == "begun"
             starts += 1
-        if fate == FAILED:
+        if case == FAILED:
             connection.execute(
                 "select sluice.fail('q', jsonb_build_array(jsonb_build_object('msg_id', %s::bigint, 'read_ct', %s::integer, "
                 "'delay', 0)), 'w', jsonb_build_object('max_attempts', %s::integer))",
                 [claim[0][0], claim[1][0], attempts_max],
             )
-        elif fate in (BACK, STARTED_BACK):
-            connection.execute("select sluice.hand_back('q', %s, %s)", claim)
+        elif case in (RELEASED, STARTED_RELEASED):
+            connection.execute("select sluice.release_uncounted('q', %s, %s)", claim)
     dead = rows(connection, "delete from sluice.dead_letter returning attempts")
     assert len(dead) + len(rows(connection, "delete from pgmq.q_q returning 1")) == 1
     return starts, dead[0][0] if dead else None
@@ -67,16 +67,16 @@ def play(connection, fates, attempts_max):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("attempts_max", [1, 2, 3])
-def test_a_message_is_dead_after_as_many_attempts_as_the_model_counts(connection, attempts_max):
+def test_message_is_dead_lettered_after_the_attempts_of_the_model(connection, attempts_max):
     connection.execute("select pgmq.create('q')")
     wrong = []
     with connection.transaction():
-        for fates in itertools.product(FATES, repeat=3):
-            # Long enough for what is alive after three to die, or to show that it does not.
-            story = (*fates, DIED, LOST, DIED)
-            expected = model(story, attempts_max)
-            if play(connection, story, attempts_max) != expected:
-                wrong.append((story, expected))
+        for history in itertools.product(CASES, repeat=3):
+            # Three more claims, so that every message reaches its last attempt or exceeds it.
+            history_and_end = (*history, CRASHED, LOST, CRASHED)
+            expected = model(history_and_end, attempts_max)
+            if run(connection, history_and_end, attempts_max) != expected:
+                wrong.append((history_and_end, expected))
 
     assert not wrong
 
@@ -84,7 +84,7 @@ def test_a_message_is_dead_after_as_many_attempts_as_the_model_counts(connection
 BEGIN = "select * from sluice.begin_attempts('orders', %s::bigint[], %s::integer[], %s, 2)"
 
 
-def test_said_again_of_the_same_claim_it_changes_nothing_and_says_the_same(connection, claimed):
+def test_repeated_start_of_a_claim_changes_nothing(connection, claimed):
     assert rows(connection, BEGIN, [1], [1], "v") == [(1, 1, "begun")]
     before = rows(connection, "select to_jsonb(a) from sluice.attempt as a")
 
@@ -93,7 +93,7 @@ def test_said_again_of_the_same_claim_it_changes_nothing_and_says_the_same(conne
     assert rows(connection, "select to_jsonb(a) from sluice.attempt as a") == before
 
 
-def test_one_that_nobody_answered_for_is_dead_with_who_had_it_and_since_when(connection, claimed):
+def test_unsettled_message_is_dead_lettered_with_its_last_worker_and_time(connection, claimed):
     connection.execute("select pgmq.set_vt('orders', 1, 0)")
     first = value(connection, "select last_read_at from pgmq.read('orders', 0, 1)")
     connection.execute(BEGIN, [[1], [2], "v"])
@@ -104,7 +104,7 @@ def test_one_that_nobody_answered_for_is_dead_with_who_had_it_and_since_when(con
     assert rows(
         connection,
         "select reason, attempts, worker, first_failed_at, read_ct, message from sluice.dead_letter",
-    ) == [("delivered too often without an answer", 2, "v", first, 3, {"n": 1})]
+    ) == [("delivered too often without an outcome", 2, "v", first, 3, {"n": 1})]
     assert value(connection, "select count(*) from pgmq.q_orders") == 0
     assert rows(connection, BEGIN, [1], [3], "w") == [(1, None, "lost")]
 

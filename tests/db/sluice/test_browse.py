@@ -1,4 +1,4 @@
-"""sluice.browse and its parts: _relation_table, _stored_columns and _filter_sql."""
+"""sluice.browse, with _relation_table, _stored_columns and _filter_sql."""
 
 import psycopg
 import pytest
@@ -91,7 +91,7 @@ def test_the_time_of_a_message_in_the_queue_is_when_it_was_sent(orders):
         ("'orders', qty => -1", "2201W"),
     ],
 )
-def test_what_cannot_be_browsed_is_an_error(orders, arguments, sqlstate):
+def test_browsing_with_invalid_arguments_is_an_error(orders, arguments, sqlstate):
     with pytest.raises(psycopg.Error) as caught:
         ids(orders, arguments)
 
@@ -110,7 +110,7 @@ def test_a_page_of_a_large_table_costs_a_page(large, buffers, relation, after):
 
 @pytest.mark.slow
 def test_a_page_of_a_narrow_time_costs_what_it_returns(large, buffers):
-    # The hour is in the middle of the archive: by msg_id alone, half of it would be read before.
+    # The hour is in the middle of the archive; in msg_id order, half of the archive precedes it.
     query = (
         "select * from sluice.browse('large', 'archive', qty => 100, "
         "since => '2026-01-03 20:00+00', until => '2026-01-03 20:10+00')"

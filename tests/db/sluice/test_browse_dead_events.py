@@ -1,4 +1,4 @@
-"""sluice.browse_dead_events and count_dead_events, with _dead_event_filter_sql, and what sluice._bury keeps."""
+"""sluice.browse_dead_events and count_dead_events, with _dead_event_filter_sql and _dead_letter."""
 
 import psycopg
 import pytest
@@ -59,7 +59,7 @@ def test_other_groups_have_their_own(dead):
     assert rows(dead, "select * from sluice.browse_dead_events('missing', 'g')") == []
 
 
-def test_those_of_a_dropped_group_and_log_are_still_there(dead):
+def test_dead_events_of_a_dropped_group_and_log_are_kept(dead):
     dead.execute("select sluice.drop_group('events', 'g'), pgq.drop_queue('events', true)")
 
     assert value(dead, "select sluice.count_dead_events('events', 'g')") == 6

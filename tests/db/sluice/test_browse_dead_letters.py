@@ -1,4 +1,4 @@
-"""sluice.browse_dead_letters, and its part _dead_letter_filter_sql."""
+"""sluice.browse_dead_letters, with _dead_letter_filter_sql."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from support import rows
 
 @pytest.fixture
 def letters(connection):
-    """Dead letters 1 to 6 of `orders`, spelled in two ways, and one of another queue."""
+    """Dead letters 1 to 6 of `orders`, in two spellings, and one of another queue."""
     connection.execute(
         "insert into sluice.dead_letter (queue_name, msg_id, read_ct, enqueued_at, message, headers, reason, error_type, dead_at) "
         "select case when n % 2 = 1 then 'orders' else 'Orders' end, n * 10, 3, now(), jsonb_build_object('n', n), "
@@ -42,7 +42,7 @@ def test_dead_letters_are_browsed_by_their_id(letters, arguments, wanted):
     assert [row[0] for row in rows(letters, query)] == wanted
 
 
-def test_what_is_counted_and_moved_is_what_is_browsed(letters):
+def test_count_and_redrive_select_the_browsed_letters(letters):
     letters.execute("select pgmq.create('orders')")
     for which in ("reason => 's', error_type => 'E'", "error_type => 'E'"):
         browsed = rows(

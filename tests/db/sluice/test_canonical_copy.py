@@ -1,4 +1,4 @@
-"""sluice.canonical_copy: rows as text in which equal values are equal, whatever the session has set."""
+"""sluice.canonical_copy: rows as canonical text, whatever the session's settings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_each_form_writes_equal_values_equally(connection: psycopg.Connection):
     ]
 
 
-def test_what_has_no_number_is_a_word_and_null_is_null(connection: psycopg.Connection):
+def test_non_finite_numbers_are_words_and_null_is_null(connection: psycopg.Connection):
     connection.execute(
         "create table t as select 'infinity'::timestamptz as at, '-infinity'::date as day, 'NaN'::double precision as f8,"
         " 'NaN'::numeric as n, null::timestamp as nothing, 'null'::jsonb as doc"
@@ -63,6 +63,20 @@ def test_what_has_no_number_is_a_word_and_null_is_null(connection: psycopg.Conne
     )
 
     assert line == "infinity\t-infinity\tNaN\tNaN\t\\N\t\\N"
+
+
+def test_infinite_times_are_bounded_on_request(connection: psycopg.Connection):
+    connection.execute("set timezone = 'Asia/Tokyo'")
+    connection.execute(
+        "create table t as select a::timestamptz as at, b::date as day from (values"
+        " ('infinity', 'infinity'), ('-infinity', '-infinity'), ('1970-01-01 09:00:01+09', '1970-01-02')) as v (a, b)"
+    )
+
+    assert copied(connection, "at day", "micros_bounded days_bounded") == [
+        "253402300799999999\t2932896",
+        "-62135596800000000\t-719162",
+        "1000000\t1",
+    ]
 
 
 def test_a_real_is_a_double_of_the_same_digits(connection: psycopg.Connection):

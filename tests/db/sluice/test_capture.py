@@ -1,4 +1,7 @@
-"""sluice.capture in both forms, and what it refuses: _require_capture_options, _require_capturable, _require_capture_key."""
+"""sluice.capture in both forms.
+
+Also covers _require_capture_options, _require_capturable and _require_capture_key.
+"""
 
 import psycopg
 import pytest
@@ -53,7 +56,7 @@ def test_writers_of_the_table_need_no_rights_on_the_log(connection, captured, ro
 
 
 def refused(connection, query):
-    """The SQLSTATE, message and detail of a statement that fails."""
+    """Return the SQLSTATE, message and detail of a failing statement."""
     with pytest.raises(psycopg.Error) as caught:
         connection.execute(query)
     assert caught.value.diag.message_hint
@@ -157,7 +160,7 @@ def test_the_key_is_the_primary_key_or_another_one_that_is_named(changes):
         "create unique index on account (name, secret)",
     ],
 )
-def test_what_does_not_tell_rows_apart_is_no_key(changes, index):
+def test_non_unique_columns_are_refused_as_key(changes, index):
     changes.execute("alter table account alter name set not null, alter secret set not null")
     changes.execute(index)
 
@@ -256,7 +259,7 @@ def test_a_log_that_was_made_again_is_captured_into_once(changes):
     assert value(changes, "select count(*) from pgq.event_2") == 1
 
 
-def test_who_may_only_make_triggers_on_a_table_can_capture_it(changes, role, server):
+def test_trigger_privilege_suffices_to_capture_a_table(changes, role, server):
     changes.execute(f"grant sluice_admin to {role}; grant trigger on account to {role}")
     with changes.transaction():
         changes.execute(f"set local role {role}")

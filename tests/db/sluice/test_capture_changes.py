@@ -1,4 +1,4 @@
-"""The events of changes: also _capture_shape (columns and key), _capture_source and _capture_target (the log)."""
+"""Captured changes, with _capture_shape (columns and key), _capture_source and _capture_target."""
 
 import json
 
@@ -34,7 +34,7 @@ def test_each_kind_of_change_with_the_row_before_and_after(connection, captured)
     ]
 
 
-def test_a_key_that_changes_keeps_its_own_row_beside_it(connection, captured):
+def test_changed_key_pairs_each_row_with_its_row_before(connection, captured):
     connection.execute("insert into account select n, n::text from generate_series(1, 1000) as n")
     connection.execute("delete from pgq.event_1_0")
 
@@ -123,7 +123,7 @@ def test_changes_of_one_row_are_in_the_order_of_their_ids_and_not_of_their_trans
 ):
     connection.execute("insert into account values (1, 'a')")
     with database.connect(autocommit=False) as early:
-        # Its transaction's id is the lower one, its change the later one.
+        # The transaction with the lower id makes the later change.
         early.execute("select pg_current_xact_id()")
         connection.execute("update account set name = 'first'")
         early.execute("update account set name = 'last'")
@@ -237,8 +237,8 @@ def test_a_table_without_columns(connection):
 
 
 @pytest.fixture
-def parted(connection):
-    """A captured table in partitions: two with other orders of columns, one of which is in partitions itself."""
+def partitioned(connection):
+    """A captured partitioned table with a reordered partition and a partitioned one."""
     connection.execute(
         """create table account (id int, name text, primary key (id)) partition by range (id);
         create table low (name text, id int not null);
@@ -251,14 +251,14 @@ def parted(connection):
     return connection
 
 
-def test_changes_of_partitions_are_captured_once_whoever_is_named(parted):
-    parted.execute("insert into account values (1, 'a'), (100, 'b')")
-    parted.execute("insert into low (id, name) values (2, 'c')")
-    parted.execute("update high_1 set name = 'B'")
-    parted.execute("delete from high")
-    parted.execute("truncate account")
+def test_changes_of_partitions_are_captured_once_by_parent_or_partition(partitioned):
+    partitioned.execute("insert into account values (1, 'a'), (100, 'b')")
+    partitioned.execute("insert into low (id, name) values (2, 'c')")
+    partitioned.execute("update high_1 set name = 'B'")
+    partitioned.execute("delete from high")
+    partitioned.execute("truncate account")
 
-    assert changes(parted) == [
+    assert changes(partitioned) == [
         ("c", None, {"id": 1, "name": "a"}),
         ("c", None, {"id": 100, "name": "b"}),
         ("c", None, {"id": 2, "name": "c"}),
@@ -266,44 +266,44 @@ def test_changes_of_partitions_are_captured_once_whoever_is_named(parted):
         ("d", {"id": 100, "name": "B"}, None),
         ("t", None, None),
     ]
-    assert rows(parted, "select distinct ev_extra1 from pgq.event_1") == [("public.account",)]
+    assert rows(partitioned, "select distinct ev_extra1 from pgq.event_1") == [("public.account",)]
 
 
-def test_a_row_that_moves_to_another_partition_stays_one_row(parted):
-    parted.execute("insert into account values (1, 'a'), (2, 'b'), (3, 'c')")
-    parted.execute("update account set id = id + 200 where id <> 2")
+def test_a_row_that_moves_to_another_partition_stays_one_row(partitioned):
+    partitioned.execute("insert into account values (1, 'a'), (2, 'b'), (3, 'c')")
+    partitioned.execute("update account set id = id + 200 where id <> 2")
 
-    assert changes(parted)[3:] == [
+    assert changes(partitioned)[3:] == [
         ("u", {"id": 1, "name": "a"}, {"id": 201, "name": "a"}),
         ("u", {"id": 3, "name": "c"}, {"id": 203, "name": "c"}),
     ]
 
 
-def test_a_row_that_gets_lost_between_partitions_is_deleted(parted):
-    parted.execute(
+def test_a_row_that_gets_lost_between_partitions_is_deleted(partitioned):
+    partitioned.execute(
         """create function refuse() returns trigger language plpgsql as $$
         begin if new.id = 201 then return null; end if; return new; end $$;
         create trigger refuse before insert on high_1 for each row execute function refuse()"""
     )
-    parted.execute("insert into account values (1, 'a'), (2, 'b')")
-    parted.execute("update account set id = id + 200")
+    partitioned.execute("insert into account values (1, 'a'), (2, 'b')")
+    partitioned.execute("update account set id = id + 200")
 
-    assert rows(parted, "select * from account") == [(202, "b")]
-    assert changes(parted)[2:] == [
+    assert rows(partitioned, "select * from account") == [(202, "b")]
+    assert changes(partitioned)[2:] == [
         ("d", {"id": 1, "name": "a"}, None),
         ("d", {"id": 2, "name": "b"}, None),
         ("c", None, {"id": 202, "name": "b"}),
     ]
 
 
-def test_a_new_partition_is_covered_by_calling_capture_again(parted):
-    parted.execute("create table top partition of account for values from (1000) to (2000)")
-    parted.execute("insert into account values (1000, 'a')")
-    parted.execute("insert into top values (1001, 'not seen')")
-    parted.execute("select sluice.capture('account', 'changes')")
-    parted.execute("insert into top values (1002, 'b')")
+def test_a_new_partition_is_covered_by_calling_capture_again(partitioned):
+    partitioned.execute("create table top partition of account for values from (1000) to (2000)")
+    partitioned.execute("insert into account values (1000, 'a')")
+    partitioned.execute("insert into top values (1001, 'not seen')")
+    partitioned.execute("select sluice.capture('account', 'changes')")
+    partitioned.execute("insert into top values (1002, 'b')")
 
-    assert [after["id"] for _, _, after in changes(parted)] == [1000, 1002]
+    assert [after["id"] for _, _, after in changes(partitioned)] == [1000, 1002]
 
 
 def test_a_closed_log_stops_the_writer(connection, captured):
@@ -335,7 +335,7 @@ def test_a_statement_writes_its_events_in_the_order_in_which_keys_came_free(conn
 def test_no_code_of_the_tables_owner_runs_with_the_rights_of_the_logs_owner(
     connection, role, server
 ):
-    """A cast to JSON is such code: row_to_json would run it."""
+    """row_to_json would run a cast to JSON that the owner has created."""
     connection.execute("select pgq.create_queue('changes')")
     connection.execute(f"grant all on schema public to {role}; set role {role}")
     connection.execute(

@@ -1,4 +1,4 @@
-"""The events of rows that are there: also _require_capture, _capture_walk (the order) and _append_rows."""
+"""sluice.capture_snapshot, with _require_capture, _capture_walk (the order) and _append_rows."""
 
 import json
 
@@ -20,7 +20,7 @@ def call(connection, table, after_key=None, qty=1000):
 
 @pytest.fixture
 def filled(connection, captured):
-    """A captured table with five rows from before."""
+    """A captured table with five rows older than the capture."""
     connection.execute("alter table account disable trigger user")
     connection.execute("insert into account select n, 'old' from generate_series(1, 5) as n")
     connection.execute("alter table account enable trigger user")
@@ -222,7 +222,7 @@ def test_rows_that_the_caller_cannot_see_are_not_left_out_silently(filled, role)
     filled.execute(f"revoke sluice_admin from {role}; revoke all on account from {role}")
 
 
-def test_a_closed_log_is_told(filled):
+def test_closed_log_is_reported(filled):
     filled.execute("update pgq.queue set queue_disable_insert = true")
     with pytest.raises(psycopg.Error) as caught:
         call(filled, "account")

@@ -1,4 +1,4 @@
-"""The events of a table of every type of PostgreSQL's core rebuild it exactly."""
+"""Captured values: a copy made from the events equals a table with a column of every core type."""
 
 import json
 
@@ -86,7 +86,7 @@ VALUES = {
     "regdictionary": ["simple"],
     "aclitem": ["postgres=arwd/postgres"],
     "refcursor": ["a cursor"],
-    # Made of them.
+    # Types derived from others
     "integer[]": ["{}", "{1,NULL,-3}", "{{1,2},{3,4}}"],
     "text[]": ['{"a b",NULL,"NULL","{}","\\"",""}'],
     "timestamptz[]": ['{"2026-01-02 03:04:05.000006+03",infinity}'],
@@ -112,7 +112,7 @@ create domain happy as mood check (value <> 'sad');
 create type nested as (p pair, list integer[], m mood);
 create type moodrange as range (subtype = mood, multirange_type_name = moodmultirange);
 """
-# What no user's table can have, or that has no input.
+# Types that user tables cannot have, or without an input function.
 INTERNAL = {
     "gtsvector", "pg_node_tree", "pg_ndistinct", "pg_dependencies", "pg_mcv_list", "pg_brin_bloom_summary",
     "pg_brin_minmax_multi_summary", "pg_ddl_command", "xml",
@@ -132,7 +132,7 @@ def wide(connection):
         connection.execute("select '<a/>'::xml")
         values["xml"] = ["<a b='c'>é &amp; \n</a>", "text <b/> more", ""]
     except psycopg.errors.FeatureNotSupported:
-        pass  # a server that was built without libxml
+        pass  # the server was built without libxml
     columns = ", ".join(f"c{i} {kind}" for i, kind in enumerate(values))
     connection.execute(f"create table wide (id integer primary key, {columns})")
     connection.execute("select pgq.create_queue('changes')")
@@ -149,7 +149,7 @@ def fill(connection, values):
 
 
 def differences(connection, values):
-    """The columns in which the copy is not the table, with what is there and what is not."""
+    """Return the column types, original values and copied values that differ."""
     return {
         (kind, was, became)
         for i, kind in enumerate(values)
@@ -222,7 +222,7 @@ def test_the_settings_of_the_writing_session_do_not_matter(connection, wide):
     assert differences(connection, wide) == set()
 
 
-def test_what_json_cannot_say(connection):
+def test_values_outside_json(connection):
     connection.execute("create table odd (id int primary key, n jsonb, j json, a integer[])")
     connection.execute("select pgq.create_queue('changes')")
     connection.execute("select sluice.capture('odd', 'changes')")
@@ -231,7 +231,7 @@ def test_what_json_cannot_say(connection):
     copy_of(connection, "odd")
     apply(connection, logged(connection))
 
-    # JSON's null is SQL's, spaces around a whole json are no part of it, and an array begins at 1.
+    # JSON null becomes SQL null, spaces around a json value are removed, and arrays start at 1.
     assert rows(connection, "select n, j::text, a::text from copy") == [(None, "[1,  2]", "{7,8}")]
 
 

@@ -1,4 +1,4 @@
-"""sluice.claim: what a consumer of a share group gets, in which order, and what it costs."""
+"""sluice.claim: contents and order of claims, leases, errors, privileges and cost."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def insert_raw(connection: psycopg.Connection, ev_id: int | None, owner: int | N
 
 
 def fill_ledgers(connection: psycopg.Connection, claims: int) -> None:
-    """Claim and accept one event after the other, as often."""
+    """Claim and accept events one by one, the given number of times."""
     send_many(connection, claims)
     connection.execute(
         f"""do $$
@@ -54,7 +54,7 @@ def fill_ledgers(connection: psycopg.Connection, claims: int) -> None:
     )
 
 
-# What comes
+# Contents and order
 
 
 def test_an_empty_log_gives_nothing_and_keeps_nothing(connection, group):
@@ -188,7 +188,7 @@ def test_groups_and_logs_are_independent(connection, group):
     assert (info(connection).leased, info(connection, "others").leased) == (1, 2)
 
 
-def test_what_comes_again_comes_first_and_in_the_order_of_its_time(connection, group):
+def test_redeliveries_come_first_in_order_of_their_time(connection, group):
     send_many(connection, 6)
     first, second, third = (claim(connection)[0] for _ in range(3))
     acknowledge(connection, third.claim_id, "release")
@@ -200,7 +200,7 @@ def test_what_comes_again_comes_first_and_in_the_order_of_its_time(connection, g
     assert claimed(connection, 2) == [2, 1]
 
 
-def test_a_claim_of_both_kinds_has_what_comes_again_in_front(connection, group):
+def test_claim_returns_redeliveries_before_new_events(connection, group):
     send_many(connection, 4)
     events = claim(connection, 2)
     acknowledge(connection, events[0].claim_id, "retry", [2], delay="0")
@@ -239,7 +239,7 @@ def test_a_lease_that_ended_is_claimed_again_and_counts_as_a_delivery_only(conne
     assert again[0].claim_id != first.claim_id
 
 
-def test_it_counts_as_an_attempt_when_the_consumer_was_heard_of(connection, group):
+def test_expired_lease_of_a_consumer_that_acknowledged_is_an_attempt(connection, group):
     send(connection, *"ab")
     (event, _) = claim(connection, 2)
     acknowledge(connection, event.claim_id, "accept", [1])
@@ -257,7 +257,7 @@ def test_a_lease_that_has_not_ended_is_left_alone(connection, group):
     assert claimed(connection) == []
 
 
-def test_more_leases_than_are_looked_at_in_one_claim_all_lapse(connection, group):
+def test_more_leases_than_one_claim_checks_all_expire(connection, group):
     replace_in(
         connection,
         "sluice._expire_leases(sluice.share_group,sluice.claim)",
@@ -291,7 +291,7 @@ def test_a_clock_that_was_put_back_holds_nothing_up_for_ever(connection, group):
 # Commits
 
 
-def test_a_claim_waits_for_its_commit_unless_it_is_told_not_to(connection, group):
+def test_claim_waits_for_its_commit_unless_disabled(connection, group):
     send(connection, *"ab")
     connection.execute("set synchronous_commit = 'local'")
     with connection.transaction():
@@ -311,14 +311,14 @@ def test_a_rolled_back_claim_has_claimed_nothing(connection, group):
     (event,) = claim(connection)
 
     assert (event.ev_id, event.deliveries) == (1, 1)
-    assert event.claim_id > first.claim_id, "a number that a consumer may still have"
+    assert event.claim_id > first.claim_id, "a consumer may still hold the rolled back number"
 
 
-# What is refused
+# Errors
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "shown"),
     [
         ("qty => 0", "0 events for the lease of the group"),
         ("qty => -1", "-1 events for the lease of the group"),
@@ -328,14 +328,14 @@ def test_a_rolled_back_claim_has_claimed_nothing(connection, group):
         ("lease => '101 years'", "1 events for 101 years"),
     ],
 )
-def test_a_quantity_or_lease_that_is_none_is_refused(connection, group, arguments, said):
+def test_invalid_quantity_or_lease_is_refused(connection, group, arguments, shown):
     error = refused(connection, f"select sluice.claim(%s, %s, {arguments})", LOG, GROUP)
 
-    assert (error.sqlstate, error.diag.message_primary) == ("22023", f"a claim of {said}")
+    assert (error.sqlstate, error.diag.message_primary) == ("22023", f"invalid claim of {shown}")
     assert error.diag.message_hint == "claim 1 event or more, for more than 0 and up to 100 years"
 
 
-def test_what_is_unknown_is_named(connection, group):
+def test_unknown_group_or_log_is_named(connection, group):
     error = refused(connection, "select sluice.claim('none', 'workers')")
     assert error.sqlstate == "PQ001"
 
@@ -362,7 +362,7 @@ def test_a_consumer_that_is_no_group_has_no_claims(connection, group):
     assert error_of(connection, "select sluice.claim('changes', 'lake')")[0] == "SG001"
 
 
-def test_a_group_whose_position_was_given_up_says_so(connection, group):
+def test_claim_of_a_group_with_an_abandoned_position_is_an_error(connection, group):
     send(connection, "a")
     connection.execute("update sluice.share_group set lost = 'it was 30 events behind'")
     give_up(connection, "it was 30 events behind", GROUP)
@@ -373,7 +373,7 @@ def test_a_group_whose_position_was_given_up_says_so(connection, group):
     assert "workers" in str(error)
 
 
-# Who may
+# Privileges
 
 
 @pytest.mark.parametrize("member", ["pgq_reader", "sluice_reader", "pgq_admin", "sluice_admin"])
@@ -384,13 +384,13 @@ def test_readers_claim(connection, group, as_member, member):
 
 
 @pytest.mark.parametrize("member", ["pgq_writer", "sluice_writer", "sluice_monitor"])
-def test_others_do_not(connection, group, as_member, member):
+def test_other_roles_cannot_claim(connection, group, as_member, member):
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         as_member(member, "select ev_data from sluice.claim('changes', 'workers')")
 
 
 def test_a_reader_cannot_make_it_read_what_is_not_the_logs(connection, group, role):
-    """Its temporary tables and functions are not looked at."""
+    """Names do not resolve to the reader's temporary tables."""
     send(connection, "a")
     connection.execute(f"grant sluice_reader to {role}")
     with connection.transaction(force_rollback=True):
@@ -401,7 +401,7 @@ def test_a_reader_cannot_make_it_read_what_is_not_the_logs(connection, group, ro
         assert claimed(connection) == [1]
 
 
-# What it costs
+# Cost
 
 
 @pytest.mark.slow
@@ -417,7 +417,7 @@ def test_a_backlog_of_100000_events_makes_a_claim_read_no_more_pages(
         send_many(connection, 2000)
         if ticks:
             tick(connection)
-    # The first claim of a window looks for late events once.
+    # The first claim of a window searches for late events once.
     claimed(connection, 100)
     claimed(connection, 10)
 
@@ -426,7 +426,7 @@ def test_a_backlog_of_100000_events_makes_a_claim_read_no_more_pages(
 
 @pytest.mark.slow
 def test_long_ledgers_make_a_claim_read_no_more_pages(connection, group, buffers):
-    """As many claims, outcomes, leases that ended and events that wait."""
+    """The ledgers hold 10,000 settled claims and 2,000 events that wait for a retry."""
     query = "select count(*) from sluice.claim('changes', 'workers', 10)"
     send_many(connection, 200)
     for _ in range(3):
@@ -454,7 +454,7 @@ def test_the_end_of_one_long_claim_does_not_make_a_claim_read_all_that_came_afte
     acknowledge(connection, long.claim_id)
     let_pass(connection, "2 seconds")
 
-    # Of a long ledger a bounded part is read under the lock: here half of it.
+    # Under the lock, a claim reads a bounded part of a long ledger, here half of it.
     plan = value(
         connection,
         """explain (analyze, buffers, format json)

@@ -1,7 +1,7 @@
-"""Groups with keys: the events of one are with one consumer at a time, in the order of the log, whatever becomes of them.
+"""Groups with keys: one consumer at a time gets the events of a key, in log order.
 
-sluice._take_keyed_events, _sort_events, _take_keyed_redeliveries, _end_turns, _last_turn, _parked_keys, _park_events,
-_write_key_events, _write_returned, _write_turns and _write_waiting.
+Covers sluice._take_keyed_events, _sort_events, _take_keyed_redeliveries, _end_turns, _last_turn,
+_parked_keys, _park_events, _write_key_events, _write_returned, _write_turns and _write_waiting.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BLOCK_PARK = pytest.mark.parametrize("when_waiting", ["block", "park"])
 EACH = pytest.mark.parametrize("when_waiting", ["block", "skip", "park"])
 
 
-# One at a time
+# One claim at a time for a key
 
 
 @EACH
@@ -102,7 +102,7 @@ def test_events_wait_for_their_key_in_the_order_of_the_log_over_many_windows(con
     assert claimed_keys(connection) == (None, "")
 
 
-# When one has to wait
+# Delayed redelivery: when_waiting
 
 
 def test_block_keeps_later_events_behind_one_that_waits(connection):
@@ -121,7 +121,7 @@ def test_block_keeps_later_events_behind_one_that_waits(connection):
 
 
 @BLOCK_PARK
-def test_what_went_back_behind_another_is_not_held_any_more(connection, when_waiting):
+def test_event_released_behind_another_is_no_longer_leased(connection, when_waiting):
     make_keyed(connection, when_waiting)
     send_keys(connection, "aa")
     claim_id, _ = claimed_keys(connection)
@@ -137,7 +137,7 @@ def test_what_went_back_behind_another_is_not_held_any_more(connection, when_wai
     )
 
 
-def test_the_same_said_again_settles_nothing_more(connection):
+def test_repeated_acknowledgement_settles_nothing_more(connection):
     make_keyed(connection)
     send_keys(connection, "aaa")
     claim_id, _ = claimed_keys(connection)
@@ -182,19 +182,19 @@ def test_skip_lets_later_events_pass_one_that_waits(connection):
     assert events == "a3"
     let_pass(connection, "1 hour")
     assert renew(connection, second, "1 hour")
-    assert claimed_keys(connection) == (None, ""), "another one has the key"
+    assert claimed_keys(connection) == (None, ""), "another claim has the key"
     send_keys(connection, "a")
     acknowledge(connection, second)
     assert claimed_keys(connection)[1] == "a1 a4"
 
 
 @EACH
-@pytest.mark.parametrize("how", ["release", "retry", "lapse"])
-def test_what_comes_again_at_once_comes_before_later_events(connection, when_waiting, how):
+@pytest.mark.parametrize("how", ["release", "retry", "expire"])
+def test_immediate_redelivery_precedes_later_events(connection, when_waiting, how):
     make_keyed(connection, when_waiting)
     send_keys(connection, "aaab")
     claim_id, _ = claimed_keys(connection, 2)
-    if how == "lapse":
+    if how == "expire":
         let_pass(connection)
     else:
         acknowledge(connection, claim_id, how, delay="0")
@@ -202,7 +202,7 @@ def test_what_comes_again_at_once_comes_before_later_events(connection, when_wai
     assert claimed_keys(connection)[1] == "a1 a2 a3 b4"
 
 
-def test_a_lease_that_lapsed_when_part_of_it_is_settled_gives_back_the_rest(connection):
+def test_expired_lease_settled_in_part_releases_the_rest(connection):
     make_keyed(connection)
     send_keys(connection, "aaba")
     claim_id, _ = claimed_keys(connection, 3)
@@ -246,7 +246,7 @@ def test_a_key_is_not_parked_any_more_when_its_parked_events_are_gone(connection
     assert claimed_keys(connection)[1] == "a3"
 
 
-def test_what_waits_for_a_key_that_is_parked_is_put_aside_in_bounded_steps(connection):
+def test_events_of_a_parked_key_are_set_aside_in_bounded_steps(connection):
     make_keyed(connection, "park")
     replace_in(
         connection,
@@ -272,7 +272,7 @@ def test_what_waits_for_a_key_that_is_parked_is_put_aside_in_bounded_steps(conne
     assert claimed_keys(connection)[1] == "a1 a2 a3 a4 a5 a6 a7"
 
 
-# What it costs
+# Cost
 
 
 def test_events_that_wait_are_met_once_and_others_are_reached_behind_them(connection):
@@ -369,7 +369,7 @@ def test_emptied_ledgers_keep_what_waits_and_whose_turn_it_is(connection):
     assert claimed_keys(connection)[1] == "a2 b3 b4"
 
 
-# The key
+# Keys
 
 
 def test_a_path_into_the_data_is_a_key(connection):
@@ -388,7 +388,7 @@ def test_a_group_with_another_key_is_another_group(connection):
         connection,
         """select sluice.create_group('changes', 'workers', '{"key": "ev_extra2"}')""",
     )
-    assert (code, message) == ("SG004", "share group 'workers' is there with another key")
+    assert (code, message) == ("SG004", "share group 'workers' exists with another key")
     assert rows(connection, "select key, when_waiting from sluice.list_groups('changes')") == [
         ("ev_extra1", "block")
     ]

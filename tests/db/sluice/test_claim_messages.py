@@ -1,5 +1,7 @@
-"""sluice.claim_messages with its steps _claim_limited, _room, _in_flight and _lock_limits; keys and priorities have
-files of their own."""
+"""sluice.claim_messages, with _claim_limited, _capacity, _in_flight and _lock_limits.
+
+test__pick_by_key.py covers keys, test__pick_by_priority.py priorities.
+"""
 
 import psycopg
 import pytest
@@ -37,7 +39,7 @@ def test_without_limits_it_is_read(queue):
 
 @pytest.mark.slow
 def test_without_limits_it_touches_three_pages_more_than_read(large, buffers):
-    """One look at a small table: its index, and with it the row that is there for another queue."""
+    """The pages belong to a small table and its index, which have a row of another queue."""
     large.execute("select pgmq.create('other'), sluice.set_queue_limits('other', 1)")
 
     read = buffers("select * from pgmq.read('large', 0, 1)")
@@ -64,7 +66,7 @@ def test_no_more_are_in_flight_than_fleet_concurrency(queue):
         "select sluice.release('q', array[1], array[1], 600)",
     ],
 )
-def test_what_is_settled_or_given_back_makes_room(queue, settle):
+def test_settled_or_released_messages_free_the_limit(queue, settle):
     queue.execute("select sluice.set_queue_limits('q', 2)")
     assert claim(queue, 9) == [1, 2]
 
@@ -73,7 +75,7 @@ def test_what_is_settled_or_given_back_makes_room(queue, settle):
     assert claim(queue, 9) == [3]
 
 
-def test_what_lapsed_makes_room_for_itself(queue):
+def test_expired_message_frees_its_own_slot(queue):
     queue.execute("select sluice.set_queue_limits('q', 2)")
     assert claim(queue, 9) == [1, 2]
 
@@ -83,14 +85,14 @@ def test_what_lapsed_makes_room_for_itself(queue):
     assert claim(queue, 9) == []
 
 
-def test_what_is_delayed_is_not_in_flight_and_what_others_read_is(queue):
+def test_delayed_message_is_not_in_flight_and_a_read_one_is(queue):
     queue.execute("select sluice.set_queue_limits('q', 3)")
     queue.execute("select pgmq.send('q', '0'::jsonb, 600) from generate_series(1, 9)")
     assert rows(queue, "select msg_id from pgmq.read('q', 30, 2)") == [(1,), (2,)]
 
     assert claim(queue, 9) == [3]
 
-    # Who does not ask for limits does not keep to them.
+    # pgmq.read ignores the limits.
     assert rows(queue, "select msg_id from pgmq.read('q', 30, 1)") == [(4,)]
     assert claim(queue, 9) == []
 
@@ -100,17 +102,18 @@ def test_what_is_delayed_is_not_in_flight_and_what_others_read_is(queue):
     ("statistics", "limits"),
     [
         ("none", "fleet_concurrency => 50"),
-        ("of a time when all was in flight", "fleet_concurrency => 50"),
+        ("from when all were in flight", "fleet_concurrency => 50"),
         ("of a time when nothing was", "fleet_concurrency => 50"),
         ("of a time when nothing was", "key_concurrency => 50"),
         ("of a time when nothing was", "when_waiting => 'skip'"),
         ("of a time when nothing was", "when_waiting => 'block'"),
     ],
 )
-def test_what_is_delayed_or_waits_to_be_retried_costs_a_limit_nothing(
-    connection, buffers, statistics, limits
-):
-    """50,000 messages of one key, every other one delayed; with block all of them are, as one that waits would keep the key."""
+def test_delayed_or_retrying_message_uses_no_limit(connection, buffers, statistics, limits):
+    """50,000 messages of one key: half are delayed, half wait for a retry.
+
+    With block all are delayed, as a retry would block its key.
+    """
     connection.execute("select pgmq.create('q')")
     connection.execute("alter table pgmq.q_q set (autovacuum_enabled = off)")
     connection.execute(f"select sluice.set_queue_limits('q', {limits})")
@@ -142,7 +145,7 @@ def test_no_more_begin_in_any_interval_than_the_rate(queue):
     assert claim(queue, 2) == [5]
     assert claim(queue, 2) == []
 
-    # As if the first claim had been an hour ago: two may begin, and no more.
+    # Simulate that the first claim was an hour ago, so that two more may start.
     queue.execute(
         "update sluice.queue_start set started_at = started_at - interval '1 hour' where before = 0"
     )
@@ -163,7 +166,7 @@ def test_a_claim_that_is_rolled_back_is_no_start(queue):
 
 
 def test_a_clock_that_is_set_back_stops_nothing(queue):
-    """What the ledger knows of a time that is yet to come is forgotten where it is more than an interval ahead."""
+    """Starts recorded in the future are removed if they are more than an interval ahead."""
     queue.execute("select sluice.set_queue_limits('q', rate => 5, rate_interval => '1 minute')")
     assert claim(queue, 5) == [1, 2, 3, 4, 5]
     queue.execute("update sluice.queue_start set started_at = started_at + interval '30 s'")
@@ -205,8 +208,8 @@ def test_a_claim_in_a_transaction_that_stays_open_is_named(database):
         assert "'q'" in caught.value.diag.message_primary
 
 
-def test_who_waits_for_the_lock_counts_after_it(database):
-    """And so sees what the one before has claimed."""
+def test_limit_is_counted_after_the_lock_is_acquired(database):
+    """So it includes the messages that the previous holder of the lock has claimed."""
     with database.connect() as connection, database.connect(autocommit=False) as first:
         connection.execute("select pgmq.create('q'), sluice.set_queue_limits('q', 3)")
         connection.execute("select pgmq.send_batch('q', '{1,2,3,4}')")
@@ -222,7 +225,7 @@ def test_who_waits_for_the_lock_counts_after_it(database):
                     )
                     == 1
                 ),
-                "the second to wait",
+                "the second claim to wait",
             )
             first.commit()
             result = second.pgconn.get_result()

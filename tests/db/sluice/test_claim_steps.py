@@ -1,8 +1,10 @@
-"""The steps of a claim and of an acknowledgement, as far as the functions that are made of them do not show them.
+"""Internal functions of claims and acknowledgements, where tests of the callers do not cover them.
 
-_last_claim, _lock_group, _wait_for_group, _require_group, _next_window, _read_mail, _expire_lease, _expire_leases,
-_take_redeliveries, _next_look, _move_group, _write_claim; _hold_claim, _refuse_claim, _unsettled, _settle, _write_outcome,
-_claimed_events, _redeliver, _write_redelivery, _reject, _bury, _backoff; _group_settings, _group_start, _group_state.
+Covers _last_claim, _lock_group, _wait_for_group, _require_group, _next_window, _read_outcomes,
+_expire_lease, _expire_leases, _take_redeliveries, _next_look, _move_group and _write_claim;
+_hold_claim, _refuse_claim, _unsettled, _settle, _write_outcome, _claimed_events, _redeliver,
+_write_redelivery, _reject, _dead_letter and _backoff; _group_settings, _group_start and
+_group_state.
 """
 
 from __future__ import annotations
@@ -96,7 +98,7 @@ def test_any_number_of_attempts_has_a_pause(connection, group, base, attempts):
     assert pause == timedelta(minutes=10)
 
 
-# The lock
+# Lock
 
 
 def test_the_lock_is_one_a_group_and_ends_with_the_transaction(database, connection, group):
@@ -111,7 +113,7 @@ def test_the_lock_is_one_a_group_and_ends_with_the_transaction(database, connect
     assert locked(database) == 0
 
 
-def test_who_acknowledges_or_looks_takes_no_lock_of_the_group(database, connection, group):
+def test_acknowledge_and_inspection_take_no_lock_on_the_group(database, connection, group):
     send(connection, *"ab")
     events = claim(connection, 2)
     with connection.transaction():
@@ -123,7 +125,7 @@ def test_who_acknowledges_or_looks_takes_no_lock_of_the_group(database, connecti
 
 
 @pytest.mark.slow
-def test_the_error_of_a_busy_group_says_who_and_what_to_do(database, connection, group):
+def test_busy_group_error_names_the_session_and_the_way_out(database, connection, group):
     with database.connect(autocommit=False) as idle:
         claim(idle)
 
@@ -143,11 +145,11 @@ def test_the_error_of_a_busy_group_says_who_and_what_to_do(database, connection,
         idle.rollback()
 
 
-# Mail
+# Acknowledgement backlog
 
 
-def test_mail_beside_a_transaction_that_stays_open_is_read_once(database, connection, group):
-    """What ended behind it looks new to each claim; which of it is, is told by the snapshots."""
+def test_acknowledgements_during_an_open_transaction_are_read_once(database, connection, group):
+    """Transactions that end after an open one look new to each claim; snapshots tell them apart."""
     send_many(connection, 3)
     with database.connect(autocommit=False) as other:
         other.execute("select pg_current_xact_id()")
@@ -159,15 +161,15 @@ def test_mail_beside_a_transaction_that_stays_open_is_read_once(database, connec
     assert found == [[1], [2], [3], []]
 
 
-def test_what_is_accepted_is_no_mail(connection, group):
+def test_accept_adds_nothing_to_the_acknowledgement_backlog(connection, group):
     send_many(connection, 3)
     acknowledge(connection, claim(connection)[0].claim_id)
     acknowledge(connection, claim(connection)[0].claim_id, "retry", delay="1 hour")
 
-    assert rows(connection, "select outcome from sluice.outcome where is_mail") == [("retry",)]
+    assert rows(connection, "select outcome from sluice.outcome where is_backlog") == [("retry",)]
 
 
-# Where rows are written
+# Ledger tables
 
 
 def test_rows_go_to_the_tables_that_the_ledger_names(connection, group):
@@ -187,7 +189,7 @@ def test_rows_go_to_the_tables_that_the_ledger_names(connection, group):
         ("sluice.claim_0", 1),
         ("sluice.claim_1", 2),
     ]
-    # Outcomes lie beside their claim, so that their key holds.
+    # An outcome is in the ledger of its claim, so that its key stays unique.
     assert rows(connection, query.format("outcome", "true")) == [
         ("sluice.outcome_0", 1),
         ("sluice.outcome_1", 1),
@@ -215,8 +217,7 @@ def test_nothing_is_ever_updated_or_deleted(connection, group, ledger):
             events = claim(connection, 3)
             renew(connection, events[0].claim_id)
             acknowledge(connection, events[0].claim_id, outcome)
-        let_pass_by_lease(connection)
-    # Statistics of the own session are written when it is told to.
+        claim_with_expired_lease(connection)
     connection.execute("select pg_stat_force_next_flush()")
 
     assert (
@@ -230,13 +231,13 @@ def test_nothing_is_ever_updated_or_deleted(connection, group, ledger):
     )
 
 
-def let_pass_by_lease(connection):
-    """Leases of a moment, that end by themselves: nothing in the ledgers is touched."""
+def claim_with_expired_lease(connection):
+    """Claim with a lease that expires at once, without changing the ledgers."""
     events = claim(connection, 2, "1 microsecond")
     assert events
 
 
-# The position
+# Position
 
 
 def test_the_position_follows_the_oldest_open_claim(connection, group):
@@ -279,8 +280,8 @@ def test_it_never_goes_back(connection, group):
     assert positions[0] < positions[-1]
 
 
-def test_what_comes_again_needs_no_segment(connection, group):
-    """The event lies among the redeliveries by then, with all of its fields."""
+def test_redelivery_needs_no_segment(connection, group):
+    """The event is stored as a redelivery by then, with all of its fields."""
     connection.execute("select pgq.insert_event('changes', 'type', 'data', 'x1', null, '', 'x4')")
     (event,) = claim(connection)
     acknowledge(connection, event.claim_id, "retry", delay="10 hours")

@@ -13,7 +13,7 @@ def go_on(connection, replay_id, qty):
     return rows(connection, "select * from sluice.continue_replay(%s, %s)", replay_id, qty)[0]
 
 
-def test_each_step_sends_at_most_so_many_and_counts_them(orders, replay_id):
+def test_each_step_sends_at_most_max_count_and_counts_them(orders, replay_id):
     assert go_on(orders, replay_id, 3) == (3, 3, False)
     assert go_on(orders, replay_id, 3) == (1, 4, True)
     assert go_on(orders, replay_id, 3) == (0, 4, True)

@@ -35,7 +35,7 @@ def test_each_counts_once_while_the_table_is_copied(changes):
     assert count(changes) == 5
 
 
-def test_what_a_consumer_wants_again_does_not_count(changes):
+def test_retries_of_a_consumer_are_not_counted(changes):
     changes.execute("select pgq.register_consumer('changes', 'lake')")
     changes.execute(
         "select pgq.event_retry_raw('changes', 'lake', now() + interval '1 h', 1, now(), 0, 't', 'd', null, null, null, null)"

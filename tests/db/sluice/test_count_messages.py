@@ -15,7 +15,7 @@ from support import value
         ("'again'", 0),
     ],
 )
-def test_what_a_filter_matches_is_counted(orders, arguments, wanted):
+def test_messages_matching_a_filter_are_counted(orders, arguments, wanted):
     assert value(orders, f"select sluice.count_messages({arguments})") == wanted
 
 

@@ -58,7 +58,7 @@ def test_an_archive_with_more_than_the_lake_takes_is_refused(orders):
         ("'orders', 'lake', '/lake', null", "22004"),
     ],
 )
-def test_what_names_no_export_is_refused(orders, arguments, sqlstate):
+def test_invalid_export_name_is_refused(orders, arguments, sqlstate):
     with pytest.raises(psycopg.Error) as caught:
         orders.execute(f"select sluice.create_export({arguments})")
 

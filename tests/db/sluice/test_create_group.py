@@ -1,4 +1,4 @@
-"""sluice.create_group: where a share group begins, and what it may be told."""
+"""sluice.create_group: start positions, options and errors."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ def test_null_stands_for_the_default(connection, log):
     assert settings(connection)[0:4] == (timedelta(seconds=30), 5, 15, "exponential")
 
 
-# Where it begins
+# Start position
 
 
 @pytest.fixture
 def events(connection, log) -> list[int]:
-    """The ticks 2 to 4, two events before each, and two that no tick covers."""
+    """The ticks 2 to 4, two events before each, and two events after the last tick."""
     ticks = []
     for _ in range(3):
         send(connection, *"ab")
@@ -105,7 +105,7 @@ def events(connection, log) -> list[int]:
 
 
 @pytest.mark.parametrize("options", ["{}", '{"start": "end"}'])
-def test_it_begins_at_the_end(connection, events, options):
+def test_group_starts_at_the_end_by_default(connection, events, options):
     connection.execute(CALL, (options,))
 
     assert take_all(connection) == []
@@ -113,8 +113,8 @@ def test_it_begins_at_the_end(connection, events, options):
     assert take_all(connection) == [9]
 
 
-def test_what_is_being_written_when_it_begins_comes(database, connection, events):
-    create_group(connection, "first")  # which builds the indexes, and waits for writers
+def test_events_uncommitted_at_creation_are_delivered(database, connection, events):
+    create_group(connection, "first")  # builds the indexes and waits for writers
     with database.connect(autocommit=False) as writer:
         send(writer, "c")
         connection.execute(CALL, ("{}",))
@@ -137,7 +137,7 @@ def test_only_the_first_group_of_a_log_waits_for_its_writers_and_not_for_long(
         writer.commit()
 
 
-def test_or_at_the_beginning(connection, events):
+def test_group_starts_at_the_beginning(connection, events):
     connection.execute(CALL, ('{"start": "beginning"}',))
 
     assert take_all(connection) == [1, 2, 3, 4, 5, 6, 7, 8]
@@ -153,13 +153,13 @@ def test_the_beginning_is_the_oldest_event_that_is_kept(connection, events):
 
 
 @pytest.mark.parametrize(("place", "first"), [(0, 3), (1, 5), (2, 7)])
-def test_or_behind_a_tick(connection, events, place, first):
+def test_group_starts_after_a_tick(connection, events, place, first):
     connection.execute(CALL, (json.dumps({"start": {"tick": events[place]}}),))
 
     assert take_all(connection) == list(range(first, 9))
 
 
-def test_or_at_a_time(connection, events):
+def test_group_starts_at_a_time(connection, events):
     (time,) = rows(
         connection,
         "select (tick_time + interval '1 microsecond')::text from pgq.tick where tick_id = %s",
@@ -236,7 +236,7 @@ def test_rotation_waits_for_it(connection, log):
         "pgq_coop.next_batch('changes', 'workers', 'one')",
     ],
 )
-def test_what_moves_a_consumer_leaves_it_alone(connection, log, call):
+def test_functions_that_move_a_consumer_leave_a_group_alone(connection, log, call):
     create_group(connection)
 
     error = refused(connection, f"select {call}")
@@ -248,7 +248,7 @@ def test_what_moves_a_consumer_leaves_it_alone(connection, log, call):
     assert "sluice.claim('changes', 'workers')" in error.diag.message_hint
 
 
-def test_nor_is_its_row_updated_by_hand(connection, log):
+def test_subscription_of_a_group_cannot_be_updated(connection, log):
     create_group(connection)
 
     error = refused(connection, "update pgq.subscription set sub_last_tick = 1")
@@ -284,7 +284,7 @@ def test_one_name_on_two_logs_is_two_groups(connection, log):
     assert claimed(connection) == [1]
 
 
-def test_a_group_of_a_busy_log_is_made_beside_its_consumers(connection, log):
+def test_group_is_created_on_a_log_with_consumers_and_events(connection, log):
     connection.execute("select pgq.register_consumer('changes', 'lake')")
     send(connection, *"ab")
     tick(connection)
@@ -296,11 +296,11 @@ def test_a_group_of_a_busy_log_is_made_beside_its_consumers(connection, log):
     assert take_all(connection) == [1, 2, 3, 4]
 
 
-# What is refused
+# Errors
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "shown"),
     [
         ({"lease": "0"}, "a lease of 00:00:00"),
         ({"lease": "-1 second"}, "a lease of -00:00:01"),
@@ -313,12 +313,12 @@ def test_a_group_of_a_busy_log_is_made_beside_its_consumers(connection, log):
         ({"when_waiting": "wait"}, "when_waiting 'wait'"),
     ],
 )
-def test_a_value_out_of_range_is_refused(connection, log, options, said):
+def test_a_value_out_of_range_is_refused(connection, log, options, shown):
     error = refusal(connection, options)
 
     assert (error.sqlstate, error.diag.message_primary) == (
         "22023",
-        f"a share group cannot have {said}",
+        f"a share group cannot have {shown}",
     )
     assert error.diag.message_hint
 
@@ -360,7 +360,7 @@ def test_null_options_are_refused(connection, log):
     assert refused(connection, CALL, None).sqlstate in ("22004", "22023")
 
 
-def test_a_log_for_the_dead_must_be_there(connection, log):
+def test_missing_dead_letter_log_is_refused(connection, log):
     assert refusal(connection, {"dead_letter_log": "graves"}).sqlstate == "PQ001"
 
 
@@ -371,7 +371,7 @@ def test_other_options_of_a_group_that_is_there_are_named(connection, log):
 
     assert (error.sqlstate, error.diag.message_primary) == (
         "SG004",
-        "share group 'workers' is there with another max_attempts",
+        "share group 'workers' exists with another max_attempts",
     )
     assert error.diag.message_detail == "It is 7."
     assert error.diag.message_hint == "change it with sluice.set_group_options()"
@@ -417,6 +417,6 @@ def test_administrators_create(connection, log, as_member, member):
 @pytest.mark.parametrize(
     "member", ["pgq_reader", "pgq_writer", "sluice_reader", "sluice_writer", "sluice_monitor"]
 )
-def test_others_do_not(connection, log, as_member, member):
+def test_other_roles_cannot_create(connection, log, as_member, member):
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         as_member(member, "select sluice.create_group('changes', 'workers')")

@@ -1,4 +1,4 @@
-"""Covers _caller and _require_sink too."""
+"""sluice.create_stage, with _caller and _require_sink."""
 
 import psycopg
 import pytest
@@ -22,7 +22,7 @@ def test_a_stage_is_a_table_with_the_columns_asked_for(connection):
     assert rows(connection, columns, second) == [("ev_data", "text", "u")]
 
 
-def test_it_is_its_makers_to_fill_and_nobody_elses_to_read(connection, role):
+def test_stage_is_written_by_its_creator_and_read_by_no_other_role(connection, role):
     connection.execute(f"grant sluice_writer to {role}")
     with connection.transaction():
         connection.execute(f"set local role {role}")
@@ -36,7 +36,7 @@ def test_it_is_its_makers_to_fill_and_nobody_elses_to_read(connection, role):
         connection.execute("set local role sluice_writer")
         with pytest.raises(psycopg.errors.InsufficientPrivilege), connection.transaction():
             connection.execute(f"select * from sluice.stage_{stage}")
-        # Nor to drop.
+        # It cannot drop the stage either.
         assert value(connection, "select sluice.drop_stages('s', 0)") == 0
     with connection.transaction():
         connection.execute(f"set local role {role}")

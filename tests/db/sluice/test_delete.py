@@ -17,7 +17,7 @@ def test_a_claim_that_is_over_deletes_nothing(connection, claimed):
     assert value(connection, "select count(*) from pgmq.q_orders") == 1
 
 
-def test_a_claim_whose_time_is_over_is_current_while_nobody_else_has_claimed(connection, claimed):
+def test_expired_claim_is_current_until_claimed_again(connection, claimed):
     connection.execute("select pgmq.set_vt('orders', 1, -5)")
 
     assert value(connection, "select sluice.delete('orders', %s, %s)", *claimed) is True

@@ -1,4 +1,4 @@
-"""sluice.drop_exported, and _drop_exported, by which retention goes too."""
+"""sluice.drop_exported, with _drop_exported, which retention also calls."""
 
 import psycopg
 import pytest
@@ -7,7 +7,7 @@ from support import rows, value
 from support.exports import archived, create_export, verify
 
 
-def test_what_every_export_has_verified_goes_and_nothing_else(orders):
+def test_only_rows_verified_by_every_export_are_dropped(orders):
     for name in ("lake", "backup"):
         create_export(orders, name)
     verify(orders, 1, 2, 3)
@@ -23,7 +23,7 @@ def test_without_an_export_nothing_goes(orders):
     assert archived(orders) == [1, 2, 3, 4]
 
 
-def test_what_was_deleted_by_hand_is_forgotten(orders):
+def test_rows_deleted_manually_are_forgotten(orders):
     create_export(orders)
     verify(orders, 1, 2)
     orders.execute("delete from pgmq.a_orders where msg_id = 1")
@@ -48,6 +48,6 @@ def test_the_archive_beyond_what_is_verified_is_not_read(orders, buffers):
 
 
 @pytest.mark.parametrize("rows_max", ["0", "null"])
-def test_a_limit_that_is_none_is_refused(orders, rows_max):
+def test_invalid_limit_is_refused(orders, rows_max):
     with pytest.raises(psycopg.Error, match="rows_max must be 1 or more"):
         orders.execute(f"select sluice.drop_exported('orders', {rows_max})")

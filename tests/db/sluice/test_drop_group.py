@@ -1,4 +1,4 @@
-"""sluice.drop_group: the end of a share group, and what it leaves."""
+"""sluice.drop_group: it removes a share group and keeps its dead events."""
 
 from __future__ import annotations
 
@@ -125,6 +125,6 @@ def test_administrators_drop(connection, group, as_member, member):
 @pytest.mark.parametrize(
     "member", ["pgq_reader", "pgq_writer", "sluice_reader", "sluice_writer", "sluice_monitor"]
 )
-def test_others_do_not(connection, group, as_member, member):
+def test_other_roles_cannot_drop(connection, group, as_member, member):
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         as_member(member, CALL)

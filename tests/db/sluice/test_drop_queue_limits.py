@@ -23,7 +23,7 @@ def test_a_queue_that_is_missing_is_named(connection):
     assert caught.value.sqlstate == "QU005"
 
 
-def test_limits_that_are_set_again_know_no_starts_and_no_parked_keys_of_before(connection):
+def test_limits_set_again_forget_earlier_starts_and_parked_keys(connection):
     connection.execute("select pgmq.create('q')")
     set_limits = "select sluice.set_queue_limits('q', rate => 2, rate_interval => '1 hour', when_waiting => 'park')"
     claim = "select msg_id from sluice.claim_messages('q', 30, 1)"

@@ -25,7 +25,7 @@ def test_a_queue_that_does_not_exist_is_named(connection):
     )
 
 
-def test_an_admin_drops_it_without_being_superuser_and_nobody_else(connection, as_member):
+def test_only_an_admin_drops_it_without_being_superuser(connection, as_member):
     connection.execute("select pgmq.create('mail')")
     query = "select sluice.drop_retry_policy('mail')"
 

@@ -1,4 +1,4 @@
-"""Covers _drop_stages and _maintain_sinks too."""
+"""sluice.drop_stages, with _drop_stages and _maintain_sinks."""
 
 from support import rows, value
 
@@ -10,7 +10,7 @@ def stage(connection, sink, version):
     return value(connection, "select sluice.create_stage(%s, %s, array['message'])", sink, version)
 
 
-def test_what_a_sink_staged_up_to_a_version_goes(connection):
+def test_stages_of_a_sink_up_to_a_version_are_dropped(connection):
     for sink, version in (("a", 1), ("a", 2), ("a", 2), ("a", 3), ("b", 1)):
         stage(connection, sink, version)
 
@@ -31,7 +31,7 @@ def test_a_stage_that_is_being_filled_is_left_to_the_next_one_who_comes(database
     assert value(connection, TABLES) == 0
 
 
-def test_maintenance_drops_what_nobody_came_back_for(connection, as_member):
+def test_maintenance_drops_abandoned_stages(connection, as_member):
     old, _ = stage(connection, "a", 1), stage(connection, "a", 2)
     assert rows(connection, "select * from sluice.maintain()") == []
 

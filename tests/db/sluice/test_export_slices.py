@@ -39,7 +39,7 @@ def test_columns_come_in_their_order_and_json_as_text(orders):
     assert rows(orders, query) == [('{"n": 4, "odd": false}', 4, '{"h": 1}')]
 
 
-def test_where_everything_is_verified_there_is_no_slice(orders):
+def test_fully_verified_archive_has_no_slice(orders):
     create_export(orders)
     verify(orders, 1, 2, 3, 4)
 

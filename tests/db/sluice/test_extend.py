@@ -20,7 +20,7 @@ def test_a_claim_that_is_over_extends_nothing(connection, claimed):
     assert value(connection, LEFT) <= 30
 
 
-def test_a_claim_whose_time_is_over_is_extended_while_nobody_else_has_claimed(connection, claimed):
+def test_expired_claim_is_extended_until_claimed_again(connection, claimed):
     connection.execute("select pgmq.set_vt('orders', 1, -5)")
 
     assert value(connection, "select sluice.extend('orders', %s, %s, 600)", *claimed) is True

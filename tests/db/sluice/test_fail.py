@@ -1,4 +1,4 @@
-"""sluice.fail, with what it stands on: _tried_messages, _settle_tried, _retry_settings."""
+"""sluice.fail, with _tried_messages, _settle_tried and _retry_settings."""
 
 import json
 
@@ -11,7 +11,7 @@ VT = "select round(extract(epoch from vt - clock_timestamp())) from pgmq.q_order
 
 
 def fail(connection, *failures, worker="w", **policy):
-    """The outcomes, and the attempts, of `fail` for failures given as (msg_id, read_ct) or with more fields."""
+    """Call sluice.fail for failures as (msg_id, read_ct) or as objects; return the outcomes."""
     listed = [
         failure
         if isinstance(failure, dict)
@@ -44,13 +44,13 @@ def noted(connection):
     )
 
 
-def test_a_message_that_failed_waits_and_says_why(connection, claimed):
+def test_failed_message_waits_with_its_error(connection, claimed):
     why = {"error_type": "ValueError", "error": "no", "trace": "at 1", "reason": "odd"}
 
     assert fail(connection, {"msg_id": 1, "read_ct": 1, "delay": 60, **why}) == [(1, "retry", 1)]
 
     assert value(connection, VT, 1) == 60
-    # Nobody has it: so says last_read_at.
+    # last_read_at is null while no consumer holds the message.
     assert value(connection, "select last_read_at from pgmq.q_orders") is None
     ((*kept, times),) = rows(
         connection,
@@ -91,10 +91,8 @@ def test_a_rejected_message_is_dead_at_once(connection, claimed):
 
 
 @pytest.mark.parametrize("attempts_max", [2, 1], ids=["retry", "dead"])
-def test_said_again_after_a_lost_reply_it_changes_nothing_and_says_the_same(
-    connection, claimed, attempts_max
-):
-    said = fail(connection, {"msg_id": 1, "read_ct": 1, "delay": 60}, max_attempts=attempts_max)
+def test_repeated_failure_after_a_lost_reply_changes_nothing(connection, claimed, attempts_max):
+    first = fail(connection, {"msg_id": 1, "read_ct": 1, "delay": 60}, max_attempts=attempts_max)
     tables = [
         f"select to_jsonb(t) from {t} as t"
         for t in ("pgmq.q_orders", "sluice.attempt", "sluice.dead_letter")
@@ -103,7 +101,7 @@ def test_said_again_after_a_lost_reply_it_changes_nothing_and_says_the_same(
 
     again = fail(connection, {"msg_id": 1, "read_ct": 1, "delay": 0}, max_attempts=attempts_max)
 
-    assert again == said == [(1, "retry" if attempts_max == 2 else "dead", 1)]
+    assert again == first == [(1, "retry" if attempts_max == 2 else "dead", 1)]
     assert [rows(connection, table) for table in tables] == before
 
 
@@ -120,14 +118,14 @@ def test_a_claim_that_is_over_changes_nothing(connection, claimed):
     assert noted(connection) == []
 
 
-def test_what_was_handed_back_has_not_failed(connection, claimed):
-    connection.execute("select sluice.hand_back('orders', '{1}', '{1}')")
+def test_released_message_cannot_fail(connection, claimed):
+    connection.execute("select sluice.release_uncounted('orders', '{1}', '{1}')")
 
     assert fail(connection, (1, 1)) == [(1, "stale", None)]
     assert noted(connection) == [(1, 1, "handed back", 0)]
 
 
-def test_each_failure_has_its_outcome_in_their_order_also_said_twice(connection, claimed):
+def test_each_failure_has_its_outcome_in_their_order_also_repeated(connection, claimed):
     connection.execute("select pgmq.send_batch('orders', array['2', '3']::jsonb[])")
     connection.execute("select pgmq.read('orders', 30, 2)")
     reject = {"msg_id": 3, "read_ct": 1, "reject": True}
@@ -167,7 +165,7 @@ def test_the_pauses_follow_the_policy(connection, claimed, policy, pauses):
     assert found == pauses
 
 
-def test_the_pause_is_told_in_seconds_where_it_begins(connection, claimed):
+def test_back_off_is_returned_in_seconds_from_its_start(connection, claimed):
     reject = {"msg_id": 1, "read_ct": 2, "reject": True}
     policy = json.dumps({"backoff_base": 40, "backoff_jitter": False})
     query = "select outcome, round(delay::numeric, 3) from sluice.fail('orders', %s, null, %s)"
@@ -273,9 +271,9 @@ def test_a_queue_in_partitions_and_an_unlogged_one_are_as_any_other(connection):
         assert fail(connection, (3, 2), (2, 2), (1, 2), max_attempts=3) == [
             (3, "retry", 2), (2, "retry", 2), (1, "retry", 2),
         ]  # fmt: skip
-        assert rows(connection, "select * from sluice.hand_back('orders', '{3}', '{2}')") == [
-            (3, "stale")
-        ]
+        assert rows(
+            connection, "select * from sluice.release_uncounted('orders', '{3}', '{2}')"
+        ) == [(3, "stale")]
         assert fail(connection, (3, 2), max_attempts=3) == [(3, "retry", 2)]
         connection.execute("select pgmq.drop_queue('orders')")
         assert noted(connection) == []
@@ -293,7 +291,7 @@ def test_a_queue_in_partitions_and_an_unlogged_one_are_as_any_other(connection):
         ("[]", '{"backoff_max": "soon"}', "22007"),
     ],
 )
-def test_what_cannot_be_followed_is_refused(connection, claimed, failures, policy, code):
+def test_invalid_retry_policy_is_refused(connection, claimed, failures, policy, code):
     with pytest.raises(psycopg.Error) as caught:
         connection.execute("select sluice.fail('orders', %s, null, %s)", [failures, policy])
 
@@ -312,7 +310,7 @@ def test_a_reader_fails_messages_without_being_superuser_and_a_writer_does_not(
         'select outcome from sluice.fail(\'orders\', \'[{"msg_id": 1, "read_ct": 1, "reject": true}]\')',
         "select outcome from sluice.fail('orders', '[{\"msg_id\": 1, \"read_ct\": 1}]')",
         "select outcome from sluice.begin_attempts('orders', '{1}', '{1}', 'w')",
-        "select outcome from sluice.hand_back('orders', '{1}', '{1}')",
+        "select outcome from sluice.release_uncounted('orders', '{1}', '{1}')",
         "select outcome from sluice.lock_messages('orders', '{1}', '{1}')",
     ):
         for member_of in ("sluice_reader", "sluice_admin"):

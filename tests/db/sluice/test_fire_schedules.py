@@ -1,6 +1,7 @@
-"""sluice.fire_schedules: what is due is sent, each slot once; what was missed, what fails, and what is early.
+"""sluice.fire_schedules: each due slot is sent once; missed slots, failures and jitter.
 
-Covers _fire_schedule, _slot_to_fire, _slot_after, _slot_due_at, _send_scheduled and _require_schedule.
+Covers _fire_schedule, _slot_to_fire, _slot_after, _slot_due_at, _send_scheduled and
+_require_schedule.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -60,7 +61,7 @@ def test_a_cron_expression_goes_on_with_its_next_slot(orders):
 def test_of_missed_slots_one_all_or_none_is_fired(orders, timing, step):
     for catch_up in ("one", "all", "none"):
         schedule(orders, catch_up, catch_up=catch_up, catch_up_within="90 days", **timing)
-        # Half a step more, so that the last one is not new.
+        # Half a step more, so that the last slot is not recent.
         due_since(orders, f"{30.5 * step.total_seconds()} seconds", catch_up)
     orders.execute(
         "update sluice.schedule set (starts_at, next_slot, due_at) ="
@@ -119,7 +120,7 @@ def test_years_of_missed_minutes_are_passed_over_at_once(orders):
     assert all(value(orders, "select now() - %s < '2 minutes'", slot) for _, slot, *_ in fired)
 
 
-def test_one_that_catches_up_does_not_keep_the_others_waiting(orders):
+def test_schedule_catching_up_does_not_delay_the_others(orders):
     schedule(orders, "long", every="1 minute", catch_up="all")
     schedule(orders, "other", every="1 hour")
     due_since(orders, "1 day", "long")
@@ -152,7 +153,7 @@ def test_a_jitter_is_the_same_for_a_slot_and_another_for_others(orders):
 def test_with_a_jitter_a_slot_waits_and_is_not_missed(orders):
     schedule(orders, every="1 hour", jitter="1 day", catch_up="one")
     due_since(orders, "3 hours")
-    # Three slots have come, and the jitter of each may last a day: as it is over, each is fired.
+    # Three slots are due with a jitter of up to a day; each fires when its jitter is over.
     for _ in range(3):
         orders.execute("update sluice.schedule set due_at = now()")
         fire(orders)
@@ -225,7 +226,7 @@ def test_a_slot_that_was_fired_is_passed_by_when_the_clock_is_set_back_and_the_t
     due_since(orders, "150 minutes")
     orders.execute("update sluice.schedule set starts_at = '2026-01-01 00:00+00'")
     before = fire(orders)
-    # As if it were an hour ago, and somebody changed it there and back.
+    # Simulate a schedule that was changed and changed back while the clock was set back.
     orders.execute("update sluice.schedule set (next_slot, due_at) = (next_slot - interval '2 hours', due_at - interval '2 hours')")  # fmt: skip
 
     assert fire(orders) == []
@@ -249,5 +250,5 @@ def test_it_works_for_members_of_the_role_and_in_the_caller_s_transaction(orders
     due_since(orders, "30 minutes")
 
     assert len(as_member("sluice_admin", "select * from sluice.fire_schedules()")) == 1
-    # That transaction was rolled back.
+    # as_member rolled back its transaction.
     assert len(fire(orders)) == 1

@@ -1,4 +1,4 @@
-"""sluice.group_info: how far a share group is behind, and what it has in hand."""
+"""sluice.group_info: lag, leased, retrying and dead events of a share group."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from support.share_groups import (
 
 
 def sums(connection: psycopg.Connection) -> tuple:
-    said = info(connection)
-    return said.leased, said.retrying, said.dead
+    state = info(connection)
+    return state.leased, state.retrying, state.dead
 
 
 def test_a_new_group_has_nothing(connection, group):
-    said = info(connection)
+    state = info(connection)
 
-    assert (said.lag_events, said.lag_s) == (0, 0)
+    assert (state.lag_events, state.lag_s) == (0, 0)
     assert sums(connection) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("ticks", [False, True], ids=["no ticks", "ticks"])
-def test_the_lag_is_of_what_nobody_has_claimed(connection, group, ticks):
+def test_lag_counts_unclaimed_events(connection, group, ticks):
     send_many(connection, 10)
     if ticks:
         tick(connection)
@@ -60,14 +60,14 @@ def test_the_lag_in_time_is_that_of_the_oldest_event(connection, group):
     assert 2 * 3600 <= info(connection).lag_s < 2 * 3600 + 60
 
 
-def test_what_was_rolled_back_is_no_lag(connection, group):
+def test_rolled_back_events_are_not_lag(connection, group):
     with connection.transaction(force_rollback=True):
         send_many(connection, 10)
 
     assert info(connection).lag_events == 0
 
 
-def test_events_are_leased_then_come_again_or_are_dead(connection, group):
+def test_events_are_leased_then_redelivered_or_dead_lettered(connection, group):
     send_many(connection, 6)
     events = claim(connection, 5)
     claim_id = events[0].claim_id
@@ -80,7 +80,7 @@ def test_events_are_leased_then_come_again_or_are_dead(connection, group):
     assert sums(connection) == (2, 2, 0)
     acknowledge(connection, claim_id, "reject", [4])
     assert sums(connection) == (1, 2, 1)
-    # Read by a claim, they are counted once.
+    # A claim has read them; they are counted once.
     assert claimed(connection, 1) == [3]
     assert sums(connection) == (2, 1, 1)
 
@@ -109,7 +109,7 @@ def test_unknown_names_are_named(connection, group):
     assert error_of(connection, "select sluice.group_info('changes', 'none')")[0] == "SG001"
 
 
-def test_groups_are_told_apart(connection, group):
+def test_groups_are_independent(connection, group):
     create_group(connection, "others")
     send(connection, *"ab")
     claim(connection, 2)
@@ -137,7 +137,7 @@ def test_readers_and_monitors_look(connection, group, as_member, member, call):
     "call",
     ["group_info('changes', 'workers')", "list_groups()", "list_claims('changes', 'workers')"],
 )
-def test_writers_do_not(connection, group, as_member, member, call):
+def test_writers_cannot_look(connection, group, as_member, member, call):
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         as_member(member, f"select * from sluice.{call}")
 

@@ -29,7 +29,7 @@ from support.share_groups import (
 )
 from support.share_keys import blocked, make_keyed, send_keys
 
-# What the clock did before: each ends with the clock where the test goes on.
+# Clock steps before the test continues.
 STEPS = {
     "back": [-DAY_S],
     "forward": [DAY_S],
@@ -48,7 +48,7 @@ def session(clock_database: Database) -> Iterator[psycopg.Connection]:
 
 
 def walk(session: psycopg.Connection, clock: Clock, steps: list[float]) -> None:
-    """Step the clock, and claim, acknowledge, retry and let leases expire after each step."""
+    """Step the clock; after each step claim, acknowledge, retry and let leases expire."""
     for step in steps:
         clock.shift(step)
         send(session, "a", "b")
@@ -153,7 +153,7 @@ def test_retry_before_the_clock_is_set_back_waits_for_its_delay(
     ids = send(session, "read before", "read after")
     first, second = claim(session)[0], claim(session)[0]
     acknowledge(session, first.claim_id, "retry", delay="1 hour")
-    assert claimed(session) == []  # and it has read that retry
+    assert claimed(session) == []  # this claim reads the retry
     acknowledge(session, second.claim_id, "retry", delay="1 hour")
     clock.shift(-DAY_S)
     assert claimed(session, 10) == []
@@ -232,7 +232,7 @@ def test_group_time_advances_by_maintenance_when_idle_after_the_clock_is_set_bac
     (event,) = send(session, "later")
     (taken,) = claim(session, 10)
     acknowledge(session, taken.claim_id, "retry", delay="1 hour")
-    assert claimed(session, 10) == []  # and it has read that retry
+    assert claimed(session, 10) == []  # this claim reads the retry
     session.execute("select sluice.maintain_groups()").fetchall()
     clock.shift(-DAY_S)
     session.execute("select sluice.maintain_groups()").fetchall()
@@ -253,7 +253,7 @@ def test_claim_numbers_rise_while_the_clock_goes_back(
     assert numbers == sorted(set(numbers))
 
 
-def test_waiting_worker_is_told_to_claim_when_the_clock_went_back(
+def test_waiting_worker_claims_when_the_clock_is_set_back(
     session: psycopg.Connection, clock: Clock
 ) -> None:
     make_log(session)

@@ -15,7 +15,7 @@ def batch(connection):
     return value(connection, "select pgq.next_batch('changes', 'lake')")
 
 
-def test_one_session_has_the_batch_and_the_other_is_told_at_once(database, connection, batch):
+def test_second_session_on_a_batch_gets_an_error_immediately(database, connection, batch):
     with database.connect(autocommit=False) as first, database.connect(autocommit=False) as second:
         first.execute("select sluice.hold_batch(batch_id => %s)", (batch,))
 
@@ -41,7 +41,7 @@ def test_a_session_that_gives_it_back_leaves_it_to_the_next(database, connection
 
 
 @pytest.mark.parametrize("unknown", [99, None])
-def test_what_is_not_open_cannot_be_held(connection, batch, unknown):
+def test_closed_batch_cannot_be_held(connection, batch, unknown):
     assert error_of(connection, "select sluice.hold_batch(%s::bigint)", unknown) == (
         "PQ003",
         "batch not found",

@@ -1,4 +1,4 @@
-"""sluice.insert_event, and sluice._insert_delayed behind it; how they get into the log is in db/pgq/test_maint_retry_events.py."""
+"""sluice.insert_event, with _insert_delayed; pgq/test_maint_retry_events.py covers due events."""
 
 import psycopg
 import pytest
@@ -44,7 +44,7 @@ def test_an_event_that_waits_is_in_the_log_when_it_is_due_with_all_of_its_fields
 
     tick(changes)
     assert consume_all(changes) == [[1]]
-    assert consume_all(changes, consumer="other") == [[1]], "it is for every consumer"
+    assert consume_all(changes, consumer="other") == [[1]], "every consumer gets it"
     assert rows(
         changes,
         "select ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4, ev_owner, ev_retry from pgq.event_template",
@@ -70,7 +70,7 @@ def test_its_time_is_when_it_was_inserted(changes):
         "at => '2020-01-01'",
     ],
 )
-def test_what_is_due_already_is_inserted_at_once(changes, when):
+def test_event_already_due_is_inserted_immediately(changes, when):
     assert value(changes, f"select sluice.insert_event('changes', 't', 'd', {when})") == 1
 
     assert contents(changes) == [(1, "d")]
@@ -97,20 +97,20 @@ def test_ids_are_in_the_order_of_due_times_however_they_were_inserted(changes):
 CLAIM = "select ev_data from sluice.claim('changes', 'g', %s)"
 
 
-def test_a_share_group_gets_what_is_due_although_nobody_runs_maintenance(changes):
+def test_share_group_gets_due_events_without_maintenance(changes):
     changes.execute("select sluice.create_group('changes', 'g')")
     delay_event(changes, "delayed")
     wait_until_due(changes)
     changes.execute("select pgq.insert_event('changes', 't', 'new')")
 
-    assert rows(changes, CLAIM, 1) == [("new",)], "as much as it asked for"
+    assert rows(changes, CLAIM, 1) == [("new",)], "the claim has its quantity"
     assert contents(changes) == [(1, "new")]
-    assert rows(changes, CLAIM, 1) == [], "it finds too little, and lets the event in"
+    assert rows(changes, CLAIM, 1) == [], "the claim finds too few events and admits the due one"
     assert rows(changes, CLAIM, 1) == [("delayed",)]
 
 
 def test_a_claim_that_does_not_look_never_gets_it(changes):
-    """The planted bug: only maintenance moves events."""
+    """Counterproof: without _admit_due in sluice.claim, only maintenance moves due events."""
     replace_in(
         changes,
         "sluice.claim(text, text, integer, interval, boolean)",
@@ -176,7 +176,7 @@ def test_it_counts_in_the_limit_of_its_transaction(changes):
         ),
     ],
 )
-def test_what_cannot_be_is_an_error(changes, arguments, wanted):
+def test_invalid_delay_is_an_error(changes, arguments, wanted):
     assert error_of(changes, f"select sluice.insert_event({arguments})") == wanted
 
 

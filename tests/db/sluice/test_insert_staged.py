@@ -53,7 +53,7 @@ def test_each_row_may_name_its_log(connection):
         ("absent", "ev_data", "'1'", 1, "PQ001"),
     ],
 )
-def test_what_is_no_event_of_a_log_is_refused(connection, to, columns, line, count, code):
+def test_invalid_event_is_refused(connection, to, columns, line, count, code):
     connection.execute("select pgq.create_queue('log')")
 
     with pytest.raises(psycopg.Error) as caught:

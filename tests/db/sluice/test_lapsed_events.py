@@ -1,4 +1,4 @@
-"""sluice.lapsed_events: which events of a claim may have killed their process."""
+"""sluice.lapsed_events: events of a claim that may have crashed their process."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from support.share_groups import (
 )
 
 
-def lapsed(connection, claim_id: int, group: str = "workers") -> list[int]:
+def suspects(connection, claim_id: int, group: str = "workers") -> list[int]:
     return value(
         connection, "select array(select sluice.lapsed_events(%s, %s, %s))", LOG, group, claim_id
     )
 
 
-def test_nothing_is_suspected_of_what_comes_for_the_first_time(connection, group):
+def test_first_delivery_is_not_suspect(connection, group):
     send(connection, *"ab")
     (event, _) = claim(connection, 2)
 
-    assert lapsed(connection, event.claim_id) == []
-    assert lapsed(connection, event.claim_id + 1) == []
+    assert suspects(connection, event.claim_id) == []
+    assert suspects(connection, event.claim_id + 1) == []
 
 
-def test_those_whose_lease_ended_are_named_and_those_that_were_retried_are_not(connection, group):
+def test_events_with_an_expired_lease_are_listed_and_retried_ones_are_not(connection, group):
     send(connection, *"abc")
     (first, *_) = claim(connection, 3)
     acknowledge(connection, first.claim_id, "retry", [2], delay="0", error="trace")
     let_pass(connection)
     (again, *_) = claim(connection, 3)
 
-    assert sorted(lapsed(connection, again.claim_id)) == [1, 3]
+    assert sorted(suspects(connection, again.claim_id)) == [1, 3]
 
 
-def test_a_lapse_of_a_claim_that_nobody_was_heard_of_is_no_suspicion(connection, group):
+def test_expired_claim_without_a_start_is_not_suspect(connection, group):
     send(connection, "a")
     claim(connection)
     let_pass(connection)
     (again,) = claim(connection)
 
     assert (again.attempt, again.deliveries) == (1, 2)
-    assert lapsed(connection, again.claim_id) == []
+    assert suspects(connection, again.claim_id) == []
 
 
 def test_a_release_keeps_the_suspicion_and_a_retry_ends_it(connection, group):
@@ -57,12 +57,12 @@ def test_a_release_keeps_the_suspicion_and_a_retry_ends_it(connection, group):
     (event,) = claim(connection)
     acknowledge(connection, event.claim_id, "release")
     (event,) = claim(connection)
-    assert lapsed(connection, event.claim_id) == [1]
+    assert suspects(connection, event.claim_id) == [1]
 
     acknowledge(connection, event.claim_id, "retry", delay="0", error="trace")
 
     (event,) = claim(connection)
-    assert lapsed(connection, event.claim_id) == []
+    assert suspects(connection, event.claim_id) == []
 
 
 def test_events_of_keys_are_suspected_too(connection, group):
@@ -73,10 +73,10 @@ def test_events_of_keys_are_suspected_too(connection, group):
     let_pass(connection)
     (event,) = claim(connection, group="keyed")
 
-    assert lapsed(connection, event.claim_id, "keyed") == [1]
+    assert suspects(connection, event.claim_id, "keyed") == [1]
 
 
-def test_an_error_before_the_lapse_is_kept(connection, group):
+def test_error_before_the_lease_expiry_is_kept(connection, group):
     create_group(connection, "b", max_attempts=3)
     send(connection, "a")
     (event,) = claim(connection, group="b")

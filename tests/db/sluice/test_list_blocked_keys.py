@@ -1,4 +1,4 @@
-"""sluice.list_blocked_keys, and _waiting_turns behind it: which keys wait, since when, for what, and how many events."""
+"""sluice.list_blocked_keys, with _waiting_turns: blocked keys, the reason, since when, how many."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_key_that_a_claim_has_keeps_others_waiting(connection):
     assert before < row.since < value(connection, "select clock_timestamp()")
 
 
-def test_a_key_waits_for_its_event_that_is_to_come_again(connection):
+def test_key_is_blocked_by_its_event_pending_redelivery(connection):
     make_keyed(connection)
     send_keys(connection, "aaa")
     claim_id, _ = claimed_keys(connection, 2)
@@ -42,7 +42,7 @@ def test_a_key_waits_for_its_event_that_is_to_come_again(connection):
     assert blocked(connection) == {}
 
 
-def test_a_parked_key_waits_for_somebody(connection):
+def test_parked_key_waits_for_unpark_key(connection):
     make_keyed(connection, "park")
     send_keys(connection, "aaab")
     claim_id, _ = claimed_keys(connection)

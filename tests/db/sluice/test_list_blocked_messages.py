@@ -8,7 +8,7 @@ QUERY = "select key, reason, msg_id, due_at is not null, waiting from sluice.lis
 
 @pytest.fixture
 def queue(connection):
-    """The queue `q` with three messages of `a`, two of `b`, one of `c` and one without a key."""
+    """The queue `q`: three messages of key `a`, two of `b`, one of `c` and one without a key."""
     connection.execute("select pgmq.create('q')")
     connection.execute(
         "select pgmq.send_batch('q', array_agg('1'::jsonb), array_agg(jsonb_build_object('x-pgmq-group', key))) "
@@ -35,7 +35,7 @@ def test_a_key_that_is_full_is_listed_when_others_of_it_wait(queue):
         ("park", [("a", "parked", 1, False, 2)]),
     ],
 )
-def test_a_key_of_which_a_message_waits_is_listed_as_the_policy_says(queue, when_waiting, listed):
+def test_key_with_a_pending_message_is_listed_by_its_policy(queue, when_waiting, listed):
     queue.execute(f"select sluice.set_queue_limits('q', when_waiting => '{when_waiting}')")
     queue.execute("select sluice.claim_messages('q', 30, 9)")
     queue.execute("select pgmq.delete('q', array[4, 5])")

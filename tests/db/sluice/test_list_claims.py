@@ -1,4 +1,4 @@
-"""sluice.list_claims: who has what, and until when."""
+"""sluice.list_claims: the open claims of a share group and their leases."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_open_claims_are_listed_oldest_first(connection, group):
     assert all(before <= row.claimed_at <= after for row in open_claims(connection).values())
 
 
-def test_what_is_settled_goes(connection, group):
+def test_settled_claim_is_no_longer_listed(connection, group):
     send_many(connection, 10)
     first, second, third = (claim(connection, 3)[0].claim_id for _ in range(3))
     acknowledge(connection, second)
@@ -46,7 +46,7 @@ def test_what_is_settled_goes(connection, group):
     assert {n: c.settled for n, c in open_claims(connection).items()} == {first: 1}
 
 
-def test_a_lapsed_claim_goes_with_the_next_claim(connection, group):
+def test_expired_claim_is_removed_by_the_next_claim(connection, group):
     send_many(connection, 2)
     (event,) = claim(connection)
     let_pass(connection)
@@ -76,7 +76,7 @@ def test_redeliveries_count_as_events(connection, group):
     assert [row.events for row in open_claims(connection).values()] == [3]
 
 
-def test_groups_are_told_apart(connection, group):
+def test_groups_are_independent(connection, group):
     create_group(connection, "others")
     send_many(connection, 1)
     claim(connection)

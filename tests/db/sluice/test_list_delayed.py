@@ -9,7 +9,7 @@ from support.log import delay_event, error_of, move_retries, wait_until_due
 
 @pytest.fixture
 def delayed(connection):
-    """The log `changes` with five events that wait, two of them for the same time, and the log `other` with one."""
+    """The log `changes` with five delayed events, two due at the same time; `other` with one."""
     connection.execute("select pgq.create_queue('changes'), pgq.create_queue('other')")
     for log, data, hour in (
         ("changes", "b", 2), ("changes", "a", 1), ("other", "o", 2), ("changes", "d", 3), ("changes", "c", 2), ("changes", "e", 4),
@@ -25,15 +25,15 @@ def page(connection, *, qty=100, after=(None, None)):
     return rows(connection, "select * from sluice.list_delayed('changes', %s, %s, %s)", qty, *after)
 
 
-def test_what_waits_is_listed_in_the_order_in_which_it_will_come(delayed):
+def test_delayed_events_are_listed_in_order_of_delivery(delayed):
     events = page(delayed)
 
     assert [event[4] for event in events] == ["a", "b", "c", "d", "e"]
     assert events[0][3:] == ("t", "a", None, "x", None, None)
-    assert all(event[1] > event[2] for event in events), "due after it was inserted"
+    assert all(event[1] > event[2] for event in events), "due_at is after ev_time"
 
 
-def test_pages_have_each_of_them_once_also_those_of_one_time(delayed):
+def test_pages_list_each_event_once_also_with_equal_times(delayed):
     seen, after = [], (None, None)
     while events := page(delayed, qty=2, after=after):
         seen += [event[4] for event in events]
@@ -42,11 +42,11 @@ def test_pages_have_each_of_them_once_also_those_of_one_time(delayed):
     assert seen == ["a", "b", "c", "d", "e"]
     second = page(delayed)[1]
     assert [event[4] for event in page(delayed, after=(second[1], None))] == ["d", "e"], (
-        "a time alone goes on behind all of that time"
+        "a time without an id continues after all events of that time"
     )
 
 
-def test_what_came_is_listed_no_more(delayed):
+def test_delivered_events_are_no_longer_listed(delayed):
     delay_event(delayed, "soon")
     assert page(delayed, qty=1)[0][4] == "soon"
     wait_until_due(delayed)
@@ -58,7 +58,7 @@ def test_what_came_is_listed_no_more(delayed):
 def test_each_is_listed_once_while_the_table_is_copied(delayed):
     assert value(delayed, "select pgq._maintain_retry(0, 3)") is True
 
-    assert value(delayed, "select count(*) from pgq.retry_entry") == 9, "three are there twice"
+    assert value(delayed, "select count(*) from pgq.retry_entry") == 9, "three have a copy"
     assert [event[4] for event in page(delayed)] == ["a", "b", "c", "d", "e"]
 
 

@@ -1,4 +1,4 @@
-"""A log, queue, share group or step that fails stops no other: it is skipped, named and listed."""
+"""sluice.list_failures: a failing log, queue, group or step is skipped and listed."""
 
 from __future__ import annotations
 
@@ -95,16 +95,17 @@ def test_processes_run_the_other_steps_when_one_fails(
         ("rotate", None),  # calls maintain_groups
     ]
     assert again == left
-    assert [(step.task, step.detail) for step in done] == [("retry", "1 events come again")]
-    assert caplog.text.count("maintenance: retry failed queue=broken error='no room (P0001)'") == 1
-    assert caplog.text.count("maintenance: groups failed queue=None") == 1
+    assert [(step.task, step.detail) for step in done] == [("retry", "1 events redelivered")]
+    failed = "maintenance step failed task="
+    assert caplog.text.count(f"{failed}retry queue=broken error='no room (P0001)'") == 1
+    assert caplog.text.count(f"{failed}groups queue=-") == 1
 
 
 def test_log_that_cannot_be_repaired_after_a_restore_stops_no_repair_of_another(
     logs: psycopg.Connection, warnings: list[str]
 ) -> None:
     logs.execute("select pgq.insert_event('events', 't', 'd')")
-    logs.execute("update pgq.origin set made_by = '0'")  # as of a restored dump
+    logs.execute("update pgq.origin set made_by = '0'")  # as after restoring a dump
     logs.execute("alter function pgq.tick_1_last() rename to away")
     restored = "select queue_name from pgq.queue where pgq._is_restored(queue_id) order by 1"
     assert rows(logs, restored) == [("broken",), ("events",)]
@@ -172,12 +173,12 @@ def test_status_lists_failures_of_the_last_attempt(
     assert rows(logs, FAILURES) == []
 
 
-def test_status_of_a_role_that_may_not_read_failures_says_so(
+def test_status_reports_missing_privilege_on_failures(
     database: Database, connection: psycopg.Connection
 ) -> None:
     dsn = f"{database.url}{'&' if '?' in database.url else '?'}options=-crole%3Dsluice_monitor"
     found = CliRunner().invoke(cli, ["status", "--json", "--dsn", dsn])
     assert found.exit_code == 0, found.output
     assert json.loads(found.stdout)["failures"] == [
-        "cannot be read by this role; grant it sluice_admin"
+        "this role cannot read failures; grant it the role sluice_admin"
     ]

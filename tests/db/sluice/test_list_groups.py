@@ -1,4 +1,4 @@
-"""sluice.list_groups: the share groups of one log or of all."""
+"""sluice.list_groups: the share groups of one log or of all logs."""
 
 from __future__ import annotations
 
@@ -30,19 +30,23 @@ def test_no_group_is_no_row(connection):
     assert rows(connection, "select * from sluice.list_groups('changes')") == []
 
 
-def test_it_says_what_is_said_of_one_group(connection, group):
+def test_row_equals_group_info(connection, group):
     send(connection, *"abcd")
     events = claim(connection, 3)
     acknowledge(connection, events[0].claim_id, "retry", [1], delay="1 hour")
     acknowledge(connection, events[0].claim_id, "reject", [2])
-    said = info(connection)
+    expected = info(connection)
 
     (row,) = rows(
         connection, "select lag_events, leased, retrying, dead, lag_s from sluice.list_groups()"
     )
 
-    assert row[:4] == (said.lag_events, said.leased, said.retrying, said.dead) == (1, 1, 1, 1)
-    assert abs(row[4] - said.lag_s) < 60
+    assert (
+        row[:4]
+        == (expected.lag_events, expected.leased, expected.retrying, expected.dead)
+        == (1, 1, 1, 1)
+    )
+    assert abs(row[4] - expected.lag_s) < 60
 
 
 def test_an_unknown_log_is_named(connection, group):

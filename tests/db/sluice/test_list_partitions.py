@@ -19,7 +19,7 @@ def test_it_shows_bounds_rows_and_bytes_of_queue_and_archive_the_default_one_las
     assert all(row[5] > 0 for row in shown)
 
 
-def test_what_has_no_partitions_and_what_does_not_exist_shows_none(connection):
+def test_unpartitioned_and_missing_tables_list_no_partitions(connection):
     connection.execute("select pgmq.create('plain')")
 
     for name in ("plain", "nope"):

@@ -1,7 +1,7 @@
 from support import rows, value
 
 
-def test_it_says_how_far_each_stream_is_and_what_it_has(connection, as_member):
+def test_position_and_claims_of_each_stream_are_listed(connection, as_member):
     connection.execute(
         "select pgmq.create('orders'), pgmq.send_batch('orders', array_fill('1'::jsonb, array[5]))"
     )

@@ -1,4 +1,4 @@
-"""sluice.listen: the queue's channel and the notifier's sign of life."""
+"""sluice.listen: the channels of a queue and of the notifier's heartbeat."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def test_it_takes_effect_with_the_commit(database):
         assert channels(connection) == set()
 
 
-def test_a_reader_may_listen_and_hears_what_a_notifier_says(database, connection, role):
+def test_a_reader_may_listen_and_is_notified(database, connection, role):
     connection.execute(f"grant sluice_reader to {role}")
     with database.connect(user=role) as reader:
         reader.execute("select sluice.listen('orders')")
         connection.execute("select sluice.notifier_wake('{orders}', true)")
 
-        heard = {n.channel for n in reader.notifies(timeout=30, stop_after=2)}
+        found = {n.channel for n in reader.notifies(timeout=30, stop_after=2)}
 
-    assert heard == {"sluice.q_orders", "sluice.notifier"}
+    assert found == {"sluice.q_orders", "sluice.notifier"}

@@ -1,4 +1,4 @@
-"""sluice.listen_log: the session hears of each tick of a log."""
+"""sluice.listen_log: the session is notified of each tick of a log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_log_that_does_not_exist_is_an_error(log):
     assert caught.value.sqlstate == "PQ001"
 
 
-def test_a_reader_hears_of_each_tick(log, database, role):
+def test_a_reader_is_notified_of_each_tick(log, database, role):
     log.execute(f"grant sluice_reader to {role}")
     with database.connect(user=role) as reader:
         channel = value(reader, "select sluice.listen_log('log')")

@@ -18,7 +18,7 @@ def test_a_claim_that_is_locked_stays_when_its_time_is_over(database, connection
     assert value(connection, "select count(*) from pgmq.a_orders") == 1
 
 
-def test_when_the_session_dies_the_message_is_there_for_others(database, connection, claimed):
+def test_lock_ends_with_its_session(database, connection, claimed):
     connection.execute("select pgmq.set_vt('orders', 1, 0)")
     session = database.connect(autocommit=False)
     session.execute(LOCK)
@@ -26,7 +26,7 @@ def test_when_the_session_dies_the_message_is_there_for_others(database, connect
     session.close()
 
     read = "select read_ct from pgmq.read('orders', 30, 1)"
-    wait_until(lambda: rows(connection, read) == [(2,)], "the lock to go with its session")
+    wait_until(lambda: rows(connection, read) == [(2,)], "the lock to end with its session")
 
 
 def test_a_queue_that_does_not_exist_is_an_undefined_table(connection):

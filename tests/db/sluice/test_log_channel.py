@@ -22,7 +22,7 @@ def log(connection):
         "select sluice.log_tick('changes')",
     ],
 )
-def test_each_tick_is_notified_once_by_whoever_ticks(database, connection, log, call):
+def test_each_tick_is_notified_once_by_its_ticker(database, connection, log, call):
     channel = value(connection, "select sluice.log_channel('changes')")
     assert channel == "sluice.log_1"
     with database.connect() as listener:
@@ -35,7 +35,7 @@ def test_each_tick_is_notified_once_by_whoever_ticks(database, connection, log, 
 
 
 def test_nothing_is_notified_while_notifications_pile_up(database, connection, log):
-    """A notification more would fail a commit when the server's queue is full."""
+    """When the server's notification queue is full, a commit with a notification fails."""
     replace_in(
         connection, "pgq._notify_tick(integer,bigint)", "pg_notification_queue_usage()", "0.6"
     )

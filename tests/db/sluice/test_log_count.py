@@ -1,4 +1,4 @@
-"""sluice.log_count: how many events lie between two snapshots."""
+"""sluice.log_count: the number of events between two snapshots."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 
 @pytest.mark.parametrize(("at_most", "expected"), [(1000, 20), (7, 7), (20, 20)])
-def test_it_counts_up_to_so_many(log: psycopg.Connection, at_most: int, expected: int):
+def test_count_is_bounded_by_max_count(log: psycopg.Connection, at_most: int, expected: int):
     log.execute("insert into pgq.event_1_0 (ev_id, ev_time, ev_owner) values (1000, now(), 7)")
 
     found = log.execute(

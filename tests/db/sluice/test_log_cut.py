@@ -1,4 +1,4 @@
-"""sluice.log_cut: how far a reader by snapshots goes."""
+"""sluice.log_cut: the end of a micro-batch of a reader by snapshots."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read(connection: psycopg.Connection, after: Snapshot, upto: Snapshot, slices
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("events", [1, 7])
-def test_steps_of_about_so_many_events_read_each_of_them_once(
+def test_steps_of_about_max_count_events_read_each_event_once(
     connection: psycopg.Connection, seed: int, events: int
 ):
     texts, xids = play(seed)
@@ -41,7 +41,7 @@ def test_steps_of_about_so_many_events_read_each_of_them_once(
     snapshots = [Snapshot.parse(text) for text in texts]
     place, found = snapshots[0], []
 
-    # New snapshots come while the backlog is read in steps, and transactions that were running end.
+    # While the backlog is read in steps, new snapshots arrive and running transactions end.
     for upto in [snapshots[len(snapshots) // 2], snapshots[-1]]:
         while (end := cut(connection, place, upto, events)) is not None:
             assert end.covers(place)
@@ -79,7 +79,7 @@ def test_a_transaction_is_never_divided(connection: psycopg.Connection):
     assert cut(connection, second, now, 2) is None
 
 
-def test_what_may_be_gone_is_an_error(log: psycopg.Connection):
+def test_range_possibly_rotated_away_is_an_error(log: psycopg.Connection):
     begin = Snapshot.parse(
         log.execute("select sluice.log_snapshot(%s, 1)::text", (LOG,)).fetchone()[0]
     )

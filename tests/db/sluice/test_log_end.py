@@ -1,4 +1,4 @@
-"""sluice.log_end: how far a reader of an event log goes."""
+"""sluice.log_end: the last tick of a reader's micro-batch."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def end(
         (1, 10, None, 2),
         (1, 29, None, 3),
         (1, 1_000_000, None, 5),
-        (1, 1, None, 2),  # one tick at the least
+        (1, 1, None, 2),  # at least one tick
         (1, 1_000_000, 3, 3),
         (3, 10, 3, 3),
         (5, 10, None, 5),
         (None, None, None, 5),
     ],
 )
-def test_the_end_is_the_last_tick_within_so_many_events(
+def test_end_is_the_last_tick_within_max_count_events(
     log: psycopg.Connection, first: int | None, events: int | None, last: int | None, expected: int
 ):
     assert end(log, first, events, last) == expected
@@ -53,7 +53,7 @@ def test_an_unknown_log_is_named(connection: psycopg.Connection):
 
 @pytest.mark.slow
 def test_many_logs_do_not_make_one_slower(connection: psycopg.Connection):
-    """Ticks are asked for from the log's own tables: the parent of all has a child for each segment of each log."""
+    """Ticks are read from the log's own tables, as pgq.tick has a child for every segment."""
     connection.execute("select pgq.create_queue(%s)", (LOG,))
     connection.execute("select pgq.create_queue('other ' || n) from generate_series(1, 30) as n")
 

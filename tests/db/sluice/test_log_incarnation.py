@@ -1,4 +1,4 @@
-"""sluice.log_incarnation: which log it is."""
+"""sluice.log_incarnation: the identity of a log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_log_made_again_is_another_log(log: psycopg.Connection):
     assert incarnation() != before
 
 
-def test_with_its_timeline_it_begins_with_what_it_is_without(log: psycopg.Connection):
+def test_incarnation_with_timeline_extends_the_one_without(log: psycopg.Connection):
     plain, same, timed = log.execute(
         "select sluice.log_incarnation('log'), sluice.log_incarnation('log', false), "
         "sluice.log_incarnation('log', true)"

@@ -1,4 +1,4 @@
-"""sluice.log_keeps: whether a reader can go on from a snapshot."""
+"""sluice.log_keeps: true if the log retains all events after a snapshot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def keeps(connection: psycopg.Connection, snapshot: str) -> bool:
     return row[0]
 
 
-def test_what_the_oldest_tick_does_not_see_is_kept(log: psycopg.Connection):
+def test_events_invisible_to_the_oldest_tick_are_kept(log: psycopg.Connection):
     snapshots = [
         snapshot
         for (snapshot,) in log.execute("select tick_snapshot::text from pgq.tick order by tick_id")
@@ -26,7 +26,7 @@ def test_what_the_oldest_tick_does_not_see_is_kept(log: psycopg.Connection):
     assert [keeps(log, snapshot) for snapshot in snapshots] == [False, False, True, True, True]
 
 
-def test_what_a_consumer_has_not_seen_is_kept_although_its_tick_went(log: psycopg.Connection):
+def test_events_unread_by_a_consumer_are_kept_after_their_tick_is_removed(log: psycopg.Connection):
     (snapshot,) = log.execute(
         "select tick_snapshot::text from pgq.tick where tick_id = 2"
     ).fetchone()

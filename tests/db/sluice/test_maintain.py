@@ -1,7 +1,8 @@
-"""What sluice.maintain() makes, moves and drops, what it gives up, and what it never does.
+"""sluice.maintain(): created, moved, dropped and abandoned partitions.
 
-Covers _maintain_partitions and its steps: _drain_default_partition, _premake_partitions and _drop_partitions, with
-_attach_partition, _create_default_partition, _manage_partitions and _partition_now.
+Covers _maintain_partitions and its steps: _drain_default_partition, _premake_partitions and
+_drop_partitions, with _attach_partition, _create_default_partition, _manage_partitions and
+_partition_now.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ from support import rows, value, wait_for_lock
 
 @pytest.fixture
 def orders(connection):
-    """A queue in partitions of ten, of which one stands ready, that keeps the last hundred."""
+    """A queue in partitions of ten messages with one premade, and a retention of 100 messages."""
     connection.execute("select pgmq.create_partitioned('orders', '10', '100', 1)")
     return connection
 
@@ -27,7 +28,7 @@ def send(connection, count, queue_name="orders"):
 
 
 def maintain(connection):
-    """What was done, until there is nothing left to do; fails when something is given up."""
+    """Run maintenance until no work is left and return its steps; fail if a step is abandoned."""
     details = []
     while steps := rows(connection, "select task, queue_name, done, detail from sluice.maintain()"):
         assert all(done or task == "partitions" for task, _, done, _ in steps), steps
@@ -61,7 +62,7 @@ def in_default(connection):
     )
 
 
-def test_where_there_is_nothing_to_do_it_says_nothing(orders):
+def test_maintain_without_work_reports_nothing(orders):
     orders.execute("select pgmq.create('plain')")
 
     assert rows(orders, "select * from sluice.maintain()") == []
@@ -106,7 +107,7 @@ def test_many_rows_are_not_moved_but_their_partition_becomes_one_of_the_range(or
 
 
 def test_a_default_partition_of_many_thousands_does_not_stop_maintenance(orders):
-    """PGMQ with pg_partman stops here for good: tests/compat/test_partitions.py."""
+    """PGMQ with pg_partman cannot recover from this state: see tests/compat/test_partitions.py."""
     orders.execute("update sluice.partitioned_table set retention_interval = null")
     for _ in range(3):
         send(orders, 20_000)
@@ -231,7 +232,7 @@ def test_one_call_drops_ten_partitions_at_most(orders):
     assert [value(orders, dropped) for _ in range(4)] == [10, 10, 10, 0]
 
 
-def test_what_is_in_use_is_left_to_a_later_call(database, orders):
+def test_objects_in_use_are_left_to_a_later_call(database, orders):
     send(orders, 15)
     orders.execute("select pgmq.delete('orders', array(select generate_series(1, 10))::bigint[])")
     with database.connect(autocommit=False) as sender:
@@ -260,7 +261,7 @@ def test_by_time_a_sender_that_has_not_committed_keeps_no_partition_from_being_m
 
 
 def test_a_message_on_its_way_into_the_default_partition_is_not_refused(database, orders):
-    """With a weaker lock it is: it waits there, and then "violates partition constraint", as another has its range."""
+    """With a weaker lock, the waiting insert would fail with "violates partition constraint"."""
     send(orders, 19)
     sent = []
     with database.connect(autocommit=False) as maintainer, database.connect() as sender:

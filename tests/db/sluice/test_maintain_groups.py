@@ -1,4 +1,4 @@
-"""sluice.maintain_groups: what claims do in passing, for groups that nobody claims from."""
+"""sluice.maintain_groups: the upkeep that claims do, for groups without claims."""
 
 import psycopg
 import pytest
@@ -80,7 +80,7 @@ def test_claims_move_the_position_past_the_last_event_after_maintenance_wrote_a_
         stands = "select last_tick from pgq.get_consumer_info('changes', 'last')"
         return value(connection, stands) == value(connection, "select max(tick_id) from pgq.tick")
 
-    wait_until(is_past, "the position behind the last event")
+    wait_until(is_past, "the position after the last event")
 
 
 def test_the_position_waits_for_an_open_claim(connection, group):
@@ -91,15 +91,15 @@ def test_the_position_waits_for_an_open_claim(connection, group):
     assert position(connection) == 1
 
 
-def test_what_was_said_is_read_and_what_has_ended_comes_again(connection, group):
+def test_acknowledgements_are_read_and_expired_leases_redelivered(connection, group):
     first = claim(connection, 2)
     claim(connection, 1, lease="10 ms")
     connection.execute("select sluice.acknowledge('changes', 'mail', %s, 'release')", [first])
     connection.execute("select pg_sleep(0.02)")
 
     assert maintain(connection) == [
-        ("changes", "mail", "mail read", None),
-        ("changes", "mail", "leases looked at", None),
+        ("changes", "mail", "backlog read", None),
+        ("changes", "mail", "leases checked", None),
     ]
 
     assert value(connection, "select count(*) from sluice.redelivery") == 3
@@ -113,21 +113,21 @@ def test_what_was_said_is_read_and_what_has_ended_comes_again(connection, group)
 @pytest.mark.parametrize("is_renewed_again", [False, True])
 def test_a_renewed_lease_that_expires_ends_without_a_claim(connection, group, is_renewed_again):
     released, held = claim(connection, 1), claim(connection, 1, lease="1 minute")
-    # Due before the renewed lease ends, and only a claim takes it: sluice._check_renewed_leases passes over it.
+    # Due before the renewed lease expires; sluice._check_renewed_leases leaves it to a claim.
     connection.execute("select sluice.acknowledge('changes', 'mail', %s, 'release')", [released])
     connection.execute("select sluice.renew('changes', 'mail', %s, '1 hour')", [held])
-    assert ("changes", "mail", "mail read", None) in maintain(connection)
+    assert ("changes", "mail", "backlog read", None) in maintain(connection)
     let_pass(connection, "2 minutes")
-    assert maintain(connection) == [("changes", "mail", "leases looked at", None)]
+    assert maintain(connection) == [("changes", "mail", "leases checked", None)]
     if is_renewed_again:
         connection.execute("select sluice.renew('changes', 'mail', %s, '2 hours')", [held])
     let_pass(connection, "1 hour")
 
-    assert maintain(connection) == [("changes", "mail", "leases looked at", None)]
+    assert maintain(connection) == [("changes", "mail", "leases checked", None)]
     if is_renewed_again:
         assert held in open_claims(connection)
         let_pass(connection, "1 hour")
-        assert maintain(connection) == [("changes", "mail", "leases looked at", None)]
+        assert maintain(connection) == [("changes", "mail", "leases checked", None)]
 
     assert open_claims(connection) == []
     assert value(connection, "select array_agg(ev_id order by ev_id) from sluice.redelivery") == [
@@ -142,7 +142,7 @@ def test_a_renewed_lease_that_expires_ends_without_a_claim(connection, group, is
 def test_group_with_nothing_to_do_is_not_locked(connection, group):
     connection.execute("select sluice.create_group('changes', 'idle')")
     with connection.transaction():
-        # It still looks for events to announce: sluice._wake_for_redeliveries.
+        # It only searches for events to announce: sluice._wake_for_redeliveries.
         assert maintain(connection) == []
         assert value(connection, "select pg_current_xact_id_if_assigned()::text") is None
 
@@ -156,7 +156,7 @@ def test_a_group_that_is_being_claimed_from_is_not_waited_for(database, connecti
         assert maintain(connection) == [("changes", "mail", "kept", "it is being claimed from")]
 
 
-def test_who_listens_is_woken_when_an_event_is_to_come_again(database, connection, group):
+def test_listener_is_woken_when_an_event_becomes_due_for_redelivery(database, connection, group):
     claim_id = claim(connection)
     with database.connect() as listener:
         listener.execute("select sluice.listen_log('changes')")
@@ -185,7 +185,7 @@ def test_only_the_groups_of_the_log_that_is_named_are_maintained(connection, gro
 def test_rotation_and_the_second_step_of_pgqs_daemon_do_it_too(connection, group):
     claim(connection, lease="10 ms")
     connection.execute("select pg_sleep(0.02)")
-    assert ("changes", None, "leases looked at", "share group mail") in rows(
+    assert ("changes", None, "leases checked", "share group mail") in rows(
         connection, "select * from sluice.rotate()"
     )
 
@@ -202,7 +202,7 @@ def test_ledgers_that_have_grown_are_emptied(connection, group):
         claim(connection)
     connection.execute("set session_replication_role = replica")
     connection.execute(
-        """insert into sluice.outcome_0 (group_id, claim_id, outcome_no, outcome, events, is_mail, error)
+        """insert into sluice.outcome_0 (group_id, claim_id, outcome_no, outcome, events, is_backlog, error)
         select 0, n, 1, 'renew', 0, false, repeat('x', 1000) from generate_series(1, 9000) as n"""
     )
 

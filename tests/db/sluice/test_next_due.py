@@ -33,8 +33,8 @@ def test_it_is_the_earliest_end_of_a_delay_or_a_claim(orders):
     assert [value(orders, DUE, end) for end in ends] == [*ends[1:], None]
 
 
-def test_what_was_due_after_the_last_look_is_not_passed_over(orders):
-    """Between a read that found nothing and the question some time goes by."""
+def test_time_due_since_the_last_check_is_not_skipped(orders):
+    """Time passes between an empty read and this call."""
     orders.execute("select pgmq.send('orders', '1', 1)")
     looked_at = value(orders, "select clock_timestamp()")
     orders.execute("select pgmq.set_vt('orders', 1, clock_timestamp() + interval '1 microsecond')")
@@ -43,7 +43,7 @@ def test_what_was_due_after_the_last_look_is_not_passed_over(orders):
     assert value(orders, DUE, looked_at) == value(orders, "select vt from pgmq.q_orders")
 
 
-def test_what_never_comes_is_not_due(orders):
+def test_message_with_infinite_vt_is_not_due(orders):
     orders.execute("select pgmq.send('orders', '1')")
     orders.execute("select pgmq.set_vt('orders', 1, 'infinity'::timestamptz)")
 

@@ -1,4 +1,4 @@
-"""sluice.next_group_due: when a claim of a share group may find something that no new event brings."""
+"""sluice.next_group_due: the time from which a claim may find events without a new event."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.share_groups import acknowledge, claim, create_group, let_pass, ren
 
 
 def due(connection, after=None):
-    """Seconds until then by the server's clock; None when nothing is due."""
+    """Return the seconds until the due time by the server's clock, or None."""
     ((at, asked_at),) = rows(
         connection,
         "select due, clock_timestamp() from sluice.next_group_due('changes', 'workers', %s) as due",
@@ -29,7 +29,7 @@ def nearly(seconds):
 def test_nothing_is_due_where_nothing_was_claimed(connection, group):
     assert due(connection) is None
     send_many(connection, 3)
-    assert due(connection) is None, "new events are announced, and due by no time"
+    assert due(connection) is None, "new events are announced and have no due time"
 
 
 def test_the_lease_of_what_is_not_settled_ends(connection, group):
@@ -43,11 +43,11 @@ def test_the_lease_of_what_is_not_settled_ends(connection, group):
     assert due(connection) is None
 
 
-def test_what_is_to_be_retried_is_due_after_its_pause(connection, group):
+def test_retried_event_is_due_after_its_back_off(connection, group):
     send(connection, "a")
     (event,) = claim(connection)
     acknowledge(connection, event.claim_id, "retry", delay="200 s")
-    assert due(connection) <= 0, "until a claim has read of it"
+    assert due(connection) <= 0, "until a claim has read the retry"
     assert claim(connection) == []
 
     assert due(connection) == nearly(200)
@@ -69,13 +69,13 @@ def test_a_renewed_lease_is_looked_at_at_its_first_end_and_then_at_its_last(conn
 def test_a_delayed_event_of_the_log_is_due(connection, group):
     connection.execute("select pgq.create_queue('other')")
     connection.execute("select sluice.insert_event('other', 't', 'd', delay => interval '20 s')")
-    assert due(connection) is None, "those of other logs are not"
+    assert due(connection) is None, "events of other logs are ignored"
 
     connection.execute("select sluice.insert_event('changes', 't', 'd', delay => interval '30 s')")
     assert due(connection) == nearly(30)
 
 
-def test_what_was_due_after_the_last_look_is_not_passed_over(connection, group):
+def test_time_due_since_the_last_check_is_not_skipped(connection, group):
     looked_at = value(connection, "select clock_timestamp()")
     delay_event(connection, "soon")
     due_at = value(connection, "select max(ev_retry_after) from pgq.retry_entry")
@@ -111,7 +111,7 @@ def test_after_many_settled_claims_it_costs_no_more_than_a_look_at_a_thousand(
         (event,) = claim(connection)
         acknowledge(connection, event.claim_id)
 
-    assert due(connection) is not None, "when to ask again"
+    assert due(connection) is not None, "the time of the next check"
     assert buffers("select sluice.next_group_due('changes', 'workers')") < 20_000
 
 

@@ -1,4 +1,4 @@
-"""sluice.notifier_pulse: one leads, and where a send has begun."""
+"""sluice.notifier_pulse: leadership of notifiers, and the last ids of queues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pulse(connection, *queue_names):
     )[0]
 
 
-def test_whoever_looked_within_the_standby_time_goes_on_leading(connection):
+def test_notifier_active_within_the_standby_time_stays_leader(connection):
     assert value(connection, IS_LEADER, 1, "1 h") is True
     assert value(connection, IS_LEADER, 2, "1 h") is False
     assert value(connection, IS_LEADER, 1, "1 h") is True
@@ -31,7 +31,7 @@ def test_another_leads_when_the_leader_has_not_looked_for_that_long(connection):
     assert value(connection, IS_LEADER, 1, "1 h") is False
 
 
-def test_nobody_leads_while_another_is_at_it(database, connection):
+def test_pulse_is_refused_during_a_concurrent_pulse(database, connection):
     with database.connect(autocommit=False) as other:
         assert value(other, IS_LEADER, 1, "0 s") is True
         assert value(connection, IS_LEADER, 2, "0 s") is False
@@ -40,7 +40,7 @@ def test_nobody_leads_while_another_is_at_it(database, connection):
     assert value(connection, IS_LEADER, 2, "0 s") is True
 
 
-def test_a_turn_of_a_clock_that_ran_ahead_keeps_nobody_out(connection):
+def test_pulse_recorded_by_a_fast_clock_blocks_no_notifier(connection):
     connection.execute(
         "select setval('sluice.notifier_turn', "
         "(floor(extract(epoch from clock_timestamp() + '1 h') * 1000)::bigint << 20) | 1)"
@@ -82,7 +82,7 @@ def test_a_queue_that_is_gone_has_no_id(connection):
     assert sorted(ids, key=str) == [1, None]
 
 
-def test_a_queue_that_is_being_dropped_makes_nobody_wait(database, connection):
+def test_queue_being_dropped_does_not_block_the_pulse(database, connection):
     connection.execute("select pgmq.create('a'), pgmq.create('b')")
     with database.connect(autocommit=False) as dropper:
         dropper.execute("select pgmq.drop_queue('a')")
@@ -95,7 +95,7 @@ def test_a_round_that_finds_nothing_writes_nothing(database, connection):
     connection.execute("select pgmq.create('a')")
     with database.connect(autocommit=False) as notifier:
         assert pulse(notifier, "a") == (True, [None], True)
-        rows(notifier, "select * from sluice.notifier_look('{a}', '{null}', '{null}')")
+        rows(notifier, "select * from sluice.notifier_poll('{a}', '{null}', '{null}')")
 
         assert value(notifier, "select pg_current_xact_id_if_assigned()") is None
 
@@ -106,6 +106,6 @@ def test_a_reader_may_run_a_notifier(database, connection, role):
     with database.connect(user=role) as reader:
         assert rows(reader, "select count(*) from sluice.notifier_queues()") == [(1,)]
         assert pulse(reader, "a") == (True, [None], True)
-        look = "select queue_name from sluice.notifier_look('{a}', '{null}', '{null}')"
+        look = "select queue_name from sluice.notifier_poll('{a}', '{null}', '{null}')"
         assert rows(reader, look) == [("a",)]
         assert value(reader, "select sluice.notifier_wake('{a}')") == 1

@@ -1,4 +1,4 @@
-"""sluice.notifier_resign: a notifier that stops lets another one lead."""
+"""sluice.notifier_resign: a stopping notifier gives up leadership."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_another_leads_at_once(connection):
     assert value(connection, IS_LEADER, 2) is True
 
 
-def test_one_that_does_not_lead_changes_nothing(connection):
+def test_resigning_without_leading_changes_nothing(connection):
     assert value(connection, RESIGN, 1) is False
     assert value(connection, IS_LEADER, 1) is True
 
@@ -27,19 +27,19 @@ def test_one_that_does_not_lead_changes_nothing(connection):
     assert value(connection, IS_LEADER, 2) is False
 
 
-def test_the_listeners_hear_of_it_before_they_hear_of_the_next(database, connection):
+def test_resignation_is_notified_before_the_next_heartbeat(database, connection):
     connection.execute('listen "sluice.notifier"')
     with database.connect() as first, database.connect(autocommit=False) as resigning:
         assert value(first, IS_LEADER, 1) is True
         assert value(resigning, RESIGN, 1) is True
-        assert value(first, IS_LEADER, 2) is False, "not before it is committed"
+        assert value(first, IS_LEADER, 2) is False, "not before the resignation is committed"
         resigning.commit()
         assert value(first, IS_LEADER, 2) is True
         first.execute("select sluice.notifier_wake('{}', true)")
 
-        heard = [notice.payload for notice in connection.notifies(timeout=10, stop_after=2)]
+        payloads = [notice.payload for notice in connection.notifies(timeout=10, stop_after=2)]
 
-    assert heard == ["gone", ""]
+    assert payloads == ["gone", ""]
 
 
 def test_a_reader_may_resign(database, connection, role):

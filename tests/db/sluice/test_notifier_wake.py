@@ -26,7 +26,7 @@ def test_each_queue_is_notified_once_without_a_payload_and_the_notifier_when_ask
         assert listener.heard() == []
 
 
-def test_what_is_rolled_back_wakes_nobody(database, connection):
+def test_rolled_back_send_wakes_no_listener(database, connection):
     with database.connect() as session, database.connect(autocommit=False) as other:
         listener = Listener(session, "sluice.q_a")
         other.execute("select sluice.notifier_wake('{a}')")
@@ -38,7 +38,7 @@ def test_what_is_rolled_back_wakes_nobody(database, connection):
 
 @pytest.fixture
 def small_queue(servers_folder):
-    """A server with little room for notifications."""
+    """A server with a small notification queue."""
     folder = servers_folder / "wake"
     folder.mkdir(mode=0o755)
     server = EmbeddedServer(folder / "data", options={**FAST, "max_notify_queue_pages": "64"})
@@ -50,14 +50,14 @@ def small_queue(servers_folder):
 
 
 @pytest.mark.slow
-def test_nobody_is_notified_while_the_queue_of_notifications_is_half_full(small_queue):
+def test_no_notification_while_the_notification_queue_is_half_full(small_queue):
     with (
         psycopg.connect(small_queue.url(), autocommit=True) as connection,
         psycopg.connect(small_queue.url()) as slow,
     ):
         slow.execute("listen filler")
         slow.commit()
-        slow.execute("select 1")  # in a transaction: what is sent from now on is kept for it
+        slow.execute("select 1")  # opens a transaction, which retains later notifications
         while value(connection, "select pg_notification_queue_usage()") < 0.5:
             connection.execute("select pg_notify('filler', repeat('x', 7000))")
 

@@ -15,10 +15,10 @@ def test_a_key_is_new_once_for_each_handler(connection):
     assert value(connection, "select sluice.once('ledger', 'order 1')") is True
 
 
-def test_what_is_rolled_back_was_not_done(database, connection):
+def test_rolled_back_key_is_not_recorded(database, connection):
     with database.connect(autocommit=False) as handler:
         assert value(handler, ONCE) is True
-        assert value(handler, ONCE) is False  # what this transaction does counts too
+        assert value(handler, ONCE) is False  # includes keys of this transaction
         handler.rollback()
 
     assert value(connection, ONCE) is True
@@ -28,21 +28,19 @@ def test_what_is_rolled_back_was_not_done(database, connection):
 def test_of_two_at_once_the_second_waits_and_does_it_if_the_first_did_not(
     database, connection, ending
 ):
-    answers = []
+    results = []
     with database.connect(autocommit=False) as first, database.connect() as second:
         assert value(first, ONCE) is True
-        thread = threading.Thread(target=lambda: answers.append(value(second, ONCE)))
+        thread = threading.Thread(target=lambda: results.append(value(second, ONCE)))
         thread.start()
         wait_for_lock(connection, second)
         getattr(first, ending)()
         thread.join(10)
 
-    assert answers == [ending == "rollback"]
+    assert results == [ending == "rollback"]
 
 
-def test_above_read_committed_the_one_that_comes_too_late_is_told_to_run_again(
-    database, connection
-):
+def test_late_caller_above_read_committed_gets_a_serialization_failure(database, connection):
     with database.connect(autocommit=False) as late:
         late.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         late.execute("select 1")
@@ -55,7 +53,7 @@ def test_above_read_committed_the_one_that_comes_too_late_is_told_to_run_again(
         assert value(late, ONCE) is False
 
 
-def test_a_key_is_known_as_long_as_was_said(connection):
+def test_key_is_kept_for_the_given_time(connection):
     assert value(connection, "select sluice.once('mailer', 'short', '1 hour')") is True
     assert value(connection, ONCE) is True
     hours = "select key, round(extract(epoch from expires_at - now()) / 3600) from sluice.inbox order by 1"
@@ -79,7 +77,7 @@ def test_a_key_is_known_as_long_as_was_said(connection):
         ("'h', 'k', '0 seconds'", "22023", "keep is not positive: 00:00:00"),
     ],
 )
-def test_what_could_not_be_known_again_is_refused(connection, arguments, code, message):
+def test_invalid_idempotency_key_is_refused(connection, arguments, code, message):
     with pytest.raises(psycopg.Error) as caught:
         connection.execute(f"select sluice.once({arguments})")
 
@@ -88,7 +86,7 @@ def test_what_could_not_be_known_again_is_refused(connection, arguments, code, m
 
 
 def test_the_longest_names_can_be_known(connection):
-    # Letters of which no two are alike: such as an index cannot compress.
+    # Varied characters, which an index cannot compress.
     long = "select sluice.once(%s, %s)"
     texts = ["".join(chr(33 + (i * i * step) % 90) for i in range(1024)) for step in (7, 11)]
 
@@ -96,7 +94,7 @@ def test_the_longest_names_can_be_known(connection):
     assert value(connection, long, *texts) is False
 
 
-def test_whoever_may_read_messages_may_ask(as_member):
+def test_reader_role_may_call_once(as_member):
     assert as_member("sluice_reader", ONCE) == [(True,)]
     for member_of in ("sluice_writer", "sluice_monitor"):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):

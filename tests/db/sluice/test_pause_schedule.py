@@ -1,4 +1,4 @@
-"""sluice.pause_schedule: what is paused does not fire."""
+"""sluice.pause_schedule: a paused schedule does not fire."""
 
 import psycopg
 import pytest
@@ -7,7 +7,7 @@ from support import value
 from support.schedules import due_since, fire, schedule, state
 
 
-def test_what_is_due_is_fired_no_more(orders):
+def test_paused_schedule_is_not_fired(orders):
     schedule(orders, every="1 hour")
     due_since(orders, "90 minutes")
 
@@ -19,7 +19,7 @@ def test_what_is_due_is_fired_no_more(orders):
     assert state(orders, "paused_at") <= value(orders, "select clock_timestamp()")
 
 
-def test_one_that_is_not_there_is_named(connection):
+def test_missing_schedule_is_named(connection):
     with pytest.raises(psycopg.Error, match="schedule 'nightly' does not exist") as caught:
         connection.execute("select sluice.pause_schedule('nightly')")
 

@@ -1,4 +1,4 @@
-"""sluice.ping_listener: a session proves that it hears."""
+"""sluice.ping_listener: a session tests that it receives notifications."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from support import rows, value
 PING = "select channel, notifier_age from sluice.ping_listener()"
 
 
-def test_the_session_hears_itself_with_the_answer_and_no_other_does(database, connection):
+def test_only_the_session_itself_is_notified(database, connection):
     with database.connect() as other:
         rows(other, PING)
         ((channel, age),) = rows(connection, PING)
@@ -21,17 +21,17 @@ def test_the_session_hears_itself_with_the_answer_and_no_other_does(database, co
         ]
 
 
-def test_from_then_on_it_hears_the_signs_of_life(connection):
+def test_session_receives_heartbeats_afterwards(connection):
     rows(connection, PING)
     list(connection.notifies(timeout=0))
-    connection.execute("select sluice.notifier_wake('{}', true), sluice.ticker_sign()")
+    connection.execute("select sluice.notifier_wake('{}', true), sluice.ticker_heartbeat()")
 
     heard = {notice.channel for notice in connection.notifies(timeout=10, stop_after=2)}
 
     assert heard == {"sluice.notifier", "sluice.ticker"}
 
 
-def test_it_tells_when_a_notifier_looked_last(connection):
+def test_it_returns_the_age_of_the_last_round(connection):
     connection.execute("select sluice.notifier_pulse(1, '1 s', '{}')")
 
     ((_, age),) = rows(connection, PING)

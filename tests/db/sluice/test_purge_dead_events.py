@@ -15,7 +15,7 @@ def left(connection):
 
 @pytest.fixture
 def aged(dead):
-    """Each of them a day older than the one before."""
+    """Dead events 1 to 6, each a day older than the previous one."""
     dead.execute(
         "update sluice.dead_event set dead_at = now() - make_interval(days => dead_event_id::integer)"
     )
@@ -32,11 +32,11 @@ def test_the_oldest_go_first_in_steps(aged):
     assert value(aged, purge) == 0
 
 
-def test_no_age_is_all_of_them(aged):
+def test_purge_without_age_removes_all(aged):
     assert value(aged, "select sluice.purge_dead_events('events', 'g', older_than => '0')") == 6
 
 
-def test_those_with_these_ids_go_and_no_other_groups(dead):
+def test_purge_by_ids_removes_only_those_of_the_group(dead):
     assert (
         value(dead, "select sluice.purge_dead_events('events', 'h', dead_event_ids => '{1}')") == 0
     )
@@ -49,7 +49,7 @@ def test_those_with_these_ids_go_and_no_other_groups(dead):
     assert left(dead) == [2, 4, 5, 6]
 
 
-def test_what_somebody_moves_at_this_moment_is_left_to_them(database, dead):
+def test_letters_locked_by_a_redrive_are_skipped(database, dead):
     with database.connect(autocommit=False) as session:
         session.execute("select sluice.redrive_events('events', 'g', '{1, 2}')")
         dead.execute("set lock_timeout = '10s'")
@@ -81,7 +81,7 @@ def test_a_step_costs_what_it_deletes(connection, buffers):
     assert buffers("select sluice.purge_dead_events('q', 'g', interval '1 day')") < 50
 
 
-def test_admins_purge_without_being_superuser_and_nobody_else(dead, as_member):
+def test_only_an_admin_purges_without_being_superuser(dead, as_member):
     query = "select sluice.purge_dead_events('events', 'g', interval '0')"
 
     for member_of in ("pgq_admin", "sluice_admin"):

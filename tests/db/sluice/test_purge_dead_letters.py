@@ -6,7 +6,7 @@ from support import rows, value
 
 @pytest.fixture
 def letters(connection):
-    """Dead letters 1 to 6 of `orders`, each a day older than the one before, and 7 of another queue."""
+    """Dead letters 1 to 6 of `orders`, each a day older than the last, and 7 of another queue."""
     connection.execute(
         "insert into sluice.dead_letter (queue_name, msg_id, read_ct, enqueued_at, reason, dead_at) "
         "select case n when 7 then 'other' when 1 then 'Orders' else 'orders' end, n, 1, now(), 'r', "
@@ -32,7 +32,7 @@ def test_the_oldest_go_first_in_steps(letters):
     assert value(letters, purge) == 0
 
 
-def test_no_age_is_all_of_them_and_ids_are_those_of_the_queue_only(letters):
+def test_purge_without_age_removes_all_and_ids_only_of_the_queue(letters):
     purge = "select sluice.purge_dead_letters('orders', dead_letter_ids => '{1, 3, 7, 77}')"
     assert value(letters, purge) == 2
 
@@ -40,7 +40,7 @@ def test_no_age_is_all_of_them_and_ids_are_those_of_the_queue_only(letters):
     assert left(letters) == [7]
 
 
-def test_what_somebody_moves_at_this_moment_is_left_to_them(database, letters):
+def test_letters_locked_by_a_redrive_are_skipped(database, letters):
     letters.execute("select pgmq.create('orders')")
     with database.connect(autocommit=False) as session:
         session.execute("select sluice.redrive('orders', '{1, 2}')")
@@ -73,7 +73,7 @@ def test_a_step_costs_what_it_deletes(connection, buffers):
     assert buffers("select sluice.purge_dead_letters('q', '1 day')") < 50
 
 
-def test_an_admin_purges_without_being_superuser_and_nobody_else(letters, as_member):
+def test_only_an_admin_purges_without_being_superuser(letters, as_member):
     query = "select sluice.purge_dead_letters('orders', '0')"
 
     assert as_member("sluice_admin", query) == [(6,)]

@@ -1,4 +1,4 @@
-"""sluice.queue_slices: the rows of a queue, its archive or its dead letters, by ranges of their ids."""
+"""sluice.queue_slices: a queue, its archive or its dead letters in ranges of ids."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_slices_hold_each_row_once(queue: psycopg.Connection, count: int):
 
 @pytest.fixture(params=["plain", "partitioned"])
 def sparse(request: pytest.FixtureRequest, connection: psycopg.Connection) -> psycopg.Connection:
-    """A queue with 1,000 old messages that are far apart and 20,000 new ones without a gap."""
+    """A queue with 1,000 old messages at sparse ids and 20,000 new ones at consecutive ids."""
     if request.param == "partitioned":
         connection.execute("select pgmq.create_partitioned('sparse', '100000000', '1000000000')")
     else:
@@ -59,7 +59,7 @@ def sparse(request: pytest.FixtureRequest, connection: psycopg.Connection) -> ps
     return connection
 
 
-def test_slices_have_about_as_many_rows_each_when_ids_are_sparse(sparse: psycopg.Connection):
+def test_slices_have_similar_row_counts_with_sparse_ids(sparse: psycopg.Connection):
     queries = [
         query
         for (query,) in sparse.execute(
@@ -70,7 +70,7 @@ def test_slices_have_about_as_many_rows_each_when_ids_are_sparse(sparse: psycopg
     counts = [len(sparse.execute(query.encode()).fetchall()) for query in queries]
     assert sum(counts) == 21_000
     assert len(counts) == 4
-    # By equal ranges of ids the last of them would have 20,000.
+    # With equal ranges of ids, the last slice would have 20,000 rows.
     assert max(counts) < 1.4 * 21_000 / 4
 
 
@@ -89,7 +89,7 @@ def test_dead_letters_are_those_of_one_queue(connection: psycopg.Connection):
             connection.execute("select pgmq.drop_queue('Orders')")
 
 
-def test_what_is_sent_after_the_slices_were_made_is_left_out(queue: psycopg.Connection):
+def test_messages_sent_after_slicing_are_excluded(queue: psycopg.Connection):
     queries = slices(queue, "queue", 3)
     queue.execute("select pgmq.send('Orders', '{}')")
 

@@ -1,4 +1,7 @@
-"""Covers queue_stream_start, _slices and _settle, and _lock_queue_stream: a stream from its beginning to its end."""
+"""sluice.queue_stream_claim in complete streams.
+
+Also covers queue_stream_start, queue_stream_slices, queue_stream_settle and _lock_queue_stream.
+"""
 
 import psycopg
 import pytest
@@ -11,7 +14,7 @@ COLUMNS = ["msg_id", "message"]
 @pytest.fixture
 def db(connection):
     connection.execute("select pgmq.create('orders')")
-    connection.execute("set timezone = 'America/New_York'")  # where days differ in length
+    connection.execute("set timezone = 'America/New_York'")  # has days of 23 and 25 hours
     return connection
 
 
@@ -51,7 +54,7 @@ def settle(connection, stream, to_seq, archive=True):
     )
 
 
-def test_a_micro_batch_can_be_read_again_until_it_is_settled_and_nobody_else_gets_it(db):
+def test_claimed_micro_batch_is_repeatable_and_exclusive_until_settled(db):
     stream, seq = start(db)
     assert (seq, claim(db, stream, 0)) == (0, None)
     send(db, *range(25))
@@ -62,7 +65,7 @@ def test_a_micro_batch_can_be_read_again_until_it_is_settled_and_nobody_else_get
     ) == list(range(20, 25))
     for slices in (1, 3, 100):
         assert read(db, stream, 0, 1, slices) == list(range(20))
-    # Who died before it wrote down that it claimed is given the same again.
+    # A driver that crashed before it stored its offset claims the same messages again.
     assert claim(db, stream, 0) == (1, 20)
     assert claim(db, stream, 1) is None
     send(db, 25)
@@ -91,7 +94,7 @@ def test_a_claim_counts_as_a_read_and_is_in_flight(db):
         db,
         "select read_ct, last_read_at <= clock_timestamp(), extract(year from vt at time zone 'UTC')::integer from pgmq.q_orders",
     ) == [(1, True, 9000)]
-    # Whoever sets its vt takes it out.
+    # Setting vt removes the message from the micro-batch.
     db.execute("select pgmq.set_vt('orders', 1, 0)")
     assert read(db, stream, 0, 1) == []
     assert value(db, "select count(*) from pgmq.read('orders', 30, 100)") == 1
@@ -127,13 +130,13 @@ def test_the_limits_of_a_queue_hold_for_a_stream(db):
     assert claim(db, stream, 1) == (2, 3)
 
 
-def test_a_reader_that_stands_before_what_was_settled_is_told(db):
+def test_reader_positioned_before_settled_messages_gets_an_error(db):
     stream, _ = start(db)
     send(db, 1)
     claim(db, stream, 0)
     settle(db, stream, 1)
 
-    assert settle(db, stream, 0) == 0  # said again, it changes nothing
+    assert settle(db, stream, 0) == 0  # repeated, it has no effect
     for call in (claim, lambda *a: read(*a, 1)):
         with pytest.raises(
             psycopg.errors.ObjectNotInPrerequisiteState, match="settled up to micro-batch 1"

@@ -1,9 +1,9 @@
-"""A stream from its beginning to its end is in test_queue_stream_claim.py; here is what only queue_stream_settle has to say."""
+"""sluice.queue_stream_settle; test_queue_stream_claim.py covers complete streams."""
 
 from support import rows, value
 
 
-def test_what_the_archive_keeps_is_what_the_queue_had(connection):
+def test_archived_rows_equal_the_queue_rows(connection):
     connection.execute("select pgmq.create('orders')")
     connection.execute("""select pgmq.send('orders', '{"a": 1}', '{"h": 2}', 0)""")
     stream = value(connection, "select stream_id from sluice.queue_stream_start('lake', 'orders')")

@@ -26,7 +26,7 @@ def test_a_dead_letter_goes_back_into_its_queue_as_a_new_message(orders):
     }  # fmt: skip
 
 
-def test_a_dead_letter_goes_into_another_queue_when_told_so(orders):
+def test_dead_letter_is_redriven_to_another_queue_on_request(orders):
     assert rows(orders, "select msg_id from sluice.redrive('orders', array[1], 'again')") == [(1,)]
     assert value(orders, "select message -> 'n' from pgmq.q_again") == 5
 
@@ -49,7 +49,7 @@ def test_a_queue_that_is_gone_is_named_and_the_dead_letter_stays(orders):
     assert rows(orders, "select msg_id from sluice.redrive('orders', array[1], 'again')") == [(1,)]
 
 
-def test_an_admin_redrives_without_being_superuser_and_nobody_else(orders, as_member):
+def test_only_an_admin_redrives_without_being_superuser(orders, as_member):
     for query in (
         "select * from sluice.redrive('orders', array[1])",
         "select * from sluice.redrive_matching('orders')",

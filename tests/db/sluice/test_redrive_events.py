@@ -1,4 +1,4 @@
-"""sluice.redrive_events, with _redrive_events_sql and _group_owner."""
+"""sluice.redrive_events, with sluice._redrive_events_sql and _group_owner."""
 
 import threading
 
@@ -11,7 +11,7 @@ from support.log import consume_all, error_of
 CLAIM = "select ev_id, attempt, deliveries, redriven, ev_type, ev_data, ev_extra1, ev_extra4 from sluice.claim('events', %s, 10)"
 
 
-def test_a_dead_event_comes_again_to_its_group_as_a_new_one_and_says_so(dead):
+def test_dead_event_is_redelivered_to_its_group_as_a_new_event_with_its_origin(dead):
     times = rows(dead, "select ev_time from sluice.dead_event where ev_id = 3")
     assert rows(dead, "select * from sluice.redrive_events('events', 'g', '{3, 77}')") == [
         (3, 7, None)
@@ -40,7 +40,7 @@ def test_it_counts_how_often(dead):
     )
 
 
-def test_nobody_else_gets_it(dead):
+def test_redriven_event_is_delivered_to_its_group_only(dead):
     dead.execute("update pgq.queue set queue_ticker_max_lag = '0', queue_ticker_idle_period = '0'")
     dead.execute("select pgq.ticker('events')")
     dead.execute("select pgq.register_consumer('events', 'lake')")
@@ -52,7 +52,7 @@ def test_nobody_else_gets_it(dead):
     assert [event[0] for event in rows(dead, CLAIM, "g")] == [7, 8, 9, 10, 11, 12]
 
 
-def test_they_go_into_a_work_queue_when_told_so(dead):
+def test_dead_events_are_redriven_to_a_work_queue_on_request(dead):
     (kept,) = rows(
         dead,
         "select ev_time, ev_txid::text::bigint, dead_at from sluice.dead_event where ev_id = 2",
@@ -92,7 +92,7 @@ def test_dead_events_of_other_groups_stay(dead):
         ("select pgmq.drop_queue('again')", "again", "QU005"),
     ],
 )
-def test_where_they_cannot_go_they_stay_dead(dead, change, target, wanted):
+def test_dead_events_of_a_dropped_group_stay_dead(dead, change, target, wanted):
     dead.execute(change)
 
     query = "select sluice.redrive_events('events', 'g', '{1, 2}', %s)"
@@ -123,7 +123,7 @@ def test_of_two_that_redrive_the_same_events_each_is_moved_by_one(database, dead
     assert [event[5] for event in rows(dead, CLAIM, "g")] == ["1", "2", "3", "4"]
 
 
-def test_one_that_rolls_back_leaves_them_dead(database, dead):
+def test_rolled_back_redrive_leaves_the_events_dead(database, dead):
     with database.connect(autocommit=False) as session:
         session.execute("select sluice.redrive_events('events', 'g', '{1}')")
         session.rollback()

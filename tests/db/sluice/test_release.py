@@ -19,7 +19,7 @@ def test_a_claim_that_is_over_releases_nothing(connection, claimed):
     assert rows(connection, "select * from pgmq.read('orders', 30, 1)") == []
 
 
-def test_several_messages_are_given_back_at_once(connection, claimed):
+def test_several_messages_are_released_at_once(connection, claimed):
     connection.execute("select pgmq.send('orders', '2'::jsonb)")
     connection.execute("select pgmq.read('orders', 30, 1)")
 
@@ -37,8 +37,8 @@ def test_several_messages_are_given_back_at_once(connection, claimed):
         "select sluice.release('orders', array[1], array[1], %s)",
     ],
 )
-def test_who_waits_is_with_nobody_and_so_was_read_by_nobody(connection, claimed, release):
-    """What tells a message that waits from one in flight; given back at once it stays as it is."""
+def test_released_event_has_no_holder(connection, claimed, release):
+    """The columns of a released message distinguish it from one in flight."""
     state = "select state, last_read_at is null from sluice.peek('orders')"
     assert rows(connection, state) == [("in flight", False)]
 

@@ -4,7 +4,7 @@ import pytest
 from support import rows, value
 
 
-def test_what_was_claimed_and_not_settled_is_visible_again_and_lost_no_attempt(connection):
+def test_unsettled_claims_are_visible_again_without_counting_an_attempt(connection):
     connection.execute("select pgmq.create('orders')")
     connection.execute(
         "select pgmq.send_batch('orders', array(select to_jsonb(n) from generate_series(1, 7) as n))"

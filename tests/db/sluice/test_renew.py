@@ -1,4 +1,4 @@
-"""sluice.renew: a claim is held for longer."""
+"""sluice.renew: extension of a claim's lease."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_lease_is_never_made_shorter(connection, claim_id):
     assert claimed(connection) == []
 
 
-def test_a_renewed_claim_lapses_at_its_new_end(connection, claim_id):
+def test_renewed_lease_expires_at_its_new_end(connection, claim_id):
     let_pass(connection, "119 minutes")
     renew(connection, claim_id, "2 hours")
 
@@ -73,14 +73,14 @@ def test_it_is_renewed_as_often_as_one_likes(connection, claim_id):
     assert claimed(connection) == []
 
 
-def test_a_consumer_that_renewed_was_heard_of_so_its_lapse_is_an_attempt(connection, claim_id):
+def test_expiry_of_a_renewed_lease_counts_an_attempt(connection, claim_id):
     renew(connection, claim_id, "2 hours")
     let_pass(connection, "3 hours")
 
     assert [(e.attempt, e.deliveries) for e in claim(connection, 10)] == [(2, 2), (2, 2)]
 
 
-def test_a_lease_that_ended_is_renewed_if_nobody_has_the_events(connection, claim_id):
+def test_expired_lease_is_renewed_unless_claimed_again(connection, claim_id):
     let_pass(connection, "3 hours")
 
     renew(connection, claim_id)
@@ -96,12 +96,12 @@ def test_a_lease_that_was_claimed_again_is_lost(connection, claim_id):
 
     assert (error.sqlstate, error.diag.message_primary) == (
         "SG002",
-        f"claim {claim_id} of share group 'workers' is not held any more",
+        f"claim {claim_id} of share group 'workers' is no longer held",
     )
-    assert error.diag.message_hint.startswith("undo what was done for it")
+    assert error.diag.message_hint.startswith("roll back the work for it")
 
 
-def test_what_is_left_of_a_claim_is_renewed(connection, claim_id):
+def test_remaining_events_of_a_claim_are_renewed(connection, claim_id):
     acknowledge(connection, claim_id, "accept", [1])
     renew(connection, claim_id, "5 hours")
     let_pass(connection, "3 hours")
@@ -120,7 +120,7 @@ def test_a_rolled_back_renewal_is_none(connection, claim_id):
 
 
 @pytest.mark.parametrize("lease", ["0", "-1 hour", "101 years"])
-def test_a_lease_that_is_none_is_refused(connection, claim_id, lease):
+def test_invalid_lease_is_refused(connection, claim_id, lease):
     error = refused(connection, CALL.format(f", '{lease}'"), claim_id)
 
     assert error.sqlstate == "22023"
@@ -131,10 +131,10 @@ def test_a_lease_that_is_none_is_refused(connection, claim_id, lease):
 def test_a_claim_that_never_was_is_refused(connection, claim_id, number):
     error = refused(connection, CALL.format(""), number)
 
-    said = "null" if number is None else number
+    shown = "null" if number is None else number
     assert (error.sqlstate, error.diag.message_primary) == (
         "SG003",
-        f"share group 'workers' has no claim {said}",
+        f"share group 'workers' has no claim {shown}",
     )
 
 
@@ -152,6 +152,6 @@ def test_readers_renew(connection, claim_id, as_member, member):
 
 
 @pytest.mark.parametrize("member", ["pgq_writer", "sluice_writer", "sluice_monitor"])
-def test_others_do_not(connection, claim_id, as_member, member):
+def test_other_roles_cannot_renew(connection, claim_id, as_member, member):
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         as_member(member, f"select sluice.renew('changes', 'workers', {claim_id})")

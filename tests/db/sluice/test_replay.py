@@ -1,4 +1,4 @@
-"""sluice.replay, and its parts: _replay_sql and _replayed_headers."""
+"""sluice.replay, with _replay_sql and _replayed_headers."""
 
 import psycopg
 import pytest
@@ -53,7 +53,7 @@ def test_replayed_again_it_says_where_it_was_last(orders):
     ("headers", "kept"),
     [("null", None), ("'null'", None), ("'[1, 2]'", [1, 2]), ("'\"text\"'", "text")],
 )
-def test_headers_that_are_no_object_are_kept_beside_the_origin(orders, headers, kept):
+def test_headers_that_are_not_an_object_are_kept_with_the_origin(orders, headers, kept):
     orders.execute(f"update pgmq.a_orders set headers = {headers}::jsonb where msg_id = 1")
 
     orders.execute("select sluice.replay('orders', array[1], 'again')")
@@ -63,7 +63,7 @@ def test_headers_that_are_no_object_are_kept_beside_the_origin(orders, headers, 
     assert found[ORIGIN].get("headers") == kept
 
 
-def test_listeners_are_told_of_replayed_messages(orders, database):
+def test_listeners_are_notified_of_replayed_messages(orders, database):
     orders.execute("select pgmq.enable_notify_insert('again', 0)")
     with database.connect() as listener:
         listener.execute('listen "pgmq.q_again.INSERT"')

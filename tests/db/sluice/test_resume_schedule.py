@@ -1,4 +1,4 @@
-"""sluice.resume_schedule: on from now, without what the pause left out."""
+"""sluice.resume_schedule: a schedule continues from now, without the slots of the pause."""
 
 import psycopg
 import pytest
@@ -23,6 +23,6 @@ def test_slots_of_the_pause_are_not_caught_up(orders, catch_up):
     )  # fmt: skip
 
 
-def test_one_that_is_not_there_is_named(connection):
+def test_missing_schedule_is_named(connection):
     with pytest.raises(psycopg.Error, match="schedule 'nightly' does not exist"):
         connection.execute("select sluice.resume_schedule('nightly')")

@@ -15,7 +15,7 @@ def batch(connection):
     return open_batch(connection)
 
 
-def test_events_come_again_after_the_delay(connection, batch):
+def test_events_are_redelivered_after_the_delay(connection, batch):
     assert value(connection, "select sluice.retry(%s, '{2, 4}', interval '0')", batch) == 2
     assert value(connection, "select sluice.retry(%s, '{5}', interval '1 hour')", batch) == 1
     finish(connection, batch)
@@ -26,7 +26,7 @@ def test_events_come_again_after_the_delay(connection, batch):
     assert waiting(connection) == [5]
 
 
-def test_those_that_wait_already_do_not_count(connection, batch):
+def test_events_already_pending_retry_are_not_counted(connection, batch):
     value(connection, "select sluice.retry(%s, '{2, 4}', interval '1 hour')", batch)
 
     assert value(connection, "select sluice.retry(%s, '{1, 2, 2, 1}', interval '0')", batch) == 1
@@ -44,7 +44,7 @@ def test_ids_that_the_batch_does_not_have_are_named_and_nothing_is_queued(connec
     assert waiting(connection) == []
 
 
-def test_many_of_them_are_counted(connection, batch):
+def test_many_retries_are_counted(connection, batch):
     with pytest.raises(psycopg.Error) as caught:
         connection.execute(
             "select sluice.retry(%s, array(select generate_series(1, 1000)), interval '0')",

@@ -28,7 +28,7 @@ def rotate(connection):
     return rows(connection, "select segment, action, reason from sluice.rotate('changes')")
 
 
-def test_it_says_what_it_did_and_what_not(connection, log):
+def test_rotate_reports_done_and_skipped_steps(connection, log):
     fill(connection)
     cursor = connection.execute("select * from sluice.rotate('changes')")
     assert [c.name for c in cursor.description] == COLUMNS
@@ -56,7 +56,7 @@ def test_a_consumer_may_go_back_for_a_rotation_period(connection, log):
     read = consume_all(connection)
     connection.execute("update pgq.queue set queue_rotation_period = '1 hour'")
 
-    kept = (0, "kept", "a consumer may go back to it until its rotation period is over")
+    kept = (0, "kept", "a consumer may move back to it within its rotation period")
     assert rotate(connection) == [kept]
     assert value(connection, "select pgq.register_consumer_at('changes', 'lake', 1)") == 0
     assert consume_all(connection) == read
@@ -104,7 +104,7 @@ def test_with_many_segments_kept_the_period_doubles_for_each(connection, log):
         )
         return any(action == "switched" for _, action, _ in rotate(connection))
 
-    # Seven are kept, one more than six.
+    # Seven segments are kept, one more than the six that do not delay a switch.
     assert not switches_after(19)
     assert switches_after(21)
     fill(connection)
@@ -136,7 +136,7 @@ def test_the_oldest_segment_goes_first(database, connection, log):
             (0, "kept", f"locked by pid {reader.info.backend_pid}"),
             (1, "kept", "an older segment is kept"),
         ]
-        # From the oldest tick that is kept on, all events are there.
+        # The log retains all events after its oldest tick.
         assert (
             value(
                 connection,

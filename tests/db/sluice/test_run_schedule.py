@@ -1,4 +1,4 @@
-"""sluice.run_schedule: what a schedule sends, now, beside its slots."""
+"""sluice.run_schedule: it sends a schedule's message now and leaves its slots unchanged."""
 
 import psycopg
 import pytest
@@ -22,6 +22,6 @@ def test_it_sends_now_and_touches_no_slot(orders):
     assert state(orders, "last_slot") is None
 
 
-def test_one_that_is_not_there_is_named(connection):
+def test_missing_schedule_is_named(connection):
     with pytest.raises(psycopg.Error, match="schedule 'nightly' does not exist"):
         connection.execute("select sluice.run_schedule('nightly')")

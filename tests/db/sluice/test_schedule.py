@@ -1,5 +1,7 @@
-"""sluice.schedule: what it writes, what it keeps of what was there, and what it refuses. Covers _put_schedule and
-_require_schedule_settings."""
+"""sluice.schedule: new schedules, changes of existing ones, and errors.
+
+Also covers _put_schedule and _require_schedule_settings.
+"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -58,7 +60,7 @@ def test_another_message_keeps_its_place_and_other_times_begin_now(orders):
     assert fire(orders) == []
 
 
-def test_one_that_is_paused_stays_so(orders):
+def test_paused_schedule_stays_paused(orders):
     schedule(orders, every="1 hour")
     orders.execute("select sluice.pause_schedule('nightly')")
 
@@ -68,7 +70,7 @@ def test_one_that_is_paused_stays_so(orders):
     assert state(orders, "next_slot") is None
 
 
-def test_an_interval_begins_after_the_first_or_where_it_is_told_to(orders):
+def test_interval_starts_after_the_first_slot_or_at_starts_at(orders):
     schedule(orders, "left out", every="1 hour")
     schedule(orders, "told", every="1 hour", starts_at=NEXT_YEAR)
     schedule(orders, "past", every="1 hour", starts_at="2000-01-01 00:30+00")
@@ -96,11 +98,11 @@ def test_slots_lie_between_start_and_end(orders):
     assert state(orders, "next_slot", "none") is None
 
 
-def test_what_cannot_be_is_refused_with_its_name(orders):
-    cannot = "cannot make the schedule 'nightly': "
+def test_invalid_argument_is_refused_with_its_name(orders):
+    cannot = "cannot create the schedule 'nightly': "
 
-    assert refused(orders, cron=None) == ("22023", cannot + "it needs one of cron and every")
-    assert refused(orders, every="1 hour") == ("22023", cannot + "it needs one of cron and every")
+    assert refused(orders, cron=None) == ("22023", cannot + "it needs either cron or every")
+    assert refused(orders, every="1 hour") == ("22023", cannot + "it needs either cron or every")
     assert refused(orders, catch_up="some") == ("22023", cannot + "catch_up is 'some'")
     assert refused(orders, time_zone="Mars/Base") == ("22023", cannot + "time_zone is 'Mars/Base'")
     assert refused(orders, time_zone="UTC+3") == ("22023", cannot + "time_zone is 'UTC+3'")
@@ -110,12 +112,16 @@ def test_what_cannot_be_is_refused_with_its_name(orders):
         "22023",
         cannot + "starts_at or ends_at is infinite",
     )
-    assert refused(orders, headers="[]") == ("22023", cannot + "headers is no JSON object")
+    assert refused(orders, starts_at="2030-01-02", ends_at="2030-01-01") == (
+        "22023",
+        cannot + "ends_at is not after starts_at",
+    )
+    assert refused(orders, headers="[]") == ("22023", cannot + "headers is not a JSON object")
     assert refused(orders, cron="0 0 30 2 *") == (
         "RS002",
-        "the cron expression '0 0 30 2 *' never comes",
+        "the cron expression '0 0 30 2 *' never matches",
     )
-    assert refused(orders, cron="x") == ("RS002", "'x' is no cron expression")
+    assert refused(orders, cron="x") == ("RS002", "'x' is not a valid cron expression")
     for every in ("99 milliseconds", "-1 hour", "1 month"):
         code, message = refused(orders, cron=None, every=every)
         assert (code, message[: len(cannot) + 8]) == ("22023", cannot + "every is")
@@ -131,7 +137,7 @@ def test_a_month_is_not_thirty_days_even_where_these_are_there(orders):
     assert refused(orders, cron=None, every="1 month")[0] == "22023"
 
 
-def test_who_administers_may_and_others_may_not(orders, as_member):
+def test_only_an_admin_may_schedule(orders, as_member):
     call = "select sluice.schedule('nightly', 'orders', '1', every => '1 hour')"
 
     assert as_member("sluice_admin", call) == [(True,)]

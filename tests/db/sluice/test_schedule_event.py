@@ -1,4 +1,4 @@
-"""sluice.schedule_event: events of a log, again and again."""
+"""sluice.schedule_event: recurring events in a log."""
 
 import psycopg
 import pytest
@@ -48,7 +48,7 @@ def test_a_log_that_is_dropped_or_closed_keeps_the_slot_waiting(connection):
     assert (dropped, ev_id, "changes" in error or "queue" in error) == (closed, None, True)
 
 
-def test_who_administers_makes_fires_and_ends_it(connection, role):
+def test_only_an_admin_creates_fires_and_drops_it(connection, role):
     connection.execute("select pgq.create_queue('changes')")
     connection.execute(f"grant sluice_admin to {role}")
     connection.execute(f"set role {role}")

@@ -9,7 +9,7 @@ MANY_BYTES = "ü" * 600
 
 @pytest.fixture
 def orders(connection):
-    """A queue that knows a key for five minutes."""
+    """A queue with a deduplication window of five minutes."""
     connection.execute("select pgmq.create('orders')")
     connection.execute("select sluice.set_deduplication('orders', '5 minutes')")
     return connection
@@ -28,7 +28,7 @@ def test_without_a_key_each_one_is_stored(orders):
     assert value(orders, "select sluice.send('orders', '1', null)") == 2
 
 
-def test_keys_are_told_apart_byte_by_byte_and_belong_to_one_queue(orders):
+def test_keys_are_compared_bytewise_and_belong_to_one_queue(orders):
     orders.execute("select pgmq.create('others')")
     orders.execute("select sluice.set_deduplication('others', '5 minutes')")
 
@@ -98,7 +98,7 @@ def test_a_key_that_cannot_be_kept_is_refused(orders, key, words):
 
 
 def test_the_longest_key_is_kept(orders):
-    key = "".join(chr(0x20AC + n) for n in range(341))  # 1,023 bytes that do not compress
+    key = "".join(chr(0x20AC + n) for n in range(341))  # 1,023 incompressible bytes
 
     assert value(orders, "select sluice.send('orders', '1', %s)", key) == 1
     assert value(orders, "select sluice.send('orders', '1', %s)", key) == 1

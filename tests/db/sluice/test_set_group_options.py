@@ -1,4 +1,4 @@
-"""sluice.set_group_options: settings of a share group that change while it works."""
+"""sluice.set_group_options: changes to the settings of a share group in use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def settings(connection: psycopg.Connection) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("name", "said", "is_now"),
+    ("name", "given", "is_now"),
     [
         ("lease", "1 minute", timedelta(minutes=1)),
         ("max_attempts", 9, 9),
@@ -42,11 +42,11 @@ def settings(connection: psycopg.Connection) -> dict[str, object]:
         ("dead_letter_log", "graves", "graves"),
     ],
 )
-def test_one_is_changed_and_the_others_stay(connection, group, name, said, is_now):
+def test_one_is_changed_and_the_others_stay(connection, group, name, given, is_now):
     make_log(connection, "graves")
     before = settings(connection)
 
-    connection.execute(CALL, (json.dumps({name: said}),))
+    connection.execute(CALL, (json.dumps({name: given}),))
 
     assert settings(connection) == before | {name: is_now}
     assert before[name] != is_now
@@ -97,7 +97,7 @@ def test_a_backoff_that_changed_holds_for_pauses_that_have_not_begun(connection,
 
 
 @pytest.mark.parametrize("name", ["key", "start", "when_waiting"])
-def test_what_a_group_is_made_with_stays(connection, group, name):
+def test_options_fixed_at_creation_are_unchanged(connection, group, name):
     error = refused(connection, CALL, json.dumps({name: "block", "lease": "1 hour"}))
 
     assert (error.sqlstate, error.diag.message_primary) == (
@@ -120,7 +120,7 @@ def test_what_a_group_is_made_with_stays(connection, group, name):
         {"group_id": 5},
     ],
 )
-def test_what_cannot_be_is_refused(connection, group, options):
+def test_invalid_option_is_refused(connection, group, options):
     assert refused(connection, CALL, json.dumps(options)).sqlstate == "22023"
 
 
@@ -133,7 +133,7 @@ def test_null_options_are_refused(connection, group):
     assert refused(connection, CALL, None).sqlstate in ("22004", "22023")
 
 
-def test_a_log_for_the_dead_must_be_there(connection, group):
+def test_missing_dead_letter_log_is_refused(connection, group):
     assert refused(connection, CALL, '{"dead_letter_log": "graves"}').sqlstate == "PQ001"
 
 
@@ -151,6 +151,6 @@ def test_administrators_change_them(connection, group, as_member, member):
 @pytest.mark.parametrize(
     "member", ["pgq_reader", "pgq_writer", "sluice_reader", "sluice_writer", "sluice_monitor"]
 )
-def test_others_do_not(connection, group, as_member, member):
+def test_other_roles_cannot_change_options(connection, group, as_member, member):
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         as_member(member, "select sluice.set_group_options('changes', 'workers', '{}')")

@@ -46,9 +46,9 @@ def read_all(connection, consumer):
 @pytest.mark.parametrize(
     ("limit", "reason"),
     [
-        ("max_lag_events => 25", "it was 30 events behind, the limit is 25"),
-        ("max_lag_bytes => 40000", "it kept 65536 bytes, the limit is 40000"),
-        ("max_lag_time => '1 hour'", "it was 02:00:0"),
+        ("max_lag_events => 25", "lag of 30 events exceeds the limit of 25"),
+        ("max_lag_bytes => 40000", "lag of 65536 bytes exceeds the limit of 40000"),
+        ("max_lag_time => '1 hour'", "lag of 02:00:0"),
     ],
 )
 def test_a_consumer_beyond_its_limit_is_given_up_and_its_events_go(connection, log, limit, reason):
@@ -64,7 +64,7 @@ def test_a_consumer_beyond_its_limit_is_given_up_and_its_events_go(connection, l
             from pgq.subscriber as s join pgq.consumer as c on c.co_id = s.sub_consumer
             where p.pos_subscriber = s.sub_key and c.co_name = 'slow'"""
         )
-        # Ticks at even distances in that time: one long gap would be a clock that stepped or a ticker that stopped.
+        # Ticks at even distances, as one long gap means a clock step or a stopped ticker.
         connection.execute(
             """update pgq.tick_1 as t set tick_time = t.tick_time - (l.last_id + 1 - t.tick_id) * interval '40 minutes'
             from (select max(tick_id) as last_id from pgq.tick_1) as l"""
@@ -78,8 +78,8 @@ def test_a_consumer_beyond_its_limit_is_given_up_and_its_events_go(connection, l
     assert lost(connection)["slow"].startswith(reason)
 
 
-def test_the_clock_alone_gives_nobody_up(connection, log):
-    """The ticker stood still for a day: consumers have had nothing to read."""
+def test_elapsed_time_alone_abandons_no_consumer(connection, log):
+    """The ticker was stopped for a day, so consumers had nothing to read."""
     connection.execute("select sluice.set_log_policy('changes', max_lag_time => '1 hour')")
     connection.execute("update pgq.tick set tick_time = tick_time - interval '1 day'")
     connection.execute("update pgq.position_0 set pos_last_time = pos_last_time - interval '1 day'")
@@ -120,7 +120,7 @@ def test_a_keeper_is_never_given_up_and_is_waited_for_before_it_is_there(connect
     assert lost(connection)["lake"] is not None
     read_all(connection, "slow")
 
-    assert fill_and_rotate(connection)[0] == ("kept", "it is kept for archive, not registered yet")
+    assert fill_and_rotate(connection)[0] == ("kept", "kept for archive, not registered yet")
 
     connection.execute("select sluice.log_start('changes', 'archive', 'earliest')")
     assert fill_and_rotate(connection)[0] == ("kept", "not yet read by archive")
@@ -170,7 +170,7 @@ def claim(connection, qty=1):
     return rows(connection, "select ev_id from sluice.claim('changes', 'mail', %s)", qty)
 
 
-def test_a_share_group_that_was_given_up_says_so_and_can_be_created_anew(connection, log):
+def test_abandoned_share_group_is_an_error_and_can_be_created_again(connection, log):
     connection.execute("select sluice.create_group('changes', 'mail')")
     connection.execute(
         "select sluice.set_log_policy('changes', max_lag_events => 25, keepers => '{lake, slow}')"
@@ -179,14 +179,14 @@ def test_a_share_group_that_was_given_up_says_so_and_can_be_created_anew(connect
     assert claim(connection) == [(1,)]
     for _ in range(2):
         steps = fill_and_rotate(connection)
-    assert ("given up", "consumer mail: it was 30 events behind, the limit is 25") in steps
+    assert ("given up", "consumer mail: lag of 30 events exceeds the limit of 25") in steps
 
-    with pytest.raises(psycopg.Error, match="was given up: it was 30 events behind") as caught:
+    with pytest.raises(psycopg.Error, match="was given up: lag of 30 events") as caught:
         claim(connection)
     assert caught.value.sqlstate == "PQ006"
     assert "sluice.drop_group('changes', 'mail')" in caught.value.diag.message_hint
     assert value(connection, "select lost from sluice.group_info('changes', 'mail')") == (
-        "it was 30 events behind, the limit is 25"
+        "lag of 30 events exceeds the limit of 25"
     )
 
     connection.execute("select sluice.drop_group('changes', 'mail')")

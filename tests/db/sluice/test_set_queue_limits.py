@@ -1,4 +1,7 @@
-"""sluice.set_queue_limits, with _require_limits, _limit_indexes, _drop_limit_indexes and _store_limits."""
+"""sluice.set_queue_limits.
+
+Also covers _require_limits, _limit_indexes, _drop_limit_indexes and _store_limits.
+"""
 
 import psycopg
 import pytest
@@ -97,7 +100,7 @@ def test_the_limits_go_with_the_queue(orders):
     assert rows(orders, "select * from sluice.list_queue_limits()") == []
 
 
-def test_what_cannot_be_kept_to_is_refused_and_changes_nothing(orders):
+def test_invalid_limit_is_refused_and_changes_nothing(orders):
     for arguments, sqlstate, message in REFUSED:
         with pytest.raises(psycopg.Error) as caught:
             orders.execute(f"select sluice.set_queue_limits({arguments})")
@@ -109,7 +112,7 @@ def test_what_cannot_be_kept_to_is_refused_and_changes_nothing(orders):
 
 
 def test_a_name_to_which_nothing_can_be_added_is_refused(connection):
-    """PGMQ lets a name of 47 bytes be created; one of a queue that was adopted may be longer."""
+    """PGMQ limits new names to 47 bytes, but adopted queues may have longer names."""
     connection.execute(
         "insert into pgmq.meta (queue_name, is_partitioned, is_unlogged) values (repeat('n', 48), false, false)"
     )

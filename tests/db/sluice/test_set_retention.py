@@ -1,4 +1,4 @@
-"""sluice.set_retention, and _registered_name, which finds a queue by its name."""
+"""sluice.set_retention, with _registered_name, which finds a queue by its name."""
 
 import psycopg
 import pytest
@@ -35,7 +35,7 @@ def test_the_retention_goes_with_the_queue(orders):
         ("'orders', '300000 years'", "22008", "timestamp out of range"),
     ],
 )
-def test_what_cannot_be_kept_to_is_refused(orders, arguments, sqlstate, message):
+def test_invalid_retention_is_refused(orders, arguments, sqlstate, message):
     with pytest.raises(psycopg.Error) as caught:
         orders.execute(f"select sluice.set_retention({arguments})")
 

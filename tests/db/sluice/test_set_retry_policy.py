@@ -29,7 +29,7 @@ def test_a_queue_has_the_default_until_it_gets_one_of_its_own(queue):
     queue.execute("select sluice.set_retry_policy('orders', 3, 'linear', '2 s', '1 h', false, 1.5)")
     assert listed(queue)[0] == ("Orders", 3, "linear", "00:00:02", "01:00:00", False, 1.5, False)
 
-    # All of it each time: what is not said is as by default.
+    # A policy is replaced as a whole; omitted settings have their defaults.
     queue.execute("select sluice.set_retry_policy('orders', null, backoff => 'constant')")
     assert listed(queue)[0] == ("Orders", 5, "constant", "00:00:01", "00:05:00", True, 2, False)
 
@@ -54,7 +54,7 @@ def test_it_goes_with_its_queue(queue):
         ("backoff_factor => 'Infinity'", "a backoff_factor of Infinity"),
     ],
 )
-def test_what_cannot_be_followed_is_refused(queue, arguments, message):
+def test_invalid_retry_policy_is_refused(queue, arguments, message):
     with pytest.raises(psycopg.Error) as caught:
         queue.execute(f"select sluice.set_retry_policy('mail', {arguments})")
 
@@ -73,7 +73,7 @@ def test_a_queue_that_does_not_exist_is_named(queue):
     )
 
 
-def test_an_admin_sets_it_without_being_superuser_and_nobody_else(queue, as_member):
+def test_only_an_admin_sets_it_without_being_superuser(queue, as_member):
     query = "select sluice.set_retry_policy('mail')"
 
     as_member("sluice_admin", query)

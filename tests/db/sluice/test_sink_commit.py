@@ -9,14 +9,14 @@ COMMIT = "select sluice.sink_commit('copier', %s)"
 
 
 def test_a_version_is_new_once_and_so_is_a_later_one(connection):
-    # The first is 0, as the first micro-batch of a stream is.
+    # The first version is 0, like the first micro-batch of a stream.
     assert [value(connection, COMMIT, version) for version in (0, 0, 1, 3, 2, 3)] == [
         True, False, True, True, False, False,
     ]  # fmt: skip
     assert value(connection, "select sluice.sink_commit('another', 0)") is True
 
 
-def test_what_is_rolled_back_was_not_committed(database, connection):
+def test_rolled_back_version_is_not_committed(database, connection):
     with database.connect(autocommit=False) as writer:
         assert value(writer, COMMIT, 7) is True
         writer.rollback()
@@ -26,16 +26,16 @@ def test_what_is_rolled_back_was_not_committed(database, connection):
 
 @pytest.mark.parametrize("ending", ["commit", "rollback"])
 def test_of_two_at_once_the_second_waits_for_the_end_of_the_first(database, connection, ending):
-    answers = []
+    results = []
     with database.connect(autocommit=False) as first, database.connect() as second:
         assert value(first, COMMIT, 0) is True
-        thread = threading.Thread(target=lambda: answers.append(value(second, COMMIT, 0)))
+        thread = threading.Thread(target=lambda: results.append(value(second, COMMIT, 0)))
         thread.start()
         wait_for_lock(connection, second)
         getattr(first, ending)()
         thread.join(10)
 
-    assert answers == [ending == "rollback"]
+    assert results == [ending == "rollback"]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_of_two_at_once_the_second_waits_for_the_end_of_the_first(database, conn
         ("repeat('ä', 513), 1", "22023", "sink_id has 1026 bytes"),
     ],
 )
-def test_what_names_no_version_is_refused(connection, arguments, code, message):
+def test_invalid_version_is_refused(connection, arguments, code, message):
     with pytest.raises(psycopg.Error) as caught:
         connection.execute(f"select sluice.sink_commit({arguments})")
 
@@ -55,7 +55,7 @@ def test_what_names_no_version_is_refused(connection, arguments, code, message):
     assert caught.value.diag.message_hint
 
 
-def test_writers_may_commit_and_nobody_may_set_the_ledger_back(as_member):
+def test_writers_may_commit_and_no_role_may_reset_the_ledger(as_member):
     for member_of in ("sluice_writer", "pgq_writer"):
         assert as_member(member_of, "select sluice.sink_commit('s', 1)") == [(True,)]
         with pytest.raises(psycopg.errors.InsufficientPrivilege):

@@ -45,11 +45,11 @@ def test_an_empty_archive_is_finished_at_once(orders):
     assert finish(orders, start(orders, "'again'")) == []
 
 
-def test_what_is_archived_later_is_not_replayed_also_below_what_is_archived(orders):
+def test_messages_archived_later_are_not_replayed_even_with_lower_ids(orders):
     orders.execute("select pgmq.archive('orders', 8)")
     replay_id = start(orders, "'orders', 'again'")
     orders.execute("select pgmq.archive('orders', array[6, 9]::bigint[])")
-    # As one whose transaction began before the replay did would be dated.
+    # The time of a message whose transaction started before the replay.
     orders.execute("update pgmq.a_orders set archived_at = '2026-01-01 00:00+00' where msg_id = 9")
 
     assert finish(orders, replay_id) == [1, 2, 3, 4, 8]
@@ -82,7 +82,7 @@ def test_an_unknown_queue_is_named(orders, arguments):
     assert caught.value.sqlstate == "QU005"
 
 
-def test_an_admin_replays_without_being_superuser_and_nobody_else(orders, as_member):
+def test_only_an_admin_replays_without_being_superuser(orders, as_member):
     query = "select * from sluice.continue_replay(sluice.start_replay('orders', 'again'))"
 
     assert as_member("sluice_admin", query) == [(4, 4, True)]

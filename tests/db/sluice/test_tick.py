@@ -72,7 +72,7 @@ def test_logs_that_are_not_to_be_ticked_are_left_out(connection, log, column):
     assert ticks(connection) == []
 
 
-def test_a_log_that_somebody_else_ticks_is_left_out(database, connection, log):
+def test_log_ticked_by_another_session_is_skipped(database, connection, log):
     with database.connect(autocommit=False) as other:
         insert(connection)
         other.execute("select sluice.log_tick('changes')")

@@ -1,4 +1,4 @@
-"""sluice.unpark_key: the events of a parked key come again, in the order of the log."""
+"""sluice.unpark_key: the events of a parked key are redelivered in log order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from support.share_keys import blocked, claimed_keys, make_keyed, send_keys, unp
 
 
 def park(connection, keys: str = "aab") -> None:
-    """Let the first event of the key a be retried."""
+    """Retry the first event of the key `a`, which parks the key."""
     make_keyed(connection, "park")
     send_keys(connection, keys)
     claim_id, _ = claimed_keys(connection, 1)
@@ -17,7 +17,7 @@ def park(connection, keys: str = "aab") -> None:
     acknowledge(connection, claimed_keys(connection)[0])
 
 
-def test_all_of_a_parked_key_comes_again_with_no_attempts(connection):
+def test_unparked_key_is_redelivered_with_attempts_reset(connection):
     park(connection)
     send_keys(connection, "a")
     assert claimed_keys(connection) == (None, "")
@@ -33,7 +33,7 @@ def test_all_of_a_parked_key_comes_again_with_no_attempts(connection):
     assert blocked(connection) == {}
 
 
-def test_what_is_sent_later_comes_later(connection):
+def test_later_messages_of_the_key_follow(connection):
     park(connection)
     unpark(connection, "a")
     send_keys(connection, "a")

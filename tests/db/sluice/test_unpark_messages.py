@@ -8,7 +8,7 @@ CLAIM = "select msg_id, read_ct from sluice.claim_messages('q', 30, 9)"
 
 @pytest.fixture
 def parked(connection):
-    """The queue `q`, of which the key `k` is parked with the messages 1 to 3."""
+    """The queue `q` with a parked key `k`, which has the messages 1 to 3."""
     connection.execute("select pgmq.create('q')")
     connection.execute("select sluice.set_queue_limits('q', when_waiting => 'park')")
     connection.execute(
@@ -20,7 +20,7 @@ def parked(connection):
     return connection
 
 
-def test_the_messages_of_the_key_come_in_their_order_from_the_one_that_waited_on(parked):
+def test_messages_of_an_unparked_key_are_claimed_in_order(parked):
     assert value(parked, "select sluice.unpark_messages('Q', 'k')") is True
 
     assert rows(parked, CLAIM) == [(1, 2)]

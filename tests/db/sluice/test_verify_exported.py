@@ -1,6 +1,7 @@
-"""sluice.verify_exported, and what the archive keeps until then: _maintain_retention, _drop_partitions, _release_partition.
+"""sluice.verify_exported, and the retention of unverified messages.
 
-Covers also _require_export and _unverified_sql.
+Also covers _maintain_retention, _drop_partitions, _release_partition, _require_export and
+_unverified_sql.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ def verify_found(connection, ids, times, hashes):
     ).fetchone()
 
 
-def test_what_equals_the_archive_is_verified_and_nothing_else(orders):
+def test_only_rows_equal_to_the_archive_are_verified(orders):
     create_export(orders)
     ids, times, hashes = found(orders, 1, 2, 3)
 
@@ -73,7 +74,7 @@ def test_a_message_of_an_earlier_queue_with_the_same_id_is_another_message(order
     assert verify_found(orders, [2], [times[0] - 1], [b"other"]) == (0, [])
 
 
-def test_what_was_archived_below_verified_ids_is_not_verified(database, orders):
+def test_rows_archived_below_verified_ids_are_not_verified(database, orders):
     create_export(orders)
     with database.connect(autocommit=False) as late:
         late.execute("select pgmq.archive('orders', 8)")
@@ -112,13 +113,13 @@ def test_retention_takes_of_what_is_verified_only_what_is_old_enough(orders):
 
     orders.execute("select * from sluice._maintain_retention()")
     assert archived(orders) == [1, 3, 4]
-    # Old, and verified after its page was looked at.
+    # An old row that is verified after its page was checked.
     verify(orders, 3)
     orders.execute("select * from sluice._maintain_retention()")
     assert archived(orders) == [1, 4]
 
 
-def test_a_row_that_somebody_holds_stays_verified_for_the_next_call(database, orders):
+def test_locked_row_stays_verified_for_the_next_call(database, orders):
     create_export(orders)
     verify(orders, 1, 2)
     with database.connect(autocommit=False) as other:
@@ -140,11 +141,11 @@ def test_a_mark_does_not_outlive_its_message(database, orders):
         ThreadPoolExecutor(1) as pool,
     ):
         dropping.execute("select sluice.drop_exported('orders')")
-        answer = pool.submit(verify_found, verifying, *again)
+        future = pool.submit(verify_found, verifying, *again)
         wait_for_lock(orders, verifying)
         dropping.commit()
 
-    assert answer.result() == (0, [])
+    assert future.result() == (0, [])
     assert rows(orders, "select * from sluice.exported_page") == []
 
 
@@ -158,7 +159,7 @@ def test_a_partition_of_an_archive_stays_until_all_of_it_is_verified(connection,
         )
         connection.execute(
             "alter table pgmq.a_old owner to sluice_owner"
-        )  # maintenance drops its own
+        )  # maintenance drops only its own tables
     connection.execute(
         "insert into pgmq.a_parts (msg_id, vt, archived_at) "
         "select n, now(), '2020-01-01 12:00' from generate_series(0, 12) as n"

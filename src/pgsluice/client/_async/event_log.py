@@ -18,6 +18,7 @@ from pgsluice.client.calls import (
     logs,
     pgq,
     pgq_coop,
+    pipelines,
     producing,
     share_groups,
     upkeep,
@@ -37,6 +38,7 @@ from pgsluice.client.log_records import (
     LogTick,
     NewEvent,
     OpenBatch,
+    PipelineState,
     RestoredLog,
     RotationStep,
     Segment,
@@ -46,51 +48,51 @@ from pgsluice.client.log_records import (
 class AsyncEventLog:
     """Append events and consume them in batches between ticks.
 
-    Every method can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
+    All methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
     def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
         """Use a pool or a connection.
 
         Args:
-            source: A pool: each call is a transaction of its own. A connection: each call is part of its transaction,
-                and nothing is committed unless it is in autocommit mode. The caller opens and closes it.
+            source: With a pool, each call is a transaction of its own. With a connection, each call runs in the
+                caller's transaction, and commits only in autocommit mode. The caller opens and closes it.
         """
         self._runner = AsyncRunner(source)
 
     async def capture(
         self, source_table: str, queue_name: str, options: Mapping[str, Any] | None = None
     ) -> None:
-        """From now on append one event per changed row of a table, in the transaction of the change.
+        """Capture a table: append one event for each changed row, in the transaction of the change.
 
-        Waits for every transaction that has written to the table to end, and writers wait for the end of this one.
-        Called again it replaces the options, and covers partitions that were added.
+        Waits for open transactions that have written to the table; other writers wait for the end of this transaction.
+        Another call replaces the options and includes new partitions.
 
         Args:
-            source_table: The table as in SQL, `shop.orders`; or the root of a partitioned one.
+            source_table: The table as in SQL, such as `shop.orders`; of a partitioned table, the root.
             queue_name: An existing log.
-            options: `columns` or `ignore`, what is kept or left out (an update of nothing else makes no event);
-                `key`, the columns that tell rows apart, by default the primary key; `before`, False to keep of the
-                old row no more than the key; `operations`, a list of insert, update, delete and truncate.
+            options: `columns` or `ignore`: the columns to keep or to leave out (an update of left-out columns alone
+                appends no event); `key`: the columns that identify a row (default: the primary key); `before`: False
+                keeps only the key of the old row; `operations`: a list of insert, update, delete and truncate.
 
         Raises:
-            LogNotFoundError: There is no such log.
-            ArgumentError: An option does not exist or its value is bad, or `key` is no key.
-            CaptureError: The table cannot be captured, or has no such column.
-            ServerError: There is no such table.
+            LogNotFoundError: The log does not exist.
+            ArgumentError: An option is unknown or its value invalid, or `key` does not identify rows.
+            CaptureError: The table cannot be captured, or lacks a named column.
+            ServerError: The table does not exist.
 
         Source: `sluice.capture`.
         """
         await self._runner.run(captures.capture(source_table, queue_name, options))
 
     async def drop_capture(self, source_table: str, queue_name: str) -> bool:
-        """Stop capturing a table into a log; events that are there stay.
+        """Stop capturing a table into a log; its events stay in the log.
 
         Returns:
-            False when it was not captured into it.
+            False when the table was not captured into this log.
 
         Raises:
-            ServerError: There is no such table.
+            ServerError: The table does not exist.
 
         Source: `sluice.drop_capture`.
         """
@@ -111,28 +113,29 @@ class AsyncEventLog:
         after_key: Mapping[str, str] | None = None,
         qty: int = 1000,
     ) -> dict[str, str] | None:
-        """Append the next rows of a captured table as they are, op `r`; call it, and commit, until it returns None.
+        """Append the next chunk of a captured table's incremental snapshot; call it, and commit, until it returns None.
 
-        Who applies the events in their order, from before the first of these on, ends with the table as it is:
-        writers go on meanwhile. The rows are locked against change until the commit.
+        Existing rows become events with op `r`, while writers continue. A consumer that applies all events in order,
+        starting before the first snapshot row, reaches the current state of the table. The rows of the chunk are locked
+        against changes until the commit.
 
         Args:
             source_table: A captured table.
             queue_name: The log that it is captured into.
-            after_key: What the last call returned; None: begin.
-            qty: The most rows, 1 or more; fewer when somebody is changing one of them. A table without a key is taken
-                whole, and nobody else writes to it until the commit.
+            after_key: The result of the previous call; None: start.
+            qty: The most rows, 1 or more; fewer when another transaction is changing one. A table without a key is
+                taken as a whole, and is locked against writes until the commit.
 
         Returns:
-            The key of the last row, each value as text; None when there were no more rows.
+            The key of the last row, each value as text; None when no rows are left.
 
         Raises:
             CaptureError: The table is not captured into this log, or its capture is disabled.
-            LogStateError: The log is closed for events, or the transaction is not READ COMMITTED.
-            ArgumentError: `qty` is out of range, or `after_key` is no key of the table.
-            PayloadError: A value of `after_key` is none of its column.
+            LogStateError: The log accepts no events, or the transaction is not READ COMMITTED.
+            ArgumentError: `qty` is out of range, or `after_key` does not name the key columns.
+            PayloadError: A value of `after_key` does not fit the type of its column.
 
-        Source: `sluice.capture_snapshot`; sql/sluice/README.md says why the order is right.
+        Source: `sluice.capture_snapshot`; sql/sluice/README.md explains the order of snapshot rows and changes.
         """
         return await self._runner.run(
             captures.capture_snapshot(source_table, queue_name, after_key=after_key, qty=qty)
@@ -150,27 +153,28 @@ class AsyncEventLog:
         ev_extra3: str | None = None,
         ev_extra4: str | None = None,
     ) -> int | None:
-        """Append one event at a time to come.
+        """Append one event later.
 
-        When it is due, maintenance puts it into the log, or the next claim of a share group that finds too little; then
-        it gets its ev_id. Its ev_time is when this was called. Any number may wait.
+        When it is due, maintenance inserts it into the log and assigns its ev_id; a claim of a share group does so too,
+        if it found fewer events than requested. Its ev_time is the time of this call. The number of delayed events is
+        unlimited.
 
         Args:
             queue_name: An existing log.
-            ev_type: What it is.
-            ev_data: What it says; text, JSON by convention.
-            delay: Seconds until it is due, 0 or more, or the time when it is (with a time zone).
-            ev_extra1: More of it, as are the next three.
+            ev_type: Type of the event.
+            ev_data: Text of the event, JSON by convention.
+            delay: Seconds until the event is due, 0 or more, or the time when it is due (with a time zone).
+            ev_extra1: Additional text, as are the next three.
 
         Returns:
-            None while it waits; its ev_id when it is due already and was appended at once.
+            The ev_id if the event is already due and was appended immediately; else None.
 
         Raises:
-            LogNotFoundError: There is no such log.
-            LogStateError: The log is closed for events, or takes no more of them from one transaction. One that waits
-                comes also into a log that was closed meanwhile.
+            LogNotFoundError: The log does not exist.
+            LogStateError: The log accepts no events, or no more in one transaction. A delayed event is appended even if
+                the log accepts no events by then.
             ArgumentError: The delay is negative, not whole, or a time without a zone. Nothing was inserted.
-            PayloadError: A field is no text that PostgreSQL can store. Nothing was inserted.
+            PayloadError: A field is not text that PostgreSQL can store. Nothing was inserted.
 
         Source: `sluice.insert_event`.
         """
@@ -195,20 +199,20 @@ class AsyncEventLog:
         after_due_at: datetime | None = None,
         after_delayed_id: int | None = None,
     ) -> list[DelayedEvent]:
-        """Return a page of the events that wait for their time, the next one first.
+        """Return a page of a log's delayed events, next due first.
 
         Args:
             queue_name: An existing log.
             qty: The most to return, 1 or more.
-            after_due_at: Only those that are due later; None: from the next one on.
-            after_delayed_id: Also those due at `after_due_at` with a higher id; None: not.
+            after_due_at: Only events due later; None: start at the next one.
+            after_delayed_id: Also events due at exactly `after_due_at` with a higher id; None: no.
 
         Returns:
-            0 to `qty` events; fewer than `qty`: there are no more. Where another log has millions that wait, this reads
-            those of them that are due before.
+            0 to `qty` events; fewer than `qty`: this is the last page. Scans delayed events of other logs that are due
+            earlier.
 
         Raises:
-            LogNotFoundError: There is no such log.
+            LogNotFoundError: The log does not exist.
             ArgumentError: `qty` is out of range, or the time has no zone.
 
         Source: `sluice.list_delayed`.
@@ -220,23 +224,24 @@ class AsyncEventLog:
         )
 
     async def count_delayed(self, queue_name: str) -> int:
-        """Return how many events of a log wait for their time; it reads those of all logs, about 3 s for a million.
+        """Count a log's delayed events; scans those of all logs, about 3 s per million.
 
         Raises:
-            LogNotFoundError: There is no such log.
+            LogNotFoundError: The log does not exist.
 
         Source: `sluice.count_delayed`.
         """
         return await self._runner.run(delayed.count_delayed(queue_name))
 
     async def hold_batch(self, batch_id: int) -> None:
-        """Keep every other session off an open batch until the end of this transaction. Never waits.
+        """Lock an open batch against other sessions until the end of this transaction. Never waits.
 
-        Call it first in the transaction that also finishes the batch: no other session can process the batch meanwhile.
+        Call it first in the transaction that finishes the batch, so that no other session processes the batch
+        concurrently.
 
         Raises:
-            BatchNotFoundError: It is not open.
-            LogStateError: Another session processes it.
+            BatchNotFoundError: The batch is not open.
+            LogStateError: Another session is processing the batch.
 
         Source: `sluice.hold_batch`.
         """
@@ -245,22 +250,21 @@ class AsyncEventLog:
     async def stream_batch_events(
         self, batch_id: int, *, after_ev_id: int | None = None, fetch_qty: int = 1000
     ) -> AsyncGenerator[Event]:
-        """Yield the events of an open batch, by ev_id, in bounded memory: a batch may hold millions.
+        """Yield the events of an open batch by ev_id, in bounded memory.
 
-        In a transaction of the caller's it reads through a cursor of the server, and other statements may run in
-        between. On a pool it uses one connection up to the end. On a connection in autocommit mode the server first
-        puts the events aside, in a file of its own when they are many. Who may stop before the end wraps it in
-        `contextlib.aclosing`.
+        In the caller's transaction, it uses a server-side cursor, and other statements can run in between. On a pool,
+        it occupies one connection until it is exhausted. On a connection in autocommit mode, the server first
+        materializes the events, in a temporary file if they are many. To stop early, wrap it in `contextlib.aclosing`.
 
         Args:
             batch_id: An open batch.
-            after_ev_id: Only events with a higher ev_id, to go on where another session stopped; None: all.
-            fetch_qty: How many events come from the server at once, 1 or more.
+            after_ev_id: Only events with a higher ev_id, to resume where another session stopped; None: all.
+            fetch_qty: Events per fetch, 1 or more.
 
         Raises:
-            BatchNotFoundError: It is not open. Raised with the first event.
+            BatchNotFoundError: The batch is not open. Raised with the first event.
 
-        Source: `sluice.batch_query`, whose query is run.
+        Source: `sluice.batch_query`, which returns the query.
         """
         stream = logs.stream_batch_events(batch_id, after_ev_id=after_ev_id, fetch_qty=fetch_qty)
         async with aclosing(self._runner.stream(stream.query, stream.fetch_qty)) as pages:
@@ -271,82 +275,83 @@ class AsyncEventLog:
     async def get_batch_page(
         self, batch_id: int, after_ev_id: int | None = None, qty: int = 1000
     ) -> list[Event]:
-        """Return some events of an open batch, by ev_id, to go on where another session stopped.
+        """Return a page of the events of an open batch, by ev_id.
 
         Args:
             batch_id: An open batch.
-            after_ev_id: Only events with a higher ev_id; None: from the first on.
+            after_ev_id: Only events with a higher ev_id; None: start at the first.
             qty: The most to return, 1 or more.
 
         Returns:
-            About `qty` events: more when several have the last ev_id, as an event that came again may; fewer: there are
-            no more. Each page reads the whole batch: `stream_batch_events` with `after_ev_id` reads it once.
+            About `qty` events: more when several events share the last ev_id, as after a retry; fewer on the last page.
+            Each page scans the whole batch; `stream_batch_events` with `after_ev_id` scans it once.
 
         Raises:
-            BatchNotFoundError: It is not open.
+            BatchNotFoundError: The batch is not open.
 
         Source: `sluice.get_batch_page`.
         """
         return await self._runner.run(logs.get_batch_page(batch_id, after_ev_id, qty))
 
     async def retry(self, batch_id: int, ev_ids: Sequence[int], *, delay: timedelta) -> int:
-        """Ask for some events of an open batch again, in one statement.
+        """Schedule a retry of events of an open batch, in one statement.
 
         Args:
             batch_id: An open batch.
-            ev_ids: Events of it.
-            delay: From now on, 0 or more.
+            ev_ids: Ids of events of the batch.
+            delay: Time until redelivery, 0 or more.
 
         Returns:
-            How many are queued by this call: those asked for before are not among them.
+            The number of events scheduled by this call, without those scheduled before.
 
         Raises:
             BatchNotFoundError: The batch is not open.
-            ArgumentError: It lacks one of the events; none is queued.
+            ArgumentError: An event is not in the batch. No retry was scheduled.
 
         Source: `sluice.retry`.
         """
         return await self._runner.run(logs.retry(batch_id, ev_ids, delay=delay))
 
     async def tick(self) -> list[LogTick]:
-        """Tick every log in which anything is new, whatever its settings say.
+        """Tick every log with new events, regardless of its ticker settings.
 
-        Not those that are paused or ticked from outside. Cheap when nothing is new: made to be called many times a
+        Skips logs that are paused or ticked externally. Cheap if nothing is new, so it can be called many times per
         second.
 
         Returns:
-            The ticks that were made.
+            The new ticks.
 
         Source: `sluice.tick`.
         """
         return await self._runner.run(logs.tick())
 
     async def wake_groups(self) -> int:
-        """Notify listeners of the logs whose share groups have something new to claim, without a tick.
+        """Notify listeners of logs whose share groups have new events to claim, without a tick.
 
-        For a session that calls `tick` all the time, in between: it looks after the logs whose newest tick is its own.
+        For a session that calls `tick` continuously, to call in between. Covers the logs whose newest tick this session
+        made.
 
         Returns:
-            How many logs with share groups this session has ticked.
+            The number of logs with share groups that this session has ticked.
 
         Source: `sluice.wake_groups`.
         """
         return await self._runner.run(logs.wake_groups())
 
     async def maintain_groups(self, queue_name: str | None = None) -> list[GroupStep]:
-        """Do for share groups what claims do in passing, and empty the ledgers of claims when they have grown.
+        """Maintain idle share groups as claims do implicitly, and truncate the claim ledgers when they have grown.
 
-        `rotate` does it too. It wakes who waits for a claim when an event's time has come to come again, so call it as
-        often as that is to be noticed. Waits for no lock longer than a tenth of a second.
+        `rotate` includes this. It also wakes consumers when a retry becomes due, so its interval bounds the delay of
+        retries in idle groups. Waits at most 100 ms for a lock.
 
         Args:
             queue_name: An existing log; None: all.
 
         Returns:
-            What was done, and for what was not, why. A group that is being claimed from needs nothing.
+            The steps done, and the reason for each that was not. A group with regular claims needs none.
 
         Raises:
-            LogNotFoundError: There is no such log.
+            LogNotFoundError: The log does not exist.
             GroupStateError: The transaction is not READ COMMITTED.
 
         Source: `sluice.maintain_groups`.
@@ -354,35 +359,35 @@ class AsyncEventLog:
         return await self._runner.run(logs.maintain_groups(queue_name))
 
     async def rotate(self, queue_name: str | None = None) -> list[RotationStep]:
-        """Let events go into another segment where it is time, and empty segments that nobody needs any more.
+        """Rotate logs: switch to the next segment when due, and reclaim segments that no consumer needs.
 
-        Waits for no lock longer than a tenth of a second: what is in use is left to a later call.
+        Waits at most 100 ms for a lock; a segment in use is left to a later call.
 
         Args:
             queue_name: An existing log; None: all.
 
         Returns:
-            What was done, and for what was not, why.
+            The steps done, and the reason for each that was not.
 
         Raises:
-            LogNotFoundError: There is no such log.
+            LogNotFoundError: The log does not exist.
 
         Source: `sluice.rotate`.
         """
         return await self._runner.run(logs.rotate(queue_name))
 
     async def list_segments(self, queue_name: str) -> list[Segment]:
-        """Return the segments of a log, by number: what they take, and who needs them.
+        """Return the segments of a log, by number, with their size and the consumers that need them.
 
         Raises:
-            LogNotFoundError: There is no such log.
+            LogNotFoundError: The log does not exist.
 
         Source: `sluice.list_segments`.
         """
         return await self._runner.run(logs.list_segments(queue_name))
 
     async def list_consumers(self, queue_name: str | None = None) -> list[ConsumerState]:
-        """Return how far behind consumers are and what they pin, by log and name; None means all logs.
+        """Return the lag of consumers and the storage they pin, by log and name; None means all logs.
 
         Source: `sluice.list_consumers`.
         """
@@ -397,20 +402,20 @@ class AsyncEventLog:
         max_lag_time: timedelta | None = None,
         keepers: Sequence[str] = (),
     ) -> None:
-        """Say what a rotation does with consumers of a log that fall behind; replaces what was said before.
+        """Set the lag limits for consumers of a log, replacing the previous ones; rotation enforces them.
 
-        Without a limit the log keeps everything for its consumers, and grows. One that is beyond a limit loses its
-        position, so that its events can go: its next call raises PositionLostError.
+        Without a limit, the log keeps all events that a consumer has not finished, and grows. A consumer beyond a limit
+        loses its position, so that its events can be reclaimed; its next call raises PositionLostError.
 
         Args:
             queue_name: An existing log.
-            max_lag_bytes: Give up a consumer that pins more, 1 or more.
-            max_lag_events: Give up one that has more to read, 1 or more.
-            max_lag_time: Give up one whose position is older.
-            keepers: Consumers that are never given up. While one of them is not registered, nothing is emptied.
+            max_lag_bytes: Limit of the bytes that a consumer pins, 1 or more; None: no limit.
+            max_lag_events: Limit of unfinished events, 1 or more; None: no limit.
+            max_lag_time: Limit of the position's age; None: no limit.
+            keepers: Consumers exempt from the limits. While a keeper is not registered, no segment is reclaimed.
 
         Raises:
-            LogNotFoundError: There is no such log.
+            LogNotFoundError: The log does not exist.
             ArgumentError: A limit is not positive.
 
         Source: `sluice.set_log_policy`.
@@ -426,40 +431,40 @@ class AsyncEventLog:
         )
 
     async def list_log_policies(self) -> list[LogPolicy]:
-        """Return the policy of each log, by name.
+        """Return the lag limits of each log, by name.
 
         Source: `sluice.list_log_policies`.
         """
         return await self._runner.run(logs.list_log_policies())
 
     async def after_restore(self, queue_name: str | None = None) -> list[RestoredLog]:
-        """Repair logs after a dump of them was restored, whose transaction ids mean nothing in this server.
+        """Repair logs after restoring a dump, whose transaction ids are not valid in this cluster.
 
-        Until then they are not ticked. Consumers and events keep their places. Physical copies and pg_upgrade
-        need no repair.
+        Restored logs are not ticked until they are repaired. Consumers keep their positions. Physical copies and
+        pg_upgrade need no repair.
 
         Args:
             queue_name: An existing log; None: all.
 
         Returns:
-            The logs that were repaired; those that need none are left out. Of all logs, one that cannot be repaired is
-            skipped, and its `events` is None.
+            The repaired logs, without those that needed no repair. With `queue_name` None, a log that cannot be
+            repaired is skipped and has None as `events`.
 
         Raises:
-            LogNotFoundError: There is no such log.
+            LogNotFoundError: The log does not exist.
 
         Source: `sluice.after_restore`.
         """
         return await self._runner.run(logs.after_restore(queue_name))
 
     async def log_tick(self, queue_name: str) -> int:
-        """Tick one log now if anything is new, whatever its settings say.
+        """Tick one log now if it has new events, regardless of its ticker settings.
 
         Returns:
-            The newest tick_id, which covers all that was committed before the call.
+            The newest tick_id, which covers all events committed before the call.
 
         Raises:
-            LogNotFoundError: There is no such log.
+            LogNotFoundError: The log does not exist.
             LogStateError: The transaction is not READ COMMITTED.
 
         Source: `sluice.log_tick`.
@@ -467,20 +472,20 @@ class AsyncEventLog:
         return await self._runner.run(logs.log_tick(queue_name))
 
     async def listen_log(self, queue_name: str) -> str:
-        """Let this session hear of each tick of a log, from the commit on; only on a connection.
+        """Listen for ticks of a log in this session, from the commit on; needs a connection instead of a pool.
 
         Returns:
-            The channel's name.
+            The name of the channel.
 
         Raises:
-            LogNotFoundError: There is no such log.
+            LogNotFoundError: The log does not exist.
 
         Source: `sluice.listen_log`.
         """
         return await self._runner.run(logs.listen_log(queue_name))
 
     async def unlisten_log(self, queue_name: str) -> None:
-        """Hear no more of a log's ticks.
+        """Stop listening for ticks of a log.
 
         Source: `sluice.unlisten_log`.
         """
@@ -490,7 +495,7 @@ class AsyncEventLog:
         """Create an event log with its first tick.
 
         Returns:
-            False when it existed.
+            False when the log existed.
 
         Source: PgQ 3.5.2 `pgq.create_queue`.
         """
@@ -504,8 +509,8 @@ class AsyncEventLog:
             force: Unregister its consumers too.
 
         Raises:
-            LogNotFoundError: There is no such log.
-            LogInUseError: It has consumers and `force` is False; they are named in the error's cause.
+            LogNotFoundError: The log does not exist.
+            LogInUseError: The log has consumers and `force` is False; the error's cause names them.
 
         Source: PgQ 3.5.2 `pgq.drop_queue`.
         """
@@ -518,11 +523,11 @@ class AsyncEventLog:
             queue_name: An existing log.
             param_name: One of ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused, rotation_period,
                 external_ticker.
-            param_value: As PostgreSQL reads it: `500`, `3 seconds`, `true`.
+            param_value: In PostgreSQL's syntax: `500`, `3 seconds`, `true`.
 
         Raises:
-            LogNotFoundError: There is no such log.
-            ArgumentError: There is no such setting.
+            LogNotFoundError: The log does not exist.
+            ArgumentError: The setting does not exist.
             PayloadError: It cannot have this value.
 
         Source: PgQ 3.5.2 `pgq.set_queue_config`.
@@ -530,18 +535,18 @@ class AsyncEventLog:
         await self._runner.run(pgq.set_queue_config(queue_name, param_name, param_value))
 
     async def get_queue_info(self, queue_name: str | None = None) -> list[LogInfo]:
-        """Return settings and state of one log, or of all, by name.
+        """Return the settings and state of one log, or of all, by name.
 
         Source: PgQ 3.5.2 `pgq.get_queue_info`.
         """
         return await self._runner.run(pgq.get_queue_info(queue_name))
 
     async def current_event_table(self, queue_name: str) -> str:
-        """Return the table that events go into now, for a COPY in the same transaction.
+        """Return the table that currently receives events, for a COPY in the same transaction.
 
         Raises:
-            LogNotFoundError: There is no such log.
-            LogStateError: The log is closed for events.
+            LogNotFoundError: The log does not exist.
+            LogStateError: The log accepts no events.
 
         Source: PgQ 3.5.2 `pgq.current_event_table`; differences in sql/pgq/README.md.
         """
@@ -558,21 +563,21 @@ class AsyncEventLog:
         ev_extra3: str | None = None,
         ev_extra4: str | None = None,
     ) -> int:
-        """Append one event; consumers get it after the commit and the tick that follows.
+        """Append one event; consumers receive it after the commit and the next tick.
 
         Args:
             queue_name: An existing log.
-            ev_type: What it is.
-            ev_data: What it says; text, JSON by convention.
-            ev_extra1: More of it, as are the next three.
+            ev_type: Type of the event.
+            ev_data: Text of the event, JSON by convention.
+            ev_extra1: Additional text, as are the next three.
 
         Returns:
-            Its ev_id.
+            The ev_id.
 
         Raises:
-            LogNotFoundError: There is no such log.
-            LogStateError: The log is closed for events, or takes no more of them from one transaction.
-            PayloadError: A field is no text that PostgreSQL can store. Nothing was inserted.
+            LogNotFoundError: The log does not exist.
+            LogStateError: The log accepts no events, or no more in one transaction.
+            PayloadError: A field is not text that PostgreSQL can store. Nothing was inserted.
 
         Source: PgQ 3.5.2 `pgq.insert_event`.
         """
@@ -589,13 +594,13 @@ class AsyncEventLog:
         )
 
     async def register_consumer(self, queue_name: str, consumer_name: str) -> bool:
-        """Subscribe a consumer, from the latest tick on.
+        """Register a consumer at the latest tick.
 
         Returns:
-            False when it was subscribed already; its position is kept.
+            False when the consumer was already registered; its position is kept.
 
         Raises:
-            LogNotFoundError: There is no such log.
+            LogNotFoundError: The log does not exist.
 
         Source: PgQ 3.5.2 `pgq.register_consumer`.
         """
@@ -604,29 +609,29 @@ class AsyncEventLog:
     async def register_consumer_at(
         self, queue_name: str, consumer_name: str, tick_pos: int
     ) -> bool:
-        """Subscribe a consumer from a tick on, or move it there; its open batch is closed.
+        """Register a consumer at a tick, or move it there and close its open batch.
 
         Args:
             queue_name: An existing log.
-            consumer_name: Its name.
-            tick_pos: A tick that the log still has: events after it come next.
+            consumer_name: Name of the consumer.
+            tick_pos: A tick that the log still keeps; the next batch starts after it.
 
         Returns:
-            False when it was subscribed already, and was moved.
+            False when the consumer was already registered and was moved.
 
         Raises:
-            LogNotFoundError: There is no such log.
-            LogStateError: The log has no such tick, or not any more.
+            LogNotFoundError: The log does not exist.
+            LogStateError: The log does not have this tick, or no longer.
 
         Source: PgQ 3.5.2 `pgq.register_consumer_at`.
         """
         return await self._runner.run(pgq.register_consumer_at(queue_name, consumer_name, tick_pos))
 
     async def unregister_consumer(self, queue_name: str, consumer_name: str) -> int:
-        """Remove a consumer's subscription and its position, and those of its subconsumers.
+        """Unregister a consumer and its subconsumers, and drop their positions.
 
         Returns:
-            How many were removed; 0 when there was none.
+            The number of consumers removed; 0 if none was registered.
 
         Source: PgQ 3.5.2 `pgq.unregister_consumer`.
         """
@@ -635,31 +640,31 @@ class AsyncEventLog:
     async def get_consumer_info(
         self, queue_name: str | None = None, consumer_name: str | None = None
     ) -> list[ConsumerInfo]:
-        """Return position and lag of consumers, by log and name; None for either means all.
+        """Return the position and lag of consumers, by log and name; None for either means all.
 
         Source: PgQ 3.5.2 `pgq.get_consumer_info`.
         """
         return await self._runner.run(pgq.get_consumer_info(queue_name, consumer_name))
 
     async def ticker(self, queue_name: str) -> int | None:
-        """Tick one log if it is time. Any number of processes may do so at once.
+        """Tick one log if a tick is due. Safe to call from any number of processes.
 
         Returns:
-            The tick_id, or None when it is not time or another session ticks it.
+            The tick_id, or None if no tick is due or another session is ticking the log.
 
         Raises:
-            LogNotFoundError: There is no such log.
-            LogStateError: It is paused, ticked from outside, or the transaction is not READ COMMITTED.
+            LogNotFoundError: The log does not exist.
+            LogStateError: The log is paused or ticked externally, or the transaction is not READ COMMITTED.
 
         Source: PgQ 3.5.2 `pgq.ticker`; differences in sql/pgq/README.md.
         """
         return await self._runner.run(pgq.ticker(queue_name))
 
     async def ticker_all(self) -> int:
-        """Tick every log whose time it is.
+        """Tick every log whose tick is due.
 
         Returns:
-            How many were ticked.
+            The number of logs ticked.
 
         Source: PgQ 3.5.2 `pgq.ticker`.
         """
@@ -668,19 +673,19 @@ class AsyncEventLog:
     async def ticker_external(
         self, queue_name: str, tick_id: int, orig_timestamp: datetime, event_seq: int
     ) -> int:
-        """Tick a log that is ticked from outside, as a copy of another log is.
+        """Tick a log that is ticked externally, such as a copy of another log.
 
         Args:
             queue_name: A log whose `queue_external_ticker` is set.
-            tick_id: The other log's.
-            orig_timestamp: When it was made there, with a time zone.
-            event_seq: The last ev_id given out then.
+            tick_id: The tick_id of the original log.
+            orig_timestamp: Time of the original tick, with a time zone.
+            event_seq: The last ev_id assigned at that time.
 
         Returns:
             The tick_id.
 
         Raises:
-            LogStateError: The log is not ticked from outside, or has this tick or a later one.
+            LogStateError: The log is not ticked externally, or already has this tick or a later one.
 
         Source: PgQ 3.5.2 `pgq.ticker`.
         """
@@ -689,45 +694,45 @@ class AsyncEventLog:
         )
 
     async def force_tick(self, queue_name: str) -> int | None:
-        """Let the next call of `ticker` tick, whatever the log's settings; it does not tick itself.
+        """Make the next call of `ticker` tick regardless of the log's settings; this call itself does not tick.
 
         Returns:
-            The last tick_id there is; the one to come is higher.
+            The current last tick_id; the next one is higher.
 
         Source: PgQ 3.5.2 `pgq.force_tick`.
         """
         return await self._runner.run(pgq.force_tick(queue_name))
 
     async def maint_retry_events(self) -> int:
-        """Move events that were asked for again, and whose time has come, back into their logs.
+        """Move events whose retry is due back into their logs.
 
         Returns:
-            How many were moved; call it again until it is 0.
+            The number of events moved; call it again until this is 0.
 
         Source: PgQ 3.5.2 `pgq.maint_retry_events`.
         """
         return await self._runner.run(pgq.maint_retry_events())
 
     async def next_batch(self, queue_name: str, consumer_name: str) -> int | None:
-        """Open the consumer's next batch, or return the one that is open.
+        """Open the consumer's next batch, or return its open batch.
 
         Returns:
-            The batch_id, or None when no tick has come since the last batch.
+            The batch_id, or None without a new tick since the last batch.
 
         Raises:
             ConsumerNotFoundError: The consumer is not registered on this log.
-            PositionLostError: Its position was given up.
+            PositionLostError: The consumer's position was dropped by the log's lag limits.
 
         Source: PgQ 3.5.2 `pgq.next_batch`.
         """
         return await self._runner.run(pgq.next_batch(queue_name, consumer_name))
 
     async def next_batch_info(self, queue_name: str, consumer_name: str) -> OpenBatch | None:
-        """Open the consumer's next batch as `next_batch` does, and return its ticks too.
+        """Open the consumer's next batch as `next_batch` does, and return it with its ticks.
 
         Raises:
             ConsumerNotFoundError: The consumer is not registered on this log.
-            PositionLostError: Its position was given up.
+            PositionLostError: The consumer's position was dropped by the log's lag limits.
 
         Source: PgQ 3.5.2 `pgq.next_batch_info`.
         """
@@ -742,21 +747,21 @@ class AsyncEventLog:
         min_count: int | None = None,
         min_interval: timedelta | None = None,
     ) -> OpenBatch | None:
-        """Open a batch that collects several ticks. One that is open already is returned as it is.
+        """Open a batch that spans several ticks, or return the open batch unchanged.
 
         Args:
             queue_name: An existing log.
             consumer_name: A registered consumer.
-            min_lag: Take no tick that is younger.
-            min_count: Collect about so many events, if there are.
-            min_interval: Collect the events of so long a time, if there are.
+            min_lag: Minimum age of the batch's last tick.
+            min_count: Minimum number of events, approximately, if available.
+            min_interval: Minimum time span of the batch, if available.
 
         Returns:
-            The batch, or None when no tick satisfies the conditions yet.
+            The batch, or None if no tick satisfies the conditions yet.
 
         Raises:
             ConsumerNotFoundError: The consumer is not registered on this log.
-            PositionLostError: Its position was given up.
+            PositionLostError: The consumer's position was dropped by the log's lag limits.
 
         Source: PgQ 3.5.2 `pgq.next_batch_custom`.
         """
@@ -771,67 +776,67 @@ class AsyncEventLog:
         )
 
     async def get_batch_info(self, batch_id: int) -> BatchInfo | None:
-        """Return whose open batch it is and its ticks; None when it is not open.
+        """Return the consumer and the ticks of an open batch; None if the batch is not open.
 
         Source: PgQ 3.5.2 `pgq.get_batch_info`.
         """
         return await self._runner.run(pgq.get_batch_info(batch_id))
 
     async def get_batch_events(self, batch_id: int) -> list[Event]:
-        """Return the events of an open batch, by ev_id; the same each time until it is finished.
+        """Return the events of an open batch, by ev_id; the same ones until the batch is finished.
 
-        All at once: see `stream_batch_events` for batches that may be large.
+        Loads all events into memory; for large batches use `stream_batch_events`.
 
         Raises:
-            BatchNotFoundError: It is not open.
+            BatchNotFoundError: The batch is not open.
 
         Source: PgQ 3.5.2 `pgq.get_batch_events`.
         """
         return await self._runner.run(pgq.get_batch_events(batch_id))
 
     async def event_retry(self, batch_id: int, ev_id: int, retry_after: int | datetime) -> bool:
-        """Ask for one event of an open batch again; it comes in a later batch, to this consumer only.
+        """Schedule a retry of one event of an open batch; it is redelivered in a later batch, only to this consumer.
 
         Args:
             batch_id: An open batch.
-            ev_id: An event of it.
+            ev_id: Id of an event of the batch.
             retry_after: Seconds from now, 0 or more, or a time with a time zone.
 
         Returns:
-            False when it had been asked for already.
+            False when a retry was already scheduled.
 
         Raises:
             BatchNotFoundError: The batch is not open.
-            ArgumentError: It has no such event.
+            ArgumentError: The event is not in the batch.
 
-        Source: PgQ 3.5.2 `pgq.event_retry`. For many events, `retry` costs far less.
+        Source: PgQ 3.5.2 `pgq.event_retry`. For many events, use `retry`, which costs far less.
         """
         return await self._runner.run(pgq.event_retry(batch_id, ev_id, retry_after))
 
     async def batch_retry(self, batch_id: int, retry_seconds: int) -> int:
-        """Ask for all events of an open batch again.
+        """Schedule a retry of all events of an open batch.
 
         Args:
             batch_id: An open batch.
             retry_seconds: Seconds from now, 0 or more.
 
         Returns:
-            How many are queued by this call: those asked for before are not among them.
+            The number of events scheduled by this call, without those scheduled before.
 
         Raises:
-            BatchNotFoundError: It is not open.
+            BatchNotFoundError: The batch is not open.
 
         Source: PgQ 3.5.2 `pgq.batch_retry`.
         """
         return await self._runner.run(pgq.batch_retry(batch_id, retry_seconds))
 
     async def finish_batch(self, batch_id: int) -> bool:
-        """Close a batch: the consumer moves behind its events.
+        """Finish a batch: move the consumer's position past its events.
 
-        In the transaction of the consumer's own writes this makes their effect an exactly-once effect.
+        In the transaction of the consumer's own writes, this gives them an exactly-once effect.
 
         Returns:
-            False when it was not open: another session finished it.
+            False when the batch was not open, because another session finished it.
 
         Raises:
             PositionLostError: The consumer's position was given up.
@@ -841,7 +846,7 @@ class AsyncEventLog:
         return await self._runner.run(pgq.finish_batch(batch_id))
 
     async def version(self) -> str:
-        """Return the version of PgQ whose contract this is, and ours; it begins with `3.5`.
+        """Return the version of PgQ's interface followed by our own; it starts with `3.5`.
 
         Source: PgQ 3.5.2 `pgq.version`.
         """
@@ -850,13 +855,13 @@ class AsyncEventLog:
     async def register_subconsumer(
         self, queue_name: str, consumer_name: str, subconsumer_name: str
     ) -> bool:
-        """Register a subconsumer, and its consumer if need be.
+        """Register a subconsumer, and its consumer if necessary.
 
         Returns:
-            False when it was registered already.
+            False when it was already registered.
 
         Raises:
-            LogNotFoundError: There is no such log.
+            LogNotFoundError: The log does not exist.
 
         Source: pgq-coop 3.4 `pgq_coop.register_subconsumer`.
         """
@@ -872,19 +877,19 @@ class AsyncEventLog:
         *,
         close_batch: bool = False,
     ) -> int:
-        """Remove a subconsumer.
+        """Unregister a subconsumer.
 
         Args:
             queue_name: An existing log.
             consumer_name: Its consumer, which stays.
-            subconsumer_name: The one to remove.
-            close_batch: Close its open batch: nobody else gets those events.
+            subconsumer_name: The subconsumer to unregister.
+            close_batch: Close its open batch; its events are not delivered to another subconsumer.
 
         Returns:
-            How many were removed, 0 or 1.
+            The number of subconsumers removed, 0 or 1.
 
         Raises:
-            LogStateError: It has an open batch and `close_batch` is False.
+            LogStateError: The subconsumer has an open batch and `close_batch` is False.
 
         Source: pgq-coop 3.4 `pgq_coop.unregister_subconsumer`.
         """
@@ -905,14 +910,14 @@ class AsyncEventLog:
         min_interval: timedelta | None = None,
         dead_interval: timedelta | None = None,
     ) -> int | None:
-        """Open a batch as `coop_next_batch` does, collected as `next_batch_custom` does.
+        """Open a batch as `coop_next_batch` does, with the conditions of `next_batch_custom`.
 
         Returns:
-            The batch_id, or None when there is nothing to do.
+            The batch_id, or None if no batch is available.
 
         Raises:
-            LogNotFoundError: There is no such log.
-            LogStateError: The consumer itself has a batch open.
+            LogNotFoundError: The log does not exist.
+            LogStateError: The consumer itself has an open batch.
 
         Source: pgq-coop 3.4 `pgq_coop.next_batch_custom`.
         """
@@ -936,20 +941,20 @@ class AsyncEventLog:
         *,
         dead_interval: timedelta | None = None,
     ) -> int | None:
-        """Open the subconsumer's next batch, or return the one that is open. Registers it if need be.
+        """Open the subconsumer's next batch, or return its open batch. Registers the subconsumer if necessary.
 
         Args:
             queue_name: An existing log.
-            consumer_name: The consumer whose events are shared out.
-            subconsumer_name: The one that asks.
-            dead_interval: Take over the batch of a subconsumer that was not active for so long; None: of nobody.
+            consumer_name: The consumer whose batches the subconsumers share.
+            subconsumer_name: The subconsumer that opens the batch.
+            dead_interval: Take over the batch of a subconsumer after this time without activity; None: never.
 
         Returns:
-            The batch_id, or None when there is nothing to do.
+            The batch_id, or None if no batch is available.
 
         Raises:
-            LogNotFoundError: There is no such log.
-            LogStateError: The consumer itself has a batch open.
+            LogNotFoundError: The log does not exist.
+            LogStateError: The consumer itself has an open batch.
 
         Source: pgq-coop 3.4 `pgq_coop.next_batch`; differences in sql/pgq/README.md.
         """
@@ -960,83 +965,90 @@ class AsyncEventLog:
         )
 
     async def coop_finish_batch(self, batch_id: int) -> bool:
-        """Close a subconsumer's batch.
+        """Finish a subconsumer's batch.
 
         Returns:
-            False when it was not open, as after another subconsumer took it over.
+            False when the batch was not open, as after a takeover by another subconsumer.
 
         Source: pgq-coop 3.4 `pgq_coop.finish_batch`.
         """
         return await self._runner.run(pgq_coop.finish_batch(batch_id))
 
+    async def list_pipelines(self) -> list[PipelineState]:
+        """Return the pipelines from event logs into the lake, by log and consumer, with their progress and lag.
+
+        Source: `sluice.list_pipelines`.
+        """
+        return await self._runner.run(pipelines.list_pipelines())
+
     async def insert_events(self, queue_name: str, events: Sequence[NewEvent]) -> list[int]:
-        """Append events; consumers get them after the commit and the tick that follows.
+        """Append events; consumers receive them after the commit and the next tick.
 
         Args:
             queue_name: An existing log.
-            events: Any number; they are sent in one statement, so it has to fit into memory here and on the server.
+            events: Sent in one statement, so they must fit into memory here and on the server.
 
         Returns:
-            Their ev_ids, in the order of the events.
+            The ev_ids, in the order of the events.
 
         Raises:
-            LogNotFoundError: There is no such log.
-            LogStateError: The log is closed for events, or takes fewer of them from one transaction.
-            PayloadError: A field is no text that PostgreSQL can store. Nothing was inserted.
+            LogNotFoundError: The log does not exist.
+            LogStateError: The log accepts no events, or not this many in one transaction.
+            PayloadError: A field is not text that PostgreSQL can store. Nothing was inserted.
 
         Source: `sluice.insert_events`.
         """
         return await self._runner.run(producing.insert_events(queue_name, events))
 
     async def insert_many(self, queue_name: str, events: Iterable[NewEvent]) -> int:
-        """Append any number of events, by COPY where there are many.
+        """Append any number of events, by COPY if there are many.
 
-        All of them are appended, or none: on a pool, or in autocommit mode, they are a transaction of their own. When
-        this fails in a transaction of the caller's, that has to be rolled back.
+        All are appended, or none: on a pool or in autocommit mode, they are a transaction of their own. After an error
+        in the caller's transaction, roll it back.
 
         Args:
             queue_name: An existing log.
-            events: Taken one by one, so that it may be a generator over more than fits into memory. It must not use
-                this connection.
+            events: Consumed one by one, so it can be a generator over more than fits into memory. It must not use this
+                connection.
 
         Returns:
-            How many there were.
+            The number of events.
 
         Raises:
-            LogNotFoundError: There is no such log.
-            LogStateError: The log is closed for events. Its limit of events per transaction holds for fewer than
-                200 of them: a COPY is not counted.
-            PayloadError: A field is no text that PostgreSQL can store. Nothing was inserted.
+            LogNotFoundError: The log does not exist.
+            LogStateError: The log accepts no events. The limit of events per transaction applies only below 200 events:
+                a COPY is not counted.
+            PayloadError: A field is not text that PostgreSQL can store. Nothing was inserted.
 
         Source: `sluice.insert_events` and `pgq.current_event_table`.
         """
         return await self._runner.run_or_copy(producing.insert_many(queue_name, events))
 
     async def list_groups(self, queue_name: str | None = None) -> list[GroupInfo]:
-        """Return the share groups of one log, or of all, by log and name: settings, and how far behind they are.
+        """Return the settings and lag of the share groups of one log, or of all, by log and name.
 
         Raises:
-            LogNotFoundError: There is no such log.
+            LogNotFoundError: The log does not exist.
 
         Source: `sluice.list_groups`.
         """
         return await self._runner.run(share_groups.list_groups(queue_name))
 
     async def list_extra_maint(self) -> list[ExtraMaintenance]:
-        """Return the functions that logs name in `queue_extra_maint`, in the order in which they are to be called.
+        """Return the functions in the `queue_extra_maint` of logs, in the order to call them.
 
         Source: `sluice.list_extra_maint`.
         """
         return await self._runner.run(upkeep.list_extra_maint())
 
     async def run_extra_maint(self, queue_name: str, function_name: str) -> bool:
-        """Call a function that a log names in `queue_extra_maint`, with the log's name and this session's rights.
+        """Call a function from a log's `queue_extra_maint` with the log's name and this session's privileges.
 
         Returns:
-            Whether it was called; False when the log does not name it.
+            True if the function was called; False when the log's `queue_extra_maint` does not contain it.
 
         Raises:
-            SluiceError: What the function raises.
+            SluiceError: The error that the function raises.
 
         Source: `sluice.run_extra_maint`.
         """

@@ -1,4 +1,4 @@
-"""Runs calls: on a pool each in a transaction of its own, on a connection in the caller's transaction."""
+"""Run calls: on a pool each in a transaction of its own, on a connection in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client.calls.call import Call, Copy, Steps
+from pgsluice.client.sources import require_source
 from pgsluice.errors import commit_unknown, translate
 
 Result = TypeVar("Result")
 
 
 class AsyncRunner:
-    """Runs calls on what it was given; it owns neither the pool nor the connection, and closes neither."""
+    """Run calls on a pool or a connection that the caller opens and closes."""
 
     def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
+        require_source(source, AsyncConnection, AsyncConnectionPool)
         self._source = source
 
     async def run(self, call: Call[Result]) -> Result:
         """Run one call.
 
         Raises:
-            SluiceError: The class that names the meaning of the server's error.
+            SluiceError: The subclass for the server's error.
         """
         try:
             if isinstance(self._source, AsyncConnectionPool):
@@ -40,23 +42,23 @@ class AsyncRunner:
             raise translate(error, queue_name=call.queue_name) from error
 
     async def run_steps(self, steps: Steps[Result]) -> Result:
-        """Run calls one after the other, each with the result of the one before; all of them or none.
+        """Run dependent calls in one transaction: all or none.
 
         Raises:
-            SluiceError: As for `run`, or what a step makes of a result.
+            SluiceError: As for `run`, or raised by a step.
         """
         try:
             if isinstance(self._source, AsyncConnectionPool):
                 async with self._source.connection() as connection:
                     return await _execute_steps(connection, steps)
             return await _execute_steps(self._source, steps)
-        except psycopg.Error as error:  # of the pool, or of the end of the transaction
+        except psycopg.Error as error:  # from the pool or the commit
             raise translate(error) from error
 
     async def stream(
         self, query: Call[str], fetch_qty: int
     ) -> AsyncGenerator[list[tuple[Any, ...]]]:
-        """Run the query that a call returns as text, and yield its rows by pages of this size.
+        """Run the query that a call returns as text, and yield its rows in pages of `fetch_qty`.
 
         Raises:
             SluiceError: As for `run`.
@@ -78,10 +80,10 @@ class AsyncRunner:
             raise translate(error) from error
 
     async def run_or_copy(self, work: Call[int] | Copy) -> int:
-        """Run a call, or copy rows into a table; all of them or none.
+        """Run a call, or copy rows into a table: all or none.
 
         Raises:
-            SluiceError: As for `run`, or what the rows raise.
+            SluiceError: As for `run`, or raised by the iterator of rows.
         """
         if isinstance(work, Call):
             return await self.run(work)
@@ -98,7 +100,7 @@ async def _stream(
     connection: AsyncConnection[Any], query: Call[str], fetch_qty: int
 ) -> AsyncGenerator[list[tuple[Any, ...]]]:
     text = await _execute(connection, query, query.sql)
-    # A cursor lives in a transaction. Where there is none to come, the server keeps the rows until it is closed.
+    # A cursor needs a transaction; without one, `with hold` keeps the rows until the cursor is closed.
     is_alone = (
         connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
     )
@@ -110,13 +112,13 @@ async def _stream(
         page = await cursor.fetchmany(fetch_qty)
         while page:
             yield page
-            # One that is not full is the last: most batches are small, and a look for more is a round trip.
+            # A partial page is the last: most batches are small, and another fetch would be a round trip.
             page = await cursor.fetchmany(fetch_qty) if len(page) == fetch_qty else []
     finally:
         try:
             await cursor.close()
         except psycopg.OperationalError:
-            await cursor.close()  # the connection broke, and knows by now: nothing is sent
+            await cursor.close()  # the connection is now marked as broken: nothing is sent
             raise
 
 
@@ -142,14 +144,14 @@ async def _execute_alone(connection: AsyncConnection[Any], call: Call[Result]) -
         return await _execute(connection, call, sql)
     if connection.autocommit:
         return await _execute_whole(connection, call, sql)
-    # One statement is a transaction of its own without saying so: begin and commit would be two more round trips.
+    # In autocommit mode, one statement is a transaction without the round trips of begin and commit.
     await connection.set_autocommit(True)
     try:
         return await _execute_whole(connection, call, sql)
     finally:
         if (
             connection.info.transaction_status == TransactionStatus.IDLE
-        ):  # else the pool throws it away
+        ):  # else the pool discards it
             await connection.set_autocommit(False)
 
 
@@ -161,7 +163,7 @@ async def _execute_given(connection: AsyncConnection[Any], call: Call[Result]) -
 
 
 async def _execute_whole(connection: AsyncConnection[Any], call: Call[Result], sql: Any) -> Result:
-    """Run a statement that is a transaction: its answer is the only word of its commit."""
+    """Run a statement that is a whole transaction: without its reply, the outcome of the commit is unknown."""
     try:
         return await _execute(connection, call, sql)
     except psycopg.OperationalError as error:
@@ -174,7 +176,7 @@ async def _execute_steps(connection: AsyncConnection[Any], steps: Steps[Result])
     if connection.autocommit:
         async with connection.transaction():
             return await _execute_each(connection, steps)
-    # Without autocommit the transaction is the caller's, also if these begin it: psycopg's block would commit it.
+    # Without autocommit, the transaction is the caller's, even if begun here: psycopg's block would commit it.
     return await _execute_each(connection, steps)
 
 
@@ -196,8 +198,8 @@ async def _execute(connection: AsyncConnection[Any], call: Call[Result], sql: An
         await cursor.execute(sql, call.parameters)
         if (
             cursor.pgresult is None
-        ):  # a pipeline of the caller's: the end of one within it waits for the result
+        ):  # in a caller's pipeline: leaving a nested one waits for the result
             async with connection.pipeline():
                 pass
-        # No row number: a statement without a result. The description would tell too, and costs a tenth of a call.
+        # rownumber is None for a statement without rows; checking the description would cost a tenth of a call.
         return call.read_rows(() if cursor.rownumber is None else await cursor.fetchall())

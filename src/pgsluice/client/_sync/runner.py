@@ -1,5 +1,5 @@
 # Generated from _async by tools/sync_from_async.py: change it there, then `make generate`.
-"""Runs calls: on a pool each in a transaction of its own, on a connection in the caller's transaction."""
+"""Run calls: on a pool each in a transaction of its own, on a connection in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client.calls.call import Call, Copy, Steps
+from pgsluice.client.sources import require_source
 from pgsluice.errors import commit_unknown, translate
 
 Result = TypeVar("Result")
 
 
 class Runner:
-    """Runs calls on what it was given; it owns neither the pool nor the connection, and closes neither."""
+    """Run calls on a pool or a connection that the caller opens and closes."""
 
     def __init__(self, source: ConnectionPool[Any] | Connection[Any]) -> None:
+        require_source(source, Connection, ConnectionPool)
         self._source = source
 
     def run(self, call: Call[Result]) -> Result:
         """Run one call.
 
         Raises:
-            SluiceError: The class that names the meaning of the server's error.
+            SluiceError: The subclass for the server's error.
         """
         try:
             if isinstance(self._source, ConnectionPool):
@@ -41,21 +43,21 @@ class Runner:
             raise translate(error, queue_name=call.queue_name) from error
 
     def run_steps(self, steps: Steps[Result]) -> Result:
-        """Run calls one after the other, each with the result of the one before; all of them or none.
+        """Run dependent calls in one transaction: all or none.
 
         Raises:
-            SluiceError: As for `run`, or what a step makes of a result.
+            SluiceError: As for `run`, or raised by a step.
         """
         try:
             if isinstance(self._source, ConnectionPool):
                 with self._source.connection() as connection:
                     return _execute_steps(connection, steps)
             return _execute_steps(self._source, steps)
-        except psycopg.Error as error:  # of the pool, or of the end of the transaction
+        except psycopg.Error as error:  # from the pool or the commit
             raise translate(error) from error
 
     def stream(self, query: Call[str], fetch_qty: int) -> Generator[list[tuple[Any, ...]]]:
-        """Run the query that a call returns as text, and yield its rows by pages of this size.
+        """Run the query that a call returns as text, and yield its rows in pages of `fetch_qty`.
 
         Raises:
             SluiceError: As for `run`.
@@ -77,10 +79,10 @@ class Runner:
             raise translate(error) from error
 
     def run_or_copy(self, work: Call[int] | Copy) -> int:
-        """Run a call, or copy rows into a table; all of them or none.
+        """Run a call, or copy rows into a table: all or none.
 
         Raises:
-            SluiceError: As for `run`, or what the rows raise.
+            SluiceError: As for `run`, or raised by the iterator of rows.
         """
         if isinstance(work, Call):
             return self.run(work)
@@ -97,7 +99,7 @@ def _stream(
     connection: Connection[Any], query: Call[str], fetch_qty: int
 ) -> Generator[list[tuple[Any, ...]]]:
     text = _execute(connection, query, query.sql)
-    # A cursor lives in a transaction. Where there is none to come, the server keeps the rows until it is closed.
+    # A cursor needs a transaction; without one, `with hold` keeps the rows until the cursor is closed.
     is_alone = (
         connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
     )
@@ -109,13 +111,13 @@ def _stream(
         page = cursor.fetchmany(fetch_qty)
         while page:
             yield page
-            # One that is not full is the last: most batches are small, and a look for more is a round trip.
+            # A partial page is the last: most batches are small, and another fetch would be a round trip.
             page = cursor.fetchmany(fetch_qty) if len(page) == fetch_qty else []
     finally:
         try:
             cursor.close()
         except psycopg.OperationalError:
-            cursor.close()  # the connection broke, and knows by now: nothing is sent
+            cursor.close()  # the connection is now marked as broken: nothing is sent
             raise
 
 
@@ -141,14 +143,14 @@ def _execute_alone(connection: Connection[Any], call: Call[Result]) -> Result:
         return _execute(connection, call, sql)
     if connection.autocommit:
         return _execute_whole(connection, call, sql)
-    # One statement is a transaction of its own without saying so: begin and commit would be two more round trips.
+    # In autocommit mode, one statement is a transaction without the round trips of begin and commit.
     connection.set_autocommit(True)
     try:
         return _execute_whole(connection, call, sql)
     finally:
         if (
             connection.info.transaction_status == TransactionStatus.IDLE
-        ):  # else the pool throws it away
+        ):  # else the pool discards it
             connection.set_autocommit(False)
 
 
@@ -160,7 +162,7 @@ def _execute_given(connection: Connection[Any], call: Call[Result]) -> Result:
 
 
 def _execute_whole(connection: Connection[Any], call: Call[Result], sql: Any) -> Result:
-    """Run a statement that is a transaction: its answer is the only word of its commit."""
+    """Run a statement that is a whole transaction: without its reply, the outcome of the commit is unknown."""
     try:
         return _execute(connection, call, sql)
     except psycopg.OperationalError as error:
@@ -173,7 +175,7 @@ def _execute_steps(connection: Connection[Any], steps: Steps[Result]) -> Result:
     if connection.autocommit:
         with connection.transaction():
             return _execute_each(connection, steps)
-    # Without autocommit the transaction is the caller's, also if these begin it: psycopg's block would commit it.
+    # Without autocommit, the transaction is the caller's, even if begun here: psycopg's block would commit it.
     return _execute_each(connection, steps)
 
 
@@ -195,8 +197,8 @@ def _execute(connection: Connection[Any], call: Call[Result], sql: Any) -> Resul
         cursor.execute(sql, call.parameters)
         if (
             cursor.pgresult is None
-        ):  # a pipeline of the caller's: the end of one within it waits for the result
+        ):  # in a caller's pipeline: leaving a nested one waits for the result
             with connection.pipeline():
                 pass
-        # No row number: a statement without a result. The description would tell too, and costs a tenth of a call.
+        # rownumber is None for a statement without rows; checking the description would cost a tenth of a call.
         return call.read_rows(() if cursor.rownumber is None else cursor.fetchall())

@@ -16,15 +16,16 @@ from pgsluice.client.records import Message, QueueInfo, QueueMetrics
 
 
 class TableQueue:
-    """Work queues on plain tables: no function of schema `pgmq` is called, and none need be installed.
+    """Work queues on plain tables, without the functions of schema `pgmq`.
 
-    The methods, their arguments, what they return and raise, and the tables are those of `WorkQueue`, and both can
-    work on one queue at the same time. The statements go to the server as they are, so each connection prepares them
-    once. `pgsluice schema install --tables-only` makes the tables that this needs; a later installation without that
-    option adds the functions. There is no polling, no fence, no deduplication, no topic and no group: those are
-    functions. So is what keeps reads fast while a transaction somewhere holds a snapshot for minutes.
+    Methods, arguments, results, errors and tables are those of `WorkQueue`; both clients can use the same queue at
+    the same time. Statements are sent as plain SQL, and each connection prepares them once. `pgsluice schema install
+    --tables-only` creates the tables; a later installation without this option adds the functions. Polling, fencing,
+    deduplication, topics and FIFO groups need the functions. So does fast reading while a long transaction holds back
+    the xmin horizon.
 
-    A queue whose name has upper case letters outside ASCII raises QueueNameError: servers fold them differently.
+    A queue name with upper-case letters outside ASCII raises QueueNameError: case folding depends on the server's
+    locale.
     """
 
     def __init__(self, source: ConnectionPool[Any] | Connection[Any]) -> None:
@@ -36,11 +37,11 @@ class TableQueue:
         self._runner = Runner(source)
 
     def create(self, queue_name: str) -> None:
-        """Create a queue and its archive; do nothing when it exists.
+        """Create a queue and its archive; do nothing if it exists.
 
-        The tables belong to the connected role, which must have the right to create tables in schema `pgmq`, as
-        sluice_admin has. The roles sluice_… that there are get their rights on them. Other sessions can neither create
-        nor drop queues until the transaction ends. Where the functions are installed, they make the queue.
+        The connected role owns the tables, and needs CREATE on schema `pgmq`, which sluice_admin has. Existing sluice_…
+        roles are granted their privileges. Other sessions cannot create or drop queues until the transaction ends. If
+        the functions are installed, they create the queue.
 
         Args:
             queue_name: As for `WorkQueue.create`.
@@ -52,12 +53,12 @@ class TableQueue:
         self._runner.run_steps(tables.create(queue_name))
 
     def drop_queue(self, queue_name: str) -> bool:
-        """Drop a queue with its messages and its archive; True when it existed.
+        """Drop a queue with its messages and its archive; True if it existed.
 
-        Where the functions are installed, they drop it.
+        If the functions are installed, they drop the queue.
 
         Raises:
-            QueueNameError: The table belongs to a queue whose name differs in case; it is named.
+            QueueNameError: The table belongs to a queue whose name differs in case; the error names it.
         """
         return self._runner.run_steps(tables.drop_queue(queue_name))
 
@@ -66,19 +67,19 @@ class TableQueue:
         return self._runner.run_steps(tables.list_queues())
 
     def purge_queue(self, queue_name: str) -> int:
-        """Delete every message of a queue, visible or not, and leave its archive; returns how many there were.
+        """Delete all messages of a queue, visible or not, and keep its archive; return the number of messages.
 
-        Takes the table's exclusive lock, which needs the right to truncate it: it waits for open readers, and others
-        wait for it.
+        Takes an ACCESS EXCLUSIVE lock on the table, which needs the TRUNCATE privilege: waits for open readers and
+        blocks other sessions.
         """
         return self._runner.run_steps(tables.purge_queue(queue_name))
 
     def metrics(self, queue_name: str) -> QueueMetrics:
-        """Return the state of one queue; counts every message."""
+        """Return the metrics of one queue; counts all messages."""
         return self._runner.run(tables.metrics(queue_name))
 
     def metrics_all(self) -> list[QueueMetrics]:
-        """Return the state of every queue that has its table, by name."""
+        """Return the metrics of every queue that has its table, by name."""
         return self._runner.run_steps(tables.metrics_all())
 
     def send(
@@ -89,11 +90,11 @@ class TableQueue:
         headers: Any = None,
         delay: int | datetime | None = None,
     ) -> int:
-        """Append one message, and return its msg_id; as `WorkQueue.send` without a key.
+        """Send one message and return its msg_id; as `WorkQueue.send` without a key.
 
         Raises:
-            PayloadError: As there. Nothing was sent.
-            ArgumentError: As there. Nothing was sent.
+            PayloadError: As for `WorkQueue.send`. Nothing was sent.
+            ArgumentError: As for `WorkQueue.send`. Nothing was sent.
         """
         return self._runner.run(tables.send(queue_name, message, headers=headers, delay=delay))
 
@@ -105,52 +106,57 @@ class TableQueue:
         headers: Sequence[Any] | None = None,
         delay: int | datetime | None = None,
     ) -> list[int]:
-        """Append messages in one statement, and return their msg_ids; as `WorkQueue.send_batch` without keys.
+        """Send messages in one statement and return their msg_ids; as `WorkQueue.send_batch` without keys.
 
         Raises:
-            PayloadError: As there. Nothing was sent.
-            ArgumentError: As there. Nothing was sent.
+            PayloadError: As for `WorkQueue.send`. Nothing was sent.
+            ArgumentError: As for `WorkQueue.send`. Nothing was sent.
         """
         return self._runner.run(
             tables.send_batch(queue_name, messages, headers=headers, delay=delay)
         )
 
     def read(
-        self, queue_name: str, vt: int, qty: int = 1, *, conditional: dict[str, Any] | None = None
+        self,
+        queue_name: str,
+        vt: int = 30,
+        qty: int = 1,
+        *,
+        conditional: dict[str, Any] | None = None,
     ) -> list[Message]:
-        """Claim up to `qty` visible messages and hide them for `vt` seconds; as `WorkQueue.read`.
+        """Read up to `qty` visible messages and hide them for `vt` seconds; as `WorkQueue.read`.
 
         Raises:
-            ArgumentError: `vt` or `qty` is out of range. Nothing was claimed.
+            ArgumentError: `vt` or `qty` is out of range. Nothing was read.
         """
         return self._runner.run(tables.read(queue_name, vt, qty, conditional=conditional))
 
     def pop(self, queue_name: str, qty: int = 1) -> list[Message]:
-        """Take up to `qty` visible messages and delete them at once; as `WorkQueue.pop`.
+        """Read up to `qty` visible messages and delete them immediately; as `WorkQueue.pop`.
 
         Raises:
-            ArgumentError: `qty` is out of range. Nothing was taken.
+            ArgumentError: `qty` is out of range. Nothing was read.
         """
         return self._runner.run(tables.pop(queue_name, qty))
 
     def delete(self, queue_name: str, msg_id: int) -> bool:
-        """Delete one message for good, whoever holds it; False when it is not in the queue."""
+        """Delete one message, even if another reader holds it; False when it is not in the queue."""
         return self._runner.run(tables.delete(queue_name, msg_id))
 
     def delete_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
-        """Delete messages for good, whoever holds them; returns those that were in the queue, lowest first."""
+        """Delete messages, even if other readers hold them; return the msg_ids found in the queue, lowest first."""
         return self._runner.run(tables.delete_batch(queue_name, msg_ids))
 
     def archive(self, queue_name: str, msg_id: int) -> bool:
-        """Move one message into the queue's archive, whoever holds it; False when it is not in the queue."""
+        """Move one message into the archive, even if another reader holds it; False when it is not in the queue."""
         return self._runner.run(tables.archive(queue_name, msg_id))
 
     def archive_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
-        """Move messages into the queue's archive, whoever holds them; returns those that were there, lowest first."""
+        """Move messages into the archive, even if other readers hold them; return the msg_ids found, lowest first."""
         return self._runner.run(tables.archive_batch(queue_name, msg_ids))
 
     def set_vt(self, queue_name: str, msg_id: int, vt: int | datetime) -> Message | None:
-        """Change when one message becomes visible, whoever holds it; as `WorkQueue.set_vt`.
+        """Change the visibility timeout of one message, even if another reader holds it; as `WorkQueue.set_vt`.
 
         Raises:
             ArgumentError: `vt` is negative, not whole, or a time without a zone.
@@ -160,7 +166,7 @@ class TableQueue:
     def set_vt_batch(
         self, queue_name: str, msg_ids: Sequence[int], vt: int | datetime
     ) -> list[Message]:
-        """Change when messages become visible, whoever holds them; as `WorkQueue.set_vt_batch`.
+        """Change the visibility timeout of messages, even if other readers hold them; as `WorkQueue.set_vt_batch`.
 
         Raises:
             ArgumentError: As for `set_vt`.

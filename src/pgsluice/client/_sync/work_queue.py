@@ -51,54 +51,55 @@ from pgsluice.client.retry_records import Backoff, BegunAttempt, FailedMessage, 
 
 
 class WorkQueue:
-    """Send, claim and acknowledge messages of work queues.
+    """Send, read and acknowledge messages of work queues.
 
-    Every method that works on one queue, but `create` and `create_unlogged`, raises QueueNotFoundError for a queue that
-    does not exist, and every one can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
+    Methods on one queue, except `create` and `create_unlogged`, raise QueueNotFoundError if the queue does not exist.
+    All methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
     def __init__(self, source: ConnectionPool[Any] | Connection[Any]) -> None:
         """Use a pool or a connection.
 
         Args:
-            source: A pool: each call is a transaction of its own, and claims commit asynchronously (one that a crash
-                loses only leaves its message visible). A connection: each call is part of its transaction, and
-                nothing is committed unless it is in autocommit mode. The caller opens and closes it.
+            source: With a pool, each call is a transaction of its own, and reads commit asynchronously (a crash that
+                loses one only leaves its message visible). With a connection, each call runs in the caller's
+                transaction, and commits only in autocommit mode. The caller opens and closes it.
         """
         self._runner = Runner(source)
 
     def set_retention(self, queue_name: str, archive_retention: timedelta | None) -> None:
-        """Keep archived messages of a queue for a while; maintenance deletes the older ones.
+        """Set the retention of a queue's archive; maintenance deletes older messages.
 
         Args:
             queue_name: An existing queue.
-            archive_retention: How long, at least, 0 or more; None: for ever, as at the beginning.
+            archive_retention: Minimum age at deletion, 0 or more; None: keep forever (the initial setting).
 
         Raises:
-            ArgumentError: It is negative, or reaches beyond the range of times. Nothing was changed.
+            ArgumentError: The retention is negative or outside PostgreSQL's range of times. Nothing was changed.
 
         Source: `sluice.set_retention`.
         """
         self._runner.run(archives.set_retention(queue_name, archive_retention))
 
     def list_retentions(self) -> list[ArchiveRetention]:
-        """Return every queue, by name, with how long its archived messages are kept.
+        """Return the archive retention of every queue, by name.
 
         Source: `sluice.list_retentions`.
         """
         return self._runner.run(archives.list_retentions())
 
     def list_exports(self) -> list[Export]:
-        """Return every export of an archive, by queue and name.
+        """Return every archive export to a lake table, by queue and name.
 
-        An archive keeps what an export of its queue has not verified in the lake, whatever its retention.
+        A message stays in the archive until every export of its queue has verified it in the lake, whatever the
+        retention.
 
         Source: `sluice.list_exports`.
         """
         return self._runner.run(archives.list_exports())
 
     def drop_export(self, queue_name: str, export_name: str) -> bool:
-        """Keep archived messages no longer for an export; the lake stays as it is.
+        """Drop an export, so that the archive no longer keeps messages for it; the lake table is not changed.
 
         Returns:
             False when the queue has no export of this name.
@@ -110,12 +111,12 @@ class WorkQueue:
     def peek(
         self, queue_name: str, qty: int = 1, *, after_msg_id: int | None = None
     ) -> list[StoredMessage]:
-        """Return messages of a queue as they are, visible or not, without claiming them.
+        """Return messages of a queue, visible or not, without reading them: visibility timeouts stay as they are.
 
         Args:
             queue_name: An existing queue.
             qty: The most to return, 1 or more.
-            after_msg_id: Only messages with a higher msg_id; None: from the first on.
+            after_msg_id: Only messages with a higher msg_id; None: start at the first.
 
         Returns:
             0 to `qty` messages, lowest `msg_id` first.
@@ -128,11 +129,11 @@ class WorkQueue:
         return self._runner.run(archives.peek(queue_name, qty, after_msg_id=after_msg_id))
 
     def get_messages(self, queue_name: str, msg_ids: Sequence[int]) -> list[StoredMessage]:
-        """Return messages by msg_id, wherever they are: in the queue, its archive or the dead letters.
+        """Return messages by msg_id from the queue, its archive and its dead letters.
 
         Returns:
-            Those that were found, lowest `msg_id` first; `state` says where. The dead letters of a queue that was
-            dropped and made again stay: a msg_id may then be there twice.
+            The messages found, lowest `msg_id` first; `state` tells the places apart. Dead letters outlive their queue:
+            after it was dropped and created again, a msg_id may occur twice.
 
         Source: `sluice.get_messages`.
         """
@@ -150,27 +151,27 @@ class WorkQueue:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> list[StoredMessage]:
-        """Return a page of a queue or its archive, without claiming anything.
+        """Return a page of a queue or its archive without reading messages: visibility timeouts stay as they are.
 
-        The last `msg_id` of a page is where the next one begins. A message with a lower one may still come: sent by a
-        transaction that commits late, or archived late. A filter reads also what it passes by.
+        Pass the last `msg_id` of a page as `after_msg_id` of the next. A transaction that commits late, or a late
+        archive, can still add messages with lower ids. A filter also scans the messages that it skips.
 
         Args:
             queue_name: An existing queue.
             relation: `queue` or `archive`.
-            after_msg_id: Only messages with a higher msg_id; None: from the first on.
+            after_msg_id: Only messages with a higher msg_id; None: start at the first.
             qty: The most to return, 1 or more.
             conditional: Only messages that contain this JSON object (`message @> conditional`).
             conditional_headers: Only messages whose headers contain this JSON object.
-            since: Only messages that came there at this time or later (queue: `enqueued_at`; archive: `archived_at`),
-                with a time zone.
-            until: Only messages that came there before this time, with a time zone.
+            since: Only messages added at this time or later (queue: `enqueued_at`; archive: `archived_at`), with a time
+                zone.
+            until: Only messages added before this time, with a time zone.
 
         Returns:
-            0 to `qty` messages, lowest `msg_id` first; fewer than `qty`: there are no more.
+            0 to `qty` messages, lowest `msg_id` first; fewer than `qty`: this is the last page.
 
         Raises:
-            ArgumentError: `qty` is out of range, `relation` is neither, or a time has no zone.
+            ArgumentError: `qty` is out of range, `relation` is unknown, or a time has no zone.
             PayloadError: A condition is not JSON.
 
         Source: `sluice.browse`.
@@ -198,7 +199,7 @@ class WorkQueue:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> int:
-        """Return how many messages of a queue or its archive a filter matches; reads them, or the whole table.
+        """Count the messages of a queue or its archive that match a filter; scans up to the whole table.
 
         Args:
             queue_name: An existing queue.
@@ -228,21 +229,22 @@ class WorkQueue:
     def replay(
         self, queue_name: str, msg_ids: Sequence[int], *, target_queue_name: str | None = None
     ) -> list[Replayed]:
-        """Send archived messages again, as new messages that are visible at once; the archive keeps them.
+        """Send archived messages again, as new messages that are visible immediately; the archive keeps the originals.
 
-        Their headers stay and get `x-pgmq-replayed-from`: an object with `queue`, `msg_id` and `archived_at`, and with
-        `headers` if these were no object. Each call sends them again.
+        The new messages keep the headers and get `x-pgmq-replayed-from`: an object with `queue`, `msg_id` and
+        `archived_at`, and with `headers` if the original headers were not an object. Not idempotent: each call sends
+        new messages.
 
         Args:
-            queue_name: The queue in whose archive they are.
-            msg_ids: Their ids there, of any number: all are sent in one transaction.
-            target_queue_name: The queue to send to; None: the same.
+            queue_name: The queue whose archive holds the messages.
+            msg_ids: Ids of the archived messages; all are sent in one transaction.
+            target_queue_name: The queue to send to; None: the same queue.
 
         Returns:
-            Those that were in the archive, lowest first, each once, with their new msg_ids.
+            The messages found in the archive with their new msg_ids, each once, lowest `archived_msg_id` first.
 
         Raises:
-            QueueNotFoundError: One of the queues does not exist; it is named. Nothing was sent.
+            QueueNotFoundError: One of the queues does not exist; the error names it. Nothing was sent.
 
         Source: `sluice.replay`.
         """
@@ -260,23 +262,23 @@ class WorkQueue:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> int:
-        """Begin to send archived messages again that a filter matches; `continue_replay` sends them.
+        """Start a replay of the archived messages that match a filter; `continue_replay` sends them.
 
-        What is archived from now on is not part of it.
+        Messages archived later are not part of the replay.
 
         Args:
-            queue_name: The queue whose archive it is.
+            queue_name: The queue whose archive is replayed.
             target_queue_name: The queue to send to; None: the same.
-            conditional: As for `browse`, as are the next three, of the archive; without any, everything is sent.
+            conditional: As for `browse`. Without any filter, the whole archive is sent.
             conditional_headers: As for `browse`.
             since: As for `browse`.
             until: As for `browse`.
 
         Returns:
-            Its replay_id.
+            The replay_id.
 
         Raises:
-            QueueNotFoundError: One of the queues does not exist; it is named.
+            QueueNotFoundError: One of the queues does not exist; the error names it.
             ArgumentError: A time has no zone.
             PayloadError: A condition is not JSON.
 
@@ -296,8 +298,8 @@ class WorkQueue:
     def continue_replay(self, replay_id: int, *, qty: int = 1000) -> ReplayStep:
         """Send the next messages of a replay, as `replay` does; call it, and commit, until it is finished.
 
-        A step and its record are one transaction: two processes that go on with one replay take turns, and what a
-        crash takes back is sent by the next step.
+        A step and the replay's position are committed in one transaction: concurrent callers take turns, and the next
+        step repeats a step that a crash rolled back.
 
         Args:
             replay_id: From `start_replay`.
@@ -305,35 +307,35 @@ class WorkQueue:
 
         Raises:
             ArgumentError: `qty` is out of range.
-            ServerError: There is no such replay; it goes with its queues.
+            ServerError: The replay does not exist; dropping one of its queues drops it.
 
         Source: `sluice.continue_replay`.
         """
         return self._runner.run(archives.continue_replay(replay_id, qty=qty))
 
     def list_replays(self) -> list[Replay]:
-        """Return every replay, under way and finished, the earliest first.
+        """Return every replay, running or finished, earliest first.
 
         Source: `sluice.list_replays`.
         """
         return self._runner.run(archives.list_replays())
 
     def delete_claimed(self, queue_name: str, messages: Sequence[Message]) -> list[ClaimOutcome]:
-        """Delete claimed messages for good, those whose claim is still current.
+        """Delete messages whose claim is still current.
 
         Args:
             queue_name: An existing queue.
-            messages: As the claim returned them, in any order.
+            messages: As returned by the read, in any order.
 
         Returns:
-            The outcome of each, in their order. Nothing else was changed.
+            The outcome of each message, in the order given. Messages with a stale claim are not changed.
 
         Source: `sluice.delete`.
         """
         return self._runner.run(claims.delete(queue_name, messages))
 
     def archive_claimed(self, queue_name: str, messages: Sequence[Message]) -> list[ClaimOutcome]:
-        """Move claimed messages into the queue's archive, those whose claim is still current.
+        """Move messages whose claim is still current into the queue's archive.
 
         Args:
             queue_name: An existing queue.
@@ -349,7 +351,7 @@ class WorkQueue:
     def extend_claimed(
         self, queue_name: str, messages: Sequence[Message], vt: int
     ) -> list[ClaimOutcome]:
-        """Hide claimed messages for `vt` seconds from now, those whose claim is still current.
+        """Set the visibility timeout of messages whose claim is still current to `vt` seconds from now.
 
         Args:
             queue_name: An existing queue.
@@ -369,12 +371,12 @@ class WorkQueue:
     def release_claimed(
         self, queue_name: str, messages: Sequence[Message], *, delay: int = 0
     ) -> list[ClaimOutcome]:
-        """Give claimed messages back, those whose claim is still current.
+        """Return messages whose claim is still current to the queue.
 
         Args:
             queue_name: An existing queue.
             messages: As for `delete_claimed`.
-            delay: Seconds until they become visible, 0 or more.
+            delay: Seconds until the messages become visible, 0 or more.
 
         Returns:
             As for `delete_claimed`.
@@ -387,16 +389,16 @@ class WorkQueue:
         return self._runner.run(claims.release_batch(queue_name, messages, delay=delay))
 
     def release(self, queue_name: str, msg_id: int, read_ct: int, *, delay: int = 0) -> bool:
-        """Give a claimed message back, if the claim is still current.
+        """Return a message to the queue if its claim is still current.
 
         Args:
             queue_name: An existing queue.
             msg_id: The message.
-            read_ct: As the claim returned it; together they name the claim.
-            delay: Seconds until it becomes visible, 0 or more.
+            read_ct: As returned by the read; `msg_id` and `read_ct` are the fencing token.
+            delay: Seconds until the message becomes visible, 0 or more.
 
         Returns:
-            False when somebody has claimed, archived or deleted it since. Then nothing was changed.
+            False when the message was read again, archived or deleted since. Then nothing was changed.
 
         Source: `sluice.release`.
         """
@@ -405,17 +407,17 @@ class WorkQueue:
     def reject(
         self, queue_name: str, msg_id: int, read_ct: int, reason: str, error: str | None = None
     ) -> bool:
-        """Move a claimed message to the dead letters, if the claim is still current.
+        """Dead-letter a message if its claim is still current.
 
         Args:
             queue_name: An existing queue.
             msg_id: The message.
-            read_ct: As the claim returned it; together they name the claim.
-            reason: Why it is given up, in a word or two.
-            error: The error, with its trace.
+            read_ct: As returned by the read; `msg_id` and `read_ct` are the fencing token.
+            reason: Reason in a word or two.
+            error: The error with its traceback, or None.
 
         Returns:
-            False when somebody has claimed, archived or deleted it since. Then nothing was changed.
+            False when the message was read again, archived or deleted since. Then nothing was changed.
 
         Source: `sluice.reject`.
         """
@@ -434,21 +436,21 @@ class WorkQueue:
         reason: str | None = None,
         error_type: str | None = None,
     ) -> list[DeadLetter]:
-        """Return a page of a queue's dead letters; those of a dropped queue are still there.
+        """Return a page of a queue's dead letters; they outlive their queue.
 
         Args:
-            queue_name: The queue they were in; it need not exist any more.
-            after_dead_letter_id: Only those with a higher id; None: from the first on.
+            queue_name: The queue of the messages; it may have been dropped.
+            after_dead_letter_id: Only dead letters with a higher id; None: start at the first.
             qty: The most to return, 1 or more.
             conditional: As for `browse`.
             conditional_headers: As for `browse`.
-            since: Only messages that were given up at this time or later, with a time zone.
-            until: Only messages that were given up before this time, with a time zone.
-            reason: Only those with this reason.
-            error_type: Only those whose last error was of this type.
+            since: Only messages dead-lettered at this time or later, with a time zone.
+            until: Only messages dead-lettered before this time, with a time zone.
+            reason: Only messages with this reason.
+            error_type: Only messages whose last error was of this type.
 
         Returns:
-            0 to `qty` dead letters, lowest `dead_letter_id` first; fewer than `qty`: there are no more.
+            0 to `qty` dead letters, lowest `dead_letter_id` first; fewer than `qty`: this is the last page.
 
         Raises:
             ArgumentError: As for `browse`.
@@ -481,10 +483,10 @@ class WorkQueue:
         reason: str | None = None,
         error_type: str | None = None,
     ) -> int:
-        """Return how many dead letters of a queue a filter matches.
+        """Count a queue's dead letters that match a filter.
 
         Args:
-            queue_name: As for `browse_dead_letters`, as are all others.
+            queue_name: As for `browse_dead_letters`.
             conditional: As for `browse`.
             conditional_headers: As for `browse`.
             since: As for `browse_dead_letters`.
@@ -517,21 +519,22 @@ class WorkQueue:
         *,
         target_queue_name: str | None = None,
     ) -> list[Redriven]:
-        """Move dead letters back into their queue, as new messages that are visible at once.
+        """Redrive dead letters: move them back to their queue, as new messages that are visible immediately.
 
-        Their headers stay and get `x-pgmq-replayed-from`: an object with `queue`, `msg_id`, `dead_letter_id`, `dead_at`
-        and `reason`, and with `headers` if these were no object. Of two that redrive the same letter one moves it.
+        The new messages keep the headers and get `x-pgmq-replayed-from`: an object with `queue`, `msg_id`,
+        `dead_letter_id`, `dead_at` and `reason`, and with `headers` if the original headers were not an object.
+        Concurrent calls move each dead letter once.
 
         Args:
-            queue_name: The queue they were in.
-            dead_letter_ids: Their ids, of any number: all are moved in one transaction.
-            target_queue_name: The queue to move them to; None: the same.
+            queue_name: The queue of the messages.
+            dead_letter_ids: Ids of the dead letters; all are moved in one transaction.
+            target_queue_name: The queue to move them to; None: the same queue.
 
         Returns:
-            Those that were there, lowest first, each once, with their new msg_ids.
+            The dead letters found with their new msg_ids, each once, lowest `dead_letter_id` first.
 
         Raises:
-            QueueNotFoundError: The queue to move to does not exist; it is named. Nothing was moved.
+            QueueNotFoundError: The target queue does not exist; the error names it. Nothing was moved.
 
         Source: `sluice.redrive`.
         """
@@ -553,15 +556,15 @@ class WorkQueue:
         reason: str | None = None,
         error_type: str | None = None,
     ) -> list[Redriven]:
-        """Move the next dead letters that a filter matches, as `redrive` does.
+        """Redrive the next dead letters that match a filter, as `redrive` does.
 
-        Those that somebody else moves at this moment are skipped. Whoever repeats it until nothing is left sets
-        `until`, or counts: a message that fails again at once is a dead letter again, and there would be no end.
+        Skips dead letters that another transaction is moving. In a loop, set `until` or limit the number of calls: a
+        message that fails again immediately is dead-lettered again, and the loop would not terminate.
 
         Args:
-            queue_name: The queue they were in.
-            target_queue_name: The queue to move them to; None: the same.
-            after_dead_letter_id: Only those with a higher id; None: from the first on.
+            queue_name: The queue of the messages.
+            target_queue_name: The queue to move them to; None: the same queue.
+            after_dead_letter_id: Only dead letters with a higher id; None: start at the first.
             qty: The most to move, 1 or more.
             conditional: As for `browse`.
             conditional_headers: As for `browse`.
@@ -571,10 +574,11 @@ class WorkQueue:
             error_type: As for `browse_dead_letters`.
 
         Returns:
-            What was moved, lowest `dead_letter_id` first; the last is where the next call goes on.
+            The dead letters moved, lowest `dead_letter_id` first; pass the last as `after_dead_letter_id` of the next
+            call.
 
         Raises:
-            QueueNotFoundError: The queue to move to does not exist; it is named. Nothing was moved.
+            QueueNotFoundError: The target queue does not exist; the error names it. Nothing was moved.
             ArgumentError: As for `browse`.
             PayloadError: As for `browse`.
 
@@ -603,19 +607,19 @@ class WorkQueue:
         dead_letter_ids: Sequence[int] | None = None,
         qty: int = 10000,
     ) -> int:
-        """Delete dead letters of a queue for good; call it, and commit, until it returns 0.
+        """Delete dead letters of a queue by age, oldest first, or by id; call it, and commit, until it returns 0.
 
         Args:
-            queue_name: The queue they were in; it need not exist any more.
-            older_than: Those that were given up so long ago, the oldest first; 0 is all of them.
-            dead_letter_ids: Or those with these ids; the others are not looked at.
+            queue_name: The queue of the messages; it may have been dropped.
+            older_than: Minimum time since dead-lettering; 0 selects all.
+            dead_letter_ids: Ids of the dead letters. Give either this or `older_than`.
             qty: The most to delete, 1 or more.
 
         Returns:
-            How many were deleted.
+            The number of deleted dead letters.
 
         Raises:
-            ArgumentError: Neither or both were given, or `qty` is out of range. Nothing was deleted.
+            ArgumentError: Neither or both selections are given, or `qty` is out of range. Nothing was deleted.
 
         Source: `sluice.purge_dead_letters`.
         """
@@ -626,12 +630,12 @@ class WorkQueue:
         )
 
     def set_deduplication(self, queue_name: str, window: timedelta | None) -> None:
-        """Let a queue know the deduplication keys of what is sent.
+        """Set the deduplication window of a queue.
 
         Args:
             queue_name: An existing queue.
-            window: How long a key is known, from its sending on; that of keys sent before stays. None: the queue takes
-                no keys any more, and forgets those it knew.
+            window: Time after sending during which the same key is a duplicate. Keys sent before keep their window.
+                None: turn deduplication off and forget all keys.
 
         Raises:
             ArgumentError: The window is not positive.
@@ -649,29 +653,32 @@ class WorkQueue:
         delay: int | datetime | None = None,
         deduplication_key: str | None = None,
     ) -> int:
-        """Append one message.
+        """Send one message.
 
-        Where the reply of the server is lost, the message may have been stored or not. Sent again with the same key, it
-        is stored once.
+        If the connection is lost before the reply, it is unknown whether the message was stored. Send it again with the
+        same key to store it once.
 
         Args:
             queue_name: An existing queue.
-            message: A JSON value: None (stored as SQL null), bool, int, finite float, str, list or dict.
-            headers: A JSON object beside it, or None.
-            delay: Seconds until it becomes visible, 0 or more, or the time when it does (with a time zone). None: at
-                once.
-            deduplication_key: 1 to 1,024 bytes: a message whose key was sent within the window of `set_deduplication`
-                is not stored, whether the first one is still in the queue or not. None: stored in any case.
+            message: A JSON value: None (stored as SQL null), bool, int, finite float, str, list or dict. Dataclasses,
+                Pydantic models, enums, datetime, date, time, UUID and Decimal, also inside of it, are converted as a
+                handler's `send` converts them.
+            headers: A JSON object sent with the message, or None.
+            delay: Seconds until the message becomes visible, 0 or more, or the time when it becomes visible (with a
+                time zone). None: immediately.
+            deduplication_key: 1 to 1,024 bytes. A message whose key was sent within the window of `set_deduplication`
+                is not stored, even if the first message has left the queue. None: no deduplication.
 
         Returns:
-            Its msg_id, or that of the message that was first sent with its key.
+            The msg_id; for a duplicate, that of the first message with this key.
 
         Raises:
-            PayloadError: The message is not JSON that PostgreSQL can store; the place is named. Nothing was sent.
-            ArgumentError: The delay is negative, not whole, or a time without a zone, or the key is too long. Nothing
-                was sent.
-            DeduplicationOffError: There is a key, and the queue has no window. Nothing was sent.
-            RetryableError: In a transaction above READ COMMITTED, another one has sent the key at the same time.
+            PayloadError: The message is not JSON that PostgreSQL can store; the error names the path. Nothing was sent.
+            ArgumentError: The delay is negative, not whole, or a time without a zone; the key is too long; or a
+                dataclass or model has a type that cannot be converted. Nothing was sent.
+            DeduplicationOffError: A key is given, but the queue has no deduplication window. Nothing was sent.
+            RetryableError: In a transaction above READ COMMITTED, another transaction has sent the same key
+                concurrently.
 
         Source: PGMQ 1.13.0 `pgmq.send`; with a key `sluice.send`.
         """
@@ -694,21 +701,22 @@ class WorkQueue:
         delay: int | datetime | None = None,
         deduplication_keys: Sequence[str | None] | None = None,
     ) -> list[int]:
-        """Append messages in one statement: all or none.
+        """Send messages in one statement: all or none.
 
         Args:
             queue_name: An existing queue.
             messages: One or more, each as for `send`.
-            headers: One for each message, or None.
-            delay: As for `send`, for all of them.
-            deduplication_keys: One for each message, each as for `send`, or None. Of equal keys the first is stored.
+            headers: One JSON object or None for each message, or None.
+            delay: As for `send`, for all messages.
+            deduplication_keys: One for each message, as for `send`, or None. Of equal keys, the first is stored.
 
         Returns:
-            Their msg_ids, in the order of the messages; rising without keys.
+            The msg_ids, in the order of the messages; ascending without keys.
 
         Raises:
-            PayloadError: As for `send`; the position is named. Nothing was sent.
-            ArgumentError: There are no messages, another number of headers or keys, or as for `send`. Nothing was sent.
+            PayloadError: As for `send`; the error names the position. Nothing was sent.
+            ArgumentError: There are no messages, the number of headers or keys differs, or as for `send`. Nothing was
+                sent.
             DeduplicationOffError: As for `send`.
             RetryableError: As for `send`.
 
@@ -725,10 +733,10 @@ class WorkQueue:
         )
 
     def create_fifo_index(self, queue_name: str) -> None:
-        """Let the `read_grouped` methods find a group's messages by indexes; do nothing when they exist.
+        """Create the indexes for the `read_grouped` methods; do nothing if they exist.
 
-        Without them these methods are right and each call reads the whole queue. With them each send costs a little
-        more. It takes the table's share lock: senders and readers wait until the indexes are built.
+        Without the indexes, these methods scan the whole queue on each call. With them, each send costs a little more.
+        Takes a SHARE lock on the table: producers and readers wait until the indexes are built.
 
         Source: PGMQ 1.13.0 `pgmq.create_fifo_index`; differences in sql/pgmq/README.md.
         """
@@ -741,26 +749,26 @@ class WorkQueue:
         """
         self._runner.run(groups.create_fifo_indexes_all())
 
-    def read_grouped(self, queue_name: str, vt: int, qty: int = 1) -> list[Message]:
-        """Claim up to `qty` messages, those of the group with the oldest first message first.
+    def read_grouped(self, queue_name: str, vt: int = 30, qty: int = 1) -> list[Message]:
+        """Read up to `qty` messages, starting with the group whose first message is oldest.
 
         Args:
             queue_name: An existing queue.
-            vt: Visibility timeout, seconds, 0 or more; with 0 another reader may take them too.
-            qty: The most to claim, 1 or more.
+            vt: Visibility timeout in seconds, 0 or more; with 0, other readers can read the same messages.
+            qty: The most to read, 1 or more.
 
         Returns:
-            0 to `qty` messages, lowest `msg_id` first. Groups that another transaction is reading are passed over.
+            0 to `qty` messages, lowest `msg_id` first. Skips groups that another transaction is reading.
 
         Raises:
-            ArgumentError: `vt` or `qty` is out of range. Nothing was claimed.
+            ArgumentError: `vt` or `qty` is out of range. Nothing was read.
 
         Source: PGMQ 1.13.0 `pgmq.read_grouped`; differences in sql/pgmq/README.md.
         """
         return self._runner.run(groups.read_grouped(queue_name, vt, qty))
 
-    def read_grouped_rr(self, queue_name: str, vt: int, qty: int = 1) -> list[Message]:
-        """Claim up to `qty` messages by turns: the first of each group, then the second of each, and so on.
+    def read_grouped_rr(self, queue_name: str, vt: int = 30, qty: int = 1) -> list[Message]:
+        """Read up to `qty` messages round-robin: the first of each group, then the second of each, and so on.
 
         Args:
             queue_name: An existing queue.
@@ -768,28 +776,28 @@ class WorkQueue:
             qty: As for `read_grouped`.
 
         Returns:
-            0 to `qty` messages in the order of the turns; the oldest group first in each.
+            0 to `qty` messages in round-robin order, the oldest group first in each round.
 
         Raises:
-            ArgumentError: `vt` or `qty` is out of range. Nothing was claimed.
+            ArgumentError: `vt` or `qty` is out of range. Nothing was read.
 
         Source: PGMQ 1.13.0 `pgmq.read_grouped_rr`; differences in sql/pgmq/README.md.
         """
         return self._runner.run(groups.read_grouped_rr(queue_name, vt, qty))
 
-    def read_grouped_head(self, queue_name: str, vt: int, qty: int = 1) -> list[Message]:
-        """Claim the first message of up to `qty` groups.
+    def read_grouped_head(self, queue_name: str, vt: int = 30, qty: int = 1) -> list[Message]:
+        """Read the first message of up to `qty` groups.
 
         Args:
             queue_name: An existing queue.
             vt: As for `read_grouped`.
-            qty: The most to claim, 1 or more: each of another group.
+            qty: The most to read, 1 or more, each from a different group.
 
         Returns:
             0 to `qty` messages, lowest `msg_id` first.
 
         Raises:
-            ArgumentError: `vt` or `qty` is out of range. Nothing was claimed.
+            ArgumentError: `vt` or `qty` is out of range. Nothing was read.
 
         Source: PGMQ 1.13.0 `pgmq.read_grouped_head`; differences in sql/pgmq/README.md.
         """
@@ -798,28 +806,28 @@ class WorkQueue:
     def read_grouped_with_poll(
         self,
         queue_name: str,
-        vt: int,
+        vt: int = 30,
         qty: int = 1,
         *,
         max_poll_seconds: int = 5,
         poll_interval_ms: int = 100,
     ) -> list[Message]:
-        """Claim as `read_grouped` does, and wait in the server while there is nothing to claim.
+        """Read as `read_grouped` does, and wait in the server while nothing is readable.
 
-        The connection is taken for the whole wait, as by `read_with_poll`.
+        The connection is occupied during the wait, as with `read_with_poll`.
 
         Args:
             queue_name: An existing queue.
             vt: As for `read_grouped`.
             qty: As for `read_grouped`.
-            max_poll_seconds: The longest wait, seconds, 1 or more.
-            poll_interval_ms: The pause between two looks, milliseconds, 1 or more.
+            max_poll_seconds: The longest wait in seconds, 1 or more.
+            poll_interval_ms: Poll interval in milliseconds, 1 or more.
 
         Returns:
-            As `read_grouped`; empty when the time is over.
+            As `read_grouped`; empty after `max_poll_seconds` without messages.
 
         Raises:
-            ArgumentError: A number is out of range. Nothing was claimed.
+            ArgumentError: A number is out of range. Nothing was read.
 
         Source: PGMQ 1.13.0 `pgmq.read_grouped_with_poll`.
         """
@@ -836,13 +844,13 @@ class WorkQueue:
     def read_grouped_rr_with_poll(
         self,
         queue_name: str,
-        vt: int,
+        vt: int = 30,
         qty: int = 1,
         *,
         max_poll_seconds: int = 5,
         poll_interval_ms: int = 100,
     ) -> list[Message]:
-        """Claim as `read_grouped_rr` does, and wait in the server while there is nothing to claim.
+        """Read as `read_grouped_rr` does, and wait in the server while nothing is readable.
 
         Args:
             queue_name: An existing queue.
@@ -852,10 +860,10 @@ class WorkQueue:
             poll_interval_ms: As for `read_grouped_with_poll`.
 
         Returns:
-            As `read_grouped_rr`; empty when the time is over.
+            As `read_grouped_rr`; empty after `max_poll_seconds` without messages.
 
         Raises:
-            ArgumentError: A number is out of range. Nothing was claimed.
+            ArgumentError: A number is out of range. Nothing was read.
 
         Source: PGMQ 1.13.0 `pgmq.read_grouped_rr_with_poll`.
         """
@@ -872,13 +880,13 @@ class WorkQueue:
     def read_grouped_head_with_poll(
         self,
         queue_name: str,
-        vt: int,
+        vt: int = 30,
         qty: int = 1,
         *,
         max_poll_seconds: int = 5,
         poll_interval_ms: int = 100,
     ) -> list[Message]:
-        """Claim as `read_grouped_head` does, and wait in the server while there is nothing to claim.
+        """Read as `read_grouped_head` does, and wait in the server while nothing is readable.
 
         Args:
             queue_name: An existing queue.
@@ -888,10 +896,10 @@ class WorkQueue:
             poll_interval_ms: As for `read_grouped_with_poll`.
 
         Returns:
-            As `read_grouped_head`; empty when the time is over.
+            As `read_grouped_head`; empty after `max_poll_seconds` without messages.
 
         Raises:
-            ArgumentError: A number is out of range. Nothing was claimed.
+            ArgumentError: A number is out of range. Nothing was read.
 
         Source: PGMQ 1.13.0 `pgmq.read_grouped_head_with_poll`.
         """
@@ -906,22 +914,22 @@ class WorkQueue:
         )
 
     def claim_messages(
-        self, queue_name: str, vt: int, qty: int = 1, *, worker: str | None = None
+        self, queue_name: str, vt: int = 30, qty: int = 1, *, worker: str | None = None
     ) -> list[Message]:
-        """Claim visible messages, as far as the limits of the queue allow, and hide them for `vt` seconds.
+        """Read visible messages within the limits of the queue, and hide them for `vt` seconds.
 
         Args:
-            queue_name: An existing queue; without limits this is `read`.
-            vt: Seconds, 0 or more.
-            qty: The most to claim, 1 or more.
-            worker: Who claims; it changes nothing.
+            queue_name: An existing queue. Without limits, this is the same as `read`.
+            vt: Visibility timeout in seconds, 0 or more.
+            qty: The most to read, 1 or more.
+            worker: Name of the reader; without effect.
 
         Returns:
-            0 to `qty` messages: lowest `msg_id` first, or with priorities the most urgent level first.
+            0 to `qty` messages, lowest `msg_id` first; with priorities, the most urgent level first.
 
         Raises:
             ArgumentError: `vt` or `qty` is out of range.
-            RetryableError: Somebody else has claimed from this queue in a transaction that stays open; the message
+            RetryableError: Another session has read from this queue in a transaction that is still open; the error
                 names the session.
             ServerError: The transaction is not READ COMMITTED, and the queue has limits.
 
@@ -929,16 +937,16 @@ class WorkQueue:
         """
         return self._runner.run(limits.claim_messages(queue_name, vt, qty, worker=worker))
 
-    def next_room(self, queue_name: str) -> datetime | None:
-        """Return when to claim again from a queue whose limits leave visible messages where they are.
+    def next_capacity(self, queue_name: str) -> datetime | None:
+        """Return the time at which to read again from a queue whose limits hold back visible messages.
 
         Returns:
-            Of a rate, when it has room again; of concurrency, a moment from now, as nobody tells when a place becomes
-            free. None: the limits are not what keeps messages.
+            For a rate limit, the time at which it allows the next message; for a concurrency limit, a moment from now,
+            because no event announces a free slot. None: no limit holds back messages.
 
-        Source: `sluice.next_room`.
+        Source: `sluice.next_capacity`.
         """
-        return self._runner.run(limits.next_room(queue_name))
+        return self._runner.run(limits.next_capacity(queue_name))
 
     def set_queue_limits(
         self,
@@ -951,29 +959,29 @@ class WorkQueue:
         when_waiting: WhenWaiting | None = None,
         priority_weights: Sequence[int] | None = None,
     ) -> None:
-        """Let claims from a queue keep to these limits and this order, and to no others.
+        """Set the limits and the order of a queue, replacing all previous ones.
 
-        Indexes are built for what is new; whoever sends or claims waits meanwhile. A queue has either priorities or
-        limits of its keys.
+        New limits may need an index; producers and readers wait while it is built. A queue has either priorities or key
+        limits.
 
         Args:
             queue_name: An existing queue.
-            fleet_concurrency: So many may be in flight at once, in all processes, 1 or more; None: any number.
-            key_concurrency: So many of one key may be in flight at once, 1 or more; None: any number. The key of a
-                message is its header `x-pgmq-group`; one without it has no such limit.
-            rate: So many may be claimed in any `rate_s` seconds, 1 or more; None: any number.
-            rate_s: Seconds, more than 0.
-            when_waiting: `block`, `skip` or `park`: messages of a key are claimed one after the other, and while one
-                of it waits to be retried, nothing of the key is claimed, or the next ones are, or nothing is until
-                `unpark_messages`. None: keys have no order.
-            priority_weights: One for each of 2 to 9 levels, the most urgent first: how often it gets its turn while
-                several have messages, 0 or more. The level of a message is its header `x-pgmq-priority`, from 1 on,
-                else the middle one.
+            fleet_concurrency: Maximum messages in flight over all processes, 1 or more; None: no limit.
+            key_concurrency: Maximum messages of one key in flight, 1 or more; None: no limit. The key of a message is
+                its header `x-pgmq-group`; messages without it are not limited.
+            rate: Rate limit: maximum messages read in any `rate_s` seconds, 1 or more; None: no limit.
+            rate_s: Period of the rate limit in seconds, more than 0.
+            when_waiting: Order by key: messages of a key are read one at a time. While a message of the key awaits its
+                retry, `block` holds back the key, `skip` reads its next messages, and `park` holds back the key until
+                `unpark_messages`. None: no order by key.
+            priority_weights: Weights of 2 to 9 priority levels, the most urgent first: the relative share of reads
+                while several levels have messages, 0 or more. The level of a message is its header `x-pgmq-priority`, 1
+                being the most urgent; without it, the middle level.
 
         Raises:
-            ArgumentError: One is out of range. Nothing was changed.
-            QueueNotFoundError: There is no such queue.
-            ServerError: They contradict each other. Nothing was changed.
+            ArgumentError: A value is out of range. Nothing was changed.
+            QueueNotFoundError: The queue does not exist.
+            ServerError: The limits contradict each other. Nothing was changed.
 
         Source: `sluice.set_queue_limits`.
         """
@@ -990,67 +998,66 @@ class WorkQueue:
         )
 
     def drop_queue_limits(self, queue_name: str) -> bool:
-        """Let claims from a queue have no limits and no order, and forget which keys were parked.
+        """Drop the limits and the order of a queue, and its list of parked keys.
 
         Returns:
-            False when it had none.
+            False when the queue had none.
 
         Raises:
-            QueueNotFoundError: There is no such queue.
+            QueueNotFoundError: The queue does not exist.
 
         Source: `sluice.drop_queue_limits`.
         """
         return self._runner.run(limits.drop_queue_limits(queue_name))
 
     def list_queue_limits(self) -> list[QueueLimits]:
-        """Return the limits of every queue that has some, by name, and how much of them is used.
+        """Return the limits and current usage of every queue with limits, by name.
 
         Source: `sluice.list_queue_limits`.
         """
         return self._runner.run(limits.list_queue_limits())
 
     def list_blocked_messages(self, queue_name: str) -> list[BlockedMessages]:
-        """Return the keys of a queue whose visible messages wait, and for what, longest first.
+        """Return the blocked keys of a queue with the reason, longest blocked first.
 
         Raises:
-            QueueNotFoundError: There is no such queue.
+            QueueNotFoundError: The queue does not exist.
 
         Source: `sluice.list_blocked_messages`.
         """
         return self._runner.run(limits.list_blocked_messages(queue_name))
 
     def unpark_messages(self, queue_name: str, key: str) -> bool:
-        """Let messages of a parked key be claimed again, in their order and from the one that waited on.
+        """Unpark a key: its messages can be read again in order, starting with the one that awaited its retry.
 
         Returns:
-            False when it is not parked.
+            False when the key is not parked.
 
         Raises:
-            QueueNotFoundError: There is no such queue.
+            QueueNotFoundError: The queue does not exist.
 
         Source: `sluice.unpark_messages`.
         """
         return self._runner.run(limits.unpark_messages(queue_name, key))
 
     def enable_notify_insert(self, queue_name: str, *, throttle_interval_ms: int = 250) -> None:
-        """Notify listeners of new messages, when they are committed; enabled again, it only sets the interval.
+        """Notify listeners when new messages are committed; if already enabled, only set the interval.
 
-        Listen on `pgmq.q_<name in lower case>.INSERT`, or on the same with the name as it was created; the payload is
-        empty. A notification says: look again. It may be missing (a message sent less than an interval after the last
-        notification has none of its own, one that becomes visible later has none at that time, and none is sent while
-        the server's queue of notifications is half full), and it may come twice. So a listener reads until the queue
-        is empty, again one interval later, and from time to time without any notification.
+        The channel is `pgmq.q_<name in lower case>.INSERT`, or the same with the name as created; the payload is empty.
+        Notifications are hints. None is sent for a message within an interval of the last notification, when a delayed
+        message becomes visible, or while the server's notification queue is half full; and duplicates occur. So a
+        listener reads until the queue is empty, again one interval later, and periodically without a notification.
 
-        The first time, it waits for open transactions that send to the queue, and new ones wait for it.
+        The first call waits for open transactions that send to the queue, and blocks new ones meanwhile.
 
         Args:
-            queue_name: An existing queue, in the upper and lower case of its creation.
-            throttle_interval_ms: Milliseconds between two notifications, at least; 0: every statement that sends
+            queue_name: An existing queue, spelled as created.
+            throttle_interval_ms: Minimum interval between notifications in milliseconds; 0: every sending statement
                 notifies.
 
         Raises:
             ArgumentError: The interval is negative or not whole.
-            ServerError: The queue does not exist, or not in this spelling.
+            ServerError: The queue does not exist in this spelling.
 
         Source: PGMQ 1.13.0 `pgmq.enable_notify_insert`; differences in sql/pgmq/README.md.
         """
@@ -1059,24 +1066,24 @@ class WorkQueue:
         )
 
     def disable_notify_insert(self, queue_name: str) -> None:
-        """Notify nobody of new messages any more; do nothing when nobody was, or when the queue does not exist.
+        """Disable notifications of new messages; do nothing if they are not enabled or the queue does not exist.
 
-        It waits for open transactions that use the queue, and others wait for it.
+        Waits for open transactions that use the queue, and blocks new ones meanwhile.
 
         Source: PGMQ 1.13.0 `pgmq.disable_notify_insert`.
         """
         self._runner.run(notify.disable_notify_insert(queue_name))
 
     def update_notify_insert(self, queue_name: str, *, throttle_interval_ms: int) -> None:
-        """Change how often listeners are notified at most, without a lock on the queue; the next message notifies.
+        """Change the minimum interval between notifications, without a lock on the queue; the next message notifies.
 
         Args:
-            queue_name: A queue that notifies, in the upper and lower case of its creation.
+            queue_name: A queue with notifications enabled, spelled as created.
             throttle_interval_ms: As for `enable_notify_insert`.
 
         Raises:
             ArgumentError: The interval is negative or not whole.
-            ServerError: The queue does not exist, or does not notify; the message says which.
+            ServerError: The queue does not exist, or has no notifications enabled; the error tells the cases apart.
 
         Source: PGMQ 1.13.0 `pgmq.update_notify_insert`.
         """
@@ -1085,7 +1092,7 @@ class WorkQueue:
         )
 
     def list_notify_insert_throttles(self) -> list[NotifyThrottle]:
-        """Return every queue that notifies, by name.
+        """Return every queue with notifications enabled, by name.
 
         Source: PGMQ 1.13.0 `pgmq.list_notify_insert_throttles`.
         """
@@ -1098,22 +1105,22 @@ class WorkQueue:
         retention_interval: str | None = "100000",
         premake: int = 4,
     ) -> None:
-        """Create a queue and its archive in partitions; on one that exists, change these settings.
+        """Create a partitioned queue and archive; on an existing one, change these settings.
 
-        `maintain` makes the next partitions and drops the old ones. Without it messages go to a default partition, in
-        any number.
+        `maintain` creates new partitions and drops expired ones. Without maintenance, all further messages go to the
+        default partition.
 
         Args:
             queue_name: As for `create`.
-            partition_interval: What one partition takes: a number of messages, or a time such as `1 day`.
-            retention_interval: How far behind the last message, or now, a partition is dropped, read or not; None:
-                never. A number or a time, as the other.
-            premake: How many stand ready beyond the one in use, 1 or more.
+            partition_interval: Range of a partition: a number of messages, or a time such as `1 day`.
+            retention_interval: Distance behind the last message (or behind now) at which a partition is dropped, even
+                with unread messages; None: never. Of the same kind as `partition_interval`.
+            premake: Number of partitions to create in advance, 1 or more.
 
         Raises:
-            ArgumentError: An interval is none, or the two are not of one kind.
-            QueueNameError: As for `create`; or another queue has the table of its default partition.
-            ServerError: A queue of this name exists, and is not partitioned so.
+            ArgumentError: An interval is invalid, or the two are of different kinds.
+            QueueNameError: As for `create`; or another queue owns the table name of the default partition.
+            ServerError: The queue exists and is not partitioned in this way.
 
         Source: PGMQ 1.13.0 `pgmq.create_partitioned`; differences in sql/pgmq/README.md.
         """
@@ -1130,21 +1137,21 @@ class WorkQueue:
         retention_interval: str | None = "100000",
         leading_partition: int = 10,
     ) -> None:
-        """Put the archive of a queue into partitions; what it holds stays in it, as the first one.
+        """Partition the archive of a queue; its rows become the first partition.
 
-        Nothing is archived meanwhile: the archive is read once. Does nothing when it is partitioned already, or not
-        there.
+        Scans the archive once and blocks archiving meanwhile. Does nothing if the archive is already partitioned or
+        does not exist.
 
         Args:
-            table_name: The queue's name.
+            table_name: Name of the queue.
             partition_interval: As for `create_partitioned`.
             retention_interval: As for `create_partitioned`.
-            leading_partition: How many stand ready beyond the one in use, 1 or more.
+            leading_partition: Number of partitions to create in advance, 1 or more.
 
         Raises:
             ArgumentError: As for `create_partitioned`.
-            QueueNameError: Another queue has the table of its default partition.
-            ServerError: The archive has policies, triggers or indexes that were added to it.
+            QueueNameError: Another queue owns the table name of the default partition.
+            ServerError: Policies, triggers or indexes were added to the archive.
 
         Source: PGMQ 1.13.0 `pgmq.convert_archive_partitioned`; differences in sql/pgmq/README.md.
         """
@@ -1155,20 +1162,20 @@ class WorkQueue:
         )
 
     def list_partitions(self, queue_name: str) -> list[Partition]:
-        """Return the partitions of a queue and then of its archive, in order, the default one of each last.
+        """Return the partitions of a queue, then those of its archive, in order, each with its default partition last.
 
-        Empty for what is not partitioned, and for a queue that does not exist.
+        Empty if the queue is not partitioned or does not exist.
         """
         return self._runner.run(partitions.list_partitions(queue_name))
 
     def maintain(self) -> list[MaintenanceStep]:
-        """Do the next part of the work that keeps queues in order. Call it again and again, every few seconds.
+        """Run the next part of the maintenance of queues. Call it every few seconds.
 
-        A call takes a fraction of a second, and several at once share the work. It waits for nobody longer than that:
-        what is in use is left to a later call. Its locks are held to the end of the transaction, so give it its own.
+        A call takes a fraction of a second, and concurrent calls share the work. It waits no longer for locks; a table
+        in use is left to a later call. Locks are held until the end of the transaction, so give each call its own.
 
         Returns:
-            One record for each thing done, or given up for now. Empty: there was nothing to do.
+            One record for each task done or postponed. Empty: nothing to do.
 
         Raises:
             ServerError: The transaction is not READ COMMITTED.
@@ -1176,26 +1183,26 @@ class WorkQueue:
         return self._runner.run(partitions.maintain())
 
     def list_failures(self) -> list[MaintenanceFailure]:
-        """Return the maintenance that failed at its last attempt: of queues, logs and share groups, and whole tasks.
+        """Return maintenance tasks whose last attempt failed, of queues, logs and share groups.
 
-        A failure is gone when the task succeeds, and a day after its last attempt.
+        A failure is removed when the task succeeds, and a day after the last attempt.
 
         Raises:
-            PrivilegeError: The role is no member of `sluice_admin` or `pgq_admin`.
+            PrivilegeError: The role is not a member of `sluice_admin` or `pgq_admin`.
 
         Source: `sluice.list_failures`.
         """
         return self._runner.run(partitions.list_failures())
 
     def create(self, queue_name: str) -> None:
-        """Create a queue and its archive; do nothing when it exists.
+        """Create a queue and its archive; do nothing if it exists.
 
         Args:
-            queue_name: 1 to 47 bytes; letters, digits and underscores are always safe. Upper and lower case name the
-                same table.
+            queue_name: 1 to 47 bytes; letters, digits and underscores are always safe. Names that differ only in case
+                share a table.
 
         Raises:
-            QueueNameError: The name is empty, has control characters, or would share its table with another queue.
+            QueueNameError: The name is empty, contains control characters, or would share its table with another queue.
             ServerError: The name is too long or has `$`, `;`, `--` or a quote.
 
         Source: PGMQ 1.13.0 `pgmq.create`; differences in sql/pgmq/README.md.
@@ -1203,9 +1210,9 @@ class WorkQueue:
         self._runner.run(pgmq.create(queue_name))
 
     def create_unlogged(self, queue_name: str) -> None:
-        """Create an unlogged queue: faster, and empty after a crash, a failover, or a suspend of a server like Neon's.
+        """Create an unlogged queue: faster, but empty after a crash, a failover or a suspend of a serverless database.
 
-        Its archive is logged and stays, and the ids go on. Does nothing when the queue exists, whatever its kind.
+        The archive is logged and kept, and ids continue. Does nothing if the queue exists, logged or unlogged.
 
         Args:
             queue_name: As for `create`.
@@ -1219,13 +1226,13 @@ class WorkQueue:
         self._runner.run(pgmq.create_unlogged(queue_name))
 
     def drop_queue(self, queue_name: str) -> bool:
-        """Drop a queue with its messages, its archive and its bindings to topics.
+        """Drop a queue with its messages, its archive and its topic bindings.
 
         Returns:
-            True when it existed.
+            True if the queue existed.
 
         Raises:
-            QueueNameError: The table belongs to a queue whose name differs in case; it is named.
+            QueueNameError: The table belongs to a queue whose name differs in case; the error names it.
 
         Source: PGMQ 1.13.0 `pgmq.drop_queue`.
         """
@@ -1239,51 +1246,51 @@ class WorkQueue:
         return self._runner.run(pgmq.list_queues())
 
     def purge_queue(self, queue_name: str) -> int:
-        """Delete every message of a queue, visible or not, and leave its archive.
+        """Delete all messages of a queue, visible or not, and keep its archive.
 
-        Takes the table's exclusive lock: it waits for open readers, and others wait for it.
+        Takes an ACCESS EXCLUSIVE lock on the table: waits for open readers and blocks other sessions.
 
         Returns:
-            How many there were.
+            The number of deleted messages.
 
         Source: PGMQ 1.13.0 `pgmq.purge_queue`.
         """
         return self._runner.run(pgmq.purge_queue(queue_name))
 
     def metrics(self, queue_name: str) -> QueueMetrics:
-        """Return the state of one queue; counts every message.
+        """Return the metrics of one queue; counts all messages.
 
         Source: PGMQ 1.13.0 `pgmq.metrics`.
         """
         return self._runner.run(pgmq.metrics(queue_name))
 
     def metrics_all(self) -> list[QueueMetrics]:
-        """Return the state of every queue, by name.
+        """Return the metrics of every queue, by name; counts all messages.
 
         Source: PGMQ 1.13.0 `pgmq.metrics_all`.
         """
         return self._runner.run(pgmq.metrics_all())
 
     def bind_topic(self, pattern: str, queue_name: str) -> None:
-        """Let a queue get the messages whose routing key matches a pattern; twice does no harm.
+        """Bind a queue to the messages whose routing key matches a pattern; idempotent.
 
         Args:
-            pattern: Words joined by dots, up to 255 letters, digits, `-` and `_`; `*` stands for one word or a part of
-                it, `#` for anything, dots included. So `logs.#` matches `logs.a.b`, and not `logs`.
-            queue_name: An existing queue, in the upper and lower case of its creation.
+            pattern: Words joined by dots, up to 255 letters, digits, `-` and `_`; `*` matches one word or a part of it,
+                `#` matches anything, dots included. `logs.#` matches `logs.a.b`, but not `logs`.
+            queue_name: An existing queue, spelled as created.
 
         Raises:
-            ServerError: The pattern cannot be one, or the queue does not exist; the message says which.
+            ServerError: The pattern is invalid, or the queue does not exist; the error tells the cases apart.
 
         Source: PGMQ 1.13.0 `pgmq.bind_topic`.
         """
         self._runner.run(pgmq.bind_topic(pattern, queue_name))
 
     def unbind_topic(self, pattern: str, queue_name: str) -> bool:
-        """Take a binding away; the messages it brought stay.
+        """Remove a binding; messages already delivered stay.
 
         Returns:
-            False when there was none.
+            False when the binding did not exist.
 
         Raises:
             ServerError: The pattern or the name is empty.
@@ -1293,17 +1300,17 @@ class WorkQueue:
         return self._runner.run(pgmq.unbind_topic(pattern, queue_name))
 
     def test_routing(self, routing_key: str) -> list[RoutingMatch]:
-        """Return the bindings that a routing key matches, by pattern and queue; nothing is sent.
+        """Return the bindings that match a routing key, by pattern and queue; nothing is sent.
 
         Raises:
-            ServerError: The key cannot be one; the message says why.
+            ServerError: The routing key is invalid; the error contains the reason.
 
         Source: PGMQ 1.13.0 `pgmq.test_routing`.
         """
         return self._runner.run(pgmq.test_routing(routing_key))
 
     def list_topic_bindings(self, queue_name: str | None = None) -> list[TopicBinding]:
-        """Return the bindings of one queue, or of all, the latest first; empty for a queue that does not exist.
+        """Return the topic bindings of one queue, or of all, latest first; empty if the queue does not exist.
 
         Source: PGMQ 1.13.0 `pgmq.list_topic_bindings`.
         """
@@ -1312,21 +1319,21 @@ class WorkQueue:
     def send_topic(
         self, routing_key: str, message: Any, *, headers: Any = None, delay: int = 0
     ) -> int:
-        """Append one message to every queue bound to its routing key, once to each: to all or to none.
+        """Send one message to every queue bound to the routing key, once to each queue: to all or none.
 
         Args:
             routing_key: Words joined by dots, up to 255 letters, digits, `-` and `_`.
             message: As for `send`, but None is stored as JSON null.
             headers: As for `send`.
-            delay: Seconds until it becomes visible, 0 or more.
+            delay: Seconds until the message becomes visible, 0 or more.
 
         Returns:
-            How many queues got it; 0 when none is bound.
+            The number of queues that received the message; 0 if none is bound.
 
         Raises:
             PayloadError: As for `send`. Nothing was sent.
             ArgumentError: The delay is negative or not whole. Nothing was sent.
-            ServerError: The key cannot be one; the message says why. Nothing was sent.
+            ServerError: The routing key is invalid; the error contains the reason. Nothing was sent.
 
         Source: PGMQ 1.13.0 `pgmq.send_topic`.
         """
@@ -1340,16 +1347,16 @@ class WorkQueue:
         headers: Sequence[Any] | None = None,
         delay: int | datetime | None = None,
     ) -> dict[str, list[int]]:
-        """Append messages to every queue bound to the routing key, once to each: to all or to none.
+        """Send messages to every queue bound to the routing key, once to each queue: to all or none.
 
         Args:
             routing_key: As for `send_topic`.
             messages: As for `send_batch`.
             headers: As for `send_batch`.
-            delay: As for `send`, for all of them.
+            delay: As for `send`, for all messages.
 
         Returns:
-            Their msg_ids by queue, in the order of the messages; empty when no queue is bound.
+            The msg_ids by queue, in the order of the messages; empty if no queue is bound.
 
         Raises:
             PayloadError: As for `send_batch`. Nothing was sent.
@@ -1363,23 +1370,30 @@ class WorkQueue:
         )
 
     def read(
-        self, queue_name: str, vt: int, qty: int = 1, *, conditional: dict[str, Any] | None = None
+        self,
+        queue_name: str,
+        vt: int = 30,
+        qty: int = 1,
+        *,
+        conditional: dict[str, Any] | None = None,
     ) -> list[Message]:
-        """Claim up to `qty` visible messages and hide them for `vt` seconds.
+        """Read up to `qty` visible messages and hide them for `vt` seconds.
 
-        Delivery is at least once: a message that is neither archived nor deleted becomes visible again.
+        Delivery is at least once: a message that is neither archived nor deleted is redelivered after its visibility
+        timeout.
 
         Args:
             queue_name: An existing queue.
-            vt: Visibility timeout, seconds, 0 or more; with 0 another reader may take them too.
-            qty: The most to claim, 1 or more.
+            vt: Visibility timeout in seconds, 0 or more; with 0, other readers can read the same messages. Set it above
+                the time that handling takes.
+            qty: The most to read, 1 or more.
             conditional: Only messages that contain this JSON object (`message @> conditional`).
 
         Returns:
-            0 to `qty` messages, lowest `msg_id` first. Empty when none is visible; never waits.
+            0 to `qty` messages, lowest `msg_id` first. Empty if none is visible; never waits.
 
         Raises:
-            ArgumentError: `vt` or `qty` is out of range. Nothing was claimed.
+            ArgumentError: `vt` or `qty` is out of range. Nothing was read.
 
         Source: PGMQ 1.13.0 `pgmq.read`; differences in sql/pgmq/README.md.
         """
@@ -1388,31 +1402,32 @@ class WorkQueue:
     def read_with_poll(
         self,
         queue_name: str,
-        vt: int,
+        vt: int = 30,
         qty: int = 1,
         *,
         max_poll_seconds: int = 5,
         poll_interval_ms: int = 100,
         conditional: dict[str, Any] | None = None,
     ) -> list[Message]:
-        """Claim as `read` does, and wait in the server while nothing is visible.
+        """Read as `read` does, and wait in the server while no message is visible.
 
-        The connection is taken for the whole wait, and its open statement keeps VACUUM from cleaning up behind it: keep
-        the waits short. In a REPEATABLE READ transaction it does not see what is sent meanwhile.
+        The connection is occupied during the wait, and its open statement holds back the xmin horizon of VACUUM: keep
+        the wait short. A REPEATABLE READ transaction does not see messages sent during the wait.
 
         Args:
             queue_name: An existing queue.
             vt: As for `read`.
             qty: As for `read`.
-            max_poll_seconds: The longest wait, seconds, 1 or more.
-            poll_interval_ms: The pause between two looks, milliseconds, 1 or more.
+            max_poll_seconds: The longest wait in seconds, 1 or more.
+            poll_interval_ms: Poll interval in milliseconds, 1 or more.
             conditional: As for `read`.
 
         Returns:
-            1 to `qty` messages as soon as there are any, lowest `msg_id` first; empty when the time is over.
+            1 to `qty` messages as soon as any is visible, lowest `msg_id` first; empty after `max_poll_seconds` without
+            messages.
 
         Raises:
-            ArgumentError: A number is out of range. Nothing was claimed.
+            ArgumentError: A number is out of range. Nothing was read.
 
         Source: PGMQ 1.13.0 `pgmq.read_with_poll`; differences in sql/pgmq/README.md.
         """
@@ -1428,63 +1443,63 @@ class WorkQueue:
         )
 
     def pop(self, queue_name: str, qty: int = 1) -> list[Message]:
-        """Take up to `qty` visible messages and delete them at once.
+        """Read up to `qty` visible messages and delete them immediately.
 
-        At most once: what the caller does not finish is gone, unless this runs in its transaction and that rolls
-        back.
+        Delivery is at most once: messages that the caller does not finish are lost, unless this runs in the caller's
+        transaction and that is rolled back.
 
         Returns:
             0 to `qty` messages, lowest `msg_id` first.
 
         Raises:
-            ArgumentError: `qty` is out of range. Nothing was taken.
+            ArgumentError: `qty` is out of range. Nothing was read.
 
         Source: PGMQ 1.13.0 `pgmq.pop`.
         """
         return self._runner.run(reading.pop(queue_name, qty))
 
     def delete(self, queue_name: str, msg_id: int) -> bool:
-        """Delete one message for good, whoever holds it.
+        """Delete one message, even if another reader holds it.
 
         Returns:
-            False when it is not in the queue.
+            False when the message is not in the queue.
 
         Source: PGMQ 1.13.0 `pgmq.delete`.
         """
         return self._runner.run(reading.delete(queue_name, msg_id))
 
     def delete_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
-        """Delete messages for good, whoever holds them.
+        """Delete messages, even if other readers hold them.
 
         Returns:
-            The msg_ids that were in the queue, lowest first, each once.
+            The msg_ids found in the queue, lowest first, each once.
 
         Source: PGMQ 1.13.0 `pgmq.delete`.
         """
         return self._runner.run(reading.delete_batch(queue_name, msg_ids))
 
     def archive(self, queue_name: str, msg_id: int) -> bool:
-        """Move one message into the queue's archive, whoever holds it.
+        """Move one message into the queue's archive, even if another reader holds it.
 
         Returns:
-            False when it is not in the queue.
+            False when the message is not in the queue.
 
         Source: PGMQ 1.13.0 `pgmq.archive`.
         """
         return self._runner.run(reading.archive(queue_name, msg_id))
 
     def archive_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
-        """Move messages into the queue's archive, whoever holds them.
+        """Move messages into the queue's archive, even if other readers hold them.
 
         Returns:
-            The msg_ids that were in the queue, lowest first, each once.
+            The msg_ids found in the queue, lowest first, each once.
 
         Source: PGMQ 1.13.0 `pgmq.archive`.
         """
         return self._runner.run(reading.archive_batch(queue_name, msg_ids))
 
     def set_vt(self, queue_name: str, msg_id: int, vt: int | datetime) -> Message | None:
-        """Change when one message becomes visible, whoever holds it.
+        """Change the visibility timeout of one message, even if another reader holds it.
 
         Args:
             queue_name: An existing queue.
@@ -1492,7 +1507,7 @@ class WorkQueue:
             vt: Seconds from now, 0 or more, or a time with a time zone.
 
         Returns:
-            The message as it is now, or None when it is not in the queue.
+            The updated message, or None if it is not in the queue.
 
         Raises:
             ArgumentError: `vt` is negative, not whole, or a time without a zone.
@@ -1504,10 +1519,10 @@ class WorkQueue:
     def set_vt_batch(
         self, queue_name: str, msg_ids: Sequence[int], vt: int | datetime
     ) -> list[Message]:
-        """Change when messages become visible, whoever holds them.
+        """Change the visibility timeout of messages, even if other readers hold them.
 
         Returns:
-            Those that were in the queue, as they are now, lowest `msg_id` first, each once.
+            The updated messages that were in the queue, lowest `msg_id` first, each once.
 
         Raises:
             ArgumentError: As for `set_vt`.
@@ -1527,20 +1542,20 @@ class WorkQueue:
         backoff_jitter: bool = True,
         backoff_factor: float = 2.0,
     ) -> None:
-        """Say how often messages of a queue are tried, and how long the pauses are; it counts from the next failure on.
+        """Set the retry policy of a queue: attempts and back-off. It applies from the next failure on.
 
         Args:
             queue_name: An existing queue.
-            max_attempts: Attempts after which a message goes to the dead letters, 1 or more. With 1 every start is
-                noted; a policy that becomes 1 while workers run may still let one more attempt happen.
-            backoff: How the pauses grow: `constant`; `linear`; `exponential`, by the factor.
-            backoff_base: The pause after the first attempt, 0 or more.
-            backoff_max: The longest pause, 0 or more.
-            backoff_jitter: Whether each pause is between half of it and all of it, at random.
-            backoff_factor: By how much each pause is longer than the one before, with exponential backoff; 1 or more.
+            max_attempts: Attempts before a message is dead-lettered, 1 or more. With 1, workers record each attempt
+                before it starts; after a change to 1, running workers may make one more attempt.
+            backoff: Growth of the back-off: `constant`, `linear`, or `exponential` by `backoff_factor`.
+            backoff_base: Back-off after the first attempt, 0 or more.
+            backoff_max: Maximum back-off, 0 or more.
+            backoff_jitter: Randomise each back-off (50 to 100 %).
+            backoff_factor: Factor between successive back-offs with `exponential`, 1 or more.
 
         Raises:
-            ArgumentError: It could not be followed. Nothing was changed.
+            ArgumentError: The policy is invalid. Nothing was changed.
 
         Source: `sluice.set_retry_policy`.
         """
@@ -1557,17 +1572,17 @@ class WorkQueue:
         )
 
     def drop_retry_policy(self, queue_name: str) -> bool:
-        """Go back to the default retry policy of a queue.
+        """Drop a queue's retry policy; the default policy applies.
 
         Returns:
-            False when it had none of its own.
+            False when the queue had no policy of its own.
 
         Source: `sluice.drop_retry_policy`.
         """
         return self._runner.run(retries.drop_retry_policy(queue_name))
 
     def list_retry_policies(self) -> list[QueueRetryPolicy]:
-        """Return every queue, by name, with its retry policy.
+        """Return the retry policy of every queue, by name.
 
         Source: `sluice.list_retry_policies`.
         """
@@ -1581,19 +1596,19 @@ class WorkQueue:
         worker: str | None = None,
         max_attempts: int | None = None,
     ) -> list[BegunAttempt]:
-        """Note that the handlers of claimed messages start; commit before they do.
+        """Record the start of attempts; commit before the handlers start.
 
-        The first claim of a message (`read_ct` is 1) needs no call, unless there is only one attempt. Said again of the
-        same claim, as after a lost reply, it counts once.
+        Not needed for the first claim of a message (`read_ct` is 1), unless the policy allows only one attempt.
+        Idempotent for a claim, so it can be repeated after a lost reply.
 
         Args:
             queue_name: An existing queue.
-            messages: As the claim returned them, in any order.
-            worker: Who starts them; kept with the message.
-            max_attempts: 1 or more; None: as the policy of the queue says.
+            messages: As returned by the read, in any order.
+            worker: Name of the worker, stored with the message.
+            max_attempts: 1 or more; None: from the queue's policy.
 
         Returns:
-            What is to become of each, in their order. Start those that are begun.
+            The decision for each message, in the order given. Start the handlers of those with outcome `begun`.
 
         Raises:
             ArgumentError: `max_attempts` is out of range. Nothing was changed.
@@ -1604,25 +1619,25 @@ class WorkQueue:
             retries.begin_attempts(queue_name, messages, worker=worker, max_attempts=max_attempts)
         )
 
-    def unanswered_starts(self, queue_name: str, messages: Sequence[Message]) -> list[int]:
-        """Return which of these messages, claimed again, may have killed the process that started them last.
+    def unfinished_attempts(self, queue_name: str, messages: Sequence[Message]) -> list[int]:
+        """Return the redelivered messages whose last attempt was never settled.
 
-        Nobody heard of their last start again. A worker starts them one after the other, so that one that kills takes
-        no others along.
+        Such a message may have killed its process. A worker starts them one at a time, so that a crash affects no other
+        message.
 
         Args:
             queue_name: An existing queue.
-            messages: As the claim returned them, those whose `read_ct` is 2 or more.
+            messages: As returned by the read, those whose `read_ct` is 2 or more.
 
         Returns:
-            Their `msg_id`s, in the order of the messages.
+            Their msg_ids, in the order of the messages.
 
-        Source: `sluice.unanswered_starts`.
+        Source: `sluice.unfinished_attempts`.
         """
-        return self._runner.run(retries.unanswered_starts(queue_name, messages))
+        return self._runner.run(retries.unfinished_attempts(queue_name, messages))
 
     def count_retrying(self, queue_name: str) -> int:
-        """Return how many messages of a queue failed and wait for their next attempt.
+        """Count the messages of a queue that failed and wait for a retry.
 
         Args:
             queue_name: An existing queue.
@@ -1639,79 +1654,80 @@ class WorkQueue:
         worker: str | None = None,
         policy: dict[str, Any] | None = None,
     ) -> list[ClaimOutcome]:
-        """Settle claimed messages whose handlers failed: each comes again after a pause, or is a dead letter.
+        """Settle messages whose handlers failed: each is retried after a back-off or dead-lettered.
 
-        Said again, as after a lost reply, it changes nothing and returns what was done.
+        Idempotent for a claim: a repetition after a lost reply changes nothing and returns the first result.
 
         Args:
             queue_name: An existing queue.
-            failures: What failed, and why, in any order. What PostgreSQL cannot store of their texts is written out.
-            worker: Who failed; kept with the message.
-            policy: Fields in place of those of the queue's policy: `max_attempts`, `backoff`, `backoff_base` and
-                `backoff_max` (seconds), `backoff_jitter`, `backoff_factor`.
+            failures: The failed messages and their errors, in any order. Characters that PostgreSQL cannot store are
+                escaped.
+            worker: Name of the worker, stored with the message.
+            policy: Overrides of the queue's policy: `max_attempts`, `backoff`, `backoff_base` and `backoff_max`
+                (seconds), `backoff_jitter`, `backoff_factor`.
 
         Returns:
-            What became of each, in their order.
+            The outcome of each message, in the order given.
 
         Raises:
-            ArgumentError: A delay is out of range, or the policy could not be followed. Nothing was changed.
+            ArgumentError: A delay is out of range, or the policy is invalid. Nothing was changed.
 
         Source: `sluice.fail`.
         """
         return self._runner.run(retries.fail(queue_name, failures, worker=worker, policy=policy))
 
-    def hand_back(
+    def release_uncounted(
         self, queue_name: str, messages: Sequence[Message], *, delay_s: float = 0.0
     ) -> list[ClaimOutcome]:
-        """Give claimed messages back as if this claim had not been: it counts as no attempt.
+        """Return messages to the queue without counting an attempt.
 
         Args:
             queue_name: An existing queue.
-            messages: As the claim returned them, in any order.
-            delay_s: Seconds until they become visible, 0 or more.
+            messages: As returned by the read, in any order.
+            delay_s: Seconds until the messages become visible, 0 or more.
 
         Returns:
-            The outcome of each, in their order. Nothing else was changed.
+            The outcome of each message, in the order given. Messages with a stale claim are not changed.
 
         Raises:
             ArgumentError: `delay_s` is out of range. Nothing was changed.
 
-        Source: `sluice.hand_back`.
+        Source: `sluice.release_uncounted`.
         """
-        return self._runner.run(retries.hand_back(queue_name, messages, delay_s=delay_s))
+        return self._runner.run(retries.release_uncounted(queue_name, messages, delay_s=delay_s))
 
     def lock_messages(self, queue_name: str, messages: Sequence[Message]) -> list[ClaimOutcome]:
-        """Lock claimed messages to the end of the transaction; nobody else claims them, also when their time is over.
+        """Lock messages against reads until the end of the transaction, even after their visibility timeout.
 
-        On a pool, where each call is a transaction of its own, it only tells which claims are current.
+        On a pool, where each call is a transaction of its own, this only checks which claims are current.
 
         Args:
             queue_name: An existing queue.
-            messages: As the claim returned them, in any order.
+            messages: As returned by the read, in any order.
 
         Returns:
-            The outcome of each, in their order: `done`, it is locked.
+            The outcome of each message, in the order given; `done`: locked.
 
         Source: `sluice.lock_messages`.
         """
         return self._runner.run(retries.lock_messages(queue_name, messages))
 
     def release_claims(self, stream_name: str) -> int | None:
-        """Give up a stream of a queue: what it claimed and did not settle is visible again at once.
+        """Drop a stream of a queue; its unsettled messages become visible immediately.
 
         Args:
-            stream_name: The option `consumer` of Spark's query, which has to be stopped. What it had stored and not
-                settled comes twice; started again with its checkpoint, it fails and says why.
+            stream_name: The option `consumer` of the Spark query. Stop the query first: messages that it stored but did
+                not settle are delivered twice, and a restart from its checkpoint fails with the reason.
 
         Returns:
-            How many messages; None when there is no such stream.
+            The number of messages released; None if the stream does not exist.
 
         Source: `sluice.release_claims`.
         """
         return self._runner.run(spark_claims.release_claims(stream_name))
 
     def list_queue_streams(self) -> list[QueueStream]:
-        """Return the streams that read queues, by name, and what each has claimed and not settled.
+        """Return the streams of queues, by name, with their unsettled messages.
 
         Source: `sluice.list_queue_streams`.
         """

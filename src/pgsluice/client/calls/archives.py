@@ -1,4 +1,4 @@
-"""The functions of schema `sluice` that look, keep archives and send again, as calls; argument names are theirs."""
+"""Browsing, archive retention, lake exports and replay: functions of schema `sluice` as calls."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, LiteralString
 
 from pgsluice.client.calls.arguments import (
     after_id,
+    checked_id,
+    checked_ids,
     conditions,
-    known_id,
-    known_ids,
+    duration,
     whole,
 )
 from pgsluice.client.calls.call import Call, nothing, one, record, scalar
@@ -23,33 +24,30 @@ from pgsluice.client.records import (
     ReplayStep,
     StoredMessage,
 )
-from pgsluice.errors import ArgumentError
 
 
 @method(WorkQueue)
 def set_retention(queue_name: str, archive_retention: timedelta | None) -> Call[None]:
-    """Keep archived messages of a queue for a while; maintenance deletes the older ones.
+    """Set the retention of a queue's archive; maintenance deletes older messages.
 
     Args:
         queue_name: An existing queue.
-        archive_retention: How long, at least, 0 or more; None: for ever, as at the beginning.
+        archive_retention: Minimum age at deletion, 0 or more; None: keep forever (the initial setting).
 
     Raises:
-        ArgumentError: It is negative, or reaches beyond the range of times. Nothing was changed.
+        ArgumentError: The retention is negative or outside PostgreSQL's range of times. Nothing was changed.
 
     Source: `sluice.set_retention`.
     """
-    if archive_retention is not None and archive_retention < timedelta():
-        raise ArgumentError(
-            f"archive_retention is {archive_retention}; use 0 or more, or None to keep for ever"
-        )
     sql: LiteralString = "select sluice.set_retention(%s::text, %s::interval)"
-    return Call(sql, (queue_name, archive_retention), nothing, queue_name)
+    return Call(
+        sql, (queue_name, duration(archive_retention, "archive_retention")), nothing, queue_name
+    )
 
 
 @method(WorkQueue)
 def list_retentions() -> Call[list[ArchiveRetention]]:
-    """Return every queue, by name, with how long its archived messages are kept.
+    """Return the archive retention of every queue, by name.
 
     Source: `sluice.list_retentions`.
     """
@@ -58,9 +56,10 @@ def list_retentions() -> Call[list[ArchiveRetention]]:
 
 @method(WorkQueue)
 def list_exports() -> Call[list[Export]]:
-    """Return every export of an archive, by queue and name.
+    """Return every archive export to a lake table, by queue and name.
 
-    An archive keeps what an export of its queue has not verified in the lake, whatever its retention.
+    A message stays in the archive until every export of its queue has verified it in the lake, whatever the
+    retention.
 
     Source: `sluice.list_exports`.
     """
@@ -69,7 +68,7 @@ def list_exports() -> Call[list[Export]]:
 
 @method(WorkQueue)
 def drop_export(queue_name: str, export_name: str) -> Call[bool]:
-    """Keep archived messages no longer for an export; the lake stays as it is.
+    """Drop an export, so that the archive no longer keeps messages for it; the lake table is not changed.
 
     Returns:
         False when the queue has no export of this name.
@@ -84,12 +83,12 @@ def drop_export(queue_name: str, export_name: str) -> Call[bool]:
 def peek(
     queue_name: str, qty: int = 1, *, after_msg_id: int | None = None
 ) -> Call[list[StoredMessage]]:
-    """Return messages of a queue as they are, visible or not, without claiming them.
+    """Return messages of a queue, visible or not, without reading them: visibility timeouts stay as they are.
 
     Args:
         queue_name: An existing queue.
         qty: The most to return, 1 or more.
-        after_msg_id: Only messages with a higher msg_id; None: from the first on.
+        after_msg_id: Only messages with a higher msg_id; None: start at the first.
 
     Returns:
         0 to `qty` messages, lowest `msg_id` first.
@@ -106,16 +105,18 @@ def peek(
 
 @method(WorkQueue)
 def get_messages(queue_name: str, msg_ids: Sequence[int]) -> Call[list[StoredMessage]]:
-    """Return messages by msg_id, wherever they are: in the queue, its archive or the dead letters.
+    """Return messages by msg_id from the queue, its archive and its dead letters.
 
     Returns:
-        Those that were found, lowest `msg_id` first; `state` says where. The dead letters of a queue that was
-        dropped and made again stay: a msg_id may then be there twice.
+        The messages found, lowest `msg_id` first; `state` tells the places apart. Dead letters outlive their queue:
+        after it was dropped and created again, a msg_id may occur twice.
 
     Source: `sluice.get_messages`.
     """
     sql: LiteralString = "select * from sluice.get_messages(%s::text, %s::bigint[])"
-    return Call(sql, (queue_name, known_ids(msg_ids, "msg_id")), record(StoredMessage), queue_name)
+    return Call(
+        sql, (queue_name, checked_ids(msg_ids, "msg_id")), record(StoredMessage), queue_name
+    )
 
 
 @method(WorkQueue)
@@ -130,27 +131,27 @@ def browse(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> Call[list[StoredMessage]]:
-    """Return a page of a queue or its archive, without claiming anything.
+    """Return a page of a queue or its archive without reading messages: visibility timeouts stay as they are.
 
-    The last `msg_id` of a page is where the next one begins. A message with a lower one may still come: sent by a
-    transaction that commits late, or archived late. A filter reads also what it passes by.
+    Pass the last `msg_id` of a page as `after_msg_id` of the next. A transaction that commits late, or a late
+    archive, can still add messages with lower ids. A filter also scans the messages that it skips.
 
     Args:
         queue_name: An existing queue.
         relation: `queue` or `archive`.
-        after_msg_id: Only messages with a higher msg_id; None: from the first on.
+        after_msg_id: Only messages with a higher msg_id; None: start at the first.
         qty: The most to return, 1 or more.
         conditional: Only messages that contain this JSON object (`message @> conditional`).
         conditional_headers: Only messages whose headers contain this JSON object.
-        since: Only messages that came there at this time or later (queue: `enqueued_at`; archive: `archived_at`),
-            with a time zone.
-        until: Only messages that came there before this time, with a time zone.
+        since: Only messages added at this time or later (queue: `enqueued_at`; archive: `archived_at`), with a time
+            zone.
+        until: Only messages added before this time, with a time zone.
 
     Returns:
-        0 to `qty` messages, lowest `msg_id` first; fewer than `qty`: there are no more.
+        0 to `qty` messages, lowest `msg_id` first; fewer than `qty`: this is the last page.
 
     Raises:
-        ArgumentError: `qty` is out of range, `relation` is neither, or a time has no zone.
+        ArgumentError: `qty` is out of range, `relation` is unknown, or a time has no zone.
         PayloadError: A condition is not JSON.
 
     Source: `sluice.browse`.
@@ -179,7 +180,7 @@ def count_messages(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> Call[int]:
-    """Return how many messages of a queue or its archive a filter matches; reads them, or the whole table.
+    """Count the messages of a queue or its archive that match a filter; scans up to the whole table.
 
     Args:
         queue_name: An existing queue.
@@ -207,27 +208,28 @@ def count_messages(
 def replay(
     queue_name: str, msg_ids: Sequence[int], *, target_queue_name: str | None = None
 ) -> Call[list[Replayed]]:
-    """Send archived messages again, as new messages that are visible at once; the archive keeps them.
+    """Send archived messages again, as new messages that are visible immediately; the archive keeps the originals.
 
-    Their headers stay and get `x-pgmq-replayed-from`: an object with `queue`, `msg_id` and `archived_at`, and with
-    `headers` if these were no object. Each call sends them again.
+    The new messages keep the headers and get `x-pgmq-replayed-from`: an object with `queue`, `msg_id` and
+    `archived_at`, and with `headers` if the original headers were not an object. Not idempotent: each call sends
+    new messages.
 
     Args:
-        queue_name: The queue in whose archive they are.
-        msg_ids: Their ids there, of any number: all are sent in one transaction.
-        target_queue_name: The queue to send to; None: the same.
+        queue_name: The queue whose archive holds the messages.
+        msg_ids: Ids of the archived messages; all are sent in one transaction.
+        target_queue_name: The queue to send to; None: the same queue.
 
     Returns:
-        Those that were in the archive, lowest first, each once, with their new msg_ids.
+        The messages found in the archive with their new msg_ids, each once, lowest `archived_msg_id` first.
 
     Raises:
-        QueueNotFoundError: One of the queues does not exist; it is named. Nothing was sent.
+        QueueNotFoundError: One of the queues does not exist; the error names it. Nothing was sent.
 
     Source: `sluice.replay`.
     """
     sql: LiteralString = "select * from sluice.replay(%s::text, %s::bigint[], %s::text)"
     return Call(
-        sql, (queue_name, known_ids(msg_ids, "msg_id"), target_queue_name), record(Replayed)
+        sql, (queue_name, checked_ids(msg_ids, "msg_id"), target_queue_name), record(Replayed)
     )
 
 
@@ -241,23 +243,23 @@ def start_replay(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> Call[int]:
-    """Begin to send archived messages again that a filter matches; `continue_replay` sends them.
+    """Start a replay of the archived messages that match a filter; `continue_replay` sends them.
 
-    What is archived from now on is not part of it.
+    Messages archived later are not part of the replay.
 
     Args:
-        queue_name: The queue whose archive it is.
+        queue_name: The queue whose archive is replayed.
         target_queue_name: The queue to send to; None: the same.
-        conditional: As for `browse`, as are the next three, of the archive; without any, everything is sent.
+        conditional: As for `browse`. Without any filter, the whole archive is sent.
         conditional_headers: As for `browse`.
         since: As for `browse`.
         until: As for `browse`.
 
     Returns:
-        Its replay_id.
+        The replay_id.
 
     Raises:
-        QueueNotFoundError: One of the queues does not exist; it is named.
+        QueueNotFoundError: One of the queues does not exist; the error names it.
         ArgumentError: A time has no zone.
         PayloadError: A condition is not JSON.
 
@@ -279,8 +281,8 @@ def start_replay(
 def continue_replay(replay_id: int, *, qty: int = 1000) -> Call[ReplayStep]:
     """Send the next messages of a replay, as `replay` does; call it, and commit, until it is finished.
 
-    A step and its record are one transaction: two processes that go on with one replay take turns, and what a
-    crash takes back is sent by the next step.
+    A step and the replay's position are committed in one transaction: concurrent callers take turns, and the next
+    step repeats a step that a crash rolled back.
 
     Args:
         replay_id: From `start_replay`.
@@ -288,20 +290,20 @@ def continue_replay(replay_id: int, *, qty: int = 1000) -> Call[ReplayStep]:
 
     Raises:
         ArgumentError: `qty` is out of range.
-        ServerError: There is no such replay; it goes with its queues.
+        ServerError: The replay does not exist; dropping one of its queues drops it.
 
     Source: `sluice.continue_replay`.
     """
     return Call(
         "select * from sluice.continue_replay(%s::bigint, %s::integer)",
-        (known_id(replay_id, "replay_id"), whole(qty, "qty", 1)),
+        (checked_id(replay_id, "replay_id"), whole(qty, "qty", 1)),
         one(ReplayStep),
     )
 
 
 @method(WorkQueue)
 def list_replays() -> Call[list[Replay]]:
-    """Return every replay, under way and finished, the earliest first.
+    """Return every replay, running or finished, earliest first.
 
     Source: `sluice.list_replays`.
     """

@@ -1,4 +1,4 @@
-"""Arguments of calls, checked before anything is sent, so that an error can name them."""
+"""Validation of arguments before the statement is sent, so that an error names the argument."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INTEGER_MAX = 2**31 - 1
 
 
 def whole(value: int, name: str, least: int) -> int:
-    """A whole number from `least` on that fits into an integer."""
+    """Return a whole number from `least` to the largest SQL integer."""
     if isinstance(value, timedelta) or not isinstance(value, int) or isinstance(value, bool):
         raise ArgumentError(f"{name} is {value!r}; use a whole number")
     if not least <= value <= INTEGER_MAX:
@@ -23,7 +23,7 @@ def whole(value: int, name: str, least: int) -> int:
 
 
 def seconds(value: float | None, name: str) -> timedelta | None:
-    """Seconds, 0 or more, as an interval; None is None."""
+    """Return seconds, 0 or more, as an interval; None stays None."""
     if value is None:
         return None
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
@@ -33,8 +33,15 @@ def seconds(value: float | None, name: str) -> timedelta | None:
     return timedelta(seconds=value)
 
 
+def duration(value: timedelta | None, name: str) -> timedelta | None:
+    """Return a timedelta of 0 or more; None stays None."""
+    if value is not None and (not isinstance(value, timedelta) or value < timedelta()):
+        raise ArgumentError(f"{name} is {value!r}; use a timedelta of 0 or more, or None")
+    return value
+
+
 def point(value: int | datetime, name: str) -> int | datetime:
-    """Seconds from now, or a time with a time zone."""
+    """Return seconds from now, or a time with a time zone."""
     if isinstance(value, datetime):
         zoned_time(value, name)
         return value
@@ -42,24 +49,24 @@ def point(value: int | datetime, name: str) -> int | datetime:
 
 
 def point_or_now(value: int | datetime | None, name: str) -> int | datetime:
-    """Seconds from now, or a time with a time zone; None is now."""
+    """Return seconds from now, or a time with a time zone; None is now."""
     return 0 if value is None else point(value, name)
 
 
 def int_or_time(value: int | datetime | None) -> LiteralString:
-    """Return the placeholder for a result of `point` or `point_or_now`; it chooses the overload."""
+    """Return the placeholder that selects the SQL overload for a result of `point` or `point_or_now`."""
     return "%s::timestamptz" if isinstance(value, datetime) else "%s::integer"
 
 
 def claim_parameters(queue_name: str, vt: int, qty: int) -> tuple[str, int, int]:
-    """Return the parameters of every claim of messages."""
+    """Return the parameters that all reads of messages share."""
     return queue_name, whole(vt, "vt", 0), whole(qty, "qty", 1)
 
 
 def poll_parameters(
     queue_name: str, vt: int, qty: int, max_poll_seconds: int, poll_interval_ms: int
 ) -> tuple[str, int, int, int, int]:
-    """Return the parameters of every claim that waits in the server."""
+    """Return the parameters that all reads with polling share."""
     return (
         *claim_parameters(queue_name, vt, qty),
         whole(max_poll_seconds, "max_poll_seconds", 1),
@@ -68,48 +75,52 @@ def poll_parameters(
 
 
 def one_id(value: int) -> int:
-    """A msg_id."""
-    return known_id(value, "msg_id", "the msg_id that send or read returned")
+    """Return a valid msg_id."""
+    return checked_id(value, "msg_id", "the msg_id that send or read returned")
 
 
 def many_ids(values: Sequence[int]) -> list[int]:
-    """Several msg_ids."""
+    """Return valid msg_ids."""
+    if isinstance(values, int):
+        raise ArgumentError(f"msg_ids is {values!r}; pass a list of ids")
     return [one_id(value) for value in values]
 
 
 def is_bigint(value: object) -> bool:
-    """Whether it is a whole number that fits into a bigint."""
+    """True if this is a whole number within the range of bigint."""
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 
-def known_id(value: int, name: str, wanted: str = "one that the server returned") -> int:
-    """An id that the server gave."""
+def checked_id(value: int, name: str, wanted: str = "one that the server returned") -> int:
+    """Return an id within the range of bigint."""
     if not is_bigint(value):
         raise ArgumentError(f"{name} is {value!r}; use {wanted}")
     return value
 
 
-def known_ids(values: Sequence[int], name: str) -> list[int]:
-    """Several ids that the server gave."""
-    return [known_id(value, name) for value in values]
+def checked_ids(values: Sequence[int], name: str) -> list[int]:
+    """Return ids within the range of bigint."""
+    return [checked_id(value, name) for value in values]
 
 
 def after_id(value: int | None, name: str) -> int | None:
-    """An id to go on after, or None for the first page."""
-    return None if value is None else known_id(value, name)
+    """Return the last id of the previous page, or None for the first page."""
+    return None if value is None else checked_id(value, name)
 
 
 def zoned_time(value: datetime | None, name: str) -> datetime | None:
-    """A time with a time zone, or None."""
+    """Return a time with a time zone, or None."""
+    if value is not None and not isinstance(value, datetime):
+        raise ArgumentError(f"{name} is {value!r}; use a datetime with a time zone")
     if value is not None and value.utcoffset() is None:
         raise ArgumentError(
-            f"{name} is a datetime without a time zone; use datetime.now(timezone.utc) and the like"
+            f"{name} is a datetime without a time zone; pass an aware one, such as datetime.now(timezone.utc)"
         )
     return value
 
 
 def headers_parameter(value: Any, name: str) -> Any:
-    """Headers of a message: a dict, or None."""
+    """Return headers of a message: a dict, or None."""
     if value is not None and not isinstance(value, dict):
         raise ArgumentError(
             f"{name} is a {type(value).__name__}; use a dict, or None for no headers"
@@ -120,12 +131,14 @@ def headers_parameter(value: Any, name: str) -> Any:
 def payloads(
     msgs: Sequence[Any], headers: Sequence[Any] | None
 ) -> tuple[list[Any], list[Any] | None]:
-    """Messages, at least one, and as many headers, or none."""
+    """Return one or more messages, and their headers: one for each message, or None."""
+    if isinstance(msgs, str | bytes | dict):
+        raise ArgumentError(f"messages is a {type(msgs).__name__}; pass a list of messages")
     if not msgs:
         raise ArgumentError("messages is empty; send at least one")
     if headers is not None and len(headers) != len(msgs):
         raise ArgumentError(
-            f"there are {len(headers)} headers for {len(msgs)} messages; give one for each, None for none"
+            f"there are {len(headers)} headers for {len(msgs)} messages; pass one per message, or None"
         )
     return (
         [json_parameter(msg, f"messages[{i}]") for i, msg in enumerate(msgs)],
@@ -141,7 +154,7 @@ def conditions(
     since: datetime | None,
     until: datetime | None,
 ) -> tuple[Any, ...]:
-    """What messages a filter matches, as parameters; None is no condition."""
+    """Return the parameters of a filter; None matches everything."""
     return (
         json_parameter(conditional, "conditional"),
         json_parameter(conditional_headers, "conditional_headers"),

@@ -1,4 +1,4 @@
-"""The `Call`: everything about one call of a SQL function but the connection."""
+"""`Call`: one call of a SQL function, independent of any connection."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[Result]):
-    """One call of a SQL function.
+    """Statement, parameters and row reader of one call of a SQL function.
 
     Attributes:
         sql: The statement, with `%s` for each parameter.
         parameters: Their values, in order.
-        read_rows: Turns the rows, as tuples, into what the client returns.
-        queue_name: The work queue it names, so that an error can name it too.
-        own_transaction_sql: What to run instead where the call is a transaction of its own. A claim may then commit
-            asynchronously: lost in a crash, it only leaves the message visible. It must not in the caller's
-            transaction, which may hold more than the claim.
+        read_rows: Converts the rows (tuples) to the client's return value.
+        queue_name: The work queue of the call, for error messages.
+        own_transaction_sql: Statement to run instead when the call is a transaction of its own. A read may then commit
+            asynchronously: a crash that loses it only leaves the message visible. The caller's transaction may hold
+            other writes and must commit as the caller chose.
     """
 
     sql: LiteralString
@@ -36,10 +36,10 @@ class Call(Generic[Result]):
     own_transaction_sql: LiteralString | None = None
 
     def __post_init__(self) -> None:
-        """Refuse text that PostgreSQL cannot take, before anything is sent.
+        """Refuse text that PostgreSQL cannot store, before the statement is sent.
 
         Raises:
-            ArgumentError: A name or another text holds a NUL or a lone surrogate.
+            ArgumentError: A name or other text contains a NUL or a lone surrogate.
         """
         for value in self.parameters:
             if isinstance(value, str):
@@ -48,11 +48,11 @@ class Call(Generic[Result]):
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A COPY into a table that is known only when it begins.
+    """A COPY into a table that the server chooses.
 
     Attributes:
-        statement: The call that returns the COPY statement, to run in the same transaction.
-        rows: What to copy; taken one by one.
+        statement: Call that returns the COPY statement, to run in the same transaction.
+        rows: Rows to copy; consumed one by one.
     """
 
     statement: Call[sql.Composed]
@@ -61,12 +61,12 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Stream(Generic[Result]):
-    """Rows that are read page by page, however many there are.
+    """Rows read page by page, in bounded memory.
 
     Attributes:
-        query: The call that returns the query, to run in the same transaction.
-        fetch_qty: Rows of a page, 1 or more.
-        read_row: Turns the columns of a row into what the client yields.
+        query: Call that returns the query, to run in the same transaction.
+        fetch_qty: Rows per page, 1 or more.
+        read_row: Converts the columns of a row to the value that the client yields.
     """
 
     query: Call[str]
@@ -74,37 +74,36 @@ class Stream(Generic[Result]):
     read_row: Callable[..., Result]
 
 
-# What is cheaper depends on the rows: a call that takes them as arrays, or a COPY.
+# Arrays are cheaper for few rows, COPY for many.
 CallOrCopy = Call[Result] | Copy
 
-# Calls one after the other, each chosen by the result of the one before: it yields calls, is sent their results, and
-# returns its own. They are one transaction, all or none.
+# Dependent calls in one transaction: the generator yields calls, receives their results and returns the final result.
 Steps = Generator[Call[Any], Any, Result]
 
 
 def no_change(result: Result) -> Call[Result]:
-    """A call that asks nothing and changes nothing, for tests of what runs calls.
+    """Return a call without effect, for tests of the runners.
 
     Args:
-        result: What it returns.
+        result: The result of the call.
     """
     return Call("select", (), lambda _rows: result)
 
 
 def require_storable(text: str) -> None:
-    """Refuse text that PostgreSQL cannot take.
+    """Refuse text that PostgreSQL cannot store.
 
     Raises:
-        ArgumentError: It holds a NUL or a lone surrogate.
+        ArgumentError: The text contains a NUL or a lone surrogate.
     """
     if not is_storable(text):
         raise ArgumentError(
-            f"the text {text!r} holds a NUL character or a lone surrogate, which PostgreSQL cannot take; remove it"
+            f"the text {text!r} holds a NUL character or a lone surrogate, which PostgreSQL cannot store; remove it"
         )
 
 
 def is_storable(text: str) -> bool:
-    """Whether PostgreSQL can hold this text in UTF-8."""
+    """True if PostgreSQL can store this text in UTF-8."""
     try:
         return b"\x00" not in text.encode("utf-8")
     except UnicodeEncodeError:
@@ -112,48 +111,48 @@ def is_storable(text: str) -> bool:
 
 
 def storable(text: str) -> str:
-    """A text that may quote anything, as an error does, with what PostgreSQL cannot store written out."""
+    """Return a text with NULs and lone surrogates escaped, so that PostgreSQL can store it."""
     return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def scalar(rows: Sequence[tuple[Any, ...]]) -> Any:
-    """The one value of the one row."""
+    """Return the only value of the only row."""
     return rows[0][0]
 
 
 def column(rows: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """The one value of each row."""
+    """Return the only value of each row."""
     return [row[0] for row in rows]
 
 
 def truth(rows: Sequence[tuple[Any, ...]]) -> bool:
-    """Return the one value of the one row, a number, as a bool."""
+    """Return the only value of the only row, a number, as a bool."""
     return bool(scalar(rows))
 
 
 def row(rows: Sequence[tuple[Any, ...]]) -> Any:
-    """Return the one row."""
+    """Return the only row."""
     return rows[0]
 
 
 def nothing(_rows: Sequence[tuple[Any, ...]]) -> None:
-    """What a function that returns void returns."""
+    """Return None, for functions that return void."""
 
 
 def record(kind: Callable[..., Result]) -> Callable[[Sequence[tuple[Any, ...]]], list[Result]]:
-    """Each row as a record of this kind."""
+    """Return a reader of rows as records of this class."""
     return lambda rows: [kind(*row) for row in rows]
 
 
 def one(kind: Callable[..., Result]) -> Callable[[Sequence[tuple[Any, ...]]], Result]:
-    """Return the one row as a record of this kind."""
+    """Return a reader of the only row as a record of this class."""
     return lambda rows: kind(*rows[0])
 
 
 def one_or_none(
     kind: Callable[..., Result],
 ) -> Callable[[Sequence[tuple[Any, ...]]], Result | None]:
-    """Return the one row as a record of this kind; None without a row, or when its first column is null."""
+    """Return a reader of the only row as a record; None without a row, or if its first column is null."""
     return lambda rows: kind(*rows[0]) if rows and rows[0][0] is not None else None
 
 
@@ -164,19 +163,19 @@ def claim(
     *,
     keeps_order: bool = False,
 ) -> Call[list[Message]]:
-    """A call that claims messages, and commits asynchronously where it is a transaction of its own.
+    """Return a call that reads messages, and commits asynchronously when it is a transaction of its own.
 
     Args:
         function: The call of the SQL function, with `%s` for each parameter.
         parameters: Their values, in order.
         queue_name: The queue.
-        keeps_order: The order of its rows is its own, and not that of the msg_ids.
+        keeps_order: Keep the function's order of rows; else sort them by msg_id.
     """
     sql, own_transaction_sql = _claims(function, keeps_order=keeps_order)
     return Call(sql, parameters, record(Message), queue_name, own_transaction_sql)
 
 
-@functools.cache  # of a few functions; made once, the driver also hashes them once
+@functools.cache  # few functions; the driver hashes a reused text once
 def _claims(function: LiteralString, *, keeps_order: bool) -> tuple[LiteralString, LiteralString]:
     columns: LiteralString = "message.*"
     rows: LiteralString = "as message order by message.msg_id"
@@ -187,6 +186,6 @@ def _claims(function: LiteralString, *, keeps_order: bool) -> tuple[LiteralStrin
         )
         rows = "with ordinality as message order by message.ordinality"
     quietly: LiteralString = "pg_catalog.set_config('synchronous_commit', 'off', true)"
-    # All of it is in our source: LiteralString refuses anything else.
+    # No input of callers: LiteralString accepts only texts of our source.
     own: LiteralString = f"select {columns} from {quietly}, {function} {rows}"  # noqa: S608
     return "select * from " + function, own  # noqa: S608

@@ -1,4 +1,4 @@
-"""The functions of schema `sluice` about dead events of share groups, as calls; argument names are theirs."""
+"""Dead events of share groups: browsing, redriving and purging; functions of schema `sluice` as calls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
-from pgsluice.client.calls.arguments import after_id, known_ids, whole, zoned_time
+from pgsluice.client.calls.arguments import after_id, checked_ids, whole, zoned_time
 from pgsluice.client.calls.call import Call, record, scalar
 from pgsluice.client.calls.clients import ShareGroup, method
 from pgsluice.client.log_records import DeadEvent, RedrivenEvent
@@ -25,19 +25,19 @@ def browse_dead_events(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> Call[list[DeadEvent]]:
-    """Return a page of the group's dead events; those of a dropped group or log are still there.
+    """Return a page of the group's dead events; they outlive their group and log.
 
     Args:
-        after_dead_event_id: Only those with a higher id; None: from the first on.
+        after_dead_event_id: Only dead events with a higher id; None: start at the first.
         qty: The most to return, 1 or more.
         ev_type: Only events of this type.
-        reason: Only those that were given up for this reason.
+        reason: Only dead events with this reason.
         ev_ids: Only events with these ids in the log.
-        since: Only those that were given up at this time or later, with a time zone.
-        until: Only those that were given up before this time, with a time zone.
+        since: Only events dead-lettered at this time or later, with a time zone.
+        until: Only events dead-lettered before this time, with a time zone.
 
     Returns:
-        0 to `qty` dead events, lowest `dead_event_id` first; fewer than `qty`: there are no more.
+        0 to `qty` dead events, lowest `dead_event_id` first; fewer than `qty`: this is the last page.
 
     Raises:
         ArgumentError: `qty` or an id is out of range, or a time has no zone.
@@ -51,7 +51,7 @@ def browse_dead_events(
         whole(qty, "qty", 1),
         *_filter(ev_type, reason, ev_ids, since, until),
     )
-    # xid8 is unknown to most drivers: its number is a bigint.
+    # Most drivers do not know xid8: cast it to bigint.
     sql: LiteralString = (
         "select dead_event_id, queue_name, group_name, claim_id, ev_id, ev_time, "
         "ev_txid::text::bigint, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4, "
@@ -73,10 +73,10 @@ def count_dead_events(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> Call[int]:
-    """Return how many dead events of the group a filter matches.
+    """Count the group's dead events that match a filter.
 
     Args:
-        ev_type: As for `browse_dead_events`, as are all others.
+        ev_type: As for `browse_dead_events`, as are the other filters.
 
     Raises:
         ArgumentError: As for `browse_dead_events`.
@@ -100,23 +100,24 @@ def redrive_events(
     *,
     target_queue_name: str | None = None,
 ) -> Call[list[RedrivenEvent]]:
-    """Move dead events back to the group, as new events that it alone gets, or into a work queue.
+    """Redrive dead events: move them back to this group as new events, or to a work queue as messages.
 
-    In the group their attempts begin anew, and `redriven` is one more. In a queue they are messages: an object with
-    the fields of the event, and the header `x-pgmq-replayed-from` with `log`, `group`, `ev_id`, `dead_event_id`,
-    `dead_at`, `reason` and `redriven`. Of two that redrive the same event one moves it.
+    Only this group receives the new events. Their attempts start at 0, and `redriven` increases by 1. In a work
+    queue, a message is an object with the fields of the event, and its header `x-pgmq-replayed-from` has `log`,
+    `group`, `ev_id`, `dead_event_id`, `dead_at`, `reason` and `redriven`. Concurrent calls move each event once.
 
     Args:
-        dead_event_ids: Their ids, of any number: all are moved in one transaction.
-        target_queue_name: The work queue to move them to; None: to the group.
+        dead_event_ids: Ids of the dead events; all are moved in one transaction.
+        target_queue_name: The work queue to move them to; None: the group.
 
     Returns:
-        Those that were there, lowest first, each once, with their new ev_ids or msg_ids.
+        The dead events found with their new ev_ids or msg_ids, each once, lowest `dead_event_id` first.
 
     Raises:
-        GroupNotFoundError: The group was dropped; a queue can still have its dead events. Nothing was moved.
-        LogStateError: The log is closed for events, or takes fewer of them from one transaction. Nothing was moved.
-        QueueNotFoundError: The queue does not exist; it is named. Nothing was moved.
+        GroupNotFoundError: The group was dropped; its dead events can still be moved to a work queue. Nothing was
+            moved.
+        LogStateError: The log accepts no events, or not this many in one transaction. Nothing was moved.
+        QueueNotFoundError: The queue does not exist; the error names it. Nothing was moved.
         ArgumentError: An id is out of range.
 
     Source: `sluice.redrive_events`.
@@ -124,7 +125,7 @@ def redrive_events(
     sql: LiteralString = (
         "select * from sluice.redrive_events(%s::text, %s::text, %s::bigint[], %s::text)"
     )
-    ids = known_ids(dead_event_ids, "dead_event_id")
+    ids = checked_ids(dead_event_ids, "dead_event_id")
     return Call(sql, (queue_name, group_name, ids, target_queue_name), record(RedrivenEvent))
 
 
@@ -142,19 +143,19 @@ def redrive_events_matching(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> Call[list[RedrivenEvent]]:
-    """Move the next dead events that a filter matches, as `redrive_events` does.
+    """Redrive the next dead events that match a filter, as `redrive_events` does.
 
-    Those that somebody else moves at this moment are skipped. Whoever repeats it until nothing is left sets
-    `until`, or counts: an event that fails again at once is dead again, and there would be no end.
+    Skips events that another transaction is moving. In a loop, set `until` or limit the number of calls: an event
+    that fails again immediately is dead-lettered again, and the loop would not terminate.
 
     Args:
-        target_queue_name: The work queue to move them to; None: to the group.
-        after_dead_event_id: Only those with a higher id; None: from the first on.
+        target_queue_name: The work queue to move them to; None: the group.
+        after_dead_event_id: Only dead events with a higher id; None: start at the first.
         qty: The most to move, 1 or more.
-        ev_type: As for `browse_dead_events`, as are all others.
+        ev_type: As for `browse_dead_events`, as are the other filters.
 
     Returns:
-        What was moved, lowest `dead_event_id` first; the last is where the next call goes on.
+        The events moved, lowest `dead_event_id` first; pass the last as `after_dead_event_id` of the next call.
 
     Raises:
         GroupNotFoundError: As for `redrive_events`.
@@ -188,18 +189,18 @@ def purge_dead_events(
     dead_event_ids: Sequence[int] | None = None,
     qty: int = 10000,
 ) -> Call[int]:
-    """Delete dead events for good: the oldest of those that are so old, or those with these ids.
+    """Delete dead events by age, oldest first, or by id.
 
     Args:
-        older_than: How long ago they were given up, at least; 0 for all of them.
-        dead_event_ids: Their ids; one of the two is to be given.
-        qty: The most to delete, 1 or more: a long list takes several calls.
+        older_than: Minimum time since dead-lettering; 0 selects all.
+        dead_event_ids: Ids of the dead events. Give either this or `older_than`.
+        qty: The most to delete, 1 or more; a longer list takes several calls.
 
     Returns:
-        How many were deleted; call it until that is 0.
+        The number of deleted events; call it again until this is 0.
 
     Raises:
-        ArgumentError: Neither or both are given, or `qty` or an id is out of range.
+        ArgumentError: Neither or both selections are given, or `qty` or an id is out of range.
 
     Source: `sluice.purge_dead_events`.
     """
@@ -207,7 +208,7 @@ def purge_dead_events(
         queue_name,
         group_name,
         older_than,
-        None if dead_event_ids is None else known_ids(dead_event_ids, "dead_event_id"),
+        None if dead_event_ids is None else checked_ids(dead_event_ids, "dead_event_id"),
         whole(qty, "qty", 1),
     )
     sql: LiteralString = (
@@ -227,7 +228,7 @@ def _filter(
     return (
         ev_type,
         reason,
-        None if ev_ids is None else known_ids(ev_ids, "ev_id"),
+        None if ev_ids is None else checked_ids(ev_ids, "ev_id"),
         zoned_time(since, "since"),
         zoned_time(until, "until"),
     )

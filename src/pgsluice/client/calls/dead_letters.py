@@ -1,4 +1,4 @@
-"""The functions of schema `sluice` about dead letters of work queues, as calls; argument names are theirs."""
+"""Dead letters of work queues: browsing, redriving and purging; functions of schema `sluice` as calls."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, LiteralString
 
 from pgsluice.client.calls.arguments import (
     after_id,
+    checked_ids,
     conditions,
-    known_ids,
     whole,
 )
 from pgsluice.client.calls.call import Call, record, scalar
@@ -33,21 +33,21 @@ def browse_dead_letters(
     reason: str | None = None,
     error_type: str | None = None,
 ) -> Call[list[DeadLetter]]:
-    """Return a page of a queue's dead letters; those of a dropped queue are still there.
+    """Return a page of a queue's dead letters; they outlive their queue.
 
     Args:
-        queue_name: The queue they were in; it need not exist any more.
-        after_dead_letter_id: Only those with a higher id; None: from the first on.
+        queue_name: The queue of the messages; it may have been dropped.
+        after_dead_letter_id: Only dead letters with a higher id; None: start at the first.
         qty: The most to return, 1 or more.
         conditional: As for `browse`.
         conditional_headers: As for `browse`.
-        since: Only messages that were given up at this time or later, with a time zone.
-        until: Only messages that were given up before this time, with a time zone.
-        reason: Only those with this reason.
-        error_type: Only those whose last error was of this type.
+        since: Only messages dead-lettered at this time or later, with a time zone.
+        until: Only messages dead-lettered before this time, with a time zone.
+        reason: Only messages with this reason.
+        error_type: Only messages whose last error was of this type.
 
     Returns:
-        0 to `qty` dead letters, lowest `dead_letter_id` first; fewer than `qty`: there are no more.
+        0 to `qty` dead letters, lowest `dead_letter_id` first; fewer than `qty`: this is the last page.
 
     Raises:
         ArgumentError: As for `browse`.
@@ -83,10 +83,10 @@ def count_dead_letters(
     reason: str | None = None,
     error_type: str | None = None,
 ) -> Call[int]:
-    """Return how many dead letters of a queue a filter matches.
+    """Count a queue's dead letters that match a filter.
 
     Args:
-        queue_name: As for `browse_dead_letters`, as are all others.
+        queue_name: As for `browse_dead_letters`.
         conditional: As for `browse`.
         conditional_headers: As for `browse`.
         since: As for `browse_dead_letters`.
@@ -117,25 +117,26 @@ def count_dead_letters(
 def redrive(
     queue_name: str, dead_letter_ids: Sequence[int], *, target_queue_name: str | None = None
 ) -> Call[list[Redriven]]:
-    """Move dead letters back into their queue, as new messages that are visible at once.
+    """Redrive dead letters: move them back to their queue, as new messages that are visible immediately.
 
-    Their headers stay and get `x-pgmq-replayed-from`: an object with `queue`, `msg_id`, `dead_letter_id`, `dead_at`
-    and `reason`, and with `headers` if these were no object. Of two that redrive the same letter one moves it.
+    The new messages keep the headers and get `x-pgmq-replayed-from`: an object with `queue`, `msg_id`,
+    `dead_letter_id`, `dead_at` and `reason`, and with `headers` if the original headers were not an object.
+    Concurrent calls move each dead letter once.
 
     Args:
-        queue_name: The queue they were in.
-        dead_letter_ids: Their ids, of any number: all are moved in one transaction.
-        target_queue_name: The queue to move them to; None: the same.
+        queue_name: The queue of the messages.
+        dead_letter_ids: Ids of the dead letters; all are moved in one transaction.
+        target_queue_name: The queue to move them to; None: the same queue.
 
     Returns:
-        Those that were there, lowest first, each once, with their new msg_ids.
+        The dead letters found with their new msg_ids, each once, lowest `dead_letter_id` first.
 
     Raises:
-        QueueNotFoundError: The queue to move to does not exist; it is named. Nothing was moved.
+        QueueNotFoundError: The target queue does not exist; the error names it. Nothing was moved.
 
     Source: `sluice.redrive`.
     """
-    parameters = (queue_name, known_ids(dead_letter_ids, "dead_letter_id"), target_queue_name)
+    parameters = (queue_name, checked_ids(dead_letter_ids, "dead_letter_id"), target_queue_name)
     sql: LiteralString = "select * from sluice.redrive(%s::text, %s::bigint[], %s::text)"
     return Call(sql, parameters, record(Redriven))
 
@@ -154,15 +155,15 @@ def redrive_matching(
     reason: str | None = None,
     error_type: str | None = None,
 ) -> Call[list[Redriven]]:
-    """Move the next dead letters that a filter matches, as `redrive` does.
+    """Redrive the next dead letters that match a filter, as `redrive` does.
 
-    Those that somebody else moves at this moment are skipped. Whoever repeats it until nothing is left sets
-    `until`, or counts: a message that fails again at once is a dead letter again, and there would be no end.
+    Skips dead letters that another transaction is moving. In a loop, set `until` or limit the number of calls: a
+    message that fails again immediately is dead-lettered again, and the loop would not terminate.
 
     Args:
-        queue_name: The queue they were in.
-        target_queue_name: The queue to move them to; None: the same.
-        after_dead_letter_id: Only those with a higher id; None: from the first on.
+        queue_name: The queue of the messages.
+        target_queue_name: The queue to move them to; None: the same queue.
+        after_dead_letter_id: Only dead letters with a higher id; None: start at the first.
         qty: The most to move, 1 or more.
         conditional: As for `browse`.
         conditional_headers: As for `browse`.
@@ -172,10 +173,11 @@ def redrive_matching(
         error_type: As for `browse_dead_letters`.
 
     Returns:
-        What was moved, lowest `dead_letter_id` first; the last is where the next call goes on.
+        The dead letters moved, lowest `dead_letter_id` first; pass the last as `after_dead_letter_id` of the next
+        call.
 
     Raises:
-        QueueNotFoundError: The queue to move to does not exist; it is named. Nothing was moved.
+        QueueNotFoundError: The target queue does not exist; the error names it. Nothing was moved.
         ArgumentError: As for `browse`.
         PayloadError: As for `browse`.
 
@@ -205,23 +207,23 @@ def purge_dead_letters(
     dead_letter_ids: Sequence[int] | None = None,
     qty: int = 10000,
 ) -> Call[int]:
-    """Delete dead letters of a queue for good; call it, and commit, until it returns 0.
+    """Delete dead letters of a queue by age, oldest first, or by id; call it, and commit, until it returns 0.
 
     Args:
-        queue_name: The queue they were in; it need not exist any more.
-        older_than: Those that were given up so long ago, the oldest first; 0 is all of them.
-        dead_letter_ids: Or those with these ids; the others are not looked at.
+        queue_name: The queue of the messages; it may have been dropped.
+        older_than: Minimum time since dead-lettering; 0 selects all.
+        dead_letter_ids: Ids of the dead letters. Give either this or `older_than`.
         qty: The most to delete, 1 or more.
 
     Returns:
-        How many were deleted.
+        The number of deleted dead letters.
 
     Raises:
-        ArgumentError: Neither or both were given, or `qty` is out of range. Nothing was deleted.
+        ArgumentError: Neither or both selections are given, or `qty` is out of range. Nothing was deleted.
 
     Source: `sluice.purge_dead_letters`.
     """
-    ids = None if dead_letter_ids is None else known_ids(dead_letter_ids, "dead_letter_id")
+    ids = None if dead_letter_ids is None else checked_ids(dead_letter_ids, "dead_letter_id")
     sql: LiteralString = (
         "select sluice.purge_dead_letters(%s::text, %s::interval, %s::bigint[], %s::integer)"
     )

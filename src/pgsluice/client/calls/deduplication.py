@@ -1,4 +1,4 @@
-"""Sending with a key, and setting how long a key is known, as calls; argument names are those of schema `sluice`."""
+"""Sending with deduplication keys: functions of schema `sluice` as calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
 from pgsluice.client.calls import pgmq
-from pgsluice.client.calls.arguments import int_or_time
+from pgsluice.client.calls.arguments import duration, int_or_time
 from pgsluice.client.calls.call import Call, column, nothing, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.errors import ArgumentError
@@ -15,19 +15,19 @@ from pgsluice.errors import ArgumentError
 
 @method(WorkQueue)
 def set_deduplication(queue_name: str, window: timedelta | None) -> Call[None]:
-    """Let a queue know the deduplication keys of what is sent.
+    """Set the deduplication window of a queue.
 
     Args:
         queue_name: An existing queue.
-        window: How long a key is known, from its sending on; that of keys sent before stays. None: the queue takes
-            no keys any more, and forgets those it knew.
+        window: Time after sending during which the same key is a duplicate. Keys sent before keep their window.
+            None: turn deduplication off and forget all keys.
 
     Raises:
         ArgumentError: The window is not positive.
 
     Source: `sluice.set_deduplication`.
     """
-    if window is not None and window <= timedelta(0):
+    if duration(window, "window") == timedelta(0):
         raise ArgumentError(
             f"window is {window!r}; use a positive timedelta, or None to forget all keys"
         )
@@ -44,29 +44,32 @@ def send(
     delay: int | datetime | None = None,
     deduplication_key: str | None = None,
 ) -> Call[int]:
-    """Append one message.
+    """Send one message.
 
-    Where the reply of the server is lost, the message may have been stored or not. Sent again with the same key, it
-    is stored once.
+    If the connection is lost before the reply, it is unknown whether the message was stored. Send it again with the
+    same key to store it once.
 
     Args:
         queue_name: An existing queue.
-        message: A JSON value: None (stored as SQL null), bool, int, finite float, str, list or dict.
-        headers: A JSON object beside it, or None.
-        delay: Seconds until it becomes visible, 0 or more, or the time when it does (with a time zone). None: at
-            once.
-        deduplication_key: 1 to 1,024 bytes: a message whose key was sent within the window of `set_deduplication`
-            is not stored, whether the first one is still in the queue or not. None: stored in any case.
+        message: A JSON value: None (stored as SQL null), bool, int, finite float, str, list or dict. Dataclasses,
+            Pydantic models, enums, datetime, date, time, UUID and Decimal, also inside of it, are converted as a
+            handler's `send` converts them.
+        headers: A JSON object sent with the message, or None.
+        delay: Seconds until the message becomes visible, 0 or more, or the time when it becomes visible (with a
+            time zone). None: immediately.
+        deduplication_key: 1 to 1,024 bytes. A message whose key was sent within the window of `set_deduplication`
+            is not stored, even if the first message has left the queue. None: no deduplication.
 
     Returns:
-        Its msg_id, or that of the message that was first sent with its key.
+        The msg_id; for a duplicate, that of the first message with this key.
 
     Raises:
-        PayloadError: The message is not JSON that PostgreSQL can store; the place is named. Nothing was sent.
-        ArgumentError: The delay is negative, not whole, or a time without a zone, or the key is too long. Nothing
-            was sent.
-        DeduplicationOffError: There is a key, and the queue has no window. Nothing was sent.
-        RetryableError: In a transaction above READ COMMITTED, another one has sent the key at the same time.
+        PayloadError: The message is not JSON that PostgreSQL can store; the error names the path. Nothing was sent.
+        ArgumentError: The delay is negative, not whole, or a time without a zone; the key is too long; or a
+            dataclass or model has a type that cannot be converted. Nothing was sent.
+        DeduplicationOffError: A key is given, but the queue has no deduplication window. Nothing was sent.
+        RetryableError: In a transaction above READ COMMITTED, another transaction has sent the same key
+            concurrently.
 
     Source: PGMQ 1.13.0 `pgmq.send`; with a key `sluice.send`.
     """
@@ -89,21 +92,22 @@ def send_batch(
     delay: int | datetime | None = None,
     deduplication_keys: Sequence[str | None] | None = None,
 ) -> Call[list[int]]:
-    """Append messages in one statement: all or none.
+    """Send messages in one statement: all or none.
 
     Args:
         queue_name: An existing queue.
         messages: One or more, each as for `send`.
-        headers: One for each message, or None.
-        delay: As for `send`, for all of them.
-        deduplication_keys: One for each message, each as for `send`, or None. Of equal keys the first is stored.
+        headers: One JSON object or None for each message, or None.
+        delay: As for `send`, for all messages.
+        deduplication_keys: One for each message, as for `send`, or None. Of equal keys, the first is stored.
 
     Returns:
-        Their msg_ids, in the order of the messages; rising without keys.
+        The msg_ids, in the order of the messages; ascending without keys.
 
     Raises:
-        PayloadError: As for `send`; the position is named. Nothing was sent.
-        ArgumentError: There are no messages, another number of headers or keys, or as for `send`. Nothing was sent.
+        PayloadError: As for `send`; the error names the position. Nothing was sent.
+        ArgumentError: There are no messages, the number of headers or keys differs, or as for `send`. Nothing was
+            sent.
         DeduplicationOffError: As for `send`.
         RetryableError: As for `send`.
 
@@ -114,8 +118,8 @@ def send_batch(
         return plain
     if len(deduplication_keys) != len(messages):
         raise ArgumentError(
-            f"there are {len(deduplication_keys)} deduplication keys for {len(messages)} messages; give one for each, "
-            "None for none"
+            f"there are {len(deduplication_keys)} deduplication keys for {len(messages)} messages; pass one per "
+            "message, or None"
         )
     sql: LiteralString = (
         "select sluice.send_batch("

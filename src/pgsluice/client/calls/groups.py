@@ -1,8 +1,7 @@
-"""The readers of FIFO groups of schema `pgmq` as calls; argument names are theirs.
+"""Reading of FIFO groups: functions of schema `pgmq` as calls.
 
-A message's group is its header `x-pgmq-group`; all without it are one group. A group is delivered in the order in
-which its messages were committed, lowest `msg_id` first among those: while one of its messages is in flight or
-delayed, none behind it is delivered.
+A message's group is its header `x-pgmq-group`; messages without it form one group. A group is delivered in commit
+order, lowest `msg_id` first: while one of its messages is in flight or delayed, later ones are not delivered.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from pgsluice.client.records import Message
 
 @method(WorkQueue)
 def create_fifo_index(queue_name: str) -> Call[None]:
-    """Let the `read_grouped` methods find a group's messages by indexes; do nothing when they exist.
+    """Create the indexes for the `read_grouped` methods; do nothing if they exist.
 
-    Without them these methods are right and each call reads the whole queue. With them each send costs a little
-    more. It takes the table's share lock: senders and readers wait until the indexes are built.
+    Without the indexes, these methods scan the whole queue on each call. With them, each send costs a little more.
+    Takes a SHARE lock on the table: producers and readers wait until the indexes are built.
 
     Source: PGMQ 1.13.0 `pgmq.create_fifo_index`; differences in sql/pgmq/README.md.
     """
@@ -35,19 +34,19 @@ def create_fifo_indexes_all() -> Call[None]:
 
 
 @method(WorkQueue)
-def read_grouped(queue_name: str, vt: int, qty: int = 1) -> Call[list[Message]]:
-    """Claim up to `qty` messages, those of the group with the oldest first message first.
+def read_grouped(queue_name: str, vt: int = 30, qty: int = 1) -> Call[list[Message]]:
+    """Read up to `qty` messages, starting with the group whose first message is oldest.
 
     Args:
         queue_name: An existing queue.
-        vt: Visibility timeout, seconds, 0 or more; with 0 another reader may take them too.
-        qty: The most to claim, 1 or more.
+        vt: Visibility timeout in seconds, 0 or more; with 0, other readers can read the same messages.
+        qty: The most to read, 1 or more.
 
     Returns:
-        0 to `qty` messages, lowest `msg_id` first. Groups that another transaction is reading are passed over.
+        0 to `qty` messages, lowest `msg_id` first. Skips groups that another transaction is reading.
 
     Raises:
-        ArgumentError: `vt` or `qty` is out of range. Nothing was claimed.
+        ArgumentError: `vt` or `qty` is out of range. Nothing was read.
 
     Source: PGMQ 1.13.0 `pgmq.read_grouped`; differences in sql/pgmq/README.md.
     """
@@ -59,8 +58,8 @@ def read_grouped(queue_name: str, vt: int, qty: int = 1) -> Call[list[Message]]:
 
 
 @method(WorkQueue)
-def read_grouped_rr(queue_name: str, vt: int, qty: int = 1) -> Call[list[Message]]:
-    """Claim up to `qty` messages by turns: the first of each group, then the second of each, and so on.
+def read_grouped_rr(queue_name: str, vt: int = 30, qty: int = 1) -> Call[list[Message]]:
+    """Read up to `qty` messages round-robin: the first of each group, then the second of each, and so on.
 
     Args:
         queue_name: An existing queue.
@@ -68,10 +67,10 @@ def read_grouped_rr(queue_name: str, vt: int, qty: int = 1) -> Call[list[Message
         qty: As for `read_grouped`.
 
     Returns:
-        0 to `qty` messages in the order of the turns; the oldest group first in each.
+        0 to `qty` messages in round-robin order, the oldest group first in each round.
 
     Raises:
-        ArgumentError: `vt` or `qty` is out of range. Nothing was claimed.
+        ArgumentError: `vt` or `qty` is out of range. Nothing was read.
 
     Source: PGMQ 1.13.0 `pgmq.read_grouped_rr`; differences in sql/pgmq/README.md.
     """
@@ -84,19 +83,19 @@ def read_grouped_rr(queue_name: str, vt: int, qty: int = 1) -> Call[list[Message
 
 
 @method(WorkQueue)
-def read_grouped_head(queue_name: str, vt: int, qty: int = 1) -> Call[list[Message]]:
-    """Claim the first message of up to `qty` groups.
+def read_grouped_head(queue_name: str, vt: int = 30, qty: int = 1) -> Call[list[Message]]:
+    """Read the first message of up to `qty` groups.
 
     Args:
         queue_name: An existing queue.
         vt: As for `read_grouped`.
-        qty: The most to claim, 1 or more: each of another group.
+        qty: The most to read, 1 or more, each from a different group.
 
     Returns:
         0 to `qty` messages, lowest `msg_id` first.
 
     Raises:
-        ArgumentError: `vt` or `qty` is out of range. Nothing was claimed.
+        ArgumentError: `vt` or `qty` is out of range. Nothing was read.
 
     Source: PGMQ 1.13.0 `pgmq.read_grouped_head`; differences in sql/pgmq/README.md.
     """
@@ -110,28 +109,28 @@ def read_grouped_head(queue_name: str, vt: int, qty: int = 1) -> Call[list[Messa
 @method(WorkQueue)
 def read_grouped_with_poll(
     queue_name: str,
-    vt: int,
+    vt: int = 30,
     qty: int = 1,
     *,
     max_poll_seconds: int = 5,
     poll_interval_ms: int = 100,
 ) -> Call[list[Message]]:
-    """Claim as `read_grouped` does, and wait in the server while there is nothing to claim.
+    """Read as `read_grouped` does, and wait in the server while nothing is readable.
 
-    The connection is taken for the whole wait, as by `read_with_poll`.
+    The connection is occupied during the wait, as with `read_with_poll`.
 
     Args:
         queue_name: An existing queue.
         vt: As for `read_grouped`.
         qty: As for `read_grouped`.
-        max_poll_seconds: The longest wait, seconds, 1 or more.
-        poll_interval_ms: The pause between two looks, milliseconds, 1 or more.
+        max_poll_seconds: The longest wait in seconds, 1 or more.
+        poll_interval_ms: Poll interval in milliseconds, 1 or more.
 
     Returns:
-        As `read_grouped`; empty when the time is over.
+        As `read_grouped`; empty after `max_poll_seconds` without messages.
 
     Raises:
-        ArgumentError: A number is out of range. Nothing was claimed.
+        ArgumentError: A number is out of range. Nothing was read.
 
     Source: PGMQ 1.13.0 `pgmq.read_grouped_with_poll`.
     """
@@ -145,13 +144,13 @@ def read_grouped_with_poll(
 @method(WorkQueue)
 def read_grouped_rr_with_poll(
     queue_name: str,
-    vt: int,
+    vt: int = 30,
     qty: int = 1,
     *,
     max_poll_seconds: int = 5,
     poll_interval_ms: int = 100,
 ) -> Call[list[Message]]:
-    """Claim as `read_grouped_rr` does, and wait in the server while there is nothing to claim.
+    """Read as `read_grouped_rr` does, and wait in the server while nothing is readable.
 
     Args:
         queue_name: An existing queue.
@@ -161,10 +160,10 @@ def read_grouped_rr_with_poll(
         poll_interval_ms: As for `read_grouped_with_poll`.
 
     Returns:
-        As `read_grouped_rr`; empty when the time is over.
+        As `read_grouped_rr`; empty after `max_poll_seconds` without messages.
 
     Raises:
-        ArgumentError: A number is out of range. Nothing was claimed.
+        ArgumentError: A number is out of range. Nothing was read.
 
     Source: PGMQ 1.13.0 `pgmq.read_grouped_rr_with_poll`.
     """
@@ -180,13 +179,13 @@ def read_grouped_rr_with_poll(
 @method(WorkQueue)
 def read_grouped_head_with_poll(
     queue_name: str,
-    vt: int,
+    vt: int = 30,
     qty: int = 1,
     *,
     max_poll_seconds: int = 5,
     poll_interval_ms: int = 100,
 ) -> Call[list[Message]]:
-    """Claim as `read_grouped_head` does, and wait in the server while there is nothing to claim.
+    """Read as `read_grouped_head` does, and wait in the server while nothing is readable.
 
     Args:
         queue_name: An existing queue.
@@ -196,10 +195,10 @@ def read_grouped_head_with_poll(
         poll_interval_ms: As for `read_grouped_with_poll`.
 
     Returns:
-        As `read_grouped_head`; empty when the time is over.
+        As `read_grouped_head`; empty after `max_poll_seconds` without messages.
 
     Raises:
-        ArgumentError: A number is out of range. Nothing was claimed.
+        ArgumentError: A number is out of range. Nothing was read.
 
     Source: PGMQ 1.13.0 `pgmq.read_grouped_head_with_poll`.
     """

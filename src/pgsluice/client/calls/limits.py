@@ -1,6 +1,6 @@
-"""The functions of schema `sluice` about limits and order in work queues, as calls; argument names are theirs.
+"""Rate limits, concurrency limits, key order and priorities of work queues: functions of schema `sluice` as calls.
 
-They hold for `claim_messages`. The readers of PGMQ do not keep to them, but what these have in flight is counted.
+`claim_messages` applies them. PGMQ's read functions ignore them, but their messages in flight count.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _WHEN_WAITING = ("block", "skip", "park")
 
 @method(WorkQueue)
 def claim_messages(
-    queue_name: str, vt: int, qty: int = 1, *, worker: str | None = None
+    queue_name: str, vt: int = 30, qty: int = 1, *, worker: str | None = None
 ) -> Call[list[Message]]:
-    """Claim visible messages, as far as the limits of the queue allow, and hide them for `vt` seconds.
+    """Read visible messages within the limits of the queue, and hide them for `vt` seconds.
 
     Args:
-        queue_name: An existing queue; without limits this is `read`.
-        vt: Seconds, 0 or more.
-        qty: The most to claim, 1 or more.
-        worker: Who claims; it changes nothing.
+        queue_name: An existing queue. Without limits, this is the same as `read`.
+        vt: Visibility timeout in seconds, 0 or more.
+        qty: The most to read, 1 or more.
+        worker: Name of the reader; without effect.
 
     Returns:
-        0 to `qty` messages: lowest `msg_id` first, or with priorities the most urgent level first.
+        0 to `qty` messages, lowest `msg_id` first; with priorities, the most urgent level first.
 
     Raises:
         ArgumentError: `vt` or `qty` is out of range.
-        RetryableError: Somebody else has claimed from this queue in a transaction that stays open; the message
+        RetryableError: Another session has read from this queue in a transaction that is still open; the error
             names the session.
         ServerError: The transaction is not READ COMMITTED, and the queue has limits.
 
@@ -51,16 +51,16 @@ def claim_messages(
 
 
 @method(WorkQueue)
-def next_room(queue_name: str) -> Call[datetime | None]:
-    """Return when to claim again from a queue whose limits leave visible messages where they are.
+def next_capacity(queue_name: str) -> Call[datetime | None]:
+    """Return the time at which to read again from a queue whose limits hold back visible messages.
 
     Returns:
-        Of a rate, when it has room again; of concurrency, a moment from now, as nobody tells when a place becomes
-        free. None: the limits are not what keeps messages.
+        For a rate limit, the time at which it allows the next message; for a concurrency limit, a moment from now,
+        because no event announces a free slot. None: no limit holds back messages.
 
-    Source: `sluice.next_room`.
+    Source: `sluice.next_capacity`.
     """
-    return Call("select sluice.next_room(%s::text)", (queue_name,), scalar, queue_name)
+    return Call("select sluice.next_capacity(%s::text)", (queue_name,), scalar, queue_name)
 
 
 @method(WorkQueue)
@@ -74,29 +74,29 @@ def set_queue_limits(
     when_waiting: WhenWaiting | None = None,
     priority_weights: Sequence[int] | None = None,
 ) -> Call[None]:
-    """Let claims from a queue keep to these limits and this order, and to no others.
+    """Set the limits and the order of a queue, replacing all previous ones.
 
-    Indexes are built for what is new; whoever sends or claims waits meanwhile. A queue has either priorities or
-    limits of its keys.
+    New limits may need an index; producers and readers wait while it is built. A queue has either priorities or key
+    limits.
 
     Args:
         queue_name: An existing queue.
-        fleet_concurrency: So many may be in flight at once, in all processes, 1 or more; None: any number.
-        key_concurrency: So many of one key may be in flight at once, 1 or more; None: any number. The key of a
-            message is its header `x-pgmq-group`; one without it has no such limit.
-        rate: So many may be claimed in any `rate_s` seconds, 1 or more; None: any number.
-        rate_s: Seconds, more than 0.
-        when_waiting: `block`, `skip` or `park`: messages of a key are claimed one after the other, and while one
-            of it waits to be retried, nothing of the key is claimed, or the next ones are, or nothing is until
-            `unpark_messages`. None: keys have no order.
-        priority_weights: One for each of 2 to 9 levels, the most urgent first: how often it gets its turn while
-            several have messages, 0 or more. The level of a message is its header `x-pgmq-priority`, from 1 on,
-            else the middle one.
+        fleet_concurrency: Maximum messages in flight over all processes, 1 or more; None: no limit.
+        key_concurrency: Maximum messages of one key in flight, 1 or more; None: no limit. The key of a message is
+            its header `x-pgmq-group`; messages without it are not limited.
+        rate: Rate limit: maximum messages read in any `rate_s` seconds, 1 or more; None: no limit.
+        rate_s: Period of the rate limit in seconds, more than 0.
+        when_waiting: Order by key: messages of a key are read one at a time. While a message of the key awaits its
+            retry, `block` holds back the key, `skip` reads its next messages, and `park` holds back the key until
+            `unpark_messages`. None: no order by key.
+        priority_weights: Weights of 2 to 9 priority levels, the most urgent first: the relative share of reads
+            while several levels have messages, 0 or more. The level of a message is its header `x-pgmq-priority`, 1
+            being the most urgent; without it, the middle level.
 
     Raises:
-        ArgumentError: One is out of range. Nothing was changed.
-        QueueNotFoundError: There is no such queue.
-        ServerError: They contradict each other. Nothing was changed.
+        ArgumentError: A value is out of range. Nothing was changed.
+        QueueNotFoundError: The queue does not exist.
+        ServerError: The limits contradict each other. Nothing was changed.
 
     Source: `sluice.set_queue_limits`.
     """
@@ -147,13 +147,13 @@ def declare_queue_limits(
 
 @method(WorkQueue)
 def drop_queue_limits(queue_name: str) -> Call[bool]:
-    """Let claims from a queue have no limits and no order, and forget which keys were parked.
+    """Drop the limits and the order of a queue, and its list of parked keys.
 
     Returns:
-        False when it had none.
+        False when the queue had none.
 
     Raises:
-        QueueNotFoundError: There is no such queue.
+        QueueNotFoundError: The queue does not exist.
 
     Source: `sluice.drop_queue_limits`.
     """
@@ -162,7 +162,7 @@ def drop_queue_limits(queue_name: str) -> Call[bool]:
 
 @method(WorkQueue)
 def list_queue_limits() -> Call[list[QueueLimits]]:
-    """Return the limits of every queue that has some, by name, and how much of them is used.
+    """Return the limits and current usage of every queue with limits, by name.
 
     Source: `sluice.list_queue_limits`.
     """
@@ -177,10 +177,10 @@ def list_queue_limits() -> Call[list[QueueLimits]]:
 
 @method(WorkQueue)
 def list_blocked_messages(queue_name: str) -> Call[list[BlockedMessages]]:
-    """Return the keys of a queue whose visible messages wait, and for what, longest first.
+    """Return the blocked keys of a queue with the reason, longest blocked first.
 
     Raises:
-        QueueNotFoundError: There is no such queue.
+        QueueNotFoundError: The queue does not exist.
 
     Source: `sluice.list_blocked_messages`.
     """
@@ -190,13 +190,13 @@ def list_blocked_messages(queue_name: str) -> Call[list[BlockedMessages]]:
 
 @method(WorkQueue)
 def unpark_messages(queue_name: str, key: str) -> Call[bool]:
-    """Let messages of a parked key be claimed again, in their order and from the one that waited on.
+    """Unpark a key: its messages can be read again in order, starting with the one that awaited its retry.
 
     Returns:
-        False when it is not parked.
+        False when the key is not parked.
 
     Raises:
-        QueueNotFoundError: There is no such queue.
+        QueueNotFoundError: The queue does not exist.
 
     Source: `sluice.unpark_messages`.
     """

@@ -1,4 +1,4 @@
-"""The functions of schema `sluice` between the notifier and the listeners, as calls."""
+"""Wake-ups between the notifier and the listeners: functions of schema `sluice` as calls."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pgsluice.client.calls.call import Call, nothing, one, record, scalar
 
 
 class QueueIds(NamedTuple):
-    """A queue, and the sequence of its ids as its oid; None when it has none."""
+    """A queue and the oid of its id sequence, or None without a sequence."""
 
     queue_name: str
     id_sequence: int | None
 
 
 class Pulse(NamedTuple):
-    """The first step of a round; times are seconds since 1970 by the server's clock.
+    """First step of a notifier's round; times are seconds since 1970 by the server's clock.
 
     Attributes:
-        is_leader: Whether this notifier leads; if not, the rest means nothing.
-        last_ids: The last id of each sequence that was asked for, None before the first; None in all when they could
-            not be read this time.
+        is_leader: True if this notifier is the leader; else the other fields are meaningless.
+        last_ids: The last id of each requested sequence, None before the first; None as a whole if they could not be
+            read this time.
     """
 
     is_leader: bool
@@ -31,7 +31,7 @@ class Pulse(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """The ends of what a read would find in a queue, None where there is nothing; times as in `Pulse`."""
+    """First and last readable and deferred messages of a queue, None without any; times as in `Pulse`."""
 
     first_ready: int | None
     last_ready: int | None
@@ -40,21 +40,21 @@ class Ends(NamedTuple):
 
 
 class Ping(NamedTuple):
-    """What a listener learns of itself: its own channel, and how long ago a notifier looked, seconds; None: never."""
+    """A listener's own channel, and seconds since a notifier's last poll (None: never)."""
 
     channel: str
     notifier_age_s: float | None
 
 
 class Due(NamedTuple):
-    """When time brings something next, and the time at which that was asked, by the server's clock; None: never."""
+    """Next due time (None: never) and time of the query, both by the server's clock."""
 
     due_at: datetime | None
     asked_at: datetime
 
 
-class Look(NamedTuple):
-    """What is in a queue, when more becomes due (None after a look from a bound on), and what it cost to find out."""
+class QueuePoll(NamedTuple):
+    """Poll result of one queue: ends, next due time (None after a poll with a lower bound) and cost of the poll."""
 
     queue_name: str
     ends: Ends
@@ -99,9 +99,9 @@ def next_due(queue_name: str, after: datetime | None) -> Call[Due]:
     return Call(sql, (queue_name, after), _due, queue_name)
 
 
-def next_room(queue_name: str) -> Call[Due]:
+def next_capacity(queue_name: str) -> Call[Due]:
     sql: LiteralString = (
-        "select room, pg_catalog.clock_timestamp() from sluice.next_room(%s::text) as room"
+        "select due, pg_catalog.clock_timestamp() from sluice.next_capacity(%s::text) as due"
     )
     return Call(sql, (queue_name,), _due, queue_name)
 
@@ -131,20 +131,20 @@ def notifier_pulse(
     )
 
 
-def notifier_look(
+def notifier_poll(
     queue_names: Sequence[str],
     ready_after: Sequence[int | None],
     due_after_s: Sequence[float | None],
-) -> Call[list[Look]]:
+) -> Call[list[QueuePoll]]:
     return Call(
-        "select look.queue_name, look.first_ready, look.last_ready, "
-        "extract(epoch from look.first_due)::float8, extract(epoch from look.last_due)::float8, "
-        "extract(epoch from look.next_due)::float8, extract(epoch from look.cost)::float8 "
-        "from sluice.notifier_look(%s::text[], %s::bigint[], "
+        "select poll.queue_name, poll.first_ready, poll.last_ready, "
+        "extract(epoch from poll.first_due)::float8, extract(epoch from poll.last_due)::float8, "
+        "extract(epoch from poll.next_due)::float8, extract(epoch from poll.cost)::float8 "
+        "from sluice.notifier_poll(%s::text[], %s::bigint[], "
         "array(select to_timestamp(due) from unnest(%s::float8[]) with ordinality as u (due, position) "
-        "order by position)) as look",
+        "order by position)) as poll",
         (list(queue_names), list(ready_after), list(due_after_s)),
-        lambda rows: [Look(row[0], Ends(*row[1:5]), row[5], row[6]) for row in rows],
+        lambda rows: [QueuePoll(row[0], Ends(*row[1:5]), row[5], row[6]) for row in rows],
     )
 
 
@@ -152,18 +152,18 @@ def notifier_resign(notifier: int) -> Call[bool]:
     return Call("select sluice.notifier_resign(%s::integer)", (notifier,), scalar)
 
 
-def ticker_sign(*, is_gone: bool = False) -> Call[None]:
+def ticker_heartbeat(*, is_gone: bool = False) -> Call[None]:
     return Call(
-        "select sluice.ticker_sign(%s::boolean)",
+        "select sluice.ticker_heartbeat(%s::boolean)",
         (is_gone,),
         nothing,
-        own_transaction_sql="select sluice.ticker_sign(%s::boolean) "
+        own_transaction_sql="select sluice.ticker_heartbeat(%s::boolean) "
         "from pg_catalog.set_config('synchronous_commit', 'off', true)",
     )
 
 
 def notifier_wake(queue_names: Sequence[str], *, heartbeat: bool) -> Call[int]:
-    # What a crash loses of it is gone anyway: every listener of a server that crashed connects anew.
+    # A crash may lose it: after a server crash, every listener reconnects anyway.
     return Call(
         "select sluice.notifier_wake(%s::text[], %s::boolean)",
         (list(queue_names), heartbeat),

@@ -1,4 +1,4 @@
-"""The functions of schema `pgmq` that claim messages and settle them, as calls; argument names are theirs."""
+"""Reading, acknowledging and deferring messages: functions of schema `pgmq` as calls."""
 
 from __future__ import annotations
 
@@ -23,23 +23,25 @@ from pgsluice.client.records import Message
 
 @method(WorkQueue)
 def read(
-    queue_name: str, vt: int, qty: int = 1, *, conditional: dict[str, Any] | None = None
+    queue_name: str, vt: int = 30, qty: int = 1, *, conditional: dict[str, Any] | None = None
 ) -> Call[list[Message]]:
-    """Claim up to `qty` visible messages and hide them for `vt` seconds.
+    """Read up to `qty` visible messages and hide them for `vt` seconds.
 
-    Delivery is at least once: a message that is neither archived nor deleted becomes visible again.
+    Delivery is at least once: a message that is neither archived nor deleted is redelivered after its visibility
+    timeout.
 
     Args:
         queue_name: An existing queue.
-        vt: Visibility timeout, seconds, 0 or more; with 0 another reader may take them too.
-        qty: The most to claim, 1 or more.
+        vt: Visibility timeout in seconds, 0 or more; with 0, other readers can read the same messages. Set it above
+            the time that handling takes.
+        qty: The most to read, 1 or more.
         conditional: Only messages that contain this JSON object (`message @> conditional`).
 
     Returns:
-        0 to `qty` messages, lowest `msg_id` first. Empty when none is visible; never waits.
+        0 to `qty` messages, lowest `msg_id` first. Empty if none is visible; never waits.
 
     Raises:
-        ArgumentError: `vt` or `qty` is out of range. Nothing was claimed.
+        ArgumentError: `vt` or `qty` is out of range. Nothing was read.
 
     Source: PGMQ 1.13.0 `pgmq.read`; differences in sql/pgmq/README.md.
     """
@@ -53,31 +55,32 @@ def read(
 @method(WorkQueue)
 def read_with_poll(
     queue_name: str,
-    vt: int,
+    vt: int = 30,
     qty: int = 1,
     *,
     max_poll_seconds: int = 5,
     poll_interval_ms: int = 100,
     conditional: dict[str, Any] | None = None,
 ) -> Call[list[Message]]:
-    """Claim as `read` does, and wait in the server while nothing is visible.
+    """Read as `read` does, and wait in the server while no message is visible.
 
-    The connection is taken for the whole wait, and its open statement keeps VACUUM from cleaning up behind it: keep
-    the waits short. In a REPEATABLE READ transaction it does not see what is sent meanwhile.
+    The connection is occupied during the wait, and its open statement holds back the xmin horizon of VACUUM: keep
+    the wait short. A REPEATABLE READ transaction does not see messages sent during the wait.
 
     Args:
         queue_name: An existing queue.
         vt: As for `read`.
         qty: As for `read`.
-        max_poll_seconds: The longest wait, seconds, 1 or more.
-        poll_interval_ms: The pause between two looks, milliseconds, 1 or more.
+        max_poll_seconds: The longest wait in seconds, 1 or more.
+        poll_interval_ms: Poll interval in milliseconds, 1 or more.
         conditional: As for `read`.
 
     Returns:
-        1 to `qty` messages as soon as there are any, lowest `msg_id` first; empty when the time is over.
+        1 to `qty` messages as soon as any is visible, lowest `msg_id` first; empty after `max_poll_seconds` without
+        messages.
 
     Raises:
-        ArgumentError: A number is out of range. Nothing was claimed.
+        ArgumentError: A number is out of range. Nothing was read.
 
     Source: PGMQ 1.13.0 `pgmq.read_with_poll`; differences in sql/pgmq/README.md.
     """
@@ -95,16 +98,16 @@ def read_with_poll(
 
 @method(WorkQueue)
 def pop(queue_name: str, qty: int = 1) -> Call[list[Message]]:
-    """Take up to `qty` visible messages and delete them at once.
+    """Read up to `qty` visible messages and delete them immediately.
 
-    At most once: what the caller does not finish is gone, unless this runs in its transaction and that rolls
-    back.
+    Delivery is at most once: messages that the caller does not finish are lost, unless this runs in the caller's
+    transaction and that is rolled back.
 
     Returns:
         0 to `qty` messages, lowest `msg_id` first.
 
     Raises:
-        ArgumentError: `qty` is out of range. Nothing was taken.
+        ArgumentError: `qty` is out of range. Nothing was read.
 
     Source: PGMQ 1.13.0 `pgmq.pop`.
     """
@@ -118,10 +121,10 @@ def pop(queue_name: str, qty: int = 1) -> Call[list[Message]]:
 
 @method(WorkQueue)
 def delete(queue_name: str, msg_id: int) -> Call[bool]:
-    """Delete one message for good, whoever holds it.
+    """Delete one message, even if another reader holds it.
 
     Returns:
-        False when it is not in the queue.
+        False when the message is not in the queue.
 
     Source: PGMQ 1.13.0 `pgmq.delete`.
     """
@@ -131,10 +134,10 @@ def delete(queue_name: str, msg_id: int) -> Call[bool]:
 
 @method(WorkQueue)
 def delete_batch(queue_name: str, msg_ids: Sequence[int]) -> Call[list[int]]:
-    """Delete messages for good, whoever holds them.
+    """Delete messages, even if other readers hold them.
 
     Returns:
-        The msg_ids that were in the queue, lowest first, each once.
+        The msg_ids found in the queue, lowest first, each once.
 
     Source: PGMQ 1.13.0 `pgmq.delete`.
     """
@@ -144,10 +147,10 @@ def delete_batch(queue_name: str, msg_ids: Sequence[int]) -> Call[list[int]]:
 
 @method(WorkQueue)
 def archive(queue_name: str, msg_id: int) -> Call[bool]:
-    """Move one message into the queue's archive, whoever holds it.
+    """Move one message into the queue's archive, even if another reader holds it.
 
     Returns:
-        False when it is not in the queue.
+        False when the message is not in the queue.
 
     Source: PGMQ 1.13.0 `pgmq.archive`.
     """
@@ -157,10 +160,10 @@ def archive(queue_name: str, msg_id: int) -> Call[bool]:
 
 @method(WorkQueue)
 def archive_batch(queue_name: str, msg_ids: Sequence[int]) -> Call[list[int]]:
-    """Move messages into the queue's archive, whoever holds them.
+    """Move messages into the queue's archive, even if other readers hold them.
 
     Returns:
-        The msg_ids that were in the queue, lowest first, each once.
+        The msg_ids found in the queue, lowest first, each once.
 
     Source: PGMQ 1.13.0 `pgmq.archive`.
     """
@@ -170,7 +173,7 @@ def archive_batch(queue_name: str, msg_ids: Sequence[int]) -> Call[list[int]]:
 
 @method(WorkQueue)
 def set_vt(queue_name: str, msg_id: int, vt: int | datetime) -> Call[Message | None]:
-    """Change when one message becomes visible, whoever holds it.
+    """Change the visibility timeout of one message, even if another reader holds it.
 
     Args:
         queue_name: An existing queue.
@@ -178,7 +181,7 @@ def set_vt(queue_name: str, msg_id: int, vt: int | datetime) -> Call[Message | N
         vt: Seconds from now, 0 or more, or a time with a time zone.
 
     Returns:
-        The message as it is now, or None when it is not in the queue.
+        The updated message, or None if it is not in the queue.
 
     Raises:
         ArgumentError: `vt` is negative, not whole, or a time without a zone.
@@ -198,10 +201,10 @@ def set_vt(queue_name: str, msg_id: int, vt: int | datetime) -> Call[Message | N
 def set_vt_batch(
     queue_name: str, msg_ids: Sequence[int], vt: int | datetime
 ) -> Call[list[Message]]:
-    """Change when messages become visible, whoever holds them.
+    """Change the visibility timeout of messages, even if other readers hold them.
 
     Returns:
-        Those that were in the queue, as they are now, lowest `msg_id` first, each once.
+        The updated messages that were in the queue, lowest `msg_id` first, each once.
 
     Raises:
         ArgumentError: As for `set_vt`.

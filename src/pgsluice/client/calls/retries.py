@@ -1,7 +1,7 @@
-"""The functions of schema `sluice` that count attempts and keep retry policies, as calls; argument names are theirs.
+"""Attempts, failures and retry policies: functions of schema `sluice` as calls.
 
-The first claim of a message counts as an attempt without a word, unless it is handed back. A later one counts when
-it was begun, and when it failed. So a message that nobody ever answers for ends among the dead letters too.
+The first claim of a message counts as an attempt unless it is handed back. A later claim counts once its attempt is
+begun, or once it failed. So a message that always kills its process is dead-lettered too.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ def set_retry_policy(
     backoff_jitter: bool = True,
     backoff_factor: float = 2.0,
 ) -> Call[None]:
-    """Say how often messages of a queue are tried, and how long the pauses are; it counts from the next failure on.
+    """Set the retry policy of a queue: attempts and back-off. It applies from the next failure on.
 
     Args:
         queue_name: An existing queue.
-        max_attempts: Attempts after which a message goes to the dead letters, 1 or more. With 1 every start is
-            noted; a policy that becomes 1 while workers run may still let one more attempt happen.
-        backoff: How the pauses grow: `constant`; `linear`; `exponential`, by the factor.
-        backoff_base: The pause after the first attempt, 0 or more.
-        backoff_max: The longest pause, 0 or more.
-        backoff_jitter: Whether each pause is between half of it and all of it, at random.
-        backoff_factor: By how much each pause is longer than the one before, with exponential backoff; 1 or more.
+        max_attempts: Attempts before a message is dead-lettered, 1 or more. With 1, workers record each attempt
+            before it starts; after a change to 1, running workers may make one more attempt.
+        backoff: Growth of the back-off: `constant`, `linear`, or `exponential` by `backoff_factor`.
+        backoff_base: Back-off after the first attempt, 0 or more.
+        backoff_max: Maximum back-off, 0 or more.
+        backoff_jitter: Randomise each back-off (50 to 100 %).
+        backoff_factor: Factor between successive back-offs with `exponential`, 1 or more.
 
     Raises:
-        ArgumentError: It could not be followed. Nothing was changed.
+        ArgumentError: The policy is invalid. Nothing was changed.
 
     Source: `sluice.set_retry_policy`.
     """
@@ -73,10 +73,10 @@ def set_retry_policy(
 
 @method(WorkQueue)
 def drop_retry_policy(queue_name: str) -> Call[bool]:
-    """Go back to the default retry policy of a queue.
+    """Drop a queue's retry policy; the default policy applies.
 
     Returns:
-        False when it had none of its own.
+        False when the queue had no policy of its own.
 
     Source: `sluice.drop_retry_policy`.
     """
@@ -85,7 +85,7 @@ def drop_retry_policy(queue_name: str) -> Call[bool]:
 
 @method(WorkQueue)
 def list_retry_policies() -> Call[list[QueueRetryPolicy]]:
-    """Return every queue, by name, with its retry policy.
+    """Return the retry policy of every queue, by name.
 
     Source: `sluice.list_retry_policies`.
     """
@@ -100,19 +100,19 @@ def begin_attempts(
     worker: str | None = None,
     max_attempts: int | None = None,
 ) -> Call[list[BegunAttempt]]:
-    """Note that the handlers of claimed messages start; commit before they do.
+    """Record the start of attempts; commit before the handlers start.
 
-    The first claim of a message (`read_ct` is 1) needs no call, unless there is only one attempt. Said again of the
-    same claim, as after a lost reply, it counts once.
+    Not needed for the first claim of a message (`read_ct` is 1), unless the policy allows only one attempt.
+    Idempotent for a claim, so it can be repeated after a lost reply.
 
     Args:
         queue_name: An existing queue.
-        messages: As the claim returned them, in any order.
-        worker: Who starts them; kept with the message.
-        max_attempts: 1 or more; None: as the policy of the queue says.
+        messages: As returned by the read, in any order.
+        worker: Name of the worker, stored with the message.
+        max_attempts: 1 or more; None: from the queue's policy.
 
     Returns:
-        What is to become of each, in their order. Start those that are begun.
+        The decision for each message, in the order given. Start the handlers of those with outcome `begun`.
 
     Raises:
         ArgumentError: `max_attempts` is out of range. Nothing was changed.
@@ -130,28 +130,28 @@ def begin_attempts(
 
 
 @method(WorkQueue)
-def unanswered_starts(queue_name: str, messages: Sequence[Message]) -> Call[list[int]]:
-    """Return which of these messages, claimed again, may have killed the process that started them last.
+def unfinished_attempts(queue_name: str, messages: Sequence[Message]) -> Call[list[int]]:
+    """Return the redelivered messages whose last attempt was never settled.
 
-    Nobody heard of their last start again. A worker starts them one after the other, so that one that kills takes
-    no others along.
+    Such a message may have killed its process. A worker starts them one at a time, so that a crash affects no other
+    message.
 
     Args:
         queue_name: An existing queue.
-        messages: As the claim returned them, those whose `read_ct` is 2 or more.
+        messages: As returned by the read, those whose `read_ct` is 2 or more.
 
     Returns:
-        Their `msg_id`s, in the order of the messages.
+        Their msg_ids, in the order of the messages.
 
-    Source: `sluice.unanswered_starts`.
+    Source: `sluice.unfinished_attempts`.
     """
-    sql: LiteralString = "select * from sluice.unanswered_starts(%s::text, %s::bigint[])"
+    sql: LiteralString = "select * from sluice.unfinished_attempts(%s::text, %s::bigint[])"
     return Call(sql, (queue_name, claims_of(messages)[0]), column, queue_name)
 
 
 @method(WorkQueue)
 def count_retrying(queue_name: str) -> Call[int]:
-    """Return how many messages of a queue failed and wait for their next attempt.
+    """Count the messages of a queue that failed and wait for a retry.
 
     Args:
         queue_name: An existing queue.
@@ -169,22 +169,23 @@ def fail(
     worker: str | None = None,
     policy: dict[str, Any] | None = None,
 ) -> Call[list[ClaimOutcome]]:
-    """Settle claimed messages whose handlers failed: each comes again after a pause, or is a dead letter.
+    """Settle messages whose handlers failed: each is retried after a back-off or dead-lettered.
 
-    Said again, as after a lost reply, it changes nothing and returns what was done.
+    Idempotent for a claim: a repetition after a lost reply changes nothing and returns the first result.
 
     Args:
         queue_name: An existing queue.
-        failures: What failed, and why, in any order. What PostgreSQL cannot store of their texts is written out.
-        worker: Who failed; kept with the message.
-        policy: Fields in place of those of the queue's policy: `max_attempts`, `backoff`, `backoff_base` and
-            `backoff_max` (seconds), `backoff_jitter`, `backoff_factor`.
+        failures: The failed messages and their errors, in any order. Characters that PostgreSQL cannot store are
+            escaped.
+        worker: Name of the worker, stored with the message.
+        policy: Overrides of the queue's policy: `max_attempts`, `backoff`, `backoff_base` and `backoff_max`
+            (seconds), `backoff_jitter`, `backoff_factor`.
 
     Returns:
-        What became of each, in their order.
+        The outcome of each message, in the order given.
 
     Raises:
-        ArgumentError: A delay is out of range, or the policy could not be followed. Nothing was changed.
+        ArgumentError: A delay is out of range, or the policy is invalid. Nothing was changed.
 
     Source: `sluice.fail`.
     """
@@ -199,27 +200,27 @@ def fail(
 
 
 @method(WorkQueue)
-def hand_back(
+def release_uncounted(
     queue_name: str, messages: Sequence[Message], *, delay_s: float = 0.0
 ) -> Call[list[ClaimOutcome]]:
-    """Give claimed messages back as if this claim had not been: it counts as no attempt.
+    """Return messages to the queue without counting an attempt.
 
     Args:
         queue_name: An existing queue.
-        messages: As the claim returned them, in any order.
-        delay_s: Seconds until they become visible, 0 or more.
+        messages: As returned by the read, in any order.
+        delay_s: Seconds until the messages become visible, 0 or more.
 
     Returns:
-        The outcome of each, in their order. Nothing else was changed.
+        The outcome of each message, in the order given. Messages with a stale claim are not changed.
 
     Raises:
         ArgumentError: `delay_s` is out of range. Nothing was changed.
 
-    Source: `sluice.hand_back`.
+    Source: `sluice.release_uncounted`.
     """
     seconds(delay_s, "delay_s")
     sql: LiteralString = (
-        "select * from sluice.hand_back("
+        "select * from sluice.release_uncounted("
         "%s::text, %s::bigint[], %s::integer[], %s::double precision)"
     )
     return settle(sql, queue_name, messages, delay_s)
@@ -227,16 +228,16 @@ def hand_back(
 
 @method(WorkQueue)
 def lock_messages(queue_name: str, messages: Sequence[Message]) -> Call[list[ClaimOutcome]]:
-    """Lock claimed messages to the end of the transaction; nobody else claims them, also when their time is over.
+    """Lock messages against reads until the end of the transaction, even after their visibility timeout.
 
-    On a pool, where each call is a transaction of its own, it only tells which claims are current.
+    On a pool, where each call is a transaction of its own, this only checks which claims are current.
 
     Args:
         queue_name: An existing queue.
-        messages: As the claim returned them, in any order.
+        messages: As returned by the read, in any order.
 
     Returns:
-        The outcome of each, in their order: `done`, it is locked.
+        The outcome of each message, in the order given; `done`: locked.
 
     Source: `sluice.lock_messages`.
     """

@@ -1,4 +1,4 @@
-"""The functions of schema `sluice` that send again and again, as calls; argument names are theirs."""
+"""Schedules: functions of schema `sluice` as calls."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ def schedule(
     headers: dict[str, Any] | None = None,
     **options: Unpack[ScheduleOptions],
 ) -> Call[bool]:
-    """Send a message to a work queue again and again; replaces the schedule of this name, if there is one.
+    """Schedule a message to a work queue; replaces an existing schedule of this name.
 
-    One that is changed stays paused if it was, and keeps its place; with other times it goes on with the first slot
-    from now on. The message gets the header `x-pgmq-schedule`: an object with the `name` and the `slot`, which
-    together are a key for what must have its effect once.
+    A replaced schedule stays paused if it was, and keeps its position; if its times change, it continues with the
+    first slot after now. The message gets the header `x-pgmq-schedule`: an object with `name` and `slot`, which
+    together are an idempotency key.
 
     Args:
-        name: Its name, 1 to 200 bytes.
+        name: Name of the schedule, 1 to 200 bytes.
         queue_name: An existing queue.
-        message: What is sent, as JSON can hold it.
+        message: A JSON value, as for `WorkQueue.send`.
         headers: The headers of the message, or None.
         **options: See `ScheduleOptions`.
 
     Returns:
-        False when there is one that is just so: nothing was changed.
+        False when an identical schedule exists; nothing was changed.
 
     Raises:
         QueueNotFoundError: The queue does not exist.
-        ArgumentError: An option does not exist, or its value is bad; of a cron expression the field is named.
+        ArgumentError: An option is unknown or its value invalid; for a cron expression, the error names the field.
         PayloadError: The message or the headers are not JSON.
 
     Source: `sluice.schedule`.
@@ -82,26 +82,26 @@ def schedule_event(
     ev_extra4: str | None = None,
     **options: Unpack[ScheduleOptions],
 ) -> Call[bool]:
-    """Append an event to an event log again and again; replaces the schedule of this name, as `schedule` does.
+    """Schedule an event to an event log; replaces an existing schedule of this name, as `schedule` does.
 
     Args:
-        name: Its name, 1 to 200 bytes.
+        name: Name of the schedule, 1 to 200 bytes.
         queue_name: An existing log.
-        ev_type: What the event is.
-        ev_data: What it says; text, JSON by convention.
-        ev_extra1: More of it, as are the next three.
+        ev_type: Type of the event.
+        ev_data: Text of the event, JSON by convention.
+        ev_extra1: Additional text.
         ev_extra2: As `ev_extra1`.
         ev_extra3: As `ev_extra1`.
         ev_extra4: As `ev_extra1`.
         **options: See `ScheduleOptions`.
 
     Returns:
-        False when there is one that is just so: nothing was changed.
+        False when an identical schedule exists; nothing was changed.
 
     Raises:
-        LogNotFoundError: There is no such log.
-        ArgumentError: An option does not exist, or its value is bad; of a cron expression the field is named.
-        PayloadError: A field is no text that PostgreSQL can store.
+        LogNotFoundError: The log does not exist.
+        ArgumentError: An option is unknown or its value invalid; for a cron expression, the error names the field.
+        PayloadError: A field is not text that PostgreSQL can store.
 
     Source: `sluice.schedule_event`.
     """
@@ -120,10 +120,10 @@ def schedule_event(
 
 @method(Schedules)
 def unschedule(name: str) -> Call[bool]:
-    """Forget a schedule. It fires no more from the commit on; what it has sent stays.
+    """Drop a schedule. It stops firing at the commit; messages and events already sent stay.
 
     Returns:
-        False when there is none of this name.
+        False when the schedule does not exist.
 
     Source: `sluice.unschedule`.
     """
@@ -132,13 +132,13 @@ def unschedule(name: str) -> Call[bool]:
 
 @method(Schedules)
 def pause_schedule(name: str) -> Call[bool]:
-    """Fire no slot of a schedule from the commit on, until it is resumed. Slots of the pause are not caught up.
+    """Pause a schedule from the commit on. Slots during the pause are not caught up.
 
     Returns:
-        False when it is paused already.
+        False when the schedule is already paused.
 
     Raises:
-        ScheduleNotFoundError: There is none of this name.
+        ScheduleNotFoundError: The schedule does not exist.
 
     Source: `sluice.pause_schedule`.
     """
@@ -147,13 +147,13 @@ def pause_schedule(name: str) -> Call[bool]:
 
 @method(Schedules)
 def resume_schedule(name: str) -> Call[bool]:
-    """Let a schedule go on after a pause, with the first slot from now on.
+    """Resume a paused schedule with the first slot after now.
 
     Returns:
-        False when it is not paused.
+        False when the schedule is not paused.
 
     Raises:
-        ScheduleNotFoundError: There is none of this name.
+        ScheduleNotFoundError: The schedule does not exist.
 
     Source: `sluice.resume_schedule`.
     """
@@ -162,7 +162,7 @@ def resume_schedule(name: str) -> Call[bool]:
 
 @method(Schedules)
 def run_schedule(name: str) -> Call[int]:
-    """Send now what a schedule sends, paused or not. It is no slot: those are fired as if this had not been.
+    """Send a schedule's message or event now, paused or not; its slots fire independently.
 
     The header `x-pgmq-schedule` has null as its `slot`.
 
@@ -170,9 +170,9 @@ def run_schedule(name: str) -> Call[int]:
         The msg_id of the message, or the ev_id of the event.
 
     Raises:
-        ScheduleNotFoundError: There is none of this name.
-        QueueNotFoundError: Its queue was dropped.
-        LogNotFoundError: Its log was dropped.
+        ScheduleNotFoundError: The schedule does not exist.
+        QueueNotFoundError: The schedule's queue was dropped.
+        LogNotFoundError: The schedule's log was dropped.
 
     Source: `sluice.run_schedule`.
     """
@@ -190,17 +190,17 @@ def list_schedules() -> Call[list[Schedule]]:
 
 @method(Schedules)
 def fire_schedules(*, schedules_max: int = 100) -> Call[list[FiredSlot]]:
-    """Fire the schedules that are due, those first that have been so for longest.
+    """Fire the schedules that are due, longest overdue first.
 
-    Any number of processes may call this at once: none waits for another, and none fires what another does. Call it
-    again until it returns nothing, and in a transaction of its own: until that ends, nobody else can fire them.
+    Safe to call concurrently: callers neither wait for each other nor fire the same slot. Call it until it returns
+    nothing, each time in a transaction of its own: its schedules stay locked until the transaction ends.
 
     Args:
-        schedules_max: The most schedules to fire, 1 or more; of each at most ten slots.
+        schedules_max: The most schedules to fire, 1 or more; at most ten slots of each.
 
     Returns:
-        The slots that were fired, and those that could not be, with the reason: the queue does not exist any more,
-        a trigger of its table fails. Those are tried again after 10 seconds, after 1 where the table was locked.
+        The slots fired, and those that failed, with the error, such as a dropped queue or a failing trigger. A
+        failed slot is retried after 10 seconds, or after 1 second if the table was locked.
 
     Raises:
         ArgumentError: `schedules_max` is out of range.
@@ -216,7 +216,7 @@ def fire_schedules(*, schedules_max: int = 100) -> Call[list[FiredSlot]]:
 
 @method(Schedules)
 def next_schedule_at() -> Call[datetime | None]:
-    """Return when the next schedule is due, or was; None when none is.
+    """Return the earliest due time of all schedules, possibly in the past; None without one.
 
     Source: `sluice.next_schedule_at`.
     """
@@ -224,7 +224,7 @@ def next_schedule_at() -> Call[datetime | None]:
 
 
 def next_schedule_in_s() -> Call[float | None]:
-    """How long until the next schedule is due, by the server's clock: a client's may be another."""
+    """Return the seconds until the next schedule is due, by the server's clock."""
     return Call(
         "select extract(epoch from sluice.next_schedule_at() - pg_catalog.clock_timestamp())"
         "::double precision",
@@ -234,12 +234,10 @@ def next_schedule_in_s() -> Call[float | None]:
 
 
 def _timing(options: ScheduleOptions) -> tuple[Any, ...]:
-    """The options in the order of the calls, those that are missing or None as by default."""
+    """Return the options in the order of the calls, with defaults for missing ones and None."""
     unknown = sorted(options.keys() - _DEFAULTS.keys())
     if unknown:
-        raise ArgumentError(
-            f"there is no option {unknown[0]}; the options are {', '.join(_DEFAULTS)}"
-        )
+        raise ArgumentError(f"unknown option {unknown[0]!r}; use {', '.join(_DEFAULTS)}")
     given: dict[str, Any] = {
         **_DEFAULTS,
         **{name: value for name, value in options.items() if value is not None},

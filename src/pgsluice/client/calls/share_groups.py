@@ -1,4 +1,4 @@
-"""The functions of schema `sluice` that share a log among consumers, as calls; argument names are theirs."""
+"""Share groups: functions of schema `sluice` as calls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal, LiteralString, Unpack
 
-from pgsluice.client.calls.arguments import is_bigint, known_id, point, seconds, whole
+from pgsluice.client.calls.arguments import checked_id, is_bigint, point, seconds, whole
 from pgsluice.client.calls.call import Call, column, nothing, one, record, scalar
 from pgsluice.client.calls.clients import EventLog, ShareGroup, method
 from pgsluice.client.calls.payload import json_parameter
@@ -20,7 +20,7 @@ from pgsluice.client.group_records import (
 )
 from pgsluice.errors import ArgumentError
 
-# How a claim is named: by its id, or by events of it.
+# A claim, by its id or by events of it.
 Claimed = int | ClaimedEvent | Sequence[ClaimedEvent]
 
 _SECONDS = "_s"
@@ -37,28 +37,29 @@ def create_group(
     when_waiting: Literal["block", "skip", "park"] | None = None,
     **options: Unpack[GroupOptions],
 ) -> Call[bool]:
-    """Create the group. From then on the log keeps events for it until they are settled.
+    """Create the group. From the commit on, the log keeps events until the group has settled them.
 
     Args:
-        start: Which events are its: `end`, those that are committed from now on; `beginning`, all that the log
-            keeps; those after a tick_id; or those after the newest tick that is not younger than a time with a time
-            zone.
-        key: What events are kept in order by: `ev_type`, `ev_data`, `ev_extra1` to `ev_extra4`, or a JSON path into
-            ev_data, such as `$.customer`. Events of one key are with one consumer at a time, in the order of the
-            log. None: no order.
-        when_waiting: What becomes of a key of which an event waits to be retried: `block`, those behind it wait;
-            `skip`, they go first; `park`, it and they are put aside as dead events until `unpark_key`, or until
-            they are sent again or purged. None: `block`. What comes again at once waits for nothing: it comes
-            before the later ones.
+        start: Where the group starts reading: `end`, at events committed from now on; `beginning`, at the oldest
+            event that the log keeps; a tick_id, after that tick; or a time with a time zone, after the newest tick
+            at or before that time.
+        key: Ordering key: `ev_type`, `ev_data`, `ev_extra1` to `ev_extra4`, or a JSON path into ev_data, such as
+            `$.customer`. Events of one key are claimed by one consumer at a time, in the order of the log. None: no
+            order.
+        when_waiting: Handling of a key while one of its events awaits a retry: `block` holds back its later events;
+            `skip` delivers them first; `park` moves the event and the later ones to the dead events until
+            `unpark_key`, a redrive or a purge. None: `block`. An immediate redelivery precedes the later events in
+            any case.
         **options: See `GroupOptions`.
 
     Returns:
-        False when it exists, with the same options.
+        False when the group exists with the same options.
 
     Raises:
-        GroupStateError: It exists with other options, or is a consumer that is no group. Nothing was changed.
-        LogStateError: The log has no such tick, or not any more.
-        ArgumentError: An option does not exist, or its value is bad.
+        GroupStateError: The group exists with other options, or the name belongs to a plain consumer. Nothing was
+            changed.
+        LogStateError: The log does not have this tick, or no longer.
+        ArgumentError: An option is unknown or its value invalid.
 
     Source: `sluice.create_group`.
     """
@@ -75,13 +76,13 @@ def create_group(
 def set_group_options(
     queue_name: str, group_name: str, /, **options: Unpack[GroupOptions]
 ) -> Call[None]:
-    """Change the options that are given; claims that are open keep the lease they have.
+    """Change the given options; open claims keep their lease.
 
     Args:
-        **options: See `GroupOptions`. Where the group starts and its key cannot be changed.
+        **options: See `GroupOptions`. `start`, `key` and `when_waiting` cannot be changed.
 
     Raises:
-        ArgumentError: An option does not exist, or its value is bad.
+        ArgumentError: An option is unknown or its value invalid.
 
     Source: `sluice.set_group_options`.
     """
@@ -94,12 +95,12 @@ def set_group_options(
 
 @method(ShareGroup, name="drop")
 def drop_group(queue_name: str, group_name: str) -> Call[bool]:
-    """Drop the group with its claims and what waits to be retried; the log keeps no events for it any more.
+    """Drop the group with its claims and retries; the log no longer keeps events for it.
 
     Its dead events stay.
 
     Returns:
-        False when there was none.
+        False when the group did not exist.
 
     Source: `sluice.drop_group`.
     """
@@ -108,10 +109,10 @@ def drop_group(queue_name: str, group_name: str) -> Call[bool]:
 
 @method(EventLog)
 def list_groups(queue_name: str | None = None) -> Call[list[GroupInfo]]:
-    """Return the share groups of one log, or of all, by log and name: settings, and how far behind they are.
+    """Return the settings and lag of the share groups of one log, or of all, by log and name.
 
     Raises:
-        LogNotFoundError: There is no such log.
+        LogNotFoundError: The log does not exist.
 
     Source: `sluice.list_groups`.
     """
@@ -120,7 +121,7 @@ def list_groups(queue_name: str | None = None) -> Call[list[GroupInfo]]:
 
 @method(ShareGroup, name="info")
 def group_info(queue_name: str, group_name: str) -> Call[GroupInfo]:
-    """Return its settings, and how far behind it is.
+    """Return the settings and lag of the group.
 
     Source: `sluice.group_info`.
     """
@@ -140,27 +141,27 @@ def claim(
     lease_s: float | None = None,
     synchronous: bool = True,
 ) -> Call[list[ClaimedEvent]]:
-    """Claim up to `qty` events: first those that are due to come again, then new ones. Never waits for events.
+    """Claim up to `qty` events: first redeliveries that are due, then new events. Never waits for events.
 
-    While the transaction of a claim is open nobody else of the group can claim: commit, then handle the events. On
-    a connection in autocommit mode, outside of a transaction block, pass `synchronous=False`: then the claim does
-    not wait until it is on disk, nor the claims of the others for it.
+    An open transaction with a claim blocks other claims of the group: commit before handling the events. On a
+    connection in autocommit mode, outside a transaction block, pass `synchronous=False`: then neither this claim
+    nor the others wait for its WAL flush.
 
     Args:
         qty: The most to claim, 1 or more.
-        lease_s: How long they are claimed for, more than 0 seconds; None: the group's.
-        synchronous: False: the transaction commits with `synchronous_commit = off`. Only where it holds nothing but
-            the claim: a crash of the server may lose it, and its events are claimed again. On a pool each claim is
-            such a transaction, whatever is given here.
+        lease_s: Lease in seconds, more than 0; None: the group's.
+        synchronous: False: commit with `synchronous_commit = off`. Use it only if the transaction holds nothing
+            else: a server crash may lose the claim, and its events are claimed again. On a pool, claims always
+            commit like this.
 
     Returns:
-        0 to `qty` events, all of one claim: those that come again first, by the time they were due, then new ones
-        in the order of the log.
+        0 to `qty` events, all of one claim: first redeliveries by due time, then new events in the order of the
+        log.
 
     Raises:
-        GroupBusyError: Another transaction that stays open has claimed; again when it has ended.
+        GroupBusyError: Another open transaction has claimed from the group; retry after it has ended.
         GroupStateError: The transaction is not READ COMMITTED.
-        PositionLostError: The position of the group was given up, as the log's policy says.
+        PositionLostError: The group's position was dropped by the log's lag limits.
         ArgumentError: `qty` or `lease_s` is out of range.
 
     Source: `sluice.claim`.
@@ -191,34 +192,35 @@ def acknowledge(
     error: str | None = None,
     reason: str | None = None,
 ) -> Call[int]:
-    """Say what became of a claim, or of some of its events.
+    """Settle a claim, or some of its events.
 
-    On a connection it is part of the caller's transaction: the consumer's own writes and it are committed together,
-    and have an exactly-once effect.
+    On a connection, this is part of the caller's transaction: committed together with the consumer's own writes, it
+    gives them an exactly-once effect.
 
     Args:
-        claim: A claim_id, for all of the claim that is not settled yet, which costs least; or events as `claim`
-            returned them, all of one claim. No events settle nothing.
-        outcome: `accept`: done. `release`: to be claimed again, as if it had not been. `retry`: to be claimed
-            again after a pause, and an attempt is counted; after the last one the event is dead. `reject`: dead.
-        ev_ids: With a claim_id: only these events of the claim.
-        delay_s: When they can be claimed again, of a release or a retry: seconds from now, 0 or more. None: at
-            once, or after the group's backoff.
-        error: The error, with its trace; kept with what comes again or is dead.
-        reason: Why it is dead, in a word or two.
+        claim: A claim_id, for all unsettled events of the claim (cheapest); or events returned by `claim`, all of
+            one claim. An empty sequence settles nothing.
+        outcome: `accept`: done. `release`: redeliver without counting an attempt. `retry`: redeliver after a
+            back-off and count an attempt; after the last attempt, dead-letter. `reject`: dead-letter.
+        ev_ids: Only these events of the claim; only with a claim_id.
+        delay_s: For `release` and `retry`: seconds until redelivery, 0 or more. None: immediately for `release`,
+            the group's back-off for `retry`.
+        error: The error with its traceback, stored with the retry or the dead event.
+        reason: For `reject`: reason in a word or two.
 
     Returns:
-        How many events this call settled. Those that were settled before, with the same outcome, are not among
-        them: to say it again after a lost reply is no error. But then what was written for them is there already:
-        who writes in the same transaction rolls back when it is fewer than it handled. In a group whose key blocks
-        or parks it may be more: behind an event that comes again, the later ones of its key in the claim go back.
+        The number of events settled by this call. Repeating the same outcome after a lost reply is not an error,
+        and does not count events again. Writes of the first call are then already committed: a consumer that writes
+        in the same transaction must roll back if the number is lower than the events it handled. In a group with
+        `when_waiting` `block` or `park`, the number can be higher: behind an event to be redelivered, later events
+        of its key in the claim are released too.
 
     Raises:
-        LeaseLostError: The claim has lapsed and was claimed again, or some of it is settled otherwise. Nothing was
-            changed.
-        ClaimNotFoundError: There is no such claim, or it has no such events. Nothing was changed.
-        ArgumentError: Events are of several claims, `delay_s` is out of range, or an argument does not go with the
-            outcome.
+        LeaseLostError: The lease expired and events were claimed again, or some events have another outcome.
+            Nothing was changed.
+        ClaimNotFoundError: The claim does not exist, or does not contain the events. Nothing was changed.
+        ArgumentError: The events belong to several claims, `delay_s` is out of range, or an argument does not apply
+            to the outcome.
 
     Source: `sluice.acknowledge`.
     """
@@ -250,7 +252,7 @@ def accept(
     *,
     ev_ids: Sequence[int] | None = None,
 ) -> Call[int]:
-    """Settle a claim, or some of its events, as done; see `acknowledge`.
+    """Acknowledge a claim, or some of its events, as done; see `acknowledge`.
 
     Source: `sluice.acknowledge`.
     """
@@ -266,7 +268,7 @@ def release(
     ev_ids: Sequence[int] | None = None,
     delay_s: float | None = None,
 ) -> Call[int]:
-    """Give a claim back, or some of its events, as if they had not been claimed; see `acknowledge`.
+    """Release a claim, or some of its events, without counting an attempt; see `acknowledge`.
 
     Source: `sluice.acknowledge`.
     """
@@ -283,7 +285,7 @@ def retry(
     delay_s: float | None = None,
     error: str | None = None,
 ) -> Call[int]:
-    """Ask for a claim, or some of its events, again after a pause; an attempt is counted, and the last one is dead.
+    """Retry a claim, or some of its events, after a back-off; dead-letter after the last attempt.
 
     See `acknowledge`.
 
@@ -304,7 +306,7 @@ def reject(
     *,
     ev_ids: Sequence[int] | None = None,
 ) -> Call[int]:
-    """Move a claim, or some of its events, to the dead events of the group; see `acknowledge`.
+    """Dead-letter a claim, or some of its events; see `acknowledge`.
 
     Source: `sluice.acknowledge`.
     """
@@ -321,25 +323,27 @@ def renew(
     *,
     lease_s: float | None = None,
 ) -> Call[datetime]:
-    """Hold a claim for longer; it also says that its consumer is there, so that a lapse counts as an attempt.
+    """Renew the lease of a claim. Also a heartbeat: if the lease expires later, that counts as an attempt.
 
     Args:
-        claim: A claim_id, or events of the claim; it is renewed as a whole.
-        lease_s: How long from now on, more than 0 seconds; None: the group's. It is never made shorter.
+        claim: A claim_id, or events of the claim; the whole claim is renewed.
+        lease_s: Lease from now on in seconds, more than 0; None: the group's. A lease is never shortened.
 
     Returns:
-        When the lease ends.
+        The time at which the lease expires.
 
     Raises:
-        LeaseLostError: The claim is settled, or has lapsed and was claimed again.
-        ClaimNotFoundError: There is no such claim.
+        LeaseLostError: The claim is settled, or its lease expired and its events were claimed again.
+        ClaimNotFoundError: The claim does not exist.
         ArgumentError: `lease_s` is out of range.
 
     Source: `sluice.renew`.
     """
     claim_id, _ = _named(claim, None)
     if claim_id is None:
-        raise ArgumentError("there are no events, and so no claim to renew")
+        raise ArgumentError(
+            "no events given, so no claim to renew; pass a claim_id or events that claim returned"
+        )
     return Call(
         "select sluice.renew(%s::text, %s::text, %s::bigint, %s::interval)",
         (queue_name, group_name, claim_id, seconds(lease_s, "lease_s")),
@@ -349,7 +353,7 @@ def renew(
 
 @method(ShareGroup)
 def list_claims(queue_name: str, group_name: str) -> Call[list[OpenClaim]]:
-    """Return the claims that are open, the earliest first.
+    """Return the open claims, earliest first.
 
     Source: `sluice.list_claims`.
     """
@@ -362,15 +366,16 @@ def list_claims(queue_name: str, group_name: str) -> Call[list[OpenClaim]]:
 
 @method(ShareGroup)
 def lapsed_events(queue_name: str, group_name: str, claim_id: int) -> Call[list[int]]:
-    """Find the events of a claim that may have killed their process: their last claim ended without a word.
+    """Return the events of a claim whose previous lease expired without an outcome.
 
-    Start them one after the other, and give back what waits behind one: a claim lapses as a whole.
+    Such an event may have killed its process. Handle them one at a time and release the others first: a lease
+    expires for the whole claim.
 
     Args:
-        claim_id: A claim of this group that is open.
+        claim_id: An open claim of this group.
 
     Returns:
-        0 or more `ev_id`, in the order of the claim. Empty for a claim that is over.
+        0 or more ev_ids, in the order of the claim. Empty if the claim is settled or expired.
 
     Source: `sluice.lapsed_events`.
     """
@@ -383,7 +388,7 @@ def lapsed_events(queue_name: str, group_name: str, claim_id: int) -> Call[list[
 
 @method(ShareGroup)
 def list_blocked_keys(queue_name: str, group_name: str) -> Call[list[BlockedKey]]:
-    """Return the keys whose events wait, the longest first, as the last claim saw them.
+    """Return the blocked keys as of the last claim, longest blocked first.
 
     Source: `sluice.list_blocked_keys`.
     """
@@ -396,16 +401,16 @@ def list_blocked_keys(queue_name: str, group_name: str) -> Call[list[BlockedKey]
 
 @method(ShareGroup)
 def unpark_key(queue_name: str, group_name: str, key: str) -> Call[int]:
-    """Hand out the events of a parked key again, all of them, in the order of the log; attempts count anew.
+    """Unpark a key: redeliver all its parked events in the order of the log, with attempts reset to 0.
 
     Args:
         key: As in `list_blocked_keys`.
 
     Returns:
-        How many events were parked, 0 or more.
+        The number of parked events, 0 or more.
 
     Raises:
-        GroupBusyError: A transaction that stays open has claimed; again when it has ended.
+        GroupBusyError: Another open transaction has claimed from the group; retry after it has ended.
         GroupStateError: The transaction is not READ COMMITTED.
 
     Source: `sluice.unpark_key`.
@@ -417,38 +422,42 @@ def unpark_key(queue_name: str, group_name: str, key: str) -> Call[int]:
     )
 
 
-# No events, as a part of a claim may be: there is nothing to settle, and no claim to name.
+# An empty sequence of events names no claim; there is nothing to settle.
 _NOTHING: Call[int] = Call("select 0", (), scalar)
 
 
 def _claimed_event(
     claim_id: int, ev_id: int, ev_time: datetime, ev_txid: Any, *rest: Any
 ) -> ClaimedEvent:
-    return ClaimedEvent(claim_id, ev_id, ev_time, int(ev_txid), *rest)  # psycopg leaves xid8 a text
+    return ClaimedEvent(
+        claim_id, ev_id, ev_time, int(ev_txid), *rest
+    )  # psycopg returns xid8 as text
 
 
 def _named(claim: Claimed, ev_ids: Sequence[int] | None) -> tuple[int | None, list[int] | None]:
-    """The claim, None when it names none, and which of its events, None for all."""
+    """Return the claim_id, None for an empty sequence, and the ev_ids, None for the whole claim."""
     if not isinstance(claim, ClaimedEvent | Sequence):
-        claim_id = known_id(claim, "claim_id", "the claim_id of events that claim returned")
+        claim_id = checked_id(claim, "claim_id", "the claim_id of events that claim returned")
         wanted = "the ev_ids of events that claim returned"
-        of_events = [known_id(ev_id, "an ev_id", wanted) for ev_id in ev_ids or ()]
+        of_events = [checked_id(ev_id, "an ev_id", wanted) for ev_id in ev_ids or ()]
         return claim_id, None if ev_ids is None else of_events
     if ev_ids is not None:
-        raise ArgumentError("give ev_ids with a claim_id; events name themselves")
+        raise ArgumentError(
+            "ev_ids cannot be combined with events; pass a claim_id with ev_ids, or the events alone"
+        )
     events = [claim] if isinstance(claim, ClaimedEvent) else claim
     if not all(isinstance(event, ClaimedEvent) for event in events):
-        raise ArgumentError("these are no events that claim returned; use those, or their claim_id")
+        raise ArgumentError("invalid claim; pass the events that claim returned, or their claim_id")
     claims = sorted({event.claim_id for event in events})
     if len(claims) > 1:
         raise ArgumentError(
-            f"the events are of {len(claims)} claims, {claims[0]} and others; acknowledge each claim by itself"
+            f"the events belong to {len(claims)} claims, {claims[0]} and others; acknowledge each claim separately"
         )
     return (claims[0] if claims else None), [event.ev_id for event in events]
 
 
 def _start(start: str | int | datetime) -> str | dict[str, Any]:
-    """Where a group begins, as the option says it: a word, a tick or a time."""
+    """Return the value of option `start`: a word, a tick or a time."""
     if isinstance(start, datetime):
         point(start, "start")  # it needs a time zone
         return {"time": start.isoformat()}
@@ -460,11 +469,11 @@ def _start(start: str | int | datetime) -> str | dict[str, Any]:
 
 
 def _changeable(options: GroupOptions) -> dict[str, Any]:
-    """The options as SQL names and writes them: a length of time is an interval there."""
+    """Return the options with SQL's names and values: durations are intervals."""
     unknown = sorted(options.keys() - GroupOptions.__annotations__.keys())
     if unknown:
         known = ", ".join(GroupOptions.__annotations__)
-        raise ArgumentError(f"there is no option {unknown[0]!r}; use {known}")
+        raise ArgumentError(f"unknown option {unknown[0]!r}; use {known}")
     return dict(_written(name, value) for name, value in options.items())
 
 

@@ -1,7 +1,7 @@
-"""What the Spark pipelines ask of the server: positions in an event log, and queries to run in parallel.
+"""Positions in an event log and parallel queries for the Spark pipelines, as calls.
 
-A query comes from the server as text, and an executor runs it as it is: read through a function that
-returns rows it takes two to three times as long.
+The server returns queries as text, and executors run them as they are: reading through a function that returns rows
+takes two to three times as long.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def log_commit_snapshot(queue_name: str, consumer_name: str, snapshot: str) -> C
 
 
 def log_consumers(queue_name: str, consumer_name: str | None) -> Call[list[tuple[int, str]]]:
-    """Find the ticks at which consumers of a log stand and what these see, the newest first.
+    """Return the positions of a log's consumers as ticks and their snapshots, newest first.
 
     Args:
         queue_name: An existing log.
-        consumer_name: Only this one; all when None.
+        consumer_name: Only this consumer; None: all.
 
     Returns:
-        No consumer whose position was given up.
+        Without consumers whose position was dropped.
     """
     return Call(
         "select s.pos_last_tick, s.pos_last_snapshot::text "
@@ -59,7 +59,7 @@ def log_consumers(queue_name: str, consumer_name: str | None) -> Call[list[tuple
 
 
 def log_count(queue_name: str, after: str, upto: str | None, at_most: int) -> Call[int]:
-    """Count events between two snapshots, the later one now when None, up to `at_most`."""
+    """Count events between two snapshots, up to `at_most`; None as the later one is now."""
     return Call(
         "select sluice.log_count("
         "%s::text, %s::pg_snapshot, coalesce(%s::pg_snapshot, pg_current_snapshot()), %s::bigint)",
@@ -71,16 +71,16 @@ def log_count(queue_name: str, after: str, upto: str | None, at_most: int) -> Ca
 def log_cut(
     queue_name: str, after: str, max_events: int | None, upto: str | None
 ) -> Call[tuple[str, int | None]]:
-    """Find where a read of about `max_events` by snapshots ends, and make that durable.
+    """Find the end of a read of about `max_events` by snapshots, and flush its WAL.
 
     Args:
         queue_name: An existing log.
-        after: The snapshot to go on from.
-        max_events: About the most events; all of them when None.
-        upto: The latest snapshot to end at; now when None.
+        after: The snapshot to continue from.
+        max_events: The most events, approximately; None: all.
+        upto: The latest snapshot to end at; None: now.
 
     Returns:
-        The snapshot, and the transaction to cut it at; None when nothing is new.
+        The snapshot, and the transaction at which to cut it, or None without new events.
     """
     return Call(
         "select s.upto::text, sluice.log_cut(%s::text, %s::pg_snapshot, s.upto, %s::bigint) "
@@ -100,9 +100,9 @@ def log_end(queue_name: str, from_tick: int, max_events: int, last_tick: int | N
 
 
 def log_incarnation(queue_name: str, *, with_timeline: bool = False) -> Call[str]:
-    """What tells this event log from another of the same name, here or in another cluster.
+    """Return an identifier that tells this event log from others of the same name, in this or another cluster.
 
-    With the timeline, also from itself before its server was promoted or restored to an earlier moment.
+    With the timeline, it also changes when the server is promoted or restored to an earlier time.
     """
     return Call(
         "select sluice.log_incarnation(%s::text, %s::boolean)", (queue_name, with_timeline), scalar
@@ -110,17 +110,17 @@ def log_incarnation(queue_name: str, *, with_timeline: bool = False) -> Call[str
 
 
 def log_keeps(queue_name: str, after: str) -> Call[bool]:
-    """Whether a log still has all the events that this snapshot does not see."""
+    """True if a log still keeps all events that this snapshot does not see."""
     return Call("select sluice.log_keeps(%s::text, %s::pg_snapshot)", (queue_name, after), scalar)
 
 
 def log_newest(queue_name: str) -> Call[int]:
-    """Find the newest tick."""
+    """Return the newest tick."""
     return Call("select sluice.log_end(%s::text, null, null, null)", (queue_name,), scalar)
 
 
 def log_now() -> Call[str]:
-    """Take the snapshot of all that is committed now, and make it durable."""
+    """Take a snapshot of everything committed now, and flush its WAL."""
     return Call("select sluice.log_now()::text", (), scalar)
 
 
@@ -133,7 +133,7 @@ def log_slices(
     slice_events_min: int,
     columns: Sequence[str],
 ) -> Call[list[str]]:
-    """Compose the queries for the events after one tick up to another."""
+    """Return the queries for the events after one tick up to another."""
     return Call(
         "select s.query from sluice.log_slices("
         "%s::text, %s::bigint, %s::bigint, %s::integer, %s::bigint, %s::text[]) as s order by s.slice",
@@ -143,7 +143,7 @@ def log_slices(
 
 
 def log_snapshot(queue_name: str, tick_id: int) -> Call[str | None]:
-    """What a tick sees; None when the events after it may be gone."""
+    """Return the snapshot of a tick; None if later events may have been reclaimed."""
     return Call(
         "select sluice.log_snapshot(%s::text, %s::bigint)::text", (queue_name, tick_id), scalar
     )
@@ -158,7 +158,7 @@ def log_snapshot_slices(
     slice_events_min: int,
     columns: Sequence[str],
 ) -> Call[list[str]]:
-    """Compose the queries for the events that one snapshot sees and an earlier one does not."""
+    """Return the queries for the events visible in one snapshot but not in an earlier one."""
     return Call(
         "select s.query from sluice.log_slices("
         "%s::text, %s::pg_snapshot, %s::pg_snapshot, %s::integer, %s::bigint, %s::text[]) as s "
@@ -169,7 +169,7 @@ def log_snapshot_slices(
 
 
 def log_start(queue_name: str, consumer_name: str | None, starting: str) -> Call[int]:
-    """Find the tick to start at (`earliest`, `latest`, `committed` or a number); register the consumer there."""
+    """Return the tick to start at (`earliest`, `latest`, `committed` or a number), and register the consumer there."""
     return Call(
         "select sluice.log_start(%s::text, %s::text, %s::text)",
         (queue_name, consumer_name, starting),
@@ -178,12 +178,12 @@ def log_start(queue_name: str, consumer_name: str | None, starting: str) -> Call
 
 
 def log_tick(queue_name: str) -> Call[int]:
-    """Tick now if anything is new; the newest tick covers all that was committed before."""
+    """Tick now if the log has new events; the newest tick covers everything committed before."""
     return Call("select sluice.log_tick(%s::text)", (queue_name,), scalar)
 
 
 def log_tick_at(queue_name: str, moment: datetime) -> Call[int]:
-    """Find the last tick at or before a moment, or the oldest that is kept."""
+    """Return the last tick at or before a time, or else the oldest tick kept."""
     return Call(
         "select sluice.log_tick_at(%s::text, %s::timestamptz)", (queue_name, moment), scalar
     )
@@ -192,7 +192,7 @@ def log_tick_at(queue_name: str, moment: datetime) -> Call[int]:
 def queue_slices(
     queue_name: str, relation: str, slice_count: int, columns: Sequence[str]
 ) -> Call[list[str]]:
-    """Compose the queries for the rows of a queue or its archive."""
+    """Return the queries for the rows of a queue or its archive."""
     return Call(
         "select s.query from sluice.queue_slices("
         "%s::text, %s::text, %s::integer, %s::text[]) as s order by s.slice",
@@ -203,10 +203,10 @@ def queue_slices(
 
 
 def column_types(table_name: str) -> Call[dict[str, str]]:
-    """Find the types of a table's columns, by name, as `format_type` writes them; none when there is no such table.
+    """Return the types of a table's columns by name, in the form of `format_type`; empty if the table does not exist.
 
     Args:
-        table_name: `schema.table`, unquoted, as events name it. Of a domain it is the type below that counts.
+        table_name: `schema.table`, unquoted, as in events. For a domain, the result has its base type.
     """
     return Call(
         "select a.attname::text, format_type("
@@ -224,21 +224,70 @@ def column_types(table_name: str) -> Call[dict[str, str]]:
     )
 
 
+def captured_tables(queue_name: str) -> Call[list[tuple[str, int, bool]]]:
+    """Return the tables with triggers that append their changes to a log: name, oid, and if snapshots can be taken."""
+    return Call(
+        "select n.nspname || '.' || c.relname, c.oid::bigint, "
+        "bool_or(p.proname = 'capture_changes') and not c.relispartition "
+        "from pg_catalog.pg_trigger as t "
+        "join pg_catalog.pg_proc as p on p.oid = t.tgfoid "
+        "join pg_catalog.pg_namespace as f on f.oid = p.pronamespace "
+        "join pg_catalog.pg_class as c on c.oid = t.tgrelid "
+        "join pg_catalog.pg_namespace as n on n.oid = c.relnamespace "
+        "cross join (select convert_to(%s::text, getdatabaseencoding()) || '\\x00'::bytea as name) as q "
+        "where (f.nspname, p.proname) in "
+        "(('sluice', 'capture_changes'), ('pgq', 'jsontriga'), ('pgq', 'logutriga')) "
+        "and substring(t.tgargs from 1 for octet_length(q.name)) = q.name "
+        "group by n.nspname, c.relname, c.oid, c.relispartition "
+        "order by 1",
+        (queue_name,),
+        list,
+    )
+
+
+def relation_name(table_name: str) -> Call[str]:
+    """Return the name of a table as in events, `schema.table` unquoted.
+
+    Args:
+        table_name: In PostgreSQL's notation, such as `account` or `public."Odd"`.
+    """
+    return Call(
+        "select n.nspname || '.' || c.relname from pg_catalog.pg_class as c "
+        "join pg_catalog.pg_namespace as n on n.oid = c.relnamespace "
+        "where c.oid = %s::regclass",
+        (table_name,),
+        scalar,
+    )
+
+
+def quoted_name(oid: int) -> Call[str]:
+    """Return the name of a table in PostgreSQL's notation, schema included."""
+    return Call(
+        "select format('%%I.%%I', n.nspname, c.relname) from pg_catalog.pg_class as c "
+        "join pg_catalog.pg_namespace as n on n.oid = c.relnamespace "
+        "where c.oid = %s::bigint::oid",
+        (oid,),
+        scalar,
+    )
+
+
 def export_snapshot() -> Call[str]:
-    """Name this transaction's snapshot, so that other sessions can read what it sees."""
+    """Export this transaction's snapshot for other sessions."""
     return Call("select pg_export_snapshot()", (), scalar)
 
 
 def use_snapshot(snapshot: str) -> tuple[LiteralString, ...]:
-    """The statements that begin a transaction which sees what the exporting one sees.
+    """Return the statements that begin a transaction with an exported snapshot.
 
-    They are no calls: they take no parameters and return no rows, and an Arrow connection runs them too.
+    Plain statements instead of calls, so that an Arrow connection can run them too.
 
     Raises:
-        ArgumentError: This is no name that `pg_export_snapshot()` gives.
+        ArgumentError: The name is not in the form of `pg_export_snapshot()`.
     """
     if not _SNAPSHOT_NAME.fullmatch(snapshot):
-        raise ArgumentError(f"{snapshot!r} is no snapshot; give what pg_export_snapshot() returned")
-    # Only digits, letters and dashes can be in it now.
+        raise ArgumentError(
+            f"{snapshot!r} is not a snapshot name; pass the result of pg_export_snapshot()"
+        )
+    # Safe to quote: only hexadecimal digits and dashes.
     take: LiteralString = f"set transaction snapshot '{snapshot}'"
     return "begin isolation level repeatable read read only", take

@@ -1,7 +1,7 @@
-"""Work queues without functions: what those of schema `pgmq` do, as statements on the queues' tables.
+"""Work queues without functions: the functions of schema `pgmq` as statements on the queues' tables.
 
-The tables and indexes are those that the functions make, and messages are locked as the functions lock them.
-sql/pgmq/README.md explains the algorithm. What takes several statements is a generator of calls.
+Tables, indexes and row locks are those of the functions; sql/pgmq/README.md explains the algorithm. Operations of
+several statements are generators of calls.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ _NOT_IN_NAMES = re.compile(r"\$|;|--|'")
 
 @method(TableQueue)
 def create(queue_name: str) -> Steps[None]:
-    """Create a queue and its archive; do nothing when it exists.
+    """Create a queue and its archive; do nothing if it exists.
 
-    The tables belong to the connected role, which must have the right to create tables in schema `pgmq`, as
-    sluice_admin has. The roles sluice_… that there are get their rights on them. Other sessions can neither create
-    nor drop queues until the transaction ends. Where the functions are installed, they make the queue.
+    The connected role owns the tables, and needs CREATE on schema `pgmq`, which sluice_admin has. Existing sluice_…
+    roles are granted their privileges. Other sessions cannot create or drop queues until the transaction ends. If
+    the functions are installed, they create the queue.
 
     Args:
         queue_name: As for `WorkQueue.create`.
@@ -80,21 +80,21 @@ def create(queue_name: str) -> Steps[None]:
     """
     table = _table(queue_name)
     if (yield from _has_functions()):
-        # They need more of a queue than its tables.
+        # A queue for the functions has more than its tables.
         yield pgmq.create(queue_name)
         return
     yield _LOCK
     _check_name(queue_name)
-    twins = yield Call(
+    clashing = yield Call(
         "select m.queue_name from pgmq.meta as m "
         "where pg_catalog.lower('q_' || m.queue_name) = %s::text and m.queue_name <> %s::text limit 1",
         (f"q_{table}", queue_name),
         column,
     )
-    for twin in twins:
+    for other in clashing:
         raise QueueNameError(
-            f"queue {queue_name!r} would share its table with queue {twin!r} (both names fold to the table "
-            f"pgmq.q_{table}); use {twin!r}, or a name that differs in more than upper and lower case",
+            f"queue {queue_name!r} would share its table with queue {other!r} (both names fold to the table "
+            f"pgmq.q_{table}); use {other!r}, or a name that differs in more than upper and lower case",
             sqlstate="QU002",
         )
     for statement in CREATE:
@@ -105,7 +105,7 @@ def create(queue_name: str) -> Steps[None]:
         (queue_name,),
         nothing,
     )
-    # Roles are the server's: which of ours there are depends on who installed.
+    # Roles belong to the cluster, and an installation need not create all of ours.
     roles = yield Call(
         "select r.rolname::text from pg_catalog.pg_roles as r where r.rolname = any (%s::text[])",
         (list(GRANTS),),
@@ -118,12 +118,12 @@ def create(queue_name: str) -> Steps[None]:
 
 @method(TableQueue)
 def drop_queue(queue_name: str) -> Steps[bool]:
-    """Drop a queue with its messages and its archive; True when it existed.
+    """Drop a queue with its messages and its archive; True if it existed.
 
-    Where the functions are installed, they drop it.
+    If the functions are installed, they drop the queue.
 
     Raises:
-        QueueNameError: The table belongs to a queue whose name differs in case; it is named.
+        QueueNameError: The table belongs to a queue whose name differs in case; the error names it.
     """
     table = _table(queue_name)
     if (yield from _has_functions()):
@@ -143,7 +143,7 @@ def drop_queue(queue_name: str) -> Steps[bool]:
         (f"q_{table}", queue_name),
         column,
     )
-    # Only by the name it was created with: 'Orders' must not destroy 'orders'.
+    # Drop only by the exact name: 'Orders' must not drop 'orders'.
     if registered not in ([], [queue_name]):
         raise QueueNameError(
             f"queue {queue_name!r} is not dropped: its table belongs to queue {registered[0]!r}; "
@@ -166,13 +166,13 @@ def list_queues() -> Steps[list[QueueInfo]]:
 
 @method(TableQueue)
 def purge_queue(queue_name: str) -> Steps[int]:
-    """Delete every message of a queue, visible or not, and leave its archive; returns how many there were.
+    """Delete all messages of a queue, visible or not, and keep its archive; return the number of messages.
 
-    Takes the table's exclusive lock, which needs the right to truncate it: it waits for open readers, and others
-    wait for it.
+    Takes an ACCESS EXCLUSIVE lock on the table, which needs the TRUNCATE privilege: waits for open readers and
+    blocks other sessions.
     """
     table = _table(queue_name)
-    # The lock that TRUNCATE needs, taken before the count: nothing can be sent between the two and vanish uncounted.
+    # Take TRUNCATE's lock before the count, so that the count includes all deleted messages.
     yield Call(_on("lock table {queue} in access exclusive mode", table), (), nothing, queue_name)
     purged = yield Call(_on("select pg_catalog.count(*) from {queue}", table), (), scalar)
     yield Call(_on("truncate table {queue}", table), (), nothing)
@@ -181,15 +181,15 @@ def purge_queue(queue_name: str) -> Steps[int]:
 
 @method(TableQueue)
 def metrics(queue_name: str) -> Call[QueueMetrics]:
-    """Return the state of one queue; counts every message."""
+    """Return the metrics of one queue; counts all messages."""
     return _metrics(queue_name, _table(queue_name))
 
 
 @method(TableQueue)
 def metrics_all() -> Steps[list[QueueMetrics]]:
-    """Return the state of every queue that has its table, by name."""
+    """Return the metrics of every queue that has its table, by name."""
     yield from _has_functions()
-    # A queue that was broken by hand must not hide the others.
+    # Skip queues whose table was dropped by hand.
     queues = yield Call(
         "select m.queue_name::text, pg_catalog.substr(c.relname, 3) from pgmq.meta as m "
         "join pg_catalog.pg_class as c on c.relname = pg_catalog.lower('q_' || m.queue_name) "
@@ -208,11 +208,11 @@ def metrics_all() -> Steps[list[QueueMetrics]]:
 def send(
     queue_name: str, message: Any, *, headers: Any = None, delay: int | datetime | None = None
 ) -> Call[int]:
-    """Append one message, and return its msg_id; as `WorkQueue.send` without a key.
+    """Send one message and return its msg_id; as `WorkQueue.send` without a key.
 
     Raises:
-        PayloadError: As there. Nothing was sent.
-        ArgumentError: As there. Nothing was sent.
+        PayloadError: As for `WorkQueue.send`. Nothing was sent.
+        ArgumentError: As for `WorkQueue.send`. Nothing was sent.
     """
     table = _table(queue_name)
     values = (json_parameter(message, "message"), json_parameter(headers, "headers"))
@@ -231,11 +231,11 @@ def send_batch(
     headers: Sequence[Any] | None = None,
     delay: int | datetime | None = None,
 ) -> Call[list[int]]:
-    """Append messages in one statement, and return their msg_ids; as `WorkQueue.send_batch` without keys.
+    """Send messages in one statement and return their msg_ids; as `WorkQueue.send_batch` without keys.
 
     Raises:
-        PayloadError: As there. Nothing was sent.
-        ArgumentError: As there. Nothing was sent.
+        PayloadError: As for `WorkQueue.send`. Nothing was sent.
+        ArgumentError: As for `WorkQueue.send`. Nothing was sent.
     """
     table = _table(queue_name)
     values = payloads(messages, headers)
@@ -248,12 +248,12 @@ def send_batch(
 
 @method(TableQueue)
 def read(
-    queue_name: str, vt: int, qty: int = 1, *, conditional: dict[str, Any] | None = None
+    queue_name: str, vt: int = 30, qty: int = 1, *, conditional: dict[str, Any] | None = None
 ) -> Call[list[Message]]:
-    """Claim up to `qty` visible messages and hide them for `vt` seconds; as `WorkQueue.read`.
+    """Read up to `qty` visible messages and hide them for `vt` seconds; as `WorkQueue.read`.
 
     Raises:
-        ArgumentError: `vt` or `qty` is out of range. Nothing was claimed.
+        ArgumentError: `vt` or `qty` is out of range. Nothing was read.
     """
     table = _table(queue_name)
     parameters = (whole(qty, "qty", 1), whole(vt, "vt", 0))
@@ -268,10 +268,10 @@ def read(
 
 @method(TableQueue)
 def pop(queue_name: str, qty: int = 1) -> Call[list[Message]]:
-    """Take up to `qty` visible messages and delete them at once; as `WorkQueue.pop`.
+    """Read up to `qty` visible messages and delete them immediately; as `WorkQueue.pop`.
 
     Raises:
-        ArgumentError: `qty` is out of range. Nothing was taken.
+        ArgumentError: `qty` is out of range. Nothing was read.
     """
     parameters = (whole(qty, "qty", 1),)
     return Call(_on(POP, _table(queue_name)), parameters, record(Message), queue_name)
@@ -279,33 +279,33 @@ def pop(queue_name: str, qty: int = 1) -> Call[list[Message]]:
 
 @method(TableQueue)
 def delete(queue_name: str, msg_id: int) -> Call[bool]:
-    """Delete one message for good, whoever holds it; False when it is not in the queue."""
+    """Delete one message, even if another reader holds it; False when it is not in the queue."""
     return Call(_on(DELETE, _table(queue_name)), (one_id(msg_id),), bool, queue_name)
 
 
 @method(TableQueue)
 def delete_batch(queue_name: str, msg_ids: Sequence[int]) -> Call[list[int]]:
-    """Delete messages for good, whoever holds them; returns those that were in the queue, lowest first."""
+    """Delete messages, even if other readers hold them; return the msg_ids found in the queue, lowest first."""
     text = _on(DELETE_BATCH, _table(queue_name))
     return Call(text, (many_ids(msg_ids),), column, queue_name)
 
 
 @method(TableQueue)
 def archive(queue_name: str, msg_id: int) -> Call[bool]:
-    """Move one message into the queue's archive, whoever holds it; False when it is not in the queue."""
+    """Move one message into the archive, even if another reader holds it; False when it is not in the queue."""
     return Call(_on(ARCHIVE, _table(queue_name)), (one_id(msg_id),), bool, queue_name)
 
 
 @method(TableQueue)
 def archive_batch(queue_name: str, msg_ids: Sequence[int]) -> Call[list[int]]:
-    """Move messages into the queue's archive, whoever holds them; returns those that were there, lowest first."""
+    """Move messages into the archive, even if other readers hold them; return the msg_ids found, lowest first."""
     text = _on(ARCHIVE_BATCH, _table(queue_name))
     return Call(text, (many_ids(msg_ids),), column, queue_name)
 
 
 @method(TableQueue)
 def set_vt(queue_name: str, msg_id: int, vt: int | datetime) -> Call[Message | None]:
-    """Change when one message becomes visible, whoever holds it; as `WorkQueue.set_vt`.
+    """Change the visibility timeout of one message, even if another reader holds it; as `WorkQueue.set_vt`.
 
     Raises:
         ArgumentError: `vt` is negative, not whole, or a time without a zone.
@@ -323,7 +323,7 @@ def set_vt(queue_name: str, msg_id: int, vt: int | datetime) -> Call[Message | N
 def set_vt_batch(
     queue_name: str, msg_ids: Sequence[int], vt: int | datetime
 ) -> Call[list[Message]]:
-    """Change when messages become visible, whoever holds them; as `WorkQueue.set_vt_batch`.
+    """Change the visibility timeout of messages, even if other readers hold them; as `WorkQueue.set_vt_batch`.
 
     Raises:
         ArgumentError: As for `set_vt`.
@@ -338,10 +338,10 @@ def _metrics(queue_name: str, table: str) -> Call[QueueMetrics]:
 
 
 def _has_functions() -> Steps[bool]:
-    """Whether more than the tables is installed.
+    """True if the functions are installed, not only the tables.
 
     Raises:
-        NotInstalledError: Nothing is.
+        NotInstalledError: The tables are not installed.
     """
     (tables, functions) = yield Call(
         "select pg_catalog.to_regclass('pgmq.meta') is not null, "
@@ -351,25 +351,25 @@ def _has_functions() -> Steps[bool]:
     )
     if not tables:
         raise NotInstalledError(
-            "there is no table pgmq.meta in this database; install with `pgsluice schema install`, or the tables "
+            "table pgmq.meta does not exist in this database; install with `pgsluice schema install`, or the tables "
             "alone with `pgsluice schema install --tables-only`"
         )
     return cast("bool", functions)
 
 
-# One creation or drop of a queue at a time; reads go on. Two names can fold to one table, so a lock on the row of a
-# name is not enough, and an advisory lock can be held by roles without rights.
+# Serialize creation and drop of queues; reads continue. Two names can fold to one table, so a row lock is not enough,
+# and any role could hold an advisory lock.
 _LOCK: Call[None] = Call("lock table pgmq.meta in share row exclusive mode", (), nothing)
 
 
 @functools.lru_cache(maxsize=4096)
 def _table(queue_name: str) -> str:
-    """What stands behind `q_` and `a_` in the names of a queue's tables.
+    """Return the part of a queue's table names after `q_` and `a_`.
 
     Raises:
-        ArgumentError: The name holds a NUL or a lone surrogate.
-        ServerError: It has characters that no queue's name has.
-        QueueNameError: How the server would fold it depends on its locale.
+        ArgumentError: The name contains a NUL or a lone surrogate.
+        ServerError: The name contains characters that queue names do not allow.
+        QueueNameError: Case folding of the name depends on the server's locale.
     """
     require_storable(queue_name)
     if _NOT_IN_NAMES.search(queue_name):
@@ -381,7 +381,7 @@ def _table(queue_name: str) -> str:
     if folded != queue_name.lower():
         raise QueueNameError(
             f"queue name {queue_name!r} has upper case letters outside ASCII, which servers fold differently; "
-            "use lower case, or the functions",
+            "use lower case, or WorkQueue, which uses the functions",
             sqlstate="QU001",
         )
     return folded
@@ -389,7 +389,7 @@ def _table(queue_name: str) -> str:
 
 def _check_name(queue_name: str) -> None:
     if len(queue_name.encode()) > NAME_BYTES_MAX:
-        # PostgreSQL cuts longer identifiers without a word, and two queues would share one table.
+        # PostgreSQL truncates longer identifiers with only a notice, and two queues would share one table.
         raise ServerError(
             f"queue name is too long, maximum length is {NAME_BYTES_MAX} characters; "
             f"use at most {NAME_BYTES_MAX} bytes",
@@ -409,7 +409,7 @@ def _check_name(queue_name: str) -> None:
 
 @functools.lru_cache(maxsize=4096)
 def _on(statement: LiteralString, table: str) -> LiteralString:
-    """A statement on one queue: always the same text, so the driver prepares it once and the server keeps its plan."""
+    """Return a statement on one queue; its constant text lets the driver prepare it once."""
     return _composed(
         statement,
         queue=_name("pgmq", f"q_{table}"),
@@ -434,6 +434,6 @@ def _composed(statement: LiteralString, **names: sql.SQL) -> LiteralString:
 
 
 def _name(*parts: str) -> sql.SQL:
-    # A percent sign in a statement with parameters is doubled, in a name too.
+    # Percent signs must be doubled in a statement with parameters.
     quoted = sql.Identifier(*parts).as_string().replace("%", "%%")
     return sql.SQL(quoted)

@@ -1,4 +1,4 @@
-"""What a comparison of the lake with the server asks: which columns a table has, and its rows as text."""
+"""Columns of a table and its rows as canonical text, for the comparison of the lake with the server; as calls."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ class Column:
     """A stored column of a table.
 
     Attributes:
-        name: Its name.
-        type_name: As `format_type` says it, without a modifier; for a domain the type below.
-        key_position: Its place in the primary key, from 1; None outside.
-        is_core: Whether the type is PostgreSQL's own, or made of such. Captures write values of others as text.
+        name: Name of the column.
+        type_name: Type in the form of `format_type`, without a modifier; for a domain, its base type.
+        key_position: Position in the primary key, from 1; None if not part of it.
+        is_core: True if the type is built into PostgreSQL, or composed of such types. Capture writes values of other
+            types as text.
     """
 
     name: str
@@ -27,14 +28,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class LogSpan:
-    """What a log keeps for certain: its events after one tick up to another.
+    """A range of events that a log is certain to keep: after one tick up to another.
 
     Attributes:
-        relation: Its table, qualified and quoted.
-        from_tick: The oldest tick that is kept.
-        from_snapshot: What had committed then, as `xmin:xmax:xip`.
+        relation: The log's table, qualified and quoted.
+        from_tick: The oldest tick kept.
+        from_snapshot: Snapshot of `from_tick`, as `xmin:xmax:xip`.
         to_tick: The newest tick, or a consumer's.
-        to_snapshot: What had committed then.
+        to_snapshot: Snapshot of `to_tick`.
     """
 
     relation: str
@@ -45,7 +46,7 @@ class LogSpan:
 
 
 def steady_session() -> Call[None]:
-    """Let what this session writes as text depend on nobody's settings, until it ends."""
+    """Fix the settings that affect text output of this session."""
     return Call(
         "select set_config(s.name, s.value, false) from (values"
         " ('search_path', 'pg_catalog, pg_temp'), ('client_encoding', 'UTF8'), ('TimeZone', 'UTC'),"
@@ -57,7 +58,7 @@ def steady_session() -> Call[None]:
 
 
 def find_table(name: str) -> Call[list[str]]:
-    """Find a table as the session does, by a name that may have a schema: its name qualified and quoted, if any."""
+    """Resolve a table name by the session's search path; return its name qualified and quoted, if it exists."""
     return Call(
         "select format('%%I.%%I', n.nspname, c.relname)"
         " from pg_catalog.pg_class as c join pg_catalog.pg_namespace as n on n.oid = c.relnamespace"
@@ -68,7 +69,7 @@ def find_table(name: str) -> Call[list[str]]:
 
 
 def queue_relation(queue_name: str, relation: str) -> Call[str]:
-    """Name the table of a queue (relation `queue`) or of its archive (`archive`), qualified and quoted."""
+    """Return the table of a queue (relation `queue`) or of its archive (`archive`), qualified and quoted."""
     return Call(
         "select format('pgmq.%%I', pgmq.format_table_name(%s::text, %s::text))::regclass::text",
         (queue_name, "a" if relation == "archive" else "q"),
@@ -78,7 +79,7 @@ def queue_relation(queue_name: str, relation: str) -> Call[str]:
 
 
 def canonical_columns(relation: str) -> Call[list[Column]]:
-    """List the stored columns of a table, in order."""
+    """Return the stored columns of a table, in order."""
     return Call(
         "select c.column_name, c.type_name, c.key_position, c.is_core from sluice.canonical_columns(%s::regclass) as c",
         (relation,),
@@ -89,7 +90,7 @@ def canonical_columns(relation: str) -> Call[list[Column]]:
 def canonical_copy(
     relation: str, columns: Sequence[str], forms: Sequence[str], only_where_null: str | None
 ) -> Call[str]:
-    """Compose the COPY statement that writes a table's rows as text in which equal values are equal."""
+    """Return the COPY statement that writes a table's rows as canonical text, in which equal values have equal text."""
     return Call(
         "select sluice.canonical_copy(%s::regclass, %s::text[], %s::text[], %s::text)",
         (relation, list(columns), list(forms), only_where_null),
@@ -97,8 +98,13 @@ def canonical_copy(
     )
 
 
+def current_snapshot() -> Call[str]:
+    """Return the snapshot of this transaction."""
+    return Call("select pg_current_snapshot()::text", (), scalar)
+
+
 def log_span(queue_name: str, consumer_name: str | None) -> Call[list[LogSpan]]:
-    """Say what a log keeps for certain, and keep it so until the transaction ends."""
+    """Return the range of events that a log keeps, and pin it until the end of the transaction."""
     return Call(
         "select s.relation::text, s.from_tick, s.from_snapshot::text, s.to_tick, s.to_snapshot::text"
         " from sluice.log_span(%s::text, %s::text) as s",

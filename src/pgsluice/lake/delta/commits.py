@@ -1,8 +1,8 @@
-"""Commits to a Delta table: recognised when they are repeated, exclusive where they must be, and forced to disk.
+"""Durable, idempotent commits to a Delta table, with conflict detection for rewrites.
 
-delta-rs does not see that a compaction took out the same files meanwhile, as a compaction changes no rows: both
-commits are accepted, and the rows are there twice. What it does see is two commits of one app. So each commit of
-ours that names files to take out is one of the app `pgsluice:rewrite` too, and the second is refused.
+delta-rs detects no conflict with a concurrent compaction that removed the same files, as a compaction changes no rows:
+it accepts both commits, which duplicates the rows. It does detect concurrent transactions of one app. So each of our
+commits that removes files carries a transaction of the app `pgsluice:rewrite`, and the second one conflicts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
@@ -18,26 +17,28 @@ from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Tra
 
 from pgsluice.lake.delta.files import TableFile, paths_of
 from pgsluice.lake.delta.opening import folder_of
-from pgsluice.lake.disk import sync_file, sync_folder
 from pgsluice.lake.files import LakeFile
 from pgsluice.lake.reservation import claim
+from pgsluice.lake.storage import Folder, sync
 
-COMMITS_MAX = 5  # a compaction may come between
+COMMITS_MAX = 5  # a concurrent compaction causes a conflict
 _APP_ID = "pgsluice:rewrite"
 
 
-def is_committed(table: DeltaTable, app_id: str, version: int) -> bool:
-    """Whether this version of an app, or a later one, is in the table."""
+def is_committed(table: DeltaTable, app_id: str | None, version: int | None) -> bool:
+    """True if this version of an app, or a later one, is in the table; False without an app."""
+    if app_id is None or version is None:
+        return False
     last = table.transaction_version(app_id)
-    # Not `last or -1`: the first micro-batch has the number 0.
+    # Not `last or -1`: the id of the first micro-batch is 0.
     return last is not None and last >= version
 
 
 def rewriting(table: DeltaTable) -> Transaction:
-    """What a commit with a `RemoveAction` carries, besides its own.
+    """Return the transaction that each commit with a `RemoveAction` must carry.
 
     Args:
-        table: The state that it commits on.
+        table: The table at the version to commit on.
     """
     last = table.transaction_version(_APP_ID)
     return Transaction(_APP_ID, 0 if last is None else last + 1)
@@ -48,23 +49,23 @@ def commit_once(
     commit: Callable[[DeltaTable], None],
     *,
     reopen: Callable[[], DeltaTable],
-    app_id: str,
-    version: int,
+    app_id: str | None,
+    version: int | None,
 ) -> DeltaTable | None:
-    """Commit a version of an app once; after a conflict, commit again on top of the other commit.
+    """Commit a version of an app idempotently; retry conflicts on the newest version of the table.
 
     Args:
-        table: The table to commit on first.
-        commit: Makes the commit on the table that it is given, and raises CommitFailedError on a conflict.
+        table: The table for the first attempt.
+        commit: Commits on the given table; raises CommitFailedError on a conflict.
         reopen: Opens the newest version of the table.
-        app_id: The app that commits.
-        version: Rises with each commit of this app; its first may be 0.
+        app_id: Id of the committing app; None to commit unconditionally.
+        version: Increases with each commit of this app; the first may be 0.
 
     Returns:
-        The table after the commit; None if this or a later version was committed already.
+        The table after the commit; None if this or a later version is already committed.
 
     Raises:
-        CommitFailedError: `COMMITS_MAX` commits conflicted with others.
+        CommitFailedError: `COMMITS_MAX` attempts conflicted with other commits.
     """
     conflicts = 0
     while not is_committed(table, app_id, version):
@@ -88,18 +89,18 @@ def commit_files(
     properties: CommitProperties | None,
     rows_change: bool = True,
 ) -> None:
-    """Make one commit that adds files which are on disk and removes others, and force it to disk.
+    """Add and remove files in one commit and fsync it.
 
     Args:
         table: The table to commit on; it is at the new version afterwards.
-        added: Files from `write_files`; may be none.
-        removed: Files of the table; a commit that removes some carries `rewriting`.
-        properties: The commit's apps.
+        added: Files from `write_files`; may be empty.
+        removed: Files of the table; if any, `properties` must include `rewriting`.
+        properties: App transactions of the commit.
         rows_change: False if the new files hold the rows of the old ones.
 
     Raises:
-        CommitFailedError: Another commit came first.
-        SluiceError: One of the new files is gone.
+        CommitFailedError: A concurrent commit conflicts.
+        SluiceError: One of the new files no longer exists.
     """
     folder = folder_of(table)
     claim(folder, added)
@@ -125,27 +126,21 @@ def commit_files(
 
 
 @contextmanager
-def commit_durably(table: DeltaTable, folder: Path) -> Iterator[None]:
-    """Force to disk what delta-rs writes and commits within: it leaves that to the system.
+def commit_durably(table: DeltaTable, folder: Folder) -> Iterator[None]:
+    """Fsync the files and commits that delta-rs writes within this block; delta-rs itself does not.
 
     Args:
-        table: The table on which the commit is made.
-        folder: Its folder.
+        table: The table to commit on.
+        folder: Folder of the table.
     """
     before, known = table.version(), paths_of(table)
     yield
     table.update_incremental()
-    new = [Path(path) for path in paths_of(table) - known]
-    for path in new:
-        sync_file(folder / path)
-    for parent in {parent for path in new for parent in path.parents}:
-        sync_folder(folder / parent)
+    sync(folder, paths_of(table) - known)
     sync_delta_log(folder, before + 1, table.version())
 
 
-def sync_delta_log(folder: Path, first: int, last: int) -> None:
-    """Force the commits `first` to `last` of a Delta table to disk."""
-    log = folder / "_delta_log"
-    for version in range(first, last + 1):
-        sync_file(log / f"{version:020d}.json")  # one that has gone is in a checkpoint
-    sync_folder(log)
+def sync_delta_log(folder: Folder, first: int, last: int) -> None:
+    """Fsync the commits `first` to `last` of a Delta table."""
+    # A commit that was removed is part of a checkpoint.
+    sync(folder / "_delta_log", [f"{version:020d}.json" for version in range(first, last + 1)])

@@ -1,25 +1,29 @@
-"""The files of a Delta table, and how many rows they hold."""
+"""Files and row count of a Delta table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgsluice.lake.delta.opening import folder_of, local_path
+from pgsluice.lake.skipping import Condition, ranges_of
+from pgsluice.lake.storage import open_input
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+_PARTS = ("partition", "min", "max", "null_count")
+
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """A file that belongs to a table.
+    """File of a Delta table.
 
     Attributes:
-        path: Relative to the table's folder, as on the disk.
-        size_bytes: Its size.
-        partition: The value of each partition column as text; None for null.
+        path: Relative to the folder of the table, as on disk.
+        size_bytes: File size.
+        partition: Value of each partition column as text; None for null.
     """
 
     path: str
@@ -28,13 +32,13 @@ class TableFile:
 
 
 def paths_of(table: DeltaTable) -> set[str]:
-    """The paths of a Delta table's files, relative to its folder, as on the disk."""
+    """Return the paths of a Delta table's files, relative to its folder, as on disk."""
     paths = table.get_add_actions().column("path").to_pylist()
     return {local_path(path, table.table_uri) for path in paths}
 
 
-def files_of(table: DeltaTable) -> list[TableFile]:
-    """The files of a Delta table, in no order."""
+def files_of(table: DeltaTable, conditions: Sequence[Condition] = ()) -> list[TableFile]:
+    """Return the files of a Delta table that may contain rows that meet all conditions, unordered."""
     actions = table.get_add_actions(flatten=True)
     columns = table.metadata().partition_columns
     values = [
@@ -43,14 +47,31 @@ def files_of(table: DeltaTable) -> list[TableFile]:
     ]
     paths = [local_path(path, table.table_uri) for path in actions.column("path").to_pylist()]
     sizes = actions.column("size_bytes").to_pylist()
+    wanted = _wanted(actions, conditions)
     return [
         TableFile(path, size, {name: of[index] for name, of in zip(columns, values, strict=True)})
         for index, (path, size) in enumerate(zip(paths, sizes, strict=True))
+        if wanted is None or index in wanted
     ]
 
 
+def _wanted(actions: Any, conditions: Sequence[Condition]) -> set[int] | None:
+    """Return the indexes of the files that conditions do not exclude; None without conditions."""
+    if not conditions:
+        return None
+    columns = sorted({wanted.column for wanted in conditions})
+    keys = {f"{part}.{name}" for part in _PARTS for name in columns} | {"num_records"}
+    known = {key: actions.column(key).to_pylist() for key in actions.schema.names if key in keys}
+    found = set()
+    for at in range(actions.num_rows):
+        ranges = ranges_of(known, at, columns)
+        if all(ranges[wanted.column].may_hold(wanted) for wanted in conditions):
+            found.add(at)
+    return found
+
+
 def row_count(table: DeltaTable) -> int:
-    """Count the rows of a Delta table by the statistics of its files; of a file without, by its footer."""
+    """Count the rows of a Delta table from file statistics, or from Parquet footers where those are missing."""
     actions = table.get_add_actions(flatten=True)
     counts = actions.column("num_records").to_pylist()
     if None not in counts:
@@ -60,7 +81,7 @@ def row_count(table: DeltaTable) -> int:
     folder = folder_of(table)
     paths = [local_path(path, folder) for path in actions.column("path").to_pylist()]
     return sum(
-        pq.read_metadata(folder / path).num_rows if count is None else count
+        pq.read_metadata(open_input(folder, path)).num_rows if count is None else count
         for path, count in zip(paths, counts, strict=True)
     )
 

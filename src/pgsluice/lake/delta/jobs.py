@@ -1,10 +1,9 @@
-"""The jobs of a Delta table; see `jobs`."""
+"""Maintenance jobs for Delta tables; see `jobs`."""
 
 from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -26,16 +25,17 @@ from pgsluice.lake.job_results import (
     TableState,
     Vacuum,
 )
-from pgsluice.lake.reservation import old_files, take_away
+from pgsluice.lake.reservation import check_retention, old_files, remove_unreferenced
+from pgsluice.lake.storage import Folder
 
 _HOUR_S = 3600
 
 
-def compact(folder: Path, *, target_bytes: int) -> Compaction:
+def compact(folder: Folder, *, target_bytes: int) -> Compaction:
     """See `jobs.compact`.
 
-    delta-rs has a compaction of its own. Two of it at the same moment double the rows (1.6.6), as does one beside
-    a commit that takes files out by name; and pyarrow cannot filter the text in its files.
+    Not delta-rs's own compaction (1.6.6): two concurrent runs duplicate the rows, as does one run concurrent with a
+    commit that removes files by name. Also, pyarrow cannot filter text columns in the files it writes.
     """
     table = open_delta(folder, Use.COMPACT)
     columns = table.metadata().partition_columns
@@ -48,7 +48,7 @@ def compact(folder: Path, *, target_bytes: int) -> Compaction:
         size_bytes=lambda file: file.size_bytes,
         target_bytes=target_bytes,
     ):
-        rows = rows_of([folder / file.path for file in small], schema, small[0].partition)
+        rows = rows_of(folder, [file.path for file in small], schema, small[0].partition)
         old += small
         new += write_files(folder, schema, rows, part=0, partition_by=columns)
     if old:
@@ -56,21 +56,22 @@ def compact(folder: Path, *, target_bytes: int) -> Compaction:
     return Compaction(len(old), len(new), table.version())
 
 
-def vacuum(folder: Path, *, retention_hours: float, dry_run: bool) -> Vacuum:
+def vacuum(folder: Folder, *, retention_hours: float, dry_run: bool) -> Vacuum:
     """See `jobs.vacuum`."""
+    check_retention(folder, retention_hours)
     table = open_delta(folder, Use.VACUUM)
     age_s = retention_hours * _HOUR_S
     unneeded = _unneeded(table, retention_hours)
     if dry_run:
-        names = old_files(folder, unneeded, age_s=age_s)
-        return Vacuum(names, sum((folder / name).stat().st_size for name in names))
-    removed, size_bytes = take_away(
-        folder, unneeded, age_s=age_s, named=lambda: paths_of(open_delta(folder, Use.VACUUM))
-    )
-    return Vacuum(removed, size_bytes)
+        found = old_files(folder, unneeded, age_s=age_s)
+    else:
+        found = remove_unreferenced(
+            folder, unneeded, age_s=age_s, named=lambda: paths_of(open_delta(folder, Use.VACUUM))
+        )
+    return Vacuum(list(found), sum(found.values()))
 
 
-def show(folder: Path, *, history: int) -> TableState:
+def show(folder: Folder, *, history: int) -> TableState:
     """See `jobs.show`."""
     table = open_delta(folder, Use.READ)
     actions = table.get_add_actions(flatten=True)
@@ -88,9 +89,9 @@ def show(folder: Path, *, history: int) -> TableState:
     )
 
 
-def _replaced(folder: Path, old: list[TableFile], new: list[LakeFile]) -> DeltaTable:
+def _replaced(folder: Folder, old: list[TableFile], new: list[LakeFile]) -> DeltaTable:
     changed = SluiceError(
-        f"rows of the lake table in {folder} were removed or rewritten while it was compacted; run it again"
+        f"compaction of the lake table in {folder} failed: a concurrent commit replaced its files; run it again"
     )
     table = open_delta(folder, Use.COMPACT)
     if {file.path for file in old} - paths_of(table):
@@ -104,7 +105,7 @@ def _replaced(folder: Path, old: list[TableFile], new: list[LakeFile]) -> DeltaT
 
 
 def _unneeded(table: DeltaTable, retention_hours: float) -> list[str]:
-    """Files in the folder that no version of the last hours names, in flight or not."""
+    """Return files in the folder that no version within the retention references, including uncommitted files."""
     unneeded: list[str] = table.vacuum(
         retention_hours=math.ceil(retention_hours),
         dry_run=True,

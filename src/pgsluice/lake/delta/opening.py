@@ -1,8 +1,8 @@
-"""Delta tables: what of the format is implemented here, operation by operation.
+"""Open Delta tables and refuse unsupported table features, per operation.
 
-A table of another tool may use features of Delta that its Parquet files alone do not show, or that demand more of a
-writer than adding files. Whatever is not listed here is refused. Features are found in three places: the protocol's
-lists of features, its version numbers, which imply features, and the properties and columns that put them to use.
+A table of another tool may use Delta features that its Parquet files do not show, or that require more of a writer
+than adding files. Features not listed here are refused. A table declares features in three places: the feature lists of
+its protocol, protocol versions that imply features, and the table properties and column metadata that enable them.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pgsluice.errors import ConfigurationError
+from pgsluice.lake.storage import Folder, filesystem, folder_at
 
 if TYPE_CHECKING:
     import pyarrow.dataset
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Use(Enum):
-    """Use of a table; the value completes the sentence "pgsluice cannot …"."""
+    """Operation on a table; the value completes the error text "pgsluice cannot …"."""
 
     READ = "read it"
     APPEND = "append to it"
@@ -36,19 +37,19 @@ class Use(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Definition:
-    """The part of a table's metadata that features are put to use by."""
+    """Table metadata that enables features."""
 
     properties: Mapping[str, str]
-    columns: frozenset[str]  # the keys of all columns' metadata, nested ones included
+    columns: frozenset[str]  # metadata keys of all columns, nested columns included
 
 
 @dataclass(frozen=True, slots=True)
 class _Feature:
-    """One feature of Delta.
+    """Delta table feature.
 
     Attributes:
-        allows: What can be done to a table that uses it.
-        is_used: True if a table uses it: protocols list features that nothing in the table uses.
+        allows: Operations supported on a table that uses it.
+        is_used: True if a table uses it; a protocol may list unused features.
     """
 
     allows: frozenset[Use]
@@ -70,34 +71,34 @@ def _has_constraint(table: _Definition) -> bool:
 _ALL = frozenset(Use)
 _ROWS_STAY = frozenset({Use.READ, Use.COMPACT, Use.VACUUM})
 _FEATURES = {
-    # Commits of ours that change rows take out files.
+    # Our commits that change rows remove files.
     "appendOnly": _Feature(
         _ALL - {Use.MERGE, Use.REPLACE}, _by_property("delta.appendOnly", "false")
     ),
-    # Nothing here evaluates conditions or computes columns. A compaction keeps values that were checked before.
+    # pgsluice evaluates no constraints and computes no columns. Compaction keeps values that were checked on write.
     "invariants": _Feature(_ROWS_STAY, _by_column("delta.invariants")),
     "checkConstraints": _Feature(_ROWS_STAY, _has_constraint),
     "generatedColumns": _Feature(_ROWS_STAY, _by_column("delta.generationExpression")),
-    # delta-rs refuses each commit to such a table.
+    # delta-rs refuses every commit to such a table.
     "identityColumns": _Feature(
         frozenset({Use.READ, Use.VACUUM}), _by_column("delta.identity.start")
     ),
-    # An append needs no change files, a compaction says that it changes nothing, and delta-rs writes them for a merge.
+    # Appends need no change files, compaction commits with dataChange = false, and delta-rs writes them for a merge.
     "changeDataFeed": _Feature(
         _ALL - {Use.REPLACE}, _by_property("delta.enableChangeDataFeed", "false")
     ),
-    # The columns in the files have other names than the table's.
+    # Column names in the files differ from the table's.
     "columnMapping": _Feature(frozenset(), _by_property("delta.columnMapping.mode", "none")),
     "timestampNtz": _Feature(_ALL, lambda _table: False),
-    # Asks for what is done here anyway: to look at the protocol before a vacuum.
+    # Requires a protocol check before a vacuum, which `require_delta` does for every table.
     "vacuumProtocolCheck": _Feature(_ALL, lambda _table: False),
 }
 _READER_VERSION_MAX, _WRITER_VERSION_MAX = 3, 7
-# The first version that lists features instead of implying them.
+# First version that lists features instead of implying them.
 _READER_VERSION_LISTED, _WRITER_VERSION_LISTED = 3, 7
-# delta-rs commits to no table of this version: it stands for identity columns, used or not.
+# delta-rs refuses commits to tables of this version, as it implies identity columns, used or not.
 _WRITER_VERSION_REFUSED = 6
-# Properties that leave the meaning of files and commits as it is, or that belong to a feature above.
+# Properties that do not change the meaning of files and commits, or that belong to a feature above.
 _PROPERTIES = (
     "delta.appendOnly",
     "delta.autoOptimize*",
@@ -126,7 +127,7 @@ _PROPERTIES = (
     "delta.targetFileSize",
     "delta.tuneFileSizesForRewrites",
 )
-# Properties that switch something off, and may stand in a table that uses nothing of it.
+# Properties that are accepted with the value that disables their feature.
 _OFF = {
     "delta.checkpointPolicy": "classic",
     "delta.enableDeletionVectors": "false",
@@ -138,23 +139,23 @@ _OFF = {
 }
 
 
-def is_delta(folder: str | Path) -> bool:
-    """True if there is a Delta table in a folder."""
+def is_delta(folder: Folder) -> bool:
+    """True if the folder contains a Delta table."""
     from deltalake import DeltaTable
 
     return bool(DeltaTable.is_deltatable(str(folder)))
 
 
-def open_delta(folder: str | Path, use: Use, *, version: int | None = None) -> DeltaTable:
-    """Open the Delta table in a folder for a use.
+def open_delta(folder: Folder, use: Use, *, version: int | None = None) -> DeltaTable:
+    """Open the Delta table in a folder for an operation.
 
     Args:
-        folder: The table's.
-        use: What is to be done to it.
-        version: The newest when None.
+        folder: Folder of the table.
+        use: Operation to check the table's features for.
+        version: Table version; None for the newest.
 
     Raises:
-        ConfigurationError: There is no table or no such version, or it uses what is not implemented for this.
+        ConfigurationError: The table or version does not exist, or uses a feature not supported for this operation.
     """
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
@@ -173,72 +174,109 @@ def open_delta(folder: str | Path, use: Use, *, version: int | None = None) -> D
     return require_delta(table, folder, use)
 
 
-def require_delta(table: DeltaTable, folder: str | Path, use: Use) -> DeltaTable:
-    """Refuse a table that uses what is not implemented here for a use; the same table otherwise.
+def version_at(folder: Folder, moment: datetime) -> int:
+    """Return the newest version of a Delta table that was committed at or before a time.
 
     Raises:
-        ConfigurationError: It uses that; features and properties are named.
+        ConfigurationError: The table does not exist, cannot be read, or has no such version any more.
+    """
+    found = max((v for v, time_ms in _times(folder) if time_ms <= _ms(moment)), default=None)
+    if found is None:
+        raise ConfigurationError(
+            f"the lake table in {folder} has no version of {moment.isoformat()}; choose a time since its oldest commit"
+        )
+    return found
+
+
+def version_since(folder: Folder, moment: datetime) -> int:
+    """Return the oldest version of a Delta table that was committed at or after a time, or else the next version.
+
+    Raises:
+        ConfigurationError: The table does not exist or cannot be read.
+    """
+    times = _times(folder)
+    return min((v for v, time_ms in times if time_ms >= _ms(moment)), default=times[-1][0] + 1)
+
+
+def _times(folder: Folder) -> list[tuple[int, int]]:
+    """Return the versions in the log with the times of their commits, oldest first; times never decrease.
+
+    delta-rs would use modification times, which change when a lake is copied.
+    """
+    found: list[tuple[int, int]] = []
+    for commit in reversed(open_delta(folder, Use.READ).history()):
+        before = found[-1][1] if found else 0
+        found.append((int(commit["version"]), max(before, commit.get("timestamp", 0))))
+    return found
+
+
+def _ms(moment: datetime) -> float:
+    return moment.timestamp() * 1000
+
+
+def require_delta(table: DeltaTable, folder: Folder, use: Use) -> DeltaTable:
+    """Return the table if all features it uses are supported for the operation.
+
+    Raises:
+        ConfigurationError: It uses an unsupported feature or property; the message names them.
     """
     found = _unsupported(table, use)
     if found:
         raise ConfigurationError(
             f"the lake table in {folder} uses {', '.join(found)}: pgsluice cannot {use.value}; use the tool that "
-            "made it, or copy its rows into a table without"
+            "made it, or copy its rows into a table without that feature"
         )
     return table
 
 
-def local_path(path: str, folder: str | Path) -> str:
-    """Return the path of a table's file as on the disk, relative to the table's folder.
+def local_path(path: str, folder: object) -> str:
+    """Return the path of a table's file as on disk, relative to the folder of the table.
 
     Raises:
-        ConfigurationError: The file is elsewhere, as in a shallow clone.
+        ConfigurationError: The file is outside the folder, as in a shallow clone.
     """
     if "://" in path or path.startswith(("/", "file:")):
         raise ConfigurationError(
-            f"the lake table in {folder} has files in another place, such as {path}; copy its rows into a table "
-            "of its own"
+            f"the lake table in {folder} has files outside its folder, such as {path}; copy its rows into a new "
+            "table"
         )
     return unquote(path)  # Delta's log has URLs
 
 
-def folder_of(table: DeltaTable) -> Path:
-    """Return the folder of an opened table as on the disk; delta-rs gives its URL."""
-    return Path(unquote(table.table_uri.removeprefix("file://")))
+def folder_of(table: DeltaTable) -> Folder:
+    """Return the folder of an opened table; delta-rs returns an encoded URL."""
+    return folder_at(unquote(table.table_uri))
 
 
-def open_dataset(lake: str | Path, *, version: int | None = None) -> pyarrow.dataset.Dataset:
-    """Open a Delta table as a dataset of pyarrow's, without Spark and Java.
+def open_dataset(lake: str | Folder, *, version: int | None = None) -> pyarrow.dataset.Dataset:
+    """Open a Delta table as a pyarrow dataset, without Spark and Java.
 
     Args:
-        lake: The table's folder.
-        version: The newest when None.
+        lake: Folder of the table, or its URL in an object store.
+        version: Table version; None for the newest.
 
     Raises:
-        ConfigurationError: There is no table or no such version, or it uses what its files alone do not show.
+        ConfigurationError: The table or version does not exist, or uses a feature not supported for reading.
     """
-    folder = Path(str(lake).removeprefix("file://")).expanduser().absolute()
+    folder = folder_at(lake)
     return dataset_of(open_delta(folder, Use.READ, version=version), folder)
 
 
 def dataset_of(
-    table: DeltaTable, folder: Path, *, file_pruning_predicate: Any = None
+    table: DeltaTable, folder: Folder, *, file_pruning_predicate: Any = None
 ) -> pyarrow.dataset.Dataset:
-    """Return an opened table as a dataset of pyarrow's.
+    """Return an opened table as a pyarrow dataset.
 
-    pyarrow reads through its own file system. Through delta-rs's, which is implemented in Python, its threads call
-    Python when they release a file, and if the interpreter is ending by then, the process aborts.
+    The dataset uses pyarrow's own file systems. With delta-rs's, which is implemented in Python, pyarrow's threads call
+    Python when they release a file; during interpreter shutdown this aborts the process.
 
     Args:
         table: Opened for `Use.READ`.
-        folder: Its folder, absolute.
+        folder: Folder of the table.
         file_pruning_predicate: See `DeltaTable.to_pyarrow_dataset`.
     """
-    from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
-
     return table.to_pyarrow_dataset(
-        filesystem=SubTreeFileSystem(str(folder), LocalFileSystem()),
-        file_pruning_predicate=file_pruning_predicate,
+        filesystem=filesystem(folder), file_pruning_predicate=file_pruning_predicate
     )
 
 

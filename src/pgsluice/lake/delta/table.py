@@ -1,22 +1,22 @@
-"""Rows into a Delta table, each micro-batch once.
+"""Exactly-once writes of micro-batches to a Delta table.
 
-Tasks write Parquet files beside the table. Then the driver makes one commit that names the files and
-carries, in Delta's own `txn` action, the query's id and the micro-batch's number. Three things follow:
+Tasks write Parquet files into the folder of the table. Then the driver makes one commit that adds the files and
+records the query id and the micro-batch id in Delta's `txn` action:
 
-  - nobody sees a file before the commit, and everybody after it: any reader of Delta, not only Spark;
-  - after a crash between this commit and Spark's, Spark replays the micro-batch. The table already holds
-    its number, and nothing is added. The replay's files are left for `vacuum`, as are those of failed tasks;
-  - a driver that was thought dead and commits late finds its number there, or fails: Delta refuses two
-    commits of one query that did not see each other.
+  - Files are visible to all Delta readers, not only Spark, from the commit on and not before.
+  - If the driver crashes between this commit and Spark's, Spark replays the micro-batch. The table already has its id,
+    so the replay adds nothing. `vacuum` removes the files of the replay and of failed tasks.
+  - A stale driver that commits late finds its micro-batch id in the table, or its commit fails: Delta refuses
+    concurrent transactions of one query.
 
-The table is a folder that the driver and all executors share.
+The driver and all executors must share the folder of the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
@@ -25,19 +25,27 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import CommitProperties, Transaction
 
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.lake.delta.commits import commit_files, is_committed
-from pgsluice.lake.delta.files import row_count
+from pgsluice.lake.columns import columns_to_add, merged, plain
+from pgsluice.lake.delta.commits import (
+    COMMITS_MAX,
+    commit_files,
+    commit_once,
+    rewriting,
+    sync_delta_log,
+)
+from pgsluice.lake.delta.files import TableFile, files_of, paths_of, row_count
 from pgsluice.lake.delta.opening import Use, is_delta, open_delta
 from pgsluice.lake.files import LakeFile, check_partition_columns
-from pgsluice.lake.table import LakeTable
+from pgsluice.lake.storage import Folder
+from pgsluice.lake.table import LakeTable, Replace
 
 
 @dataclass(frozen=True)
 class DeltaLakeTable(LakeTable):
-    """A Delta table in a folder.
+    """Delta table in a folder.
 
     Attributes:
-        schema_json: Its columns as Delta, and Spark, write a schema.
+        schema_json: Columns of the rows as a schema in Delta's and Spark's JSON format.
     """
 
     schema_json: str = field(kw_only=True)
@@ -46,73 +54,113 @@ class DeltaLakeTable(LakeTable):
 
     @classmethod
     def in_folder(
-        cls, path: Path, schema: pa.Schema, schema_json: str, *, partition_by: Sequence[str] = ()
+        cls,
+        folder: Folder,
+        schema: pa.Schema,
+        schema_json: str,
+        *,
+        partition_by: Sequence[str] = (),
+        merge_schema: bool = False,
     ) -> DeltaLakeTable:
         """Return the table in a folder; nothing is created or changed.
 
         Args:
-            path: The folder; it may not exist yet.
-            schema: The columns of what will be written; each may be null.
-            schema_json: The same as Delta writes a schema: Arrow has no place for a column's metadata.
-            partition_by: For a table that does not exist yet; one that exists has its own.
+            folder: The folder; need not exist.
+            schema: Columns of the rows to write, all nullable.
+            schema_json: The same in Delta's JSON format, which includes column metadata that Arrow drops.
+            partition_by: Partition columns of a new table; an existing table has its own.
+            merge_schema: Add columns of the rows that the table lacks.
 
         Raises:
-            ConfigurationError: The table cannot be partitioned so.
+            ConfigurationError: The partition columns are invalid, or the rows do not fit an existing table.
         """
-        check_partition_columns(schema, partition_by)
-        wanted = cls(str(path), schema, tuple(partition_by), schema_json=schema_json)
-        if not partition_by and (there := wanted.open()) is not None:
-            return replace(wanted, partition_by=_partition_columns(there))
-        return wanted
+        wanted = cls(
+            str(folder), schema, schema, tuple(partition_by), merge_schema, schema_json=schema_json
+        )
+        there = wanted.open()
+        if there is None:
+            check_partition_columns(schema, partition_by)
+            return wanted
+        wanted._columns_to_add(there)
+        return replace(
+            wanted,
+            arrow_schema=merged(schema, _columns(there)),
+            partition_by=tuple(partition_by) or _partition_columns(there),
+        )
 
     def open(self) -> DeltaTable | None:
-        """The table as it is now; None when it is not there."""
-        return open_delta(self.path, Use.READ) if is_delta(self.path) else None
+        """Open the newest version of the table; None if it does not exist."""
+        return open_delta(self.folder, Use.READ) if is_delta(self.folder) else None
 
     def exists(self) -> bool:
-        return is_delta(self.path)
+        return is_delta(self.folder)
 
     def create(self) -> DeltaTable:
-        """Make the table if it is not there, and open it. Errors as `LakeTable` says."""
-        wanted = Schema.from_json(self.schema_json)
-        if not is_delta(self.path):
-            # Somebody may be making it at this moment: then theirs is taken.
+        """Create the table if it does not exist, and open it; for errors see `LakeTable`."""
+        return self._created(Use.APPEND)
+
+    def _created(self, use: Use) -> DeltaTable:
+        if not is_delta(self.folder):
+            # `ignore`: a concurrent writer may create it first.
             DeltaTable.create(
-                self.path, wanted, mode="ignore", partition_by=list(self.partition_by) or None
+                self.path,
+                Schema.from_json(self.schema_json),
+                mode="ignore",
+                partition_by=list(self.partition_by) or None,
             )
-        table = open_delta(self.path, Use.APPEND)
-        there = [(field.name, field.type) for field in table.schema().fields]
-        if there != [(field.name, field.type) for field in wanted.fields]:
-            raise ConfigurationError(
-                f"the lake table in {self.path} has the columns {', '.join(n for n, _ in there)}, not "
-                f"{', '.join(field.name for field in wanted.fields)}, or other types; use another folder"
-            )
+        table = open_delta(self.folder, use)
         if _partition_columns(table) != self.partition_by:
             raise ConfigurationError(
-                f"the lake table in {self.path} is partitioned by {_listed(_partition_columns(table))}, not by "
+                f"{self} is partitioned by {_listed(_partition_columns(table))}, not by "
                 f"{_listed(self.partition_by)}; leave partitionBy out, or use another folder"
             )
-        return table
+        for _ in range(COMMITS_MAX):
+            missing = self._columns_to_add(table)
+            if not missing:
+                return table
+            with suppress(CommitFailedError):  # a concurrent writer changed the table
+                self._add_columns(table, missing)
+            table = open_delta(self.folder, use)
+        raise SluiceError(
+            f"{self} refused {COMMITS_MAX} commits that add columns; run the write again"
+        )
 
-    def commit(self, files: Sequence[LakeFile], *, app_id: str | None, version: int | None) -> bool:
-        table = self.create()
-        if not files:
-            return True
-        properties = None
-        if app_id is not None and version is not None:
-            if is_committed(table, app_id, version):
-                return False
-            properties = CommitProperties(app_transactions=[Transaction(app_id, version)])
+    def commit(
+        self,
+        files: Sequence[LakeFile],
+        *,
+        app_id: str | None,
+        version: int | None,
+        replace: Replace | None = None,
+    ) -> bool:
+        use = Use.APPEND if replace is None else Use.REPLACE
+        first = self._created(use)
+        removed = _replaced(first, files, replace)
+
+        def change(table: DeltaTable) -> None:
+            if not files and not removed:
+                return
+            if removed and {file.path for file in removed} - paths_of(table):
+                raise SluiceError(
+                    f"{self} was not overwritten: a concurrent commit replaced its files; run the write again"
+                )
+            transactions = [rewriting(table)] if removed else []
+            if app_id is not None and version is not None:
+                transactions.append(Transaction(app_id, version))
+            properties = CommitProperties(app_transactions=transactions) if transactions else None
+            commit_files(table, files, removed, properties=properties)
+
         try:
-            commit_files(table, files, properties=properties)
+            done = commit_once(
+                first,
+                change,
+                reopen=lambda: self._created(use),
+                app_id=app_id,
+                version=version,
+            )
         except CommitFailedError as error:
-            again = open_delta(self.path, Use.APPEND)
-            if app_id is not None and version is not None and is_committed(again, app_id, version):
-                return False  # by a driver that was thought dead
-            raise SluiceError(
-                f"the lake table in {self.path} refused a commit: {error}; run the write again"
-            ) from error
-        return True
+            raise SluiceError(f"{self} refused a commit: {error}; run the write again") from error
+        return done is not None
 
     def last_version(self, app_id: str) -> int | None:
         table = self.open()
@@ -121,6 +169,38 @@ class DeltaLakeTable(LakeTable):
     def row_count(self) -> int:
         table = self.open()
         return 0 if table is None else row_count(table)
+
+    def __str__(self) -> str:
+        return f"the lake table in {self.path}"
+
+    def _columns_to_add(self, table: DeltaTable) -> list[str]:
+        return columns_to_add(
+            self.rows_schema, _columns(table), may_add=self.merge_schema, table=str(self)
+        )
+
+    def _add_columns(self, table: DeltaTable, names: Sequence[str]) -> None:
+        new = [field for field in Schema.from_json(self.schema_json).fields if field.name in names]
+        before = table.version()
+        table.alter.add_columns(new)
+        sync_delta_log(self.folder, before + 1, table.version())
+
+
+def _replaced(
+    table: DeltaTable, files: Sequence[LakeFile], replace: Replace | None
+) -> list[TableFile]:
+    """Return the files of the table that a commit of files replaces."""
+    if replace is None:
+        return []
+    there = files_of(table)
+    if replace is Replace.TABLE:
+        return there
+    partitions = [dict(file.partition) for file in files]
+    return [file for file in there if dict(file.partition) in partitions]
+
+
+def _columns(table: DeltaTable) -> pa.Schema:
+    """Return the columns of a table with the types in its files."""
+    return plain(pa.schema(table.schema().to_arrow()))
 
 
 def _partition_columns(table: DeltaTable) -> tuple[str, ...]:

@@ -1,24 +1,26 @@
-"""Iceberg's tables through pyiceberg: catalogues by name, errors with a way out."""
+"""Access Iceberg catalogues and tables through pyiceberg, with translated errors and retries of commit conflicts."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pgsluice.errors import ConfigurationError, SluiceError, one_line
 from pgsluice.extras import require_packages
 from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.columns import nullable, plain
-from pgsluice.lake.disk import sync_file, sync_folder
 from pgsluice.lake.iceberg.features import require_iceberg, require_plain
+from pgsluice.lake.skipping import Condition
+from pgsluice.lake.storage import Folder, ObjectFolder, folder_at, sync
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.catalog import Catalog
+    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
@@ -31,12 +33,12 @@ _PAUSE_S = 0.05
 
 @contextmanager
 def opened_catalog(name: str) -> Iterator[Catalog]:
-    """The catalogue of that name in pyiceberg's configuration, read anew.
+    """Open a catalogue from pyiceberg's configuration, which is reread on each call.
 
     Raises:
         MissingExtraError: pyiceberg is not installed.
-        ConfigurationError: It knows no such catalogue.
-        SluiceError: Its database failed, here or in the block; what was being committed may be committed.
+        ConfigurationError: pyiceberg's configuration has no such catalogue.
+        SluiceError: The catalogue's database failed, here or within the block; a pending commit may be committed.
     """
     require_packages("Iceberg tables need", _NEEDED, "iceberg")
     from pyiceberg.catalog import load_catalog
@@ -46,55 +48,55 @@ def opened_catalog(name: str) -> Iterator[Catalog]:
     settings = Config().get_catalog_config(name)
     if not settings:
         raise ConfigurationError(
-            f"pyiceberg knows no catalogue {name!r}; set PYICEBERG_CATALOG__{name.upper()}__URI and "
-            f"PYICEBERG_CATALOG__{name.upper()}__WAREHOUSE, or write them into .pyiceberg.yaml"
+            f"pyiceberg has no catalogue {name!r}; set PYICEBERG_CATALOG__{name.upper()}__URI and "
+            f"PYICEBERG_CATALOG__{name.upper()}__WAREHOUSE, or configure it in .pyiceberg.yaml"
         )
     properties = {str(key): str(value) for key, value in settings.items()}
     try:
         try:
             catalog = load_catalog(name, **properties)
         except DBAPIError:
-            # Two processes may have made its own tables at the same moment, and one of them failed.
+            # Retry: when two processes create the catalogue's tables concurrently, one fails.
             catalog = load_catalog(name, **properties)
         try:
             yield catalog
         finally:
             catalog.close()
     except SQLAlchemyError as error:
-        # Its text names the statement; its cause may hold more than that.
+        # Drop the cause, which may contain the password.
         said = _scrubbed(one_line(str(error)), properties.get("uri", ""))
         raise SluiceError(
-            f"the Iceberg catalogue {name!r} failed: {said}; run it again: what was committed is recognised"
+            f"the Iceberg catalogue {name!r} failed: {said}; run it again; commits are idempotent"
         ) from None
 
 
 def retry_conflicts(
     commit: Callable[[], Result], address: IcebergAddress, what: str = "it"
 ) -> Result:
-    """Call a commit again, on the newest state of the table, while other commits come first.
+    """Retry a commit on the newest version of the table after conflicts with concurrent commits.
 
     Raises:
-        SluiceError: Other commits came first each time.
+        SluiceError: All attempts conflicted.
     """
     from pyiceberg.exceptions import CommitFailedException
 
     for number in range(_COMMITS_MAX):
-        # Not `Backoff`: the server is there, so a short wait, spread over all of it, lets more writers commit.
+        # Not `Backoff`: the server is reachable, so short, fully jittered back-off allows more concurrent commits.
         time.sleep(random.uniform(0, number * _PAUSE_S))  # noqa: S311 - not a secret
         try:
             return commit()
         except CommitFailedException as error:
             said = str(error)
     raise SluiceError(
-        f"the lake table {address} refused {_COMMITS_MAX} commits, as others came before: {said}; run {what} again"
+        f"the lake table {address} refused {_COMMITS_MAX} commits after conflicts: {said}; run {what} again"
     )
 
 
 def load_table(catalog: Catalog, address: IcebergAddress) -> Table | None:
-    """The table as it is now; None when it is not there.
+    """Load the newest version of a table; None if it does not exist.
 
     Raises:
-        ConfigurationError: It uses what is not implemented here.
+        ConfigurationError: It uses an unsupported feature.
     """
     from pyiceberg.exceptions import NoSuchTableError
 
@@ -106,61 +108,111 @@ def load_table(catalog: Catalog, address: IcebergAddress) -> Table | None:
 
 
 def columns_of(table: Table) -> pa.Schema:
-    """Its columns as Arrow has them; each may be null."""
+    """Return the Arrow schema of a table, with all columns nullable."""
     return nullable(plain(table.schema().as_arrow()))
 
 
 def partition_columns(table: Table, address: IcebergAddress) -> tuple[str, ...]:
-    """The columns by whose values it is partitioned.
+    """Return the partition columns of a table.
 
     Raises:
-        ConfigurationError: It is partitioned by something else, such as the day of a time.
+        ConfigurationError: It is partitioned by a transform other than identity, such as `day`.
     """
     columns = table.spec().fields
     for column in columns:
         if str(column.transform) != "identity":
             raise ConfigurationError(
-                f"the lake table {address} is partitioned by {column.transform} of a column; only the values "
-                "of columns are supported: use another table"
+                f"the lake table {address} is partitioned by the transform {column.transform}; only identity "
+                "partitions are supported; use another table"
             )
     return tuple(column.name for column in columns)
 
 
 def plain_files(
-    table: Table, address: IcebergAddress, *, snapshot_id: int | None = None
+    table: Table,
+    address: IcebergAddress,
+    *,
+    snapshot_id: int | None = None,
+    conditions: Sequence[Condition] = (),
 ) -> list[DataFile]:
-    """The files of a snapshot, the newest when None, which must be all there is to know.
+    """Return the files of a snapshot, if they can be read without Iceberg's metadata.
+
+    Args:
+        table: The table.
+        address: Its address.
+        snapshot_id: The snapshot; None for the newest.
+        conditions: Return only files that may contain rows that meet all of them.
 
     Raises:
-        ConfigurationError: Rows were deleted, or columns renamed, in a way that the files do not show; or the
-            snapshot has expired.
+        ConfigurationError: The snapshot has deleted rows or changed columns that the files do not show, or it has
+            expired.
     """
     if snapshot_id is not None and table.snapshot_by_id(snapshot_id) is None:
         raise ConfigurationError(
-            f"the lake table {address} has no snapshot {snapshot_id} any more; read it as it is now"
+            f"snapshot {snapshot_id} of the lake table {address} has expired; read the newest snapshot"
         )
-    tasks = list(table.scan(snapshot_id=snapshot_id).plan_files())
+    tasks = list(table.scan(_expression(conditions), snapshot_id=snapshot_id).plan_files())
     require_plain(table, tasks, str(address))
     return [task.file for task in tasks]
 
 
-def local_folder(location: str, address: IcebergAddress) -> Path:
-    """The folder of a location.
+def _expression(conditions: Sequence[Condition]) -> BooleanExpression:
+    from pyiceberg import expressions as e
+
+    kinds: dict[str, Any] = {
+        "=": e.EqualTo,
+        "<": e.LessThan,
+        "<=": e.LessThanOrEqual,
+        ">": e.GreaterThan,
+        ">=": e.GreaterThanOrEqual,
+        "in": e.In,
+        "starts with": e.StartsWith,
+        "is null": e.IsNull,
+        "is not null": e.NotNull,
+    }
+    found: BooleanExpression = e.AlwaysTrue()
+    for wanted in conditions:
+        column = e.Reference(wanted.column)
+        values = () if wanted.test.endswith("null") else (wanted.value,)
+        found = e.And(found, kinds[wanted.test](column, *values))
+    return found
+
+
+def folder_of(location: str, address: IcebergAddress) -> Folder:
+    """Return the folder of a location; its files are accessed with the properties of the catalogue.
 
     Raises:
-        ConfigurationError: It is in no folder.
+        ConfigurationError: The location is in an unsupported store.
     """
-    local = location.removeprefix("file://")
-    if "://" in local:
+    folder = folder_at(location, f"location of {address}")
+    return ObjectFolder(location, address.catalog) if isinstance(folder, ObjectFolder) else folder
+
+
+def name_in(folder: Folder, path: str) -> str | None:
+    """Return the name of a file relative to a folder; None if it is elsewhere."""
+    name = path.removeprefix("file://").removeprefix(f"{folder}/")
+    return None if "://" in name or name.startswith("/") else name
+
+
+def name_of(folder: Folder, file: DataFile) -> str:
+    """Return the name of a file relative to the folder of its table, or its absolute path on disk.
+
+    Raises:
+        ConfigurationError: It is outside the folder in an object store.
+    """
+    name = name_in(folder, file.file_path)
+    if name is None and isinstance(folder, Path):
+        return str(file.file_path).removeprefix("file://")
+    if name is None:
         raise ConfigurationError(
-            f"the table {address} is at {location}, which is not a folder; give its catalogue a warehouse that "
-            "Spark's driver and executors share"
+            f"the lake table in {folder} has files outside its folder, such as {file.file_path}; copy its rows into a "
+            "new table"
         )
-    return Path(local)
+    return name
 
 
 def sync_newest(table: Table) -> None:
-    """Force the newest snapshot's metadata to disk: pyiceberg leaves that to the system."""
+    """Fsync the metadata of the newest snapshot; pyiceberg does not."""
     paths = [table.metadata_location]
     snapshot = table.current_snapshot()
     if snapshot is not None:
@@ -170,9 +222,8 @@ def sync_newest(table: Table) -> None:
             for manifest in snapshot.manifests(table.io)
             if manifest.added_snapshot_id == snapshot.snapshot_id
         ]
-    for path in paths:
-        sync_file(Path(path.removeprefix("file://")))
-    sync_folder(Path(table.metadata_location.removeprefix("file://")).parent)
+    folder = folder_at(table.location(), "table")
+    sync(folder, [name for path in paths if (name := name_in(folder, path)) is not None])
 
 
 def _scrubbed(text: str, uri: str) -> str:

@@ -1,4 +1,4 @@
-"""Iceberg tables: what of the format is implemented here."""
+"""Refuse Iceberg tables that use unsupported features."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table
 
 _FORMAT_VERSION_MAX = 2
-_TOOLS = "use the tool that made it, or copy its rows into a table without"
+_TOOLS = "use the tool that made it, or copy its rows into a new table"
 
 
 def require_iceberg(table: Table, name: str) -> Table:
-    """Refuse a table of a version, or with a property, that is not implemented here; the same table otherwise.
+    """Return the table if its format version and properties are supported.
 
     Raises:
-        ConfigurationError: It is of a later version than 2, or encrypted.
+        ConfigurationError: Its format version is later than 2, or it is encrypted.
     """
     found = []
     if table.metadata.format_version > _FORMAT_VERSION_MAX:
@@ -33,11 +33,11 @@ def require_iceberg(table: Table, name: str) -> Table:
 
 
 def require_plain(table: Table, tasks: Sequence[FileScanTask], name: str) -> None:
-    """Refuse files that, read by the names of their columns, do not show the table's rows.
+    """Refuse files that cannot be read as plain Parquet, with columns matched by name.
 
     Raises:
-        ConfigurationError: Rows were deleted beside the files, columns renamed, replaced or changed in type, or files
-            are encrypted, of another format, or lack a column by which the table is partitioned.
+        ConfigurationError: There are delete files, or renamed, replaced or retyped columns; or files are encrypted, not
+            Parquet, or lack a partition column.
     """
     found = _hidden(table, tasks)
     if found:
@@ -61,14 +61,14 @@ def _hidden(table: Table, tasks: Sequence[FileScanTask]) -> str | None:
             return "encrypted files"
         sizes = file.column_sizes or {}
         source = {field.source_id for field in table.specs()[file.spec_id].fields}
-        # A table that was migrated from Hive has values in the folders' names alone.
+        # Tables migrated from Hive have partition values only in folder names.
         if sizes and source - set(sizes):
-            return "files without the columns by which it is partitioned"
+            return "files without its partition columns"
     return None
 
 
 def _changed_columns(table: Table) -> list[str]:
-    """The columns whose name, number or type is not the same in all schemas that the table has had."""
+    """Return the columns whose name, field id or type differs between the table's schemas, past ones included."""
     by_id: dict[int, set[tuple[str, str]]] = {}
     by_name: dict[str, set[int]] = {}
     for schema in table.metadata.schemas:

@@ -1,10 +1,9 @@
-"""The jobs of an Iceberg table; see `jobs`."""
+"""Maintenance jobs for Iceberg tables; see `jobs`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgsluice.errors import ConfigurationError, SluiceError
@@ -13,14 +12,17 @@ from pgsluice.lake.compaction import bins, rows_of
 from pgsluice.lake.files import LakeFile, write_files
 from pgsluice.lake.iceberg.catalog import (
     columns_of,
+    folder_of,
     load_table,
-    local_folder,
+    name_in,
+    name_of,
     opened_catalog,
     partition_columns,
     plain_files,
     retry_conflicts,
     sync_newest,
 )
+from pgsluice.lake.iceberg.log import COMPACTION
 from pgsluice.lake.job_results import (
     TARGET_MB_DEFAULT,
     Commit,
@@ -28,7 +30,13 @@ from pgsluice.lake.job_results import (
     TableState,
     Vacuum,
 )
-from pgsluice.lake.reservation import claim, old_files, take_away
+from pgsluice.lake.reservation import (
+    check_retention,
+    claim,
+    old_files,
+    remove_unreferenced,
+)
+from pgsluice.lake.storage import Folder, files_in
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -40,7 +48,8 @@ def compact(address: IcebergAddress, *, target_bytes: int) -> Compaction:
     """See `jobs.compact`."""
     with opened_catalog(address.catalog) as catalog:
         table = _open(catalog, address)
-        data = local_folder(table.location(), address) / "data"
+        folder = folder_of(table.location(), address)
+        data = folder / "data"
         old: list[DataFile] = []
         new: list[LakeFile] = []
         for small in bins(
@@ -50,7 +59,7 @@ def compact(address: IcebergAddress, *, target_bytes: int) -> Compaction:
             target_bytes=target_bytes,
         ):
             old += small
-            new += _rewritten(table, address, data, small)
+            new += _rewritten(table, address, folder, small)
         if old:
             claim(data, new)
             table = _committed(catalog, address, lambda newest: _replace(newest, address, old, new))
@@ -61,11 +70,12 @@ def compact(address: IcebergAddress, *, target_bytes: int) -> Compaction:
 
 def vacuum(address: IcebergAddress, *, retention_hours: float, dry_run: bool) -> Vacuum:
     """See `jobs.vacuum`."""
-    oldest = datetime.now(UTC) - timedelta(hours=retention_hours)
     age_s = retention_hours * 3600
+    oldest = datetime.now(UTC) - timedelta(hours=retention_hours)
     with opened_catalog(address.catalog) as catalog:
         table = _open(catalog, address)
-        folder = local_folder(table.location(), address)
+        folder = folder_of(table.location(), address)
+        check_retention(folder, retention_hours)
         if not dry_run and len(_kept(table, oldest)) < len(table.snapshots()):
             table = _committed(
                 catalog,
@@ -73,21 +83,23 @@ def vacuum(address: IcebergAddress, *, retention_hours: float, dry_run: bool) ->
                 lambda newest: newest.maintenance.expire_snapshots().older_than(oldest).commit(),
             )
         named = _named(table, address, oldest)
-        # What else a user keeps in the folder is not ours.
-        there = (path for part in ("data", "metadata") for path in (folder / part).rglob("*.*"))
-        unneeded = (
-            name for name in (str(p.relative_to(folder)) for p in there) if name not in named
-        )
+        # Other files in the folder belong to the user.
+        unneeded = [
+            f"{part}/{name}"
+            for part in ("data", "metadata")
+            for name, _, _ in files_in(folder / part)
+            if f"{part}/{name}" not in named
+        ]
         if dry_run:
-            names = old_files(folder, unneeded, age_s=age_s)
-            return Vacuum(names, sum((folder / name).stat().st_size for name in names))
-        removed, size_bytes = take_away(
-            folder,
-            unneeded,
-            age_s=age_s,
-            named=lambda: _named(_open(catalog, address), address, oldest),
-        )
-        return Vacuum(removed, size_bytes)
+            found = old_files(folder, unneeded, age_s=age_s)
+        else:
+            found = remove_unreferenced(
+                folder,
+                unneeded,
+                age_s=age_s,
+                named=lambda: _named(_open(catalog, address), address, oldest),
+            )
+        return Vacuum(list(found), sum(found.values()))
 
 
 def show(address: IcebergAddress, *, history: int) -> TableState:
@@ -129,19 +141,19 @@ def _open(catalog: Catalog, address: IcebergAddress) -> Table:
 
 
 def _committed(catalog: Catalog, address: IcebergAddress, change: Callable[[Table], None]) -> Table:
-    """Make a change on the newest state, again when another commit came first; return the table afterwards."""
+    """Commit a change to the newest version, with retries after conflicts; return the table afterwards."""
     retry_conflicts(lambda: change(_open(catalog, address)), address)
     return _open(catalog, address)
 
 
 def _rewritten(
-    table: Table, address: IcebergAddress, data: Path, small: list[DataFile]
+    table: Table, address: IcebergAddress, folder: Folder, small: list[DataFile]
 ) -> tuple[LakeFile, ...]:
     schema = columns_of(table)
     return write_files(
-        data,
+        folder / "data",
         schema,
-        rows_of([local_folder(file.file_path, address) for file in small], schema, may_drop=True),
+        rows_of(folder, [name_of(folder, file) for file in small], schema, may_drop=True),
         part=0,
         partition_by=partition_columns(table, address),
         keep_partition_columns=True,
@@ -157,7 +169,9 @@ def _replace(
     try:
         with (
             table.transaction() as transaction,
-            transaction.update_snapshot().overwrite() as change,
+            transaction.update_snapshot(
+                snapshot_properties={COMPACTION: "true"}
+            ).overwrite() as change,
         ):
             for file in old:
                 change.delete_data_file(file)
@@ -166,13 +180,13 @@ def _replace(
                 change.append_data_file(parquet_file_to_data_file(table.io, table.metadata, path))
     except ValidationException as error:
         raise SluiceError(
-            f"rows of the lake table {address} were removed or rewritten while it was compacted: {error}; run it "
-            "again"
+            f"compaction of the lake table {address} failed: a concurrent commit replaced its files: {error}; "
+            "run it again"
         ) from error
 
 
 def _kept(table: Table, oldest: datetime) -> list[Any]:
-    """The snapshots that stay: those of the last hours, and those that a branch or a tag is at."""
+    """Return the snapshots to keep: those since `oldest`, and those of a branch or tag."""
     referred = {ref.snapshot_id for ref in table.metadata.refs.values()}
     return [
         one
@@ -182,7 +196,7 @@ def _kept(table: Table, oldest: datetime) -> list[Any]:
 
 
 def _named(table: Table, address: IcebergAddress, oldest: datetime) -> set[str]:
-    """All files that the kept snapshots name, relative to the table's folder."""
+    """Return all files that the kept snapshots reference, relative to the folder of the table."""
     paths = {table.metadata_location}
     paths |= {entry.metadata_file for entry in table.metadata.metadata_log}
     paths |= {one.statistics_path for one in table.metadata.statistics}
@@ -196,9 +210,5 @@ def _named(table: Table, address: IcebergAddress, oldest: datetime) -> set[str]:
         paths.add(path)
         entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
         paths |= {entry.data_file.file_path for entry in entries}
-    folder = local_folder(table.location(), address)
-    return {
-        str(local.relative_to(folder))
-        for local in (local_folder(path, address) for path in paths)
-        if local.is_relative_to(folder)
-    }
+    folder = folder_of(table.location(), address)
+    return {name for path in paths if (name := name_in(folder, path)) is not None}

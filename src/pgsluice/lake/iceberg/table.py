@@ -1,16 +1,14 @@
-"""Rows into an Iceberg table, each micro-batch once.
+"""Exactly-once writes of micro-batches to an Iceberg table.
 
-Tasks write Parquet files into the table's folder. Then the driver makes one snapshot with pyiceberg that
-names the files. The same commit sets the table's property `pgsluice.txn.<app>` to the micro-batch's number,
-and the snapshot carries both in its summary, `pgsluice.app-id` and `pgsluice.version`. The property and not
-the summary decides whether a micro-batch is there: snapshots expire.
+Tasks write Parquet files into the folder of the table. Then the driver adds the files in one snapshot with pyiceberg.
+The same commit sets the table property `pgsluice.txn.<app>` to the micro-batch id. The snapshot summary has both as
+`pgsluice.app-id` and `pgsluice.version`, but the property identifies committed micro-batches, as snapshots expire.
 
-A commit is made on the snapshot that it has seen, or fails. Left alone, pyiceberg would move a commit that
-came second onto the first one and try again, and a driver that was thought dead would add its rows twice.
-So our tables have `commit.retry.num-retries` 0, and the loop that tries again is here: it looks at the number
-first.
+A commit must fail if the snapshot it is based on is no longer the newest. By default, pyiceberg rebases such a commit
+and retries, and a stale driver would add its rows twice. So our tables set `commit.retry.num-retries` to 0, and the
+retry loop here checks the micro-batch id before each attempt.
 
-The warehouse is a folder that the driver and all executors share; only the driver talks to the catalogue.
+The driver and all executors must share the warehouse; only the driver connects to the catalogue.
 """
 
 from __future__ import annotations
@@ -18,97 +16,144 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from pgsluice.errors import ConfigurationError
+from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.lake.address import IcebergAddress
-from pgsluice.lake.columns import nullable, plain
+from pgsluice.lake.columns import columns_to_add, merged, nullable, plain
 from pgsluice.lake.files import LakeFile, check_partition_columns
 from pgsluice.lake.iceberg.catalog import (
-    columns_of,
+    folder_of,
     load_table,
-    local_folder,
     opened_catalog,
     partition_columns,
+    plain_files,
     retry_conflicts,
     sync_newest,
 )
 from pgsluice.lake.iceberg.features import require_iceberg
 from pgsluice.lake.reservation import claim
-from pgsluice.lake.table import LakeTable
+from pgsluice.lake.storage import Folder
+from pgsluice.lake.table import LakeTable, Replace
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table, Transaction
 
 _TXN = "pgsluice.txn."
+# The files have no field ids; pyiceberg's `add_files` sets this property.
+_NAME_MAPPING = "schema.name-mapping.default"
 _NO_RETRIES = {"commit.retry.num-retries": "0"}
-# A stream commits every second: without merging, a table would have a manifest for each.
+# Without merging, a stream that commits every second would add a manifest every second.
 _PROPERTIES = {**_NO_RETRIES, "commit.manifest-merge.enabled": "true"}
 
 
 @dataclass(frozen=True)
 class IcebergLakeTable(LakeTable):
-    """An Iceberg table in a catalogue.
+    """Iceberg table in a catalogue.
 
     Attributes:
-        address: Where it is.
-        location: Its folder as Iceberg has it; `path` is the folder of data inside.
+        address: Address of the table.
+        location: Iceberg's location of the table; `path` is its `data` folder.
     """
 
     address: IcebergAddress = field(kw_only=True)
     location: str = field(kw_only=True)
 
     format_name: ClassVar[str] = "pgsluice-iceberg"
-    # Readers of Iceberg look for all columns in the files.
+    # Iceberg readers expect all columns in the files.
     keeps_partition_columns: ClassVar[bool] = True
 
     @classmethod
     def at(
-        cls, address: IcebergAddress, schema: pa.Schema, *, partition_by: Sequence[str] = ()
+        cls,
+        address: IcebergAddress,
+        schema: pa.Schema,
+        *,
+        partition_by: Sequence[str] = (),
+        merge_schema: bool = False,
     ) -> IcebergLakeTable:
         """Return the table at an address; nothing is created or changed.
 
         Args:
-            address: Where it is; it may not exist yet.
-            schema: The columns of what will be written.
-            partition_by: For a table that does not exist yet; one that exists has its own.
+            address: Address of the table, which need not exist.
+            schema: Columns of the rows to write.
+            partition_by: Partition columns of a new table; an existing table has its own.
+            merge_schema: Add columns of the rows that the table lacks.
 
         Raises:
-            ConfigurationError: There is no such catalogue, or the table cannot be partitioned so.
+            ConfigurationError: The catalogue does not exist, the partition columns are invalid, or the rows do not fit
+                an existing table.
         """
-        columns = _widened(nullable(schema))
-        check_partition_columns(columns, partition_by)
+        rows = _widened(nullable(schema))
+        columns = rows
         with opened_catalog(address.catalog) as catalog:
             there = load_table(catalog, address)
             if there is None:
+                check_partition_columns(rows, partition_by)
                 location = _new_location(catalog, address)
             else:
                 location = there.location()
                 partition_by = partition_by or partition_columns(there, address)
-        return cls(
-            f"{local_folder(location, address)}/data",
+                columns = merged(rows, _columns(there))
+        wanted = cls(
+            f"{folder_of(location, address)}/data",
+            rows,
             columns,
             tuple(partition_by),
+            merge_schema,
             address=address,
             location=location,
         )
+        if there is not None:
+            wanted._columns_to_add(there)
+        return wanted
+
+    @property
+    def folder(self) -> Folder:
+        return folder_of(self.path, self.address)
 
     def exists(self) -> bool:
         with opened_catalog(self.address.catalog) as catalog:
             return load_table(catalog, self.address) is not None
 
     def create(self) -> None:
-        with opened_catalog(self.address.catalog) as catalog:
-            self._create(catalog)
+        def attempt() -> None:
+            with opened_catalog(self.address.catalog) as catalog:
+                self._create(catalog)
 
-    def commit(self, files: Sequence[LakeFile], *, app_id: str | None, version: int | None) -> bool:
-        return retry_conflicts(
-            lambda: self._commit(files, app_id, version), self.address, "the write"
-        )
+        retry_conflicts(attempt, self.address, "the write")
+
+    def commit(
+        self,
+        files: Sequence[LakeFile],
+        *,
+        app_id: str | None,
+        version: int | None,
+        replace: Replace | None = None,
+    ) -> bool:
+        removed: list[DataFile] | None = None
+
+        def attempt() -> bool:
+            nonlocal removed
+            with opened_catalog(self.address.catalog) as catalog:
+                table = self._create(catalog)
+                last = None if app_id is None else _last_version(table, app_id)
+                # Not `last or -1`: the id of the first micro-batch is 0.
+                if last is not None and version is not None and last >= version:
+                    return False
+                if removed is None:
+                    removed = self._replaced(table, files, replace)
+                if files or removed:
+                    claim(self.folder, files)
+                    self._change(table, files, removed, app_id, version)
+                    sync_newest(table)
+                return True
+
+        return retry_conflicts(attempt, self.address, "the write")
 
     def last_version(self, app_id: str) -> int | None:
         with opened_catalog(self.address.catalog) as catalog:
@@ -120,45 +165,36 @@ class IcebergLakeTable(LakeTable):
             table = load_table(catalog, self.address)
             return 0 if table is None else table.scan().count()
 
-    def _commit(self, files: Sequence[LakeFile], app_id: str | None, version: int | None) -> bool:
-        with opened_catalog(self.address.catalog) as catalog:
-            table = self._create(catalog)
-            if not files:
-                return True
-            if app_id is not None and version is not None:
-                last = _last_version(table, app_id)
-                # Not `last or -1`: the first micro-batch has the number 0.
-                if last is not None and last >= version:
-                    return False
-            claim(Path(self.path), files)
-            self._add(table, files, app_id, version)
-            sync_newest(table)
-            return True
+    def __str__(self) -> str:
+        return f"the lake table {self.address}"
 
-    def _add(
-        self, table: Table, files: Sequence[LakeFile], app_id: str | None, version: int | None
+    def _change(
+        self,
+        table: Table,
+        files: Sequence[LakeFile],
+        removed: Sequence[DataFile],
+        app_id: str | None,
+        version: int | None,
     ) -> None:
         summary, properties = {}, {}
         if app_id is not None and version is not None:
             summary = {"pgsluice.app-id": app_id, "pgsluice.version": str(version)}
             properties = {_TXN + app_id: str(version)}
         with table.transaction() as transaction:
-            transaction.add_files(
-                [f"{self.location}/data/{file.path}" for file in files],
-                snapshot_properties=summary,
-                check_duplicate_files=False,  # would read all of the table's metadata; our names are UUIDs
-            )
+            if removed:
+                self._replace(transaction, table, files, removed, summary)
+            else:
+                transaction.add_files(
+                    self._locations(files),
+                    snapshot_properties=summary,
+                    check_duplicate_files=False,  # reads all metadata of the table; our file names are UUIDs
+                )
             if properties:
                 transaction.set_properties(properties)
 
     def _create(self, catalog: Catalog) -> Table:
         table = load_table(catalog, self.address) or self._made(catalog)
-        there, wanted = columns_of(table), plain(self.arrow_schema)
-        if not there.equals(wanted):
-            raise ConfigurationError(
-                f"the lake table {self.address} has the columns {', '.join(there.names)}, not "
-                f"{', '.join(wanted.names)}, or other types; use another table"
-            )
+        missing = self._columns_to_add(table)
         if partition_columns(table, self.address) != self.partition_by:
             raise ConfigurationError(
                 f"the lake table {self.address} is partitioned by "
@@ -168,7 +204,70 @@ class IcebergLakeTable(LakeTable):
         if not _NO_RETRIES.items() <= table.properties.items():
             with table.transaction() as transaction:
                 transaction.set_properties(_NO_RETRIES)
+        if missing:
+            with table.update_schema() as update:
+                # Only new columns: for others, this would widen types.
+                update.union_by_name(
+                    pa.schema([field for field in self.rows_schema if field.name in missing])
+                )
+            sync_newest(table)
         return table
+
+    def _columns_to_add(self, table: Table) -> list[str]:
+        return columns_to_add(
+            self.rows_schema, _columns(table), may_add=self.merge_schema, table=str(self)
+        )
+
+    def _replace(
+        self,
+        transaction: Transaction,
+        table: Table,
+        files: Sequence[LakeFile],
+        removed: Sequence[DataFile],
+        summary: dict[str, str],
+    ) -> None:
+        from pyiceberg.exceptions import ValidationException
+
+        if table.name_mapping() is None:
+            mapping = table.schema().name_mapping.model_dump_json()
+            transaction.set_properties({_NAME_MAPPING: mapping})
+        try:
+            with transaction.update_snapshot(snapshot_properties=summary).overwrite() as change:
+                for file in removed:
+                    change.delete_data_file(file)
+                for file in self._data_files(table, files):
+                    change.append_data_file(file)
+        except ValidationException as error:
+            raise SluiceError(
+                f"{self} was not overwritten: a concurrent commit replaced its files; run the write again"
+            ) from error
+
+    def _replaced(
+        self, table: Table, files: Sequence[LakeFile], replace: Replace | None
+    ) -> list[DataFile]:
+        """Return the files of the table that a commit of files replaces."""
+        if replace is None:
+            return []
+        there = plain_files(table, self.address)
+        if replace is Replace.TABLE:
+            return there
+        if any(file.spec_id != table.spec().spec_id for file in there):
+            raise ConfigurationError(
+                f"{self} has files with other partition columns; overwrite all of it, without partitionOverwriteMode"
+            )
+        partitions = {file.partition for file in self._data_files(table, files)}
+        return [file for file in there if file.partition in partitions]
+
+    def _data_files(self, table: Table, files: Sequence[LakeFile]) -> list[DataFile]:
+        from pyiceberg.io.pyarrow import parquet_file_to_data_file
+
+        return [
+            parquet_file_to_data_file(table.io, table.metadata, path)
+            for path in self._locations(files)
+        ]
+
+    def _locations(self, files: Sequence[LakeFile]) -> list[str]:
+        return [f"{self.location}/data/{file.path}" for file in files]
 
     def _made(self, catalog: Catalog) -> Table:
         from pyiceberg.exceptions import (
@@ -179,7 +278,7 @@ class IcebergLakeTable(LakeTable):
         from sqlalchemy.exc import IntegrityError
 
         namespace = self.address.identifier.rpartition(".")[0]
-        # Somebody may be making it at this moment: then theirs is taken.
+        # A concurrent writer may create the namespace or table first.
         if not catalog.namespace_exists(namespace):
             with suppress(NamespaceAlreadyExistsError, IntegrityError):
                 catalog.create_namespace(namespace)
@@ -200,7 +299,7 @@ class IcebergLakeTable(LakeTable):
 
 
 def newest_snapshot(address: IcebergAddress) -> int | None:
-    """The id of an Iceberg table's newest snapshot; None when there is none, or no table."""
+    """Return the id of an Iceberg table's newest snapshot; None without a snapshot or table."""
     with opened_catalog(address.catalog) as catalog:
         table = load_table(catalog, address)
         newest = None if table is None else table.current_snapshot()
@@ -212,8 +311,13 @@ def _last_version(table: Table, app_id: str) -> int | None:
     return None if version is None else int(version)
 
 
+def _columns(table: Table) -> pa.Schema:
+    """Return the columns of a table with the types in its files."""
+    return plain(table.schema().as_arrow())
+
+
 def _widened(schema: pa.Schema) -> pa.Schema:
-    """The schema with types that Iceberg has: its smallest whole number has 32 bits."""
+    """Widen integers to Iceberg's smallest integer type, 32 bits."""
     small = (pa.int8(), pa.int16())
     return pa.schema(
         [field.with_type(pa.int32()) if field.type in small else field for field in schema]
@@ -226,6 +330,6 @@ def _new_location(catalog: Catalog, address: IcebergAddress) -> str:
         raise ConfigurationError(
             f"the catalogue {address.catalog!r} has no warehouse; set "
             f"PYICEBERG_CATALOG__{address.catalog.upper()}__WAREHOUSE to a folder that Spark's driver and "
-            "executors share"
+            "executors share, or a URL such as s3://bucket/lake"
         )
     return f"{warehouse.rstrip('/')}/{address.identifier.replace('.', '/')}"

@@ -1,73 +1,105 @@
-"""One micro-batch of events, applied to the current state of every table that it changes."""
+"""Apply events to the current-state tables of all changed tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
 from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ConfigurationError
-from pgsluice.pipelines.current_state.buckets import (
-    CollapsedByBuckets,
-    collapsed_by_buckets,
-    rewrite,
-)
-from pgsluice.pipelines.current_state.collapse import Collapsed, collapse
+from pgsluice.lake.storage import Folder, make_folder, remove_folder
+from pgsluice.pipelines.current_state.bad_values import nulled, store_rejects
+from pgsluice.pipelines.current_state.buckets import rewrite
+from pgsluice.pipelines.current_state.collapse import collapse
 from pgsluice.pipelines.current_state.columns import lake_type
-from pgsluice.pipelines.current_state.envelope import Change
+from pgsluice.pipelines.current_state.evolution import widen, wider_types
 from pgsluice.pipelines.current_state.merge import forget_deleted, merge
-from pgsluice.pipelines.current_state.reading import EXPRESSIONS, by_table, changes_of
+from pgsluice.pipelines.current_state.parking import Parking
+from pgsluice.pipelines.current_state.pieces import (
+    PART_ROWS,
+    Collapsing,
+    Division,
+    Piece,
+    Tasks,
+    collapse_files,
+    collapsed,
+    effects,
+)
+from pgsluice.pipelines.current_state.reading import Event
 from pgsluice.pipelines.current_state.table import CurrentTable
 from pgsluice.spark.access import Access, driver_connection, run
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-_COMMITS_BETWEEN_FORGETTING = 100  # it reads the whole table
-
-Changes = Collapsed | CollapsedByBuckets
-# Reads the changes of a table; the argument is the types of its columns in the lake.
-Reading = Callable[[Mapping[str, pa.DataType]], AbstractContextManager[Changes]]
+_COMMITS_BETWEEN_FORGETTING = 100  # removing tombstones reads the whole table
+# delta-rs holds the changes of a merge several times: 1,000,000 rows of 100 bytes took 600 MB.
+_ROWS_MERGED_MAX = 500_000
+_BYTES_MERGED_MAX = 100 << 20
+_SCRATCH = "_collapsed"
 
 
 def apply(
-    table: CurrentTable, changes: Changes, *, app_id: str, version: int, deleted_kept_h: float
+    table: CurrentTable,
+    pieces: Sequence[Piece],
+    *,
+    app_id: str,
+    version: int,
+    deleted_kept_h: float,
+    scratch: Folder,
+    tasks: Tasks[Any, Any],
+    rejects: Folder | None = None,
 ) -> bool:
-    """Apply changes to a current state in one commit, once for each version of an app.
+    """Apply changes to a current-state table in one commit, idempotent by app id and version.
 
-    The driver merges them; in a table with buckets, Spark's executors rewrite the buckets that have changes.
+    The driver merges them; in a table with buckets, and if there are many, tasks rewrite the files.
 
     Args:
-        table: Has all columns of the changes.
-        changes: Collapsed by buckets if the table has buckets.
-        app_id: The app that applies them.
-        version: Rises with each application; the first may be 0.
-        deleted_kept_h: For how many hours the traces of deleted rows stay, at least.
+        table: Must have all columns of the changes.
+        pieces: The changes, collapsed by `collapse_files`; one or more.
+        app_id: Id of the writing application.
+        version: Increases with each call; the first may be 0.
+        deleted_kept_h: Minimum age of tombstones in hours before removal.
+        scratch: Folder for the rows of parts, existing, shared by all machines.
+        tasks: Runs the tasks.
+        rejects: Folder of the table that receives values that do not fit, which become null; None to raise instead.
 
     Returns:
-        False if this or a later version was applied already; nothing is done then.
+        False if this or a later version was already applied; then nothing is done.
 
     Raises:
-        SluiceError: A value does not fit its column, or every attempt conflicted with another commit.
+        ChangeError: A value does not fit its column.
+        SluiceError: All attempts conflicted with other commits.
     """
+    rewrites = bool(table.bucket_count) or _are_many(table, pieces)
+    changes = None if rewrites else collapsed(pieces)
+    if changes is not None and rejects is not None:
+        rows, found = nulled(changes.rows, table.name, table.key_columns, table.schema)
+        if found:
+            store_rejects(rejects, table.name, found, app_id=app_id, version=version)
+        changes = replace(changes, rows=rows)
 
     def commit(newest: CurrentTable) -> None:
-        if isinstance(changes, Collapsed):
+        if changes is not None:
             merge(newest, changes, app_id=app_id, version=version)
         else:
-            rewrite(newest, changes, app_id=app_id, version=version, deleted_kept_h=deleted_kept_h)
+            rewrite(
+                newest,
+                pieces,
+                app_id=app_id,
+                version=version,
+                deleted_kept_h=deleted_kept_h,
+                scratch=scratch,
+                tasks=tasks,
+                rejects=rejects,
+            )
 
     committed = table.commit_once(commit, app_id=app_id, version=version)
     if committed is None:
         return False
-    # A rewritten bucket is without old traces already, and a table without a key has none.
-    keeps_traces = isinstance(changes, Collapsed) and bool(table.key)
+    # A rewritten part has no expired tombstones, and a table without a key has no tombstones.
+    keeps_traces = not rewrites and bool(table.key)
     if keeps_traces and committed.delta.version() % _COMMITS_BETWEEN_FORGETTING == 0:
         forget_deleted(committed, kept_h=deleted_kept_h)
     return True
@@ -75,63 +107,132 @@ def apply(
 
 @dataclass(frozen=True)
 class CurrentStates:
-    """The current states of all tables of one log.
+    """The current-state tables of one log.
 
     Attributes:
         lake: Their folder.
-        access: Where the tables are, to ask for the types of their columns.
-        tables: Only these have one, by `schema.table`; None for all.
-        buckets: Those that executors apply changes to, and how many buckets each has.
-        text_columns: Columns that are text here whatever they are there, as `schema.table.column`.
-        deleted_kept_h: For how many hours the traces of deleted rows stay, at least.
+        access: Access to the source database, for the types of columns.
+        tables: Tables to maintain, as `schema.table`; None for all.
+        buckets: Number of buckets of each table that executors maintain.
+        text_columns: Columns stored as text regardless of their type, as `schema.table.column`.
+        deleted_kept_h: Minimum age of tombstones in hours before removal.
+        parking: Their states.
+        rejects: Folder of the table that receives values that do not fit, which become null; None to keep such values,
+            whose table then cannot be applied.
     """
 
-    lake: Path
+    lake: Folder
     access: Access
     tables: frozenset[str] | None
     buckets: Mapping[str, int]
     text_columns: frozenset[str]
     deleted_kept_h: float
+    parking: Parking
+    rejects: Folder | None = None
 
-    def apply(self, events: DataFrame, *, app_id: str, version: int) -> None:
-        """Apply the changes among these events, to each table once for each version.
+    def apply(
+        self,
+        files: Mapping[int, Sequence[str]],
+        names: Collection[str],
+        *,
+        marks: Sequence[Event] = (),
+        row_count: int,
+        app_id: str,
+        tasks: Tasks[Any, Any],
+    ) -> None:
+        """Apply the changes among the events of micro-batches, once per table and micro-batch; park unfit tables.
+
+        Args:
+            files: Parquet files with the events, by micro-batch. Earlier ones may be repeated.
+            names: Tables with changes among them.
+            marks: Marks of snapshots among them, in order.
+            row_count: Number of events.
+            app_id: Id of the writing application.
+            tasks: Runs the tasks.
 
         Raises:
-            SluiceError: A change cannot be read or does not fit; see `collapse`, `columns` and `merge`.
+            ChangeError: A change cannot be read or does not fit, and such tables are not to be parked.
         """
-        events = events.selectExpr(*EXPRESSIONS).where("ev_extra1 is not null")
-        for name, bucket_count in self.buckets.items():
-            if self._wants(name):
-                mine = events.where(events["ev_extra1"] == name).rdd
-                reading = partial(collapsed_by_buckets, mine, name, bucket_count=bucket_count)
-                self._apply(name, reading, bucket_count, app_id, version)
-        rest = events
-        if self.buckets:
-            rest = events.where(~events["ev_extra1"].isin(list(self.buckets)))
-        columns = [column.to_pylist() for column in rest.toArrow().columns]
-        changed = by_table(changes_of(zip(*columns, strict=True), self._wants))
-        for name, changes in sorted(changed.items()):
-            self._apply(name, partial(_collapsed, changes), 0, app_id, version)
+        self.parking.begin_rebuilds(self._empty)
+        version = max(files)
+        kinds, applied = {}, {}
+        for name in sorted(filter(self.wants, names)):
+            if self.parking.is_parked(name):
+                continue
+            with self.parking.guard(name):
+                table = CurrentTable.open(self.lake, name)
+                if table is None:
+                    self.parking.require_folder(name)
+                elif table.has_applied(app_id, version):
+                    continue
+                kinds[name] = table.kinds if table else self._kinds(name)
+                applied[name] = -1 if table is None else table.last_applied(app_id)
+        if kinds:
+            division = Division(self.buckets, 1 + row_count // PART_ROWS)
+            scratch = self.lake / _SCRATCH / str(uuid.uuid4())
+            make_folder(scratch)
+            try:
+                how = Collapsing(kinds, applied, scratch, division)
+                for name, pieces in sorted(collapse_files(files, how, tasks).items()):
+                    if not self.parking.is_parked(name):
+                        with self.parking.guard(name):
+                            self._apply(name, pieces, app_id, version, scratch, tasks)
+            finally:
+                remove_folder(scratch)
+        for name in self.parking.note_snapshots(mark for mark in marks if self.wants(str(mark[4]))):
+            table = CurrentTable.open(self.lake, name)
+            if table is not None:
+                table.describe(self.parking.description(name))
 
-    def _wants(self, name: str) -> bool:
+    def clean(self) -> None:
+        """Remove files that a crash left; no other process may apply changes."""
+        remove_folder(self.lake / _SCRATCH)
+
+    def wants(self, name: str) -> bool:
+        """True if this table has a current state."""
         return self.tables is None or name in self.tables
 
     def _apply(
-        self, name: str, reading: Reading, bucket_count: int, app_id: str, version: int
+        self,
+        name: str,
+        pieces: Sequence[Piece],
+        app_id: str,
+        version: int,
+        scratch: Folder,
+        tasks: Tasks[Any, Any],
     ) -> None:
         table = CurrentTable.open(self.lake, name)
         if table is not None and table.has_applied(app_id, version):
             return
-        with reading(table.kinds if table else self._kinds(name)) as changes:
-            table = self._prepared(name, table, changes.key, changes.columns, bucket_count)
-            if table is not None:
-                apply(
-                    table,
-                    changes,
-                    app_id=app_id,
-                    version=version,
-                    deleted_kept_h=self.deleted_kept_h,
-                )
+        effect = collapse(effects(pieces))
+        bucket_count = self.buckets.get(name, 0)
+        table = self._prepared(name, table, effect.key, effect.columns, bucket_count)
+        if table is None:
+            return
+        apply(
+            table,
+            pieces,
+            app_id=app_id,
+            version=version,
+            deleted_kept_h=self.deleted_kept_h,
+            scratch=scratch,
+            tasks=tasks,
+            rejects=self.rejects,
+        )
+        self.parking.note_created(name)
+
+    def _empty(self, name: str) -> None:
+        """Replace a table by an empty one; do nothing if it does not exist."""
+        table = CurrentTable.open(self.lake, name)
+        if table is not None:
+            CurrentTable.create(
+                self.lake,
+                name,
+                table.key,
+                table.kinds,
+                bucket_count=table.bucket_count,
+                properties=self.parking.properties(name),
+            )
 
     def _prepared(
         self,
@@ -141,30 +242,41 @@ class CurrentStates:
         columns: Sequence[str],
         bucket_count: int,
     ) -> CurrentTable | None:
-        """The table with these columns; None when it is not there, and nothing says how it should be."""
+        """Return the table with these columns; None if it does not exist and its columns are unknown."""
         if table is None and not columns:
             return None
         if table is None:
             kinds = self._kinds(name)
             in_order = [c for c in kinds if c in columns] + [c for c in columns if c not in kinds]
             wanted = {column: kinds.get(column, pa.string()) for column in in_order}
-            return CurrentTable.create(self.lake, name, key, wanted, bucket_count=bucket_count)
+            return CurrentTable.create(
+                self.lake,
+                name,
+                key,
+                wanted,
+                bucket_count=bucket_count,
+                properties=self.parking.properties(name),
+                description=self.parking.description(name),
+            )
         if table.bucket_count != bucket_count:
             raise ConfigurationError(
-                f"the current state of {name} has {table.bucket_count or 'no'} buckets, and buckets says "
-                f"{bucket_count or 'none'}; say what it has, or begin again with another lake"
+                f"the current-state table of {name} has {table.bucket_count or 'no'} buckets, but buckets is "
+                f"{bucket_count or 'not set'}; set buckets to its number, or use another lake"
             )
         if columns:
             table.require_key(key)
+        kinds = self._kinds(name)
+        wider = wider_types(table, kinds)
+        if wider:
+            table = widen(table, wider)
         new = [column for column in columns if column not in table.kinds]
         if new:
-            kinds = self._kinds(name)
             table.add_columns({column: kinds.get(column, pa.string()) for column in new})
             table = table.again()
         return table
 
     def _kinds(self, name: str) -> dict[str, pa.DataType]:
-        """The columns that the table has now, and their types in the lake."""
+        """Return the columns that the table has now, with their types in the lake."""
         with driver_connection(self.access, autocommit=True) as database:
             types = run(database, calls.column_types(name), self.access.conninfo())
         return {
@@ -173,6 +285,11 @@ class CurrentStates:
         }
 
 
-@contextmanager
-def _collapsed(changes: Sequence[Change], kinds: Mapping[str, pa.DataType]) -> Iterator[Collapsed]:
-    yield collapse(changes, kinds)
+def _are_many(table: CurrentTable, pieces: Sequence[Piece]) -> bool:
+    """True if the driver cannot hold the changes."""
+    if any(pa.types.is_float32(table.kinds[name]) for name in table.key):
+        return False  # as stored, such a key has another identity
+    return (
+        sum(piece.row_count for piece in pieces) > _ROWS_MERGED_MAX
+        or sum(piece.size_bytes for piece in pieces) > _BYTES_MERGED_MAX
+    )

@@ -1,72 +1,71 @@
-"""Changes applied to a current state by Spark's executors: the way for tables that are too large for the driver.
+"""Apply changes to current-state tables by rewriting their files, in parallel tasks with bounded memory.
 
-The table is divided into buckets by the hash of the key. A bucket that has changes is read, combined with them and
-written to a new file, each by one task; the driver then makes one commit that takes the old files out and the new
-ones in. So the cost is that of the buckets that changed, whatever the size of the table.
+A table with buckets is partitioned by the hash of the key. One task per changed bucket reads it, merges its changes
+and writes a new file; the driver then replaces the files in one commit. The cost depends on the changed buckets
+instead of the size of the table.
+
+Other tables are rewritten if the driver cannot hold the changes. Tasks first divide the rows of the files that may
+have to change into parts by the same hash; then each part is merged and written as a bucket is.
 """
 
 from __future__ import annotations
 
-import json
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
+import pyarrow.parquet as pq
 
+from pgsluice.lake.current_tables import BUCKET, CHANGED_AT, DELETED, ROW, SEQ
 from pgsluice.lake.delta.commits import commit_files, rewriting
 from pgsluice.lake.delta.files import TableFile
+from pgsluice.lake.delta.opening import local_path
 from pgsluice.lake.files import LakeFile, write_partition
+from pgsluice.lake.storage import Folder, dataset, open_path
+from pgsluice.pipelines.current_state.bad_values import Reject, nulled, store_rejects
 from pgsluice.pipelines.current_state.collapse import (
     NEVER,
-    Collapsed,
     Identity,
-    Last,
-    another_key,
-    collapse,
-    identity_for,
-    keep_later,
+    emptied,
+    last_changes,
+    replayed,
+    text_of_identity,
 )
-from pgsluice.pipelines.current_state.reading import changes_of
-from pgsluice.pipelines.current_state.table import (
-    BUCKET,
-    CHANGED_AT,
-    DELETED,
-    SEQ,
-    CurrentTable,
-    rows_of,
+from pgsluice.pipelines.current_state.columns import stored_identity_of
+from pgsluice.pipelines.current_state.merge import gone
+from pgsluice.pipelines.current_state.pieces import (
+    PART_ROWS,
+    Batch,
+    Piece,
+    Tasks,
+    effects,
+    part_of,
+    parts_of,
+    row_groups,
+    write_parts,
 )
-
-if TYPE_CHECKING:
-    from pyspark import RDD
-
-SUMMARY = -1  # the bucket of what a task says of its changes as a whole
-_TASKS_A_CORE = 4  # at the most: buckets are of about one size, and a task has its price
-
-Cell = tuple[int, str]
+from pgsluice.pipelines.current_state.table import CurrentTable, rows_of
 
 
 def bucket_of(known_by: Identity, bucket_count: int) -> int:
-    """The bucket of a row; the same in every process."""
-    return zlib.crc32(repr([str(part) for part in known_by]).encode()) % bucket_count
+    """Return the bucket of a row, equal in every process."""
+    return part_of(text_of_identity(known_by), bucket_count)
 
 
 def combine(
     there: pa.Table, rows: pa.Table, key: tuple[str, ...], emptied_at: int = NEVER
 ) -> pa.Table:
-    """The rows of a current state after changes.
+    """Return the rows of a current-state table after changes.
 
     Args:
-        there: Those before, one for each key.
-        rows: The changes, one for each key; one that is not newer than what is there is passed over.
-        key: The columns of the key.
-        emptied_at: What is below is gone.
+        there: Rows before, one per key.
+        rows: Changes, one per key; one that is not newer than the existing row is ignored.
+        key: Columns of the key.
+        emptied_at: Rows with a lower seq are removed.
     """
     there = there.filter(pc.field(SEQ) >= emptied_at)
     rows = rows.filter(pc.field(SEQ) >= emptied_at)
@@ -91,205 +90,262 @@ def combine(
 
 
 @dataclass(frozen=True)
-class CollapsedByBuckets:
-    """The last changes of one table, collapsed in each of Spark's tasks and divided into buckets.
+class Part:
+    """Part of a table to rewrite.
 
     Attributes:
-        cells: The last changes of each bucket, from each task.
-        buckets: Those with changes.
-        columns: The columns of the rows.
-        emptied_at: See `Collapsed`.
-        key: The columns of the key; empty when there is no row.
+        number: Its number; the bucket in a table with buckets.
+        changes: The changes of this part.
+        files: Its files, relative to the folder of the table, in a table with buckets.
+        rows: Its rows, in a table without buckets.
     """
 
-    cells: RDD[Cell]
-    buckets: frozenset[int]
-    columns: tuple[str, ...]
-    emptied_at: int
-    key: tuple[str, ...]
-
-
-@contextmanager
-def collapsed_by_buckets(
-    events: RDD[Any], name: str, kinds: Mapping[str, pa.DataType], *, bucket_count: int
-) -> Iterator[CollapsedByBuckets]:
-    """The last changes of a table, kept by the executors within.
-
-    Args:
-        events: With the values of `reading.EXPRESSIONS`, of this table only.
-        name: `schema.table`.
-        kinds: The types in the lake of the columns of its key, at least.
-        bucket_count: How many buckets it has.
-
-    Raises:
-        SluiceError: A change cannot be read, or tasks have different keys.
-    """
-
-    def task(events: Iterable[Any]) -> Iterator[Cell]:
-        changes = list(changes_of(events, name.__eq__))
-        if changes:
-            yield from _cells(collapse(changes, kinds), bucket_count)
-
-    cells = events.mapPartitions(task).persist()
-    try:
-        summaries = [json.loads(text) for bucket, text in cells.filter(_is_summary).collect()]
-        keys = sorted({tuple(summary["key"]) for summary in summaries if summary["key"]})
-        if len(keys) > 1:
-            raise another_key(name, keys[0], keys[1])
-        yield CollapsedByBuckets(
-            cells.filter(_is_bucket),
-            frozenset(bucket for summary in summaries for bucket in summary["buckets"]),
-            tuple(dict.fromkeys(column for summary in summaries for column in summary["columns"])),
-            max((summary["emptied_at"] for summary in summaries), default=NEVER),
-            keys[0] if keys else (),
-        )
-    finally:
-        cells.unpersist()
+    number: int
+    changes: tuple[Batch, ...]
+    files: tuple[str, ...] = ()
+    rows: tuple[Batch, ...] = ()
 
 
 @dataclass(frozen=True)
 class Rewriting:
-    """What a task needs to know to rewrite buckets of a table.
+    """The parameters of a task that rewrites parts of a table.
 
     Attributes:
-        name, folder, schema, key: The table's.
-        files: The files of each bucket, absolute.
-        emptied_at: The line below which everything is gone.
-        forget_before_us: Traces of rows deleted before this time may go.
+        name, folder, schema, bucket_count: Properties of the table.
+        key: Columns of its key in the lake.
+        part_count: Number of parts, in a table without buckets.
+        divides_changes: True if the table has more parts than its changes.
+        emptied_at: Rows with a lower seq are removed.
+        forget_before_us: Tombstones from before this time are removed.
+        scratch: Folder for the rows of parts.
+        nulls: True to replace values that do not fit by null.
     """
 
     name: str
-    folder: Path
+    folder: Folder
     schema: pa.Schema
     key: tuple[str, ...]
-    files: Mapping[int, tuple[str, ...]]
+    bucket_count: int
+    part_count: int
+    divides_changes: bool
     emptied_at: int
     forget_before_us: int
+    scratch: Folder
+    nulls: bool
 
-    def task(self, cell: tuple[int, Iterable[str]]) -> list[LakeFile]:
-        """Rewrite a bucket with its changes from all tasks; no file when nothing is left of it."""
-        bucket, contents = cell
-        identity = identity_for(
-            self.name, self.key, {field.name: field.type for field in self.schema}
-        )
-        rows: dict[Identity, Last] = {}
-        for last in _lasts(contents):
-            keep_later(rows, identity(last.row), last)
-        files = list(self.files.get(bucket, ()))
-        # The schema may have columns that a file has not: they are null in it.
-        there = pyarrow.dataset.dataset(files, schema=self.schema).to_table() if files else None
-        combined = combine(
-            self.schema.empty_table() if there is None else there,
-            rows_of(self.name, self.schema, rows.values()),
-            self.key,
-            self.emptied_at,
-        )
+    def divide(self, row_group: tuple[str, int]) -> dict[int, Batch]:
+        """Divide the rows in one row group of a file into parts."""
+        path, number = row_group
+        with pq.ParquetFile(open_path(path)) as file:
+            batches = [pa.Table.from_batches([b]) for b in file.iter_batches(row_groups=[number])]
+        if not batches:
+            return {}
+        rows = pa.concat_tables(batches)
+        for field in self.schema:
+            if field.name not in rows.column_names:  # added later
+                rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+        rows = rows.select(self.schema.names).cast(self.schema)
+        identified = rows
+        if self.key:
+            keys = zip(*(rows[name].to_pylist() for name in self.key), strict=True)
+            texts = [text_of_identity(tuple(map(stored_identity_of, key))) for key in keys]
+            identified = rows.append_column(ROW, pa.array(texts, pa.string()))
+        return write_parts(self.scratch, identified, self.part_count)
+
+    def rewrite(self, part: Part) -> tuple[list[LakeFile], list[Reject]]:
+        """Rewrite a part with its changes; return its file, none if no row is left, and the values that do not fit."""
+        changes = [batch.read() for batch in part.changes]
+        if self.divides_changes and not self.bucket_count:
+            parted = (parts_of(rows, self.part_count).get(part.number) for rows in changes)
+            changes = [rows for rows in parted if rows is not None]
+        there = self.schema.empty_table()
+        if part.files:
+            # Columns of the schema that a file lacks are null.
+            there = dataset(self.folder, part.files, self.schema).to_table()
+        elif part.rows:
+            there = pa.concat_tables(batch.read() for batch in part.rows).select(self.schema.names)
+        rejects: list[Reject] = []
+        combined = self._combined(there, changes, rejects) if changes else self._left(there)
         forget_before = pa.scalar(self.forget_before_us, self.schema.field(CHANGED_AT).type)
         combined = combined.filter(~(pc.field(DELETED) & (pc.field(CHANGED_AT) < forget_before)))
         if not combined.num_rows:
-            return []
-        return [write_partition(self.folder, combined, {BUCKET: str(bucket)}, part=bucket)]
+            return [], rejects
+        partition = {BUCKET: str(part.number)} if self.bucket_count else {}
+        file = write_partition(self.folder, combined, partition, part=part.number)
+        return [file], rejects
+
+    def _combined(
+        self, there: pa.Table, changes: Sequence[pa.Table], rejects: list[Reject]
+    ) -> pa.Table:
+        if self.key:
+            rows = self._rows(last_changes(changes, self.emptied_at), rejects)
+            return combine(there, rows, self.key, self.emptied_at)
+        left, taken = replayed(changes, self.emptied_at)
+        there = self._left(there)
+        removed = pa.array(gone(there, taken, self.emptied_at), pa.int64())
+        there = there.filter(pc.invert(pc.is_in(there[SEQ], removed)))
+        return pa.concat_tables([there, self._rows(left, rejects)])
+
+    def _rows(self, changes: pa.Table, rejects: list[Reject]) -> pa.Table:
+        if self.nulls:
+            changes, found = nulled(changes, self.name, self.key, self.schema)
+            rejects += found
+        return rows_of(self.name, self.schema, changes)
+
+    def _left(self, there: pa.Table) -> pa.Table:
+        return there.filter(pc.field(SEQ) >= self.emptied_at)
 
 
 def rewrite(
     table: CurrentTable,
-    changes: CollapsedByBuckets,
+    pieces: Sequence[Piece],
     *,
     app_id: str,
     version: int,
     deleted_kept_h: float,
+    scratch: Folder,
+    tasks: Tasks[Any, Any],
+    rejects: Folder | None = None,
 ) -> None:
-    """Rewrite the buckets that have changes, and replace their files in one commit.
+    """Rewrite the changed parts of a table, and replace their files in one commit.
 
     Args:
-        table: Has all columns of the changes, and buckets.
-        changes: The changes.
-        app_id, version, deleted_kept_h: As of `apply.apply`.
+        table: Must have all columns of the changes.
+        pieces: The changes, divided into its buckets if it has any.
+        app_id, version, deleted_kept_h, rejects: See `apply.apply`.
+        scratch: Folder for the rows of parts, existing, shared by all machines.
+        tasks: Runs the tasks.
 
     Raises:
-        SluiceError: A value does not fit its column.
-        CommitFailedError: Another commit came first.
+        ChangeError: A value does not fit its column.
+        CommitFailedError: Another commit was first.
     """
-    draws_line = changes.emptied_at > table.emptied_at
-    line = max(changes.emptied_at, table.emptied_at)
-    there = _files(table)
-    touched = changes.buckets | (set(there) if draws_line else set())
-    if not touched and not draws_line:
+    emptied_at = emptied(effects(pieces))
+    draws_line = emptied_at > table.emptied_at
+    line = max(emptied_at, table.emptied_at)
+    changes: dict[int, list[Batch]] = {}
+    for piece in pieces:
+        for number, batch in piece.batches.items():
+            changes.setdefault(number, []).append(batch)
+    if not changes and not draws_line:
         return
+    touched = [
+        file
+        for file in _files(table)
+        if draws_line
+        or (file.bucket in changes if table.bucket_count else _overlaps(file, table.key, pieces))
+    ]
+    # Skip files whose rows are all removed by the truncation.
+    kept = [file for file in touched if file.last_seq >= line]
+    there = sum(file.row_count for file in kept)
+    of_changes = max(piece.part_count for piece in pieces)
+    part_count = of_changes * (1 + there // (of_changes * PART_ROWS))
     forget_before = datetime.now(UTC) - timedelta(hours=deleted_kept_h)
     how = Rewriting(
         table.name,
         table.folder,
         table.schema,
-        table.key,
-        # What ends below the line need not even be read.
-        {
-            bucket: tuple(
-                str(table.folder / file.path)
-                for file, last_seq in there.get(bucket, ())
-                if last_seq >= line
-            )
-            for bucket in touched
-        },
+        table.key_columns,
+        table.bucket_count,
+        part_count,
+        part_count > of_changes,
         line,
         int(forget_before.timestamp() * 1_000_000),
+        scratch,
+        rejects is not None,
     )
-    # With the line, a bucket without changes has to be looked at too.
-    beside = [(b, "[]") for b in sorted(touched - changes.buckets) if how.files[b]]
-    spark = changes.cells.context
-    changed = changes.cells.union(spark.parallelize(beside, 1))
-    tasks = max(1, min(len(touched), _TASKS_A_CORE * spark.defaultParallelism))
+    files: dict[int, list[str]] = {}
+    rows: dict[int, list[Batch]] = {}
+    if table.bucket_count:
+        for file in kept:
+            files.setdefault(file.bucket, []).append(file.file.path)
+        numbers = changes.keys() | files.keys()
+    else:
+        paths = [str(table.folder / file.file.path) for file in kept]
+        for divided in tasks(how.divide, row_groups(paths)):
+            for number, batch in divided.items():
+                rows.setdefault(number, []).append(batch)
+        numbers = rows.keys() | {n for n in range(part_count) if n % of_changes in changes}
+    parts = [
+        Part(
+            number,
+            tuple(changes.get(number if table.bucket_count else number % of_changes, ())),
+            tuple(files.get(number, ())),
+            tuple(rows.get(number, ())),
+        )
+        for number in sorted(numbers)
+    ]
+    rewritten = tasks(how.rewrite, parts)
+    found = [reject for _, rejects_of_part in rewritten for reject in rejects_of_part]
+    if rejects is not None and found:
+        store_rejects(rejects, table.name, found, app_id=app_id, version=version)
     commit_files(
         table.delta,
-        added=changed.groupByKey(tasks).flatMap(how.task).collect(),
-        removed=[file for bucket in touched for file, _ in there.get(bucket, ())],
-        properties=table.commit_properties(
-            app_id, version, changes.emptied_at, rewriting(table.delta)
-        ),
+        added=[file for files_of_part, _ in rewritten for file in files_of_part],
+        removed=[file.file for file in touched],
+        properties=table.commit_properties(app_id, version, emptied_at, rewriting(table.delta)),
     )
 
 
-def _cells(collapsed: Collapsed, bucket_count: int) -> Iterator[Cell]:
-    buckets: dict[int, list[Any]] = {}
-    for known_by, last in collapsed.rows.items():
-        change = [last.seq, last.at_us, last.deleted, last.row]
-        buckets.setdefault(bucket_of(known_by, bucket_count), []).append(change)
-    summary = {
-        "buckets": sorted(buckets),
-        "columns": collapsed.columns,
-        "emptied_at": collapsed.emptied_at,
-        "key": collapsed.key,
-    }
-    for bucket, content in {SUMMARY: summary, **buckets}.items():
-        yield bucket, json.dumps(content)
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file of a current-state table.
+
+    Attributes:
+        file: The file.
+        bucket: Its bucket; 0 without buckets.
+        row_count: Number of rows; 0 if not recorded.
+        last_seq: Its highest seq.
+        key_range: Lowest and highest value of the first column of the key; None if not recorded.
+    """
+
+    file: TableFile
+    bucket: int
+    row_count: int
+    last_seq: int
+    key_range: tuple[Any, Any] | None
 
 
-def _is_summary(cell: Cell) -> bool:
-    return cell[0] == SUMMARY
-
-
-def _is_bucket(cell: Cell) -> bool:
-    return cell[0] != SUMMARY
-
-
-def _lasts(contents: Iterable[str]) -> Iterator[Last]:
-    for content in contents:
-        for seq, at_us, deleted, row in json.loads(content):
-            yield Last(seq, at_us, deleted, row)
-
-
-def _files(table: CurrentTable) -> dict[int, list[tuple[TableFile, int]]]:
-    """The files of each bucket, each with the highest seq in it."""
-    there: dict[int, list[tuple[TableFile, int]]] = {}
+def _files(table: CurrentTable) -> list[_File]:
+    found = []
     for action in pa.table(table.delta.get_add_actions(flatten=True)).to_pylist():
-        bucket, last_seq = action[f"partition.{BUCKET}"], action.get(f"max.{SEQ}")
-        file = TableFile(action["path"], action["size_bytes"], {BUCKET: str(bucket)})
-        there.setdefault(bucket, []).append((file, 2**63 - 1 if last_seq is None else last_seq))
-    return there
+        bucket, last_seq = action.get(f"partition.{BUCKET}"), action.get(f"max.{SEQ}")
+        lowest, highest = (
+            action.get(f"{end}.{table.key_columns[0]}") if table.key else None
+            for end in ("min", "max")
+        )
+        found.append(
+            _File(
+                TableFile(
+                    local_path(action["path"], table.folder),
+                    action["size_bytes"],
+                    {} if bucket is None else {BUCKET: str(bucket)},
+                ),
+                int(bucket or 0),
+                action.get("num_records") or 0,
+                2**63 - 1 if last_seq is None else last_seq,
+                None if lowest is None or highest is None else (lowest, highest),
+            )
+        )
+    return found
+
+
+def _overlaps(file: _File, key: tuple[str, ...], pieces: Iterable[Piece]) -> bool:
+    """False if no change can be of a row in the file."""
+    if not key:
+        return any(piece.takes for piece in pieces)
+    if file.key_range is None or not isinstance(file.key_range[0], int):
+        return True
+    lowest, highest = file.key_range
+    return any(
+        piece.key_range is None or (piece.key_range[0] <= highest and piece.key_range[1] >= lowest)
+        for piece in pieces
+        if piece.row_count
+    )
 
 
 def _without(table: pa.Table, positions: pa.ChunkedArray) -> pa.Table:
-    """The table without the rows at these positions."""
+    """Return the table without the rows at these positions."""
     if not len(positions):
         return table
     every = pa.array(range(table.num_rows), pa.int64())

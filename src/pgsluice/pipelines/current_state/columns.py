@@ -1,7 +1,8 @@
-"""Columns of a table of PostgreSQL in the lake: which type each has there, and its values in that type.
+"""Types of PostgreSQL columns in the lake, and the conversion of their values.
 
-A type of PostgreSQL gets one that holds all but its strangest values as they are; where the lake has none it becomes
-text, as PostgreSQL writes it.
+Each type maps to one that holds all but its most unusual values unchanged. A type without counterpart in the lake
+becomes text, as PostgreSQL writes it. The dates and timestamps `infinity` and `-infinity` become the last and first of
+the years 1 to 9999.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from decimal import Context, Decimal, InvalidOperation
 
 import pyarrow as pa
 
-from pgsluice.errors import SluiceError
+from pgsluice.errors import ChangeError, one_line
 from pgsluice.pipelines.current_state.envelope import Value
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 _LOCAL_TIMESTAMP = pa.timestamp("us")
 _NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
-_DIGITS_MAX = 38  # of a decimal of Delta's
+_DIGITS_MAX = 38  # of Delta's decimal
 _PLAIN = {
-    # An integer may be widened later, and a type in the lake stays: so all of them are long.
+    # All integers are long, as the column may be widened later, and its type in the lake cannot change.
     "smallint": pa.int64(),
     "integer": pa.int64(),
     "bigint": pa.int64(),
@@ -33,14 +34,25 @@ _PLAIN = {
     "bytea": pa.binary(),
 }
 _EXACT = Context(prec=2 * _DIGITS_MAX)
+_ENDS = {
+    pa.date32(): {"infinity": "9999-12-31", "-infinity": "0001-01-01"},
+    _LOCAL_TIMESTAMP: {
+        "infinity": "9999-12-31T23:59:59.999999",
+        "-infinity": "0001-01-01T00:00:00",
+    },
+    TIMESTAMP: {
+        "infinity": "9999-12-31T23:59:59.999999+00:00",
+        "-infinity": "0001-01-01T00:00:00+00:00",
+    },
+}
 _TRUTHS = {True: True, False: False, "t": True, "f": False, "true": True, "false": False}
 
 
 def lake_type(postgres_type: str | None) -> pa.DataType:
-    """The type in the lake for one of PostgreSQL.
+    """Return the lake type for a PostgreSQL type.
 
     Args:
-        postgres_type: As `format_type` writes it; None for a column that is no longer there.
+        postgres_type: As `format_type` writes it; None for a dropped column.
     """
     if postgres_type is None:
         return pa.string()
@@ -55,15 +67,15 @@ def lake_type(postgres_type: str | None) -> pa.DataType:
 
 
 def array_of(values: Sequence[Value], kind: pa.DataType, column: str) -> pa.Array:
-    """Values of one column in its type.
+    """Return the values of one column as an array of its type.
 
     Args:
-        values: As an event has them.
-        kind: What `lake_type` said.
-        column: Its name, with the table's, to be named in an error.
+        values: Values from events.
+        kind: Type from `lake_type`.
+        column: Qualified column name, for the error.
 
     Raises:
-        SluiceError: The type cannot hold one of them.
+        ChangeError: A value does not fit the type.
     """
     try:
         if pa.types.is_integer(kind) and all(type(v) is int or v is None for v in values):
@@ -73,17 +85,20 @@ def array_of(values: Sequence[Value], kind: pa.DataType, column: str) -> pa.Arra
         texts = [text_of(v) for v in values]
         if pa.types.is_binary(kind):
             return pa.array([None if t is None else _bytes(t) for t in texts], kind)
-        array = pa.array(texts, pa.string())
-        return array if pa.types.is_string(kind) else array.cast(kind)
+        if pa.types.is_string(kind):
+            return pa.array(texts, kind)
+        if ends := _ENDS.get(kind):
+            texts = [None if t is None else ends.get(t, t) for t in texts]
+        return pa.array(texts, pa.string()).cast(kind)
     except (pa.ArrowException, ValueError, KeyError, OverflowError) as error:
-        raise SluiceError(
-            f"column {column} is {kind} in the lake, and has a value that this cannot hold: {error}; begin again with "
-            f"another lake and the column as text: text_columns={column}"
+        raise ChangeError(
+            f"column {column} is {kind} in the lake, and has a value that does not fit: {one_line(str(error))}; "
+            f"store the column as text (text_columns={column}), and rebuild the table"
         ) from None
 
 
 def text_of(value: Value) -> str | None:
-    """A value as text."""
+    """Return a value as text."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -92,10 +107,11 @@ def text_of(value: Value) -> str | None:
 
 
 def identity_of(value: Value, kind: pa.DataType) -> object:
-    """What is the same for two values of a key's column when, and only when, the lake holds them as equal."""
+    """Return a value that is equal if and only if the lake holds two values of a key column as equal."""
     text = text_of(value)
     if text is None:
         return None
+    text = _ENDS.get(kind, {}).get(text, text)
     try:
         if pa.types.is_integer(kind):
             return int(text)
@@ -104,14 +120,23 @@ def identity_of(value: Value, kind: pa.DataType) -> object:
         if pa.types.is_floating(kind):
             return float(text) + 0.0  # -0 is 0
         if pa.types.is_timestamp(kind):
-            # Triggers of PgQ write the same moment in the time zone of each session.
+            # PgQ's triggers write times in the time zone of the session.
             moment = datetime.fromisoformat(text)
             return moment if kind.tz is None else moment.astimezone(UTC)
         if pa.types.is_boolean(kind):
             return _TRUTHS[text]
     except (ValueError, InvalidOperation, KeyError):
-        pass  # array_of says which value it is, and of which column
+        pass  # array_of raises the error, with column and value
     return text
+
+
+def stored_identity_of(value: object) -> object:
+    """Return what `identity_of` returns for a value that is stored in the lake; not for `float32`."""
+    if isinstance(value, bytes):
+        return f"\\x{value.hex()}"
+    if isinstance(value, Decimal):
+        return value.normalize(_EXACT)
+    return value + 0.0 if isinstance(value, float) else value
 
 
 def _bytes(text: str) -> bytes:

@@ -1,8 +1,7 @@
-"""Events that say how a row changed: those of `sluice.capture`, `pgq.jsontriga` and `pgq.logutriga`.
+"""Parse change events of `sluice.capture`, `pgq.jsontriga` and `pgq.logutriga`.
 
-A value is what JSON has for it, except that a number with a fraction or an exponent stays text, and so does an
-array or an
-object: nothing may be lost before the type of its column is known.
+Values are as JSON has them, except that numbers with a fraction or an exponent, arrays and objects stay text, so that
+nothing is lost before the type of the column is known.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_plus
 
-from pgsluice.errors import SluiceError
+from pgsluice.errors import ChangeError
 
 Value = int | bool | str | None
 Row = dict[str, Value]
@@ -28,19 +27,20 @@ _NESTED = (dict, list)
 _DECODER = json.JSONDecoder(parse_float=str)
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as that doubles the time of creation, once per event.
+@dataclass(slots=True)
 class Change:
-    """What happened to one row, or to all of a table.
+    """A change of one row, or of a whole table.
 
     Attributes:
         table: `schema.table`.
-        key: The columns of its key; empty when it has none.
-        seq: The event's id. Of two changes of one row the later one has the higher, see `collapse`.
-        at_us: The event's time, microseconds since 1970 in UTC.
-        op: `c` insert, `u` update, `d` delete, `r` a row as a snapshot found it, `t` truncate.
-        before: The row, or at least its key, before the change; None when it is not told or there was none.
+        key: Columns of its key; empty if it has none.
+        seq: Event id. Of two changes of one row the later has the higher, see `collapse`.
+        at_us: Time of the event, microseconds since 1970 in UTC.
+        op: `c` insert, `u` update, `d` delete, `r` snapshot row, `t` truncate.
+        before: The row, or at least its key, before the change; None if absent or not recorded.
         after: The row after it; None for `d` and `t`.
-        txid: The transaction's id, which the rows of one snapshot share; None when the event does not say.
+        txid: Transaction id, shared by the rows of one snapshot; None if not recorded.
     """
 
     table: str
@@ -61,19 +61,19 @@ def read_change(
     ev_extra1: str | None = None,
     ev_extra2: str | None = None,
 ) -> Change | None:
-    """Read one event.
+    """Parse one event.
 
     Args:
-        ev_id: Its id.
-        at_us: Its time, microseconds since 1970 in UTC.
+        ev_id: Event id.
+        at_us: Time of the event, microseconds since 1970 in UTC.
         ev_type, ev_data, ev_extra1, ev_extra2: As the trigger wrote them.
 
     Returns:
-        None when it is no change of a row: a log may hold other events too.
+        None if it is not a change: a log may hold other events too.
 
     Raises:
-        SluiceError: It says that it is one and cannot be read, or is one of `pgq.sqltriga`, which writes parts of
-            statements and no rows.
+        ChangeError: It is marked as a change but cannot be parsed, or is of `pgq.sqltriga`, which writes parts of
+            statements instead of rows.
     """
     if not ev_type or ev_data is None:
         return None
@@ -89,14 +89,14 @@ def read_change(
         if ev_type[1:2] == ":" and ev_type[0] in _LETTERS:
             return _of_form_trigger(ev_id, at_us, ev_type, ev_data, ev_extra1, ev_extra2)
     except (ValueError, KeyError, TypeError) as error:
-        raise SluiceError(
-            f"event {ev_id} says that it is a change of {ev_extra1}, and cannot be read: {error}; a trigger with "
-            "ev_type= or ev_data= of its own gives no rows: leave its table out"
+        raise ChangeError(
+            f"event {ev_id} is marked as a change of {ev_extra1}, but cannot be parsed: {error}; a trigger with its "
+            "own ev_type= or ev_data= records no rows: leave its table out"
         ) from error
     if ev_type in _STATEMENTS and "." in ev_extra1:
-        raise SluiceError(
-            f"event {ev_id} is a statement of pgq.sqltriga for {ev_extra1}, and no row; capture the table with "
-            "sluice.capture, pgq.jsontriga or pgq.logutriga, or leave it out"
+        raise ChangeError(
+            f"event {ev_id} is a statement of pgq.sqltriga for {ev_extra1} instead of a row; capture the table with "
+            "sluice.capture, pgq.jsontriga or pgq.logutriga, or exclude it"
         )
     return None
 
@@ -110,7 +110,7 @@ def _of_capture(ev_id: int, at_us: int, ev_type: str, ev_data: str) -> Change | 
         before, after = envelope["before"], envelope["after"]
         same = envelope["op"] == ev_type
     except (ValueError, KeyError, TypeError):
-        return None  # an application's own event whose type is one of these letters
+        return None  # an application's event whose type is one of these letters
     if not same:
         return None
     return Change(
@@ -153,7 +153,7 @@ def _form(text: str) -> Row:
     row: Row = {}
     for field in text.split("&"):
         name, is_there, value = field.partition("=")
-        # A null is a name alone: without the sign an empty text is not told from it.
+        # Null is a name without an equals sign; an empty string has one.
         row[unquote_plus(name, errors="strict")] = (
             unquote_plus(value, errors="strict") if is_there else None
         )
@@ -163,12 +163,12 @@ def _form(text: str) -> Row:
 def _object(text: str) -> dict[str, Any]:
     document = _DECODER.decode(text)
     if not isinstance(document, dict):
-        raise TypeError("its data is no JSON object")
+        raise TypeError("its data is not a JSON object")
     return document
 
 
 def _flat(row: dict[str, Any] | None, document: str, member: str | None = None) -> Row | None:
-    """The row with arrays and objects as the text they have in the document."""
+    """Return the row with arrays and objects as their text in the document."""
     if row is None:
         return None
     nested = [name for name, value in row.items() if value.__class__ in _NESTED]
@@ -186,7 +186,7 @@ def _flat(row: dict[str, Any] | None, document: str, member: str | None = None) 
 
 
 def _members(text: str, begin: int) -> Iterator[tuple[str, int, int]]:
-    """The members of the JSON object that begins here: name, and where the value begins and ends."""
+    """Yield the members of the JSON object at this offset: name, start and end of the value."""
     at = _after_space(text, _after_space(text, begin) + 1)
     while text[at] != "}":
         name, at = _DECODER.raw_decode(text, at)

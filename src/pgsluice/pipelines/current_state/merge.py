@@ -1,42 +1,44 @@
-"""Apply changes to a current state on the driver alone, with delta-rs: up to some ten million rows."""
+"""Apply changes to a current-state table on the driver, with delta-rs: for up to about ten million rows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset
 from deltalake.exceptions import CommitFailedError
 
+from pgsluice.lake.current_tables import DELETED, ROW, SEQ
 from pgsluice.lake.delta.commits import commit_durably
 from pgsluice.lake.delta.merge import Changes, apply
-from pgsluice.pipelines.current_state.collapse import Collapsed, Last
-from pgsluice.pipelines.current_state.table import DELETED, ROW, SEQ, CurrentTable, rows_of
+from pgsluice.lake.storage import dataset
+from pgsluice.pipelines.current_state.collapse import Collapsed, Taken
+from pgsluice.pipelines.current_state.table import CurrentTable, rows_of
 
 
 def merge(table: CurrentTable, collapsed: Collapsed, *, app_id: str, version: int) -> None:
-    """Merge changes into a current state in one commit.
+    """Merge changes into a current-state table in one commit.
 
     Args:
-        table: Has all columns of the changes.
+        table: Must have all columns of the changes.
         collapsed: The changes.
-        app_id, version: As of `CurrentStates.apply`.
+        app_id, version: See `CurrentStates.apply`.
 
     Raises:
-        SluiceError: A value does not fit its column.
-        CommitFailedError: Another commit came first.
+        ChangeError: A value does not fit its column.
+        CommitFailedError: Another commit was first.
     """
     collapsed = collapsed.above(table.emptied_at)
-    rows = rows_of(table.name, table.schema, collapsed.rows.values())
+    rows = rows_of(table.name, table.schema, collapsed.rows)
     if not table.key:
         rows = pa.concat_tables([rows, _taken(table, collapsed)])
     empties = collapsed.emptied_at > table.emptied_at
     if rows.num_rows or empties:
         changes = Changes(
             rows,
-            table.key or (SEQ,),
+            table.key_columns or (SEQ,),
             SEQ,
             deleted=None if table.key else DELETED,
             emptied_at=collapsed.emptied_at if empties else None,
@@ -46,31 +48,44 @@ def merge(table: CurrentTable, collapsed: Collapsed, *, app_id: str, version: in
 
 
 def forget_deleted(table: CurrentTable, *, kept_h: float) -> None:
-    """Remove the traces of rows that were deleted longer ago than this, in hours."""
+    """Remove tombstones older than `kept_h` hours."""
     before = datetime.now(UTC) - timedelta(hours=kept_h)
-    # Where somebody compacts the table at this moment: another time.
+    # A conflict with a concurrent compaction is ignored; a later call removes them.
     with suppress(CommitFailedError), commit_durably(table.delta, table.folder):
         table.delta.delete(f"{DELETED} and _changed_at < '{before.isoformat()}'")
 
 
-def _taken(table: CurrentTable, collapsed: Collapsed) -> pa.Table:
-    """For each row to take away, where no key says which: the newest of its equals that came before."""
-    hashes = sorted({hashed for hashed, _ in collapsed.taken})
-    if not hashes or not table.files:
-        return table.schema.empty_table()
-    # Files of delta-rs hold text as a type of Arrow's that its own filters cannot compare.
-    wanted = pa.array(hashes, pa.string())
-    read = pyarrow.dataset.dataset(table.files, schema=table.schema).to_batches(columns=[ROW, SEQ])
-    found = [batch.filter(pc.is_in(batch[ROW], wanted)) for batch in read]
-    there = pa.Table.from_batches(found).sort_by(SEQ)
+def gone(there: pa.Table, taken: Sequence[Taken], emptied_at: int) -> list[int]:
+    """Return the seqs of rows that are removed: for each removal the newest earlier equal row.
+
+    Args:
+        there: `ROW` and `SEQ` of the rows of a table without a key, at least of those equal to a removed one.
+        taken: Removals as (`row_hash`, seq), in order.
+        emptied_at: Rows with a lower seq are not there.
+    """
+    wanted = pa.array(sorted({hashed for hashed, _ in taken}), pa.string())
+    there = there.filter(pc.is_in(there[ROW], wanted)).sort_by(SEQ)
     equals: dict[str, list[int]] = {}
     for hashed, seq in zip(there[ROW].to_pylist(), there[SEQ].to_pylist(), strict=True):
-        if seq >= collapsed.emptied_at:
+        if seq >= emptied_at:
             equals.setdefault(hashed, []).append(seq)
-    gone = []
-    for hashed, before in collapsed.taken:
+    found = []
+    for hashed, before in taken:
         older = [seq for seq in equals.get(hashed, ()) if seq < before]
         if older:
             equals[hashed].remove(older[-1])
-            gone.append(Last(older[-1], 0, True, {}))
-    return rows_of(table.name, table.schema, gone)
+            found.append(older[-1])
+    return found
+
+
+def _taken(table: CurrentTable, collapsed: Collapsed) -> pa.Table:
+    """Return a deletion for each row to remove from a table without a key."""
+    if not collapsed.taken or not table.files:
+        return table.schema.empty_table()
+    # delta-rs writes text as an Arrow type that Arrow's filters cannot compare.
+    wanted = pa.array(sorted({hashed for hashed, _ in collapsed.taken}), pa.string())
+    read = dataset(table.folder, table.files, table.schema).to_batches(columns=[ROW, SEQ])
+    found = [batch.filter(pc.is_in(batch[ROW], wanted)) for batch in read]
+    seqs = gone(pa.Table.from_batches(found), collapsed.taken, collapsed.emptied_at)
+    deletions = pa.table({SEQ: pa.array(seqs, pa.int64()), DELETED: pa.repeat(True, len(seqs))})
+    return rows_of(table.name, table.schema, deletions)

@@ -1,30 +1,112 @@
-"""The rows that tables have at the start, as events among those of their changes."""
+"""Incremental snapshots: existing rows appended to the log as events, among those of their changes.
+
+An event marks the begin of a snapshot and another its end, with the same token. A lake that has applied both has all
+rows between them, so the whole table.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import threading
+import uuid
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from pgsluice.client.calls import captures
-from pgsluice.pipelines.current_state.table import table_folder
-from pgsluice.spark.access import Access, driver_connection, run
+import psycopg
 
-_ROWS_AT_ONCE = 1000  # locked against change until the commit, which is after 20 ms
+from pgsluice.client.calls import captures, pgq
+from pgsluice.client.calls import spark as calls
+from pgsluice.errors import CaptureError, ConfigurationError
+from pgsluice.lake.current_tables import (
+    Captured,
+    folder_name,
+    read_states,
+    request_rebuild,
+)
+from pgsluice.lake.storage import folder_at, write_whole
+from pgsluice.pipelines.current_state.reading import SNAPSHOT_EVENT
+from pgsluice.spark.access import Access, access_for, driver_connection, run
+
+_ROWS_AT_ONCE = 1000  # locked against updates until the commit, about 20 ms
+
+
+def snapshot(table: str, log: str, *, dsn: str | None = None) -> None:
+    """Append the rows of a captured table to its log, so that current-state tables of any lake complete their rows.
+
+    Writers of the table are not blocked, and pipelines may run. The snapshot consists of short transactions. If it is
+    interrupted, take it again: repeated rows are idempotent.
+
+    Args:
+        table: Table in PostgreSQL's notation.
+        log: Event log that captures it.
+        dsn: DSN; None: by the rule of `pgsluice.connection`.
+
+    Raises:
+        CaptureError: The table is not captured into this log.
+        PrivilegeError: The role may not take snapshots.
+    """
+    with ExitStack() as cleanup:
+        access = access_for(dsn, cleanup)
+        database = cleanup.enter_context(driver_connection(access, autocommit=True))
+        token, after = uuid.uuid4().hex, None
+        while True:
+            after = _append(database, access, table, log, token, after)
+            if after is None:
+                return
+
+
+def rebuild(table: str, lake: str | Path, *, dsn: str | None = None) -> None:
+    """Rebuild a current-state table by a new snapshot, while the pipeline `changes` runs or before its next run.
+
+    From its next update on, the pipeline empties the table, no longer parks it, and fills it from the snapshot and
+    all later changes. It has all rows when the pipeline has caught up with the end of this call.
+
+    Args:
+        table: Table as `schema.table`, as in the lake.
+        lake: Lake folder of the pipeline.
+        dsn: DSN; None: by the rule of `pgsluice.connection`.
+
+    Raises:
+        ConfigurationError: The lake has no such table.
+        CaptureError: The table is not captured into the log of the lake by `sluice.capture`.
+        PrivilegeError: The role may not take snapshots.
+    """
+    current = folder_at(lake) / "current"
+    states = read_states(current)
+    if table not in states:
+        raise ConfigurationError(
+            f"the lake {current.parent} has no current-state table {table}; it has "
+            f"{', '.join(states) or 'none'}"
+        )
+    log = states[table].log
+    with ExitStack() as cleanup:
+        access = access_for(dsn, cleanup)
+        database = cleanup.enter_context(driver_connection(access, autocommit=True))
+        found = [
+            Captured(*row) for row in run(database, calls.captured_tables(log), access.conninfo())
+        ]
+        oids = [one.oid for one in found if one.name == table and one.takes_snapshots]
+        if not oids:
+            raise CaptureError(
+                f"table {table} is not captured into event log {log!r}, so it cannot be rebuilt; capture it with "
+                "sluice.capture"
+            )
+        request_rebuild(current, table)  # durable before the first row is read: see `parking`
+        quoted = run(database, calls.quoted_name(oids[0]), access.conninfo())
+    snapshot(quoted, log, dsn=dsn)
 
 
 class Snapshots:
-    """Snapshots of tables that a pipeline takes once, each in many short transactions.
+    """Incremental snapshots of tables, each taken once, in many short transactions.
 
-    How far each is stands in a file: after a crash it goes on there. Rows that come a second time do no harm.
+    Progress is stored in a file, from which it continues after a crash. Repeated rows are idempotent.
 
     Args:
-        tables: As PostgreSQL reads names: `account`, `public.account`.
-        log: The event log that captures them.
-        notes: The folder of the files.
+        tables: Names in PostgreSQL's notation: `account`, `public.account`.
+        log: Event log that captures them.
+        notes: Folder of the progress files.
     """
 
     def __init__(self, tables: Iterable[str], log: str, notes: Path) -> None:
@@ -33,11 +115,11 @@ class Snapshots:
         self._notes = notes
 
     def pending(self) -> list[str]:
-        """The tables whose snapshot is not finished."""
+        """Return the tables whose snapshot is unfinished."""
         return [table for table in self.tables if not self._note(table).get("done")]
 
     def take(self, access: Access, stop: threading.Event) -> None:
-        """Append the rows of all pending tables to the log; what is left when `stop` is set stays pending.
+        """Append the rows of all pending tables to the log; after `stop` is set the rest stays pending.
 
         Raises:
             CaptureError: A table is not captured into this log.
@@ -45,19 +127,16 @@ class Snapshots:
         """
         with driver_connection(access, autocommit=True) as database:
             for table in self.pending():
-                after = self._note(table).get("after")
+                note = self._note(table)
+                token, after = note.get("token") or uuid.uuid4().hex, note.get("after")
                 while not stop.is_set():
-                    call = captures.capture_snapshot(
-                        table, self.log, after_key=after, qty=_ROWS_AT_ONCE
-                    )
-                    after = run(database, call, access.conninfo())
-                    self._write(table, {"after": after, "done": after is None})
+                    after = _append(database, access, table, self.log, token, after)
+                    self._write(table, {"token": token, "after": after, "done": after is None})
                     if after is None:
                         break
 
     def _path(self, table: str) -> Path:
-        folder = table_folder(self._notes, table)
-        return folder.with_name(f"{folder.name}.json")
+        return self._notes / f"{folder_name(table)}.json"
 
     def _note(self, table: str) -> dict[str, Any]:
         try:
@@ -66,11 +145,26 @@ class Snapshots:
             return {}
 
     def _write(self, table: str, note: dict[str, Any]) -> None:
-        path = self._path(table)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(".new")
-        with new.open("w") as file:
-            json.dump(note, file)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
+        write_whole(self._notes, self._path(table).name, json.dumps(note).encode())
+
+
+def _append(
+    database: psycopg.Connection[Any],
+    access: Access,
+    table: str,
+    log: str,
+    token: str,
+    after: dict[str, str] | None,
+) -> dict[str, str] | None:
+    """Append the next rows of a snapshot; return the last key, None at the end."""
+    dsn = access.conninfo()
+    with database.transaction():
+        call = captures.capture_snapshot(table, log, after_key=after, qty=_ROWS_AT_ONCE)
+        last = run(database, call, dsn)
+        name = run(database, calls.relation_name(table), dsn)
+        for state, is_now in (("began", after is None), ("ended", last is None)):
+            if is_now:
+                mark = json.dumps({"state": state, "token": token})
+                event = pgq.insert_event(log, SNAPSHOT_EVENT, mark, ev_extra1=name)
+                run(database, event, dsn)
+    return last

@@ -1,16 +1,16 @@
-"""The current state of a table in the lake: a Delta table with one row for each of its rows, and its own columns.
+"""The current-state table: a Delta table with the columns of a captured table, and one row for each of its rows.
 
-Beside the table's columns each row has `_seq`, the id of the event that brought it; `_changed_at`, the time of that
-event; and `_deleted`. A row that was deleted stays for a while, its key alone, and says so: an older change that
-comes after that cannot bring it back. So whoever reads the table takes the rows that are not `_deleted`; `live`
-does.
+Each row also has `_seq`, the id of the event that wrote it; `_changed_at`, the time of that event; and `_deleted`. A
+deleted row stays for a while as a tombstone with its key, so that an older change that arrives later cannot restore
+it. Readers must filter out `_deleted` rows, as `live` does.
+
+The table properties `pgsluice.log` and `pgsluice.source`, and the description, tell its origin and completeness.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,58 +20,67 @@ from deltalake import CommitProperties, DeltaTable, Field, Transaction
 from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError
 
-from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.errors import ChangeError, ConfigurationError, SluiceError
+from pgsluice.lake.current_tables import (
+    BUCKET,
+    CHANGED_AT,
+    DELETED,
+    OWN_COLUMNS,
+    ROW,
+    SEQ,
+    captured_column,
+    lake_column,
+    table_folder,
+)
 from pgsluice.lake.delta.commits import commit_once, is_committed
 from pgsluice.lake.delta.files import paths_of
 from pgsluice.lake.delta.opening import Use, is_delta, open_delta, require_delta
-from pgsluice.pipelines.current_state.collapse import NEVER, Last, another_key, row_hash
+from pgsluice.lake.storage import Folder, folder_at, folders_in
+from pgsluice.pipelines.current_state.collapse import NEVER, another_key
 from pgsluice.pipelines.current_state.columns import TIMESTAMP, array_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SEQ, CHANGED_AT, DELETED = "_seq", "_changed_at", "_deleted"
-ROW = "_row"  # what tells rows of a table without a key from others: row_hash
-BUCKET = "_bucket"
 _OWN = {SEQ: pa.int64(), CHANGED_AT: TIMESTAMP, DELETED: pa.bool_()}
 _KEY_PROPERTY, _BUCKETS_PROPERTY = "pgsluice.key", "pgsluice.buckets"
-# The line below which everything is gone is kept as the version of an application of this name: it is in the commit
-# that draws it, and nobody can overlook it.
+# `emptied_at` is stored as the transaction version of this application id, so it is part of the commit that sets it,
+# and concurrent commits conflict with it.
 _EMPTIED = "pgsluice:emptied"
 
 
 @dataclass(frozen=True)
 class CurrentTable:
-    """One table's current state.
+    """The current-state table of one captured table.
 
     Attributes:
         name: `schema.table`, as in PostgreSQL.
-        folder: Where it is.
+        folder: Its folder in the lake.
         delta: The Delta table, at some version.
-        key: The columns of its key; empty when it has none.
-        bucket_count: Into how many parts its rows are divided by their keys; 0 when they are not.
+        key: Columns of its key in PostgreSQL; empty if it has none.
+        bucket_count: Number of buckets by key hash; 0 for none.
     """
 
     name: str
-    folder: Path
+    folder: Folder
     delta: DeltaTable
     key: tuple[str, ...]
     bucket_count: int
 
     @classmethod
-    def open(cls, lake: Path, name: str) -> CurrentTable | None:
-        """The table of this name in a lake; None when it is not there, or was made and never changed."""
+    def open(cls, lake: Folder, name: str) -> CurrentTable | None:
+        """Return the table of this name in a lake; None if it does not exist, or was created and never changed."""
         folder = table_folder(lake, name)
         if not is_delta(folder):
             return None
         delta = open_delta(folder, Use.MERGE)
-        # Its first changes may not have fitted its columns: they are decided anew.
+        # Created again, as the first changes may not have fitted its columns.
         if any(commit["operation"].startswith("CREATE") for commit in delta.history(1)):
             return None
         kept = delta.metadata().configuration
         if not {_KEY_PROPERTY, _BUCKETS_PROPERTY} <= kept.keys():
             raise ConfigurationError(
-                f"the lake table in {folder} is no current state of {name}; use another lake"
+                f"the lake table in {folder} is not a current-state table of {name}; use another lake"
             )
         key, bucket_count = tuple(json.loads(kept[_KEY_PROPERTY])), int(kept[_BUCKETS_PROPERTY])
         if bucket_count:
@@ -81,31 +90,35 @@ class CurrentTable:
     @classmethod
     def create(
         cls,
-        lake: Path,
+        lake: Folder,
         name: str,
         key: tuple[str, ...],
         kinds: Mapping[str, pa.DataType],
         *,
         bucket_count: int = 0,
+        properties: Mapping[str, str] | None = None,
+        description: str | None = None,
     ) -> CurrentTable:
-        """Make the table.
+        """Create the table, in place of one of this name.
 
         Args:
-            lake: The folder of all current states.
+            lake: Folder of all current-state tables.
             name: `schema.table`.
-            key: The columns of its key; empty when it has none.
+            key: Columns of its key; empty if it has none.
             kinds: Its columns and their types.
-            bucket_count: 2 or more to divide it by its key; 0 not to.
+            bucket_count: 2 or more to divide it by key hash; 0 for no buckets.
+            properties: Additional table properties.
+            description: See `describe`.
 
         Raises:
-            ConfigurationError: It has columns that the lake cannot tell apart or keep, or no key to divide by.
+            ChangeError: It has columns that the lake cannot distinguish, or no key for buckets.
         """
         _require_names(name, kinds)
         if bucket_count and not key:
-            raise ConfigurationError(
-                f"{name} has no key to divide it into buckets by; leave it out of buckets"
+            raise ChangeError(
+                f"{name} has no key for buckets; remove it from buckets, and rebuild the table"
             )
-        columns = {**kinds, **_OWN}
+        columns = {lake_column(column): kind for column, kind in kinds.items()} | _OWN
         if not key:
             columns[ROW] = pa.string()
         if bucket_count:
@@ -117,13 +130,20 @@ class CurrentTable:
             mode="overwrite",
             partition_by=[BUCKET] if bucket_count else None,
             name=name,
+            description=description,
             configuration={
                 _KEY_PROPERTY: json.dumps(list(key)),
                 _BUCKETS_PROPERTY: str(bucket_count),
+                **(properties or {}),
             },
             raise_if_key_not_exists=False,
         )
         return cls(name, folder, delta, key, bucket_count)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of its key in the lake."""
+        return tuple(map(lake_column, self.key))
 
     @property
     def schema(self) -> pa.Schema:
@@ -133,34 +153,39 @@ class CurrentTable:
 
     @property
     def kinds(self) -> dict[str, pa.DataType]:
-        """The columns of the table in PostgreSQL and their types here."""
-        return {f.name: f.type for f in self.schema if f.name not in (*_OWN, ROW)}
+        """The columns of the table in PostgreSQL and their types in the lake."""
+        return {captured_column(f.name): f.type for f in self.schema if f.name not in OWN_COLUMNS}
 
     @property
     def files(self) -> list[str]:
-        """Its Parquet files, as paths."""
-        return [str(self.folder / path) for path in paths_of(self.delta)]
+        """Its Parquet files, relative to its folder."""
+        return list(paths_of(self.delta))
 
     @property
     def emptied_at(self) -> int:
-        """Everything with a lower seq is gone; `NEVER` for nothing."""
+        """Rows with a lower seq are removed; `NEVER` if none."""
         version = self.delta.transaction_version(_EMPTIED)
         return NEVER if version is None else version
 
     def has_applied(self, app_id: str, version: int) -> bool:
-        """Whether this version of an application's commits, or a later one, is in the table."""
+        """True if this or a later version of an application is committed."""
         return is_committed(self.delta, app_id, version)
+
+    def last_applied(self, app_id: str) -> int:
+        """Return the last version of an application that is committed; -1 if none."""
+        version = self.delta.transaction_version(app_id)
+        return -1 if version is None else version
 
     def commit_once(
         self, commit: Callable[[CurrentTable], None], *, app_id: str, version: int
     ) -> CurrentTable | None:
-        """Commit a version of an app once; see `pgsluice.lake.delta.commits.commit_once`.
+        """Commit a version of an app idempotently; see `pgsluice.lake.delta.commits.commit_once`.
 
         Returns:
-            The table after the commit; None if this or a later version was committed already.
+            The table after the commit; None if this or a later version was already committed.
 
         Raises:
-            SluiceError: Every attempt conflicted with another commit.
+            SluiceError: All attempts conflicted with other commits.
         """
         try:
             delta = commit_once(
@@ -172,40 +197,48 @@ class CurrentTable:
             )
         except CommitFailedError as error:
             raise SluiceError(
-                f"the current state of {self.name} refused a commit: {error}; run the pipeline again"
+                f"the current-state table of {self.name} refused a commit: {error}; run the pipeline again"
             ) from error
         return delta and replace(self, delta=delta)
 
     def require_key(self, key: tuple[str, ...]) -> None:
-        """Refuse changes that know rows by something else.
+        """Raise if changes have another key.
 
         Raises:
-            SluiceError: The key is another one.
+            ChangeError: The keys differ.
         """
         if key != self.key:
             raise another_key(self.name, self.key, key)
 
     def add_columns(self, kinds: Mapping[str, pa.DataType]) -> None:
-        """Add columns; they are null in the rows that are there.
+        """Add columns, null in existing rows.
 
         Raises:
-            ConfigurationError: The lake cannot tell them from others, or keep them.
+            ChangeError: The lake cannot distinguish them from others.
         """
         _require_names(self.name, {**self.kinds, **kinds})
-        added = DeltaSchema.from_arrow(pa.schema(list(kinds.items())))
+        columns = [(lake_column(column), kind) for column, kind in kinds.items()]
+        added = DeltaSchema.from_arrow(pa.schema(columns))
         self.delta.alter.add_columns([Field(f.name, f.type) for f in added.fields])
 
+    def describe(self, description: str) -> None:
+        """Set the description of the Delta table, in a commit if it differs."""
+        # Not a table property: delta-rs 1.6.6 adds the feature variantType to a table with timestamps without a zone
+        # when it sets properties of an existing table.
+        if self.delta.metadata().description != description:
+            self.delta.alter.set_table_description(description)
+
     def again(self) -> CurrentTable:
-        """The same at its newest version."""
+        """Return the table at its newest version."""
         use = Use.REPLACE if self.bucket_count else Use.MERGE
         return replace(self, delta=open_delta(self.folder, use))
 
     def commit_properties(
         self, app_id: str, version: int, emptied_at: int, *others: Transaction
     ) -> CommitProperties:
-        """What marks a commit as this version of an application's, and draws the line if there is one.
+        """Return the properties that mark a commit as this version of an application, and set `emptied_at`.
 
-        Another commit of the same application that came meanwhile makes this one fail.
+        A concurrent commit of the same application makes this one fail.
         """
         transactions = [Transaction(app_id, version), *others]
         if emptied_at > self.emptied_at:
@@ -213,79 +246,58 @@ class CurrentTable:
         return CommitProperties(app_transactions=transactions)
 
 
-def rows_of(name: str, schema: pa.Schema, lasts: Iterable[Last]) -> pa.Table:
-    """Changes as rows of a current state.
+def rows_of(name: str, schema: pa.Schema, changes: pa.Table) -> pa.Table:
+    """Return changes as rows of a current-state table.
 
     Args:
-        name: The table's, to be named in an error.
+        name: Table name, for the error.
         schema: Its columns.
-        lasts: The last changes of some rows.
+        changes: The last changes of some rows, with the columns of `Portion.rows`.
 
     Raises:
-        SluiceError: A column's type cannot hold a value.
+        ChangeError: A value does not fit its column.
     """
-    lasts = list(lasts)
 
-    def column(field: pa.Field) -> pa.Array:
-        if field.name == SEQ:
-            return pa.array([last.seq for last in lasts], field.type)
-        if field.name == CHANGED_AT:
-            return pa.array([last.at_us for last in lasts], field.type)
-        if field.name == DELETED:
-            return pa.array([last.deleted for last in lasts], field.type)
-        if field.name == ROW:
-            return pa.array([row_hash(last.row) for last in lasts], field.type)
-        values = [last.row.get(field.name) for last in lasts]
-        return array_of(values, field.type, f"{name}.{field.name}")
+    def column(field: pa.Field) -> pa.ChunkedArray | pa.Array:
+        if field.name not in changes.column_names:
+            return pa.nulls(changes.num_rows, field.type)
+        values = changes[field.name]
+        if field.name in OWN_COLUMNS or values.type == field.type:
+            return values.cast(field.type)
+        return array_of(values.to_pylist(), field.type, f"{name}.{captured_column(field.name)}")
 
     return pa.table([column(field) for field in schema], schema=schema)
 
 
-def table_folder(lake: Path, name: str) -> Path:
-    """The folder of a table's current state; another one for each name."""
-    return lake / re.sub(
-        r"[^\w.-]", lambda found: f"~{found[0].encode().hex()}", name, flags=re.ASCII
-    )
-
-
-def names_in(lake: Path) -> list[str]:
-    """The names of the tables whose current state is in this lake, in order."""
-    folders = sorted(lake.iterdir()) if lake.is_dir() else []
+def names_in(lake: Folder) -> list[str]:
+    """Return the names of the tables with a current state in this lake, in order."""
+    folders = [lake / name for name in folders_in(lake)]
     return [open_delta(folder, Use.READ).metadata().name for folder in folders if is_delta(folder)]
 
 
 def live(spark: SparkSession, lake: str | Path, name: str) -> DataFrame:
-    """The rows that a captured table has, as Spark reads them from the lake.
+    """Return the current rows of a captured table as a Spark DataFrame.
 
     Args:
         spark: A session.
-        lake: The folder that was given to the pipeline `changes`.
+        lake: Lake folder of the pipeline `changes`.
         name: `schema.table`.
 
     Raises:
-        ConfigurationError: There is no such table in the lake.
+        ConfigurationError: The table does not exist in the lake.
     """
     from pgsluice.spark.lake_reading import read_table
 
-    rows = read_table(spark, table_folder(Path(lake) / "current", name))
-    own = [column for column in rows.columns if column in (*_OWN, ROW, BUCKET)]
-    return rows.where(~rows[DELETED]).drop(*own)
+    rows = read_table(spark, table_folder(folder_at(lake) / "current", name))
+    live = rows.where(~rows[DELETED]).drop(*OWN_COLUMNS)
+    return live.toDF(*map(captured_column, live.columns))
 
 
 def _require_names(table: str, names: Mapping[str, pa.DataType]) -> None:
     seen: dict[str, str] = {}
     for name in names:
-        if name in (*_OWN, ROW, BUCKET):
-            raise ConfigurationError(
-                f"{table} has a column {name}, which the lake keeps for itself; leave it out of the events"
-            )
-        if re.search(r"[ ,;{}()\n\t=]", name):
-            raise ConfigurationError(
-                f"{table} has a column {name!r}, and names in the lake have none of ' ,;{{}}()=' in them; leave it out "
-                "of the events, or rename it"
-            )
         if seen.setdefault(name.lower(), name) != name:
-            raise ConfigurationError(
-                f"{table} has the columns {seen[name.lower()]} and {name}, which the lake cannot tell apart; leave one "
-                "out of the events"
+            raise ChangeError(
+                f"{table} has the columns {seen[name.lower()]} and {name}, which the lake cannot distinguish; exclude "
+                "one from the events, and rebuild the table"
             )

@@ -1,15 +1,15 @@
-"""The figures in tables of the lake: `queue_windows`, `queue_totals` and `queue_attempts`."""
+"""Gold tables of the queue metrics: `queue_windows`, `queue_totals` and `queue_attempts`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgsluice.errors import ConfigurationError
 from pgsluice.lake.delta.opening import Use, is_delta, open_dataset, open_delta
+from pgsluice.lake.storage import Folder
 from pgsluice.pipelines.queue_metrics.figures import Attempts, Figures, Summary
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ WINDOWS, TOTALS, ATTEMPTS = "queue_windows", "queue_totals", "queue_attempts"
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """What the tables hold.
+    """The contents of the tables.
 
     Attributes:
         windows: By queue and time.
         totals: By queue.
         attempts: By queue and number.
-        measured_at: When the newest figures were made.
+        measured_at: Time of the latest measurement.
     """
 
     windows: Sequence[Figures]
@@ -36,21 +36,21 @@ class Gold:
 
 
 def write_gold(
-    folder: Path, summary: Summary, queues: Sequence[str], since: datetime | None
+    folder: Folder, summary: Summary, queues: Sequence[str], since: datetime | None
 ) -> int:
-    """Put figures in the place of those that the tables have of the same queues and windows.
+    """Replace the metrics of the given queues and windows in the tables.
 
-    Done again it changes nothing but the time of measurement. Each table is one commit.
+    Idempotent except for the time of measurement. Each table is one commit.
 
     Args:
-        folder: The folder of the tables; made when it is not there.
-        summary: The figures.
-        queues: Of which queues; those of others stay.
-        since: Windows that begin before it stay as they are; with None all are replaced. So do totals and attempts,
-            which are of the whole time.
+        folder: Folder of the tables; created if missing.
+        summary: The metrics.
+        queues: Queues to replace; others stay.
+        since: Windows that begin before it, totals and attempts stay, as the latter cover all windows. None replaces
+            everything.
 
     Returns:
-        How many commits were made.
+        The number of commits.
     """
     now = datetime.now(UTC)
     of_queues = f"queue in ({', '.join(map(_literal, queues))})"
@@ -71,11 +71,11 @@ def write_gold(
     return len(commits)
 
 
-def read_gold(folder: Path) -> Gold:
+def read_gold(folder: Folder) -> Gold:
     """Read the tables.
 
     Raises:
-        ConfigurationError: They are not there.
+        ConfigurationError: The tables do not exist.
     """
     windows = _rows(folder / WINDOWS)
     times = [row["measured_at"] for row in windows]
@@ -92,14 +92,13 @@ def read_gold(folder: Path) -> Gold:
     )
 
 
-def _replace(path: Path, kind: type, rows: Sequence[Any], replaced: str, now: datetime) -> None:
+def _replace(path: Folder, kind: type, rows: Sequence[Any], replaced: str, now: datetime) -> None:
     import pyarrow as pa
     from deltalake import write_deltalake
 
     schema = _schema(kind)
     table = pa.Table.from_pylist([asdict(row) | {"measured_at": now} for row in rows], schema)
     if not is_delta(path):
-        path.mkdir(parents=True, exist_ok=True)
         write_deltalake(str(path), table)
         return
     there = open_delta(path, Use.MERGE)
@@ -115,10 +114,10 @@ def _schema(kind: type) -> pa.Schema:
     return pa.schema({**named, "measured_at": moment})
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def _rows(path: Folder) -> list[dict[str, Any]]:
     if not is_delta(path):
         raise ConfigurationError(
-            f"there are no figures in {path}; run the pipeline analytics without since first"
+            f"{path} holds no metrics; run the pipeline analytics without since first"
         )
     rows: list[dict[str, Any]] = open_dataset(path).to_table().to_pylist()
     return rows

@@ -1,32 +1,32 @@
-"""What became of each message of some queues, once each, from the lake and from PostgreSQL."""
+"""The outcome of each message of some queues, from the lake and from PostgreSQL."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgsluice.errors import ConfigurationError
 from pgsluice.lake.delta.opening import is_delta
+from pgsluice.lake.storage import Folder
 from pgsluice.spark.lake_reading import read_table
 from pgsluice.spark.shared_snapshot import SharedSnapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# No payload is read.
+# Columns without the payload.
 _KNOWN = ("msg_id", "enqueued_at")
 _TYPES = "msg_id bigint, read_ct int, enqueued_at timestamp, last_read_at timestamp"
 
 
-def lake_tables(lake: Path | None, queues: Sequence[str]) -> dict[str, Path]:
-    """The tables of the lake that hold the archives of these queues; queues without one are left out.
+def lake_tables(lake: Folder | None, queues: Sequence[str]) -> dict[str, Folder]:
+    """Return the lake tables with the archives of these queues; queues without one are left out.
 
     Args:
-        lake: A folder with a table for each queue, named after it; or for one queue the table itself.
-        queues: Their names.
+        lake: Folder with a table for each queue, named after it; or for one queue the table itself.
+        queues: Queue names.
 
     Raises:
         ConfigurationError: The lake holds none.
@@ -38,8 +38,8 @@ def lake_tables(lake: Path | None, queues: Sequence[str]) -> dict[str, Path]:
     found = {queue: lake / queue for queue in queues if is_delta(lake / queue)}
     if not found:
         raise ConfigurationError(
-            f"the lake {lake} holds no archive of {', '.join(queues)}: there must be a table in a folder of the "
-            "queue's name; run the pipeline archive into it, or leave the lake out"
+            f"the lake {lake} holds no archive of {', '.join(queues)}; run the pipeline archive into a folder of "
+            "the queue's name in it, or omit the lake"
         )
     return found
 
@@ -48,20 +48,20 @@ def read_messages(
     spark: SparkSession,
     snapshot: SharedSnapshot,
     queues: Sequence[str],
-    lake: dict[str, Path],
+    lake: dict[str, Folder],
     since: datetime | None,
 ) -> DataFrame:
-    """Read what became of each message.
+    """Return the outcome of each message.
 
-    The database is read as the snapshot has it and the lake after that: what was moved from the one to the other in
-    between is in both, and counted once.
+    The database is read at the snapshot, and the lake after that. A message moved to the lake in between is in both,
+    and is deduplicated.
 
     Args:
-        spark: With our formats.
-        snapshot: Open until the rows have been used.
+        spark: Session with our formats.
+        snapshot: Must stay open until the rows are used.
         queues: At least one.
         lake: From `lake_tables`.
-        since: Leave out what ended before this time.
+        since: Omit messages settled before this time.
 
     Returns:
         `queue`, `outcome` (`done`, `dead` or `waiting`), `enqueued_at`, `last_read_at`, `ended_at`, `read_ct`.

@@ -1,4 +1,4 @@
-"""The report: one HTML file with a table of all queues, and four plots for each."""
+"""The HTML report: one file with a table of all queues, and four plots for each."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from html import escape
-from pathlib import Path
 from typing import Any
 
+from pgsluice.lake.storage import Folder, write_whole
 from pgsluice.pipelines.queue_metrics.figures import Attempts, Figures
 from pgsluice.pipelines.queue_metrics.gold import Gold
-from pgsluice.report import fill, write_whole
+from pgsluice.report import fill
 from pgsluice.report.svg import (
     DATABASE_COLOUR,
     LAKE_COLOUR,
@@ -24,13 +24,13 @@ from pgsluice.report.svg import (
 _DEAD_COLOUR = "#b91c1c"
 
 
-def write_report(path: Path, gold: Gold) -> None:
-    """Write the report, whole or not at all."""
-    write_whole(path, render(gold))
+def write_report(folder: Folder, name: str, gold: Gold) -> None:
+    """Write the report atomically."""
+    write_whole(folder, name, render(gold).encode())
 
 
 def render(gold: Gold) -> str:
-    """The report as HTML text; every value in it is escaped."""
+    """Return the report as HTML, with all values escaped."""
     done = sum(total.done for total in gold.totals)
     summary = (
         f"{done:,} messages archived in {len(gold.totals)} queue{'s' * (len(gold.totals) != 1)}; measured at "
@@ -79,9 +79,9 @@ def _total_row(total: Figures) -> str:
 def _section(queue: str, windows: Sequence[Figures], attempts: Sequence[Attempts]) -> str:
     plots = (
         ("Messages per second", _rates(windows)),
-        ("Sent and not ended, at the end of each window", _backlog(windows)),
-        ("From sent to archived", _latencies(windows)),
-        ("Attempts until the end", _attempts(attempts)),
+        ("Backlog at the end of each window", _backlog(windows)),
+        ("Latency from send to archive", _latencies(windows)),
+        ("Attempts until settled", _attempts(attempts)),
     )
     figures = "".join(
         f"<figure><figcaption>{escape(name)}</figcaption>{svg}</figure>" for name, svg in plots
@@ -133,7 +133,7 @@ def _latencies(windows: Sequence[Figures]) -> str:
             ("p95", WORKER_COLOUR, [window.latency_p95_s for window in measured]),
             ("p99", DATABASE_COLOUR, [window.latency_p99_s for window in measured]),
         ):
-            # Clocks count microseconds; a latency of 0 has no place on a logarithmic axis.
+            # A latency of 0 has no place on a logarithmic axis; the clock's resolution is 1 microsecond.
             seconds = [max(value or 0.0, 1e-6) for value in values]
             axes.plot(_times(measured), seconds, color=colour, label=name, marker=".")
         axes.set_yscale("log")
@@ -153,7 +153,7 @@ def _attempts(attempts: Sequence[Attempts]) -> str:
         ):
             axes.bar([at + side for at in places], counts, width=0.36, color=colour, label=name)
         axes.set_xticks(list(places), [str(found.attempts) for found in attempts])
-        # Most messages need one attempt; those that need more would not be seen beside them.
+        # Logarithmic, as most messages need one attempt.
         axes.set_yscale("symlog", linthresh=1)
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter("{x:,.0f}")

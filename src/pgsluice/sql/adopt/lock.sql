@@ -1,13 +1,13 @@
--- Every table that changes, before anything does. A session that holds one of them and wants another must never be the
--- victim of a deadlock with us: so we wait long for one table only while we hold none, and have all the others, or let go
--- of all, before the first session that waits for us looks for a deadlock.
+-- Locks every table that will change. A client that holds one lock and requests another must never become the victim
+-- of a deadlock: this waits long for a table only while it holds no other lock, and gets all the others, or releases
+-- all locks, before deadlock_timeout of the first session that waits for it.
 do $$
 declare
     v_tables text[];
     v_table text;
     v_deadline timestamptz := clock_timestamp()
         + make_interval(secs => current_setting('sluice.lock_deadline_s')::double precision);
-    v_alone_ms_max constant integer := 5000; -- also enough for a vacuum to give way
+    v_alone_ms_max constant integer := 5000; -- long enough to cancel an autovacuum
     v_together interval := current_setting('deadlock_timeout')::interval * 0.7;
     v_lock_timeout_before text := current_setting('lock_timeout');
     v_until timestamptz;
@@ -32,15 +32,15 @@ begin
                 if clock_timestamp() >= v_deadline then
                     raise exception using
                         errcode = 'lock_not_available',
-                        message = format('the tables could not be locked within %s s', current_setting('sluice.lock_deadline_s')),
+                        message = format('could not lock the tables within %s s', current_setting('sluice.lock_deadline_s')),
                         detail = format('The last one waited for was %s.', v_table),
                         hint = format(
-                            'end the transactions that are long in progress (look for %s in pg_locks), or try at a quieter time; nothing was changed',
+                            'end long-running transactions (look for %s in pg_locks), or try at a quieter time; nothing was changed',
                             v_table
                         );
                 end if;
         end;
-        -- What could not be had begins the next round, and is waited for alone.
+        -- The table that was not available starts the next round, and is waited for alone.
         v_tables := array_prepend(v_table, array_remove(v_tables, v_table));
     end loop;
 end;

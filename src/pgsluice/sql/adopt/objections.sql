@@ -1,4 +1,4 @@
--- Why the schema cannot be adopted, and the way out: one row each.
+-- Reasons why the schema cannot be adopted, each with a way out.
 with
 wanting as (
     select format('pgmq.meta has no column %s', c.name) as what
@@ -17,7 +17,7 @@ wanting as (
         select from adopted_type as t where t.name = c.type_name and format('%s', t.attributes) ~ ('\m' || c.name || '\M')
     )
 ),
--- What goes, and what is made of it.
+-- Dropped objects and their dependents.
 going as (
     select 'pg_proc'::regclass as classid, f.oid as objid
     from adopted_function as f
@@ -54,24 +54,24 @@ objection (position, what, way_out) as (
     having count(*) > 0
     union all
     select 2, format('the extension pgmq is version %s', v.extversion),
-        'this release knows 1.5 to 1.13: upgrade PGMQ first if it is older, pgsluice if it is newer'
+        'this release adopts 1.5 to 1.13: upgrade PGMQ first if it is older, pgsluice if it is newer'
     from version as v
     where v.number is null or not v.number between array[1, 5] and array[1, 13]
     union all
-    select 3, format('schema %I exists and was not made by pgsluice', n.nspname),
+    select 3, format('schema %I exists and was not created by pgsluice', n.nspname),
         format('move it out of the way: alter schema %I rename to …', n.nspname)
     from pg_namespace as n
     where n.nspname = 'sluice' or n.nspname in ('pgq', 'pgq_coop') and to_regclass('pgq.event_template') is null
     union all
     select 4, format('extension %I needs the extension pgmq', x.extname),
-        format('drop extension %I, adopt, and make it anew if it works without', x.extname)
+        format('drop extension %I, adopt, and create it again if it works without', x.extname)
     from pg_depend as d
     join adopted_extension as e on d.refclassid = 'pg_extension'::regclass and d.refobjid = e.oid
     join pg_extension as x on d.classid = 'pg_extension'::regclass and d.objid = x.oid
     union all
     select 5,
         format(
-            '%s of %s belong to %I, and %I has no rights of that role',
+            '%s of %s belong to %I, whose rights %I does not have',
             count(*), string_agg(distinct o.kind, ', '), pg_get_userbyid(o.owner), current_user
         ),
         format('adopt as %I or as a superuser', pg_get_userbyid(o.owner))
@@ -89,8 +89,8 @@ objection (position, what, way_out) as (
     cross join lateral aclexplode(n.nspacl) as a
     where n.nspname = 'pgmq' and a.grantee = 0 and a.privilege_type = 'USAGE'
     union all
-    select 8, format('%s depends on %s, which cannot stay as it is', d.name, string_agg(d.needs, ', ' order by d.needs)),
-        'drop it, adopt, and make it anew'
+    select 8, format('%s depends on %s, which adoption changes or drops', d.name, string_agg(d.needs, ', ' order by d.needs)),
+        'drop it, adopt, and create it again'
     from dependent as d
     group by d.name
     union all

@@ -1,4 +1,4 @@
--- Each queue as pgmq.create would have made it, with its FIFO index and its notifications if it had them.
+-- Completes each queue as pgmq.create does, with its FIFO index and its notifications if it had them.
 do $$
 declare
     v_queue record;
@@ -6,7 +6,7 @@ declare
     v_schema name;
     v_owner name := (select pg_get_userbyid(n.nspowner) from pg_namespace as n where n.nspname = 'pgmq');
 begin
-    -- Functions that create and drop queues with pg_partman do so with the rights of the schemas' owner.
+    -- Functions that create and drop queues call pg_partman with the rights of the schemas' owner.
     select n.nspname
     into v_schema
     from pg_extension as e
@@ -27,15 +27,15 @@ begin
         exception
             when insufficient_privilege then
                 raise notice using
-                    message = format('%I gets no rights on pg_partman: %s', v_owner, sqlerrm),
-                    hint = format('grant them, so that queues in partitions can be dropped: schema %I', v_schema);
+                    message = format('could not grant %I rights on pg_partman: %s', v_owner, sqlerrm),
+                    hint = format('grant them, so that partitioned queues can be dropped: schema %I', v_schema);
         end;
     end if;
 
     for v_queue in
         select * from adopted_queue as q where q.queue_oid is not null order by q.queue_name
     loop
-        -- PGMQ's index on vt, which has the name of ours: of no use to any query, and in the way of every update.
+        -- PGMQ's index on vt has the name of ours: no query can use it, and it slows down every update.
         for v_index in
             select i.indexrelid::regclass::text as name
             from pg_index as i
@@ -48,7 +48,7 @@ begin
         end loop;
         perform pgmq._create_queue(v_queue.queue_name, v_queue.is_unlogged);
         continue when not v_queue.has_gin and not v_queue.has_trigger;
-        -- Which hand_over.sql has not handed over keeps what it has: it works, but is not ours.
+        -- A queue that hand_over.sql left with its owner keeps its index and trigger: they work.
         perform
         from pg_class as c
         where c.oid = v_queue.queue_oid

@@ -1,7 +1,7 @@
--- What is done, one line each, in order.
+-- The plan, one line per step, in order.
 with
 step (position, line) as (
-    select 10, format('lock tables to the end, while senders and readers wait: %s', count(*))
+    select 10, format('lock tables until the end, which blocks senders and readers: %s', count(*))
     from adopted_object as o
     where o.kind = 'table'
     union all
@@ -21,7 +21,7 @@ step (position, line) as (
     where f.action = 'replace'
     having count(*) > 0
     union all
-    select 31, format('drop functions and make them anew: %s (%s)', count(*), string_agg(f.signature, ', ' order by f.signature))
+    select 31, format('drop and recreate functions: %s (%s)', count(*), string_agg(f.signature, ', ' order by f.signature))
     from adopted_function as f
     where f.action = 'drop' and f.is_ours
     having count(*) > 0
@@ -31,14 +31,14 @@ step (position, line) as (
     where f.action = 'drop' and not f.is_ours
     having count(*) > 0
     union all
-    select 33, format('leave functions alone that are not PGMQ''s: %s (%s)', count(*), string_agg(f.signature, ', ' order by f.signature))
+    select 33, format('keep functions that are not PGMQ''s: %s (%s)', count(*), string_agg(f.signature, ', ' order by f.signature))
     from adopted_function as f
     where f.action = 'keep'
     having count(*) > 0
     union all
     select 40, case t.action
         when 'extend' then format('add to type pgmq.%I: %s', t.name, array_to_string(t.missing, ', '))
-        else format('drop type pgmq.%I and make it anew', t.name)
+        else format('drop and recreate type pgmq.%I', t.name)
     end
     from adopted_type as t
     where t.action <> 'keep'
@@ -47,7 +47,7 @@ step (position, line) as (
     from (values ('notify_insert_throttle'), ('topic_bindings')) as wanted (name)
     where to_regclass(format('pgmq.%I', wanted.name)) is null
     union all
-    select 51, 'make table pgmq.notify_insert_throttle logged'
+    select 51, 'set table pgmq.notify_insert_throttle logged'
     from pg_class as c
     where c.oid = to_regclass('pgmq.notify_insert_throttle') and c.relpersistence = 'u'
     union all
@@ -56,7 +56,7 @@ step (position, line) as (
     having sum(q.columns_missing) > 0
     union all
     select 60, format(
-        'make the indexes of queues anew: %s (%s logged, %s unlogged, %s partitioned), reading %s',
+        'recreate the indexes of queues: %s (%s logged, %s unlogged, %s partitioned), reading %s',
         count(*),
         count(*) filter (where not q.is_unlogged and not q.is_partitioned),
         count(*) filter (where q.is_unlogged),
@@ -70,7 +70,7 @@ step (position, line) as (
     from adopted_queue as q
     where q.queue_oid is not null
     union all
-    select 61, format('make the ids of unlogged queues logged: %s', count(*))
+    select 61, format('make the sequences of unlogged queues logged: %s', count(*))
     from adopted_queue as q
     where q.has_unlogged_ids
     having count(*) > 0
@@ -85,7 +85,7 @@ step (position, line) as (
     where q.has_trigger
     having count(*) > 0
     union all
-    select 64, format('leave queue %L alone: its table is missing; delete its row from pgmq.meta', q.queue_name)
+    select 64, format('skip queue %L, whose table is missing: delete its row from pgmq.meta', q.queue_name)
     from adopted_queue as q
     where q.queue_oid is null
     union all
@@ -94,7 +94,7 @@ step (position, line) as (
     where q.is_partitioned and q.queue_oid is not null
     union all
     select 70, format(
-        'let %I go on calling %s', g.rolname,
+        'grant %I execute on %s', g.rolname,
         case when g.all_of_them then 'all functions' else format('the %s functions it may call', cardinality(g.function_names)) end
     )
     from adopted_grant as g

@@ -1,4 +1,4 @@
-"""The application: functions become handlers of queues and logs, and are sent to by name."""
+"""The application: declares handlers of queues and logs, and sends to them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ AnyMiddleware = TypeVar("AnyMiddleware", bound=Middleware)
 
 
 class HandlerOptions(TypedDict, total=False):
-    """What `App.handler` takes beside the queue and the batch, each explained there."""
+    """Options of `App.handler` besides queue and batch, documented there."""
 
     topic: str | None
     log: str | None
@@ -84,7 +84,7 @@ class HandlerOptions(TypedDict, total=False):
 
 
 class DecoratesOne(Protocol):
-    """Makes a handler of a function that takes one payload, and the context if it likes."""
+    """Decorator for a function that takes one payload, and optionally the context."""
 
     def __call__(
         self, function: Callable[Concatenate[Payload, Rest], Result], /
@@ -94,7 +94,7 @@ class DecoratesOne(Protocol):
 
 
 class DecoratesBatch(Protocol):
-    """Makes a handler of a function that takes a list of payloads, and one of contexts if it likes."""
+    """Decorator for a function that takes a list of payloads, and optionally a list of contexts."""
 
     def __call__(
         self, function: Callable[Concatenate[list[Payload], Rest], Result], /
@@ -104,16 +104,16 @@ class DecoratesBatch(Protocol):
 
 
 class App:
-    """The handlers of a program, and what sends to them. Nothing is connected before something is sent.
+    """Handlers and schedules of a program. Connects only when something is sent.
 
-    One app lives in a module of the user's, and `pgsluice worker run module:app` runs its handlers.
+    Define one app in a module; `pgsluice worker run module:app` runs its handlers.
 
     Attributes:
-        name: For people, and for the server's list of connections.
-        dsn: Where to send and to work; None: as the rule of all commands has it. It may be set later.
+        name: Display name, and `application_name` of its connections.
+        dsn: Server of senders and workers; None: resolved as for all commands. May be set later.
         handlers: Its handlers, by name.
-        middlewares: What is called around each, the first outermost.
-        schedules: What is sent again and again, by name.
+        middlewares: Called around each handler, the first outermost.
+        schedules: Its schedules, by name.
     """
 
     def __init__(self, dsn: str | None = None, *, name: str = "app") -> None:
@@ -121,8 +121,8 @@ class App:
 
         Args:
             dsn: A libpq URL or keyword string; None: `PGSLUICE_DSN`, `DATABASE_URL`, libpq's own variables, or the
-                embedded server, in this order, when it is first needed.
-            name: Tells this program from others.
+                embedded server, in this order, resolved on first use.
+            name: Identifies this program.
         """
         self.name = name
         self.dsn = dsn
@@ -173,51 +173,49 @@ class App:
     ) -> Any:
         """Make a function the handler of a queue, or of events of a log.
 
-        The function takes the payload, of the type that it is annotated with, and, if it has a second parameter, the
-        context. What it returns or raises is the answer: nothing or `Done`, `Retry`, `Release` or `Reject`; any
-        other exception means that it is tried again.
+        The function takes the payload, of its annotated type, and, if it has a second parameter, the context. Its
+        outcome is what it returns or raises: None or `Done`, `Retry`, `Release` or `Reject`; any other exception is
+        retried.
 
         Args:
             queue: The work queue.
-            topic: A pattern of routing keys that is bound to the queue when a worker starts. Other bindings of the
-                queue stay, and are logged.
+            topic: A routing key pattern bound to the queue when a worker starts. Other bindings of the queue stay, and
+                are logged.
             log: The event log, instead of a queue.
-            group: The share group of the log: one event at a time, in any number of processes. It is made when a worker
-                starts, if there is none.
-            consumer: The consumer of the log, instead: events in their order, a tick batch in one transaction.
-            event_types: The types of events that it is for; none: those that no other handler of the group, or the
-                consumer, is for.
-            name: What it is called in logs and commands; the function's own name if it is not said.
-            retry: When it is tried again, and how often; None: as the policy of the queue or the group says.
-            retry_on: Exceptions that are tried again, where others go to the dead letters at once; none: all are.
-            give_up_on: Exceptions that go to the dead letters at once; these come first.
-            timeout_s: Seconds that one call may take; None: as many as it likes.
-            lease_s: Seconds that a claim lasts when its process dies, more than 1; while the handler runs it is
-                extended.
-            mode: `lease`, or `transaction`: the message's row is locked, and the handler and the acknowledgement are
+            group: The share group of the log: one event at a time, in any number of processes. It is created when a
+                worker starts, if it does not exist.
+            consumer: The consumer of the log, instead: events in order, one transaction per tick batch.
+            event_types: Event types to handle; none: all that no other handler of the group or consumer handles.
+            name: Name in logs and commands; default: the function's name.
+            retry: Retry policy; None: that of the queue or the group.
+            retry_on: Exceptions to retry; others are dead-lettered immediately. None given: all are retried.
+            give_up_on: Exceptions to dead-letter immediately; takes precedence over `retry_on`.
+            timeout_s: Timeout of one call in seconds; None: no timeout.
+            lease_s: Lease duration in seconds, more than 1; renewed while the handler runs.
+            mode: `lease`, or `transaction`: the message's row is locked, and the handler and the acknowledgement share
                 one transaction. Queues only.
-            execution: `loop` for `async def`; for `def` `thread`, or `process` for what computes or may crash. None:
-                the first that fits.
-            batch: Give it many at once, as a list. It returns nothing, or a list with an answer for each.
-            keep: What becomes of a message of a queue that is done: it goes to the archive, or is deleted.
-            concurrency: At once in one process, 1 or more.
-            fleet_concurrency: At once in all processes, 1 or more, or None. Queues only, as are the next four.
-                A worker stores these limits of the queue when it starts, unless an operator set others.
-            key_concurrency: At once of one key in all processes, 1 or more, or None. With 1, messages of a key are in
-                order.
-            when_waiting: Handle messages of a key in order, one at a time; while one waits to be retried, `block`: none
-                of the key is handled; `skip`: the later ones are; `park`: none is until `WorkQueue.unpark_messages`.
+            execution: `loop` for `async def`; for `def` `thread`, or `process` for handlers that compute or may crash.
+                None: `loop` or `thread`.
+            batch: Pass several payloads as a list. The handler returns None, or a list with one outcome per payload.
+            keep: Archive or delete done messages of a queue.
+            concurrency: Maximum concurrency in one process, 1 or more.
+            fleet_concurrency: Maximum concurrency across all processes, 1 or more, or None. Queues only, as are the
+                next four. A worker stores these limits of the queue when it starts, unless an operator set others.
+            key_concurrency: Maximum concurrency per key across all processes, 1 or more, or None. With 1, messages of a
+                key are in order.
+            when_waiting: Handle messages of a key in order, one at a time; while one waits for its retry, `block`: none
+                of the key is handled; `skip`: later ones are; `park`: none is until `WorkQueue.unpark_messages`.
                 None: `block` if `key_concurrency` is 1, else keys have no order.
-            rate: As many begin within `rate_s` in all processes, 1 or more, or None.
-            rate_s: Seconds, more than 0.
-            weight: Its part of the turns when several handlers want one in this process, 1 or more.
+            rate: Rate limit: starts per `rate_s` across all processes, 1 or more, or None.
+            rate_s: Period of the rate limit in seconds, more than 0.
+            weight: Share of slots relative to the other handlers of the process, 1 or more.
 
         Returns:
-            A decorator, which makes a `Handler` of the function.
+            A decorator that makes the function a `Handler`.
 
         Raises:
-            ArgumentError: The function cannot be a handler, options do not go together, or another handler has this
-                name, or is for the same messages.
+            ArgumentError: The function cannot be a handler, options conflict, or another handler has the same name or
+                source.
         """
         route = make_route(
             queue=queue,
@@ -267,11 +265,11 @@ class App:
     def middleware(self, function: AnyMiddleware) -> AnyMiddleware:
         """Call an `async def` around every handler: `async def timing(call, payload, context)`.
 
-        It returns what `await call(payload, context)` returns, or an answer of its own; what it raises is taken as if
-        the handler had. The first that is declared is outermost. Of a batch, payload and context are lists.
+        It returns the result of `await call(payload, context)`, or an outcome of its own; an exception it raises counts
+        as the handler's. The first declared is outermost. For a batch handler, payload and context are lists.
 
         Raises:
-            ArgumentError: It is no `async def`, or does not take the three.
+            ArgumentError: It is not an `async def`, or does not take the three arguments.
         """
         check_middleware(function)
         self.middlewares.append(function)
@@ -296,34 +294,37 @@ class App:
         headers: dict[str, Any] | None = None,
         event_type: str | None = None,
     ) -> None:
-        """Send to a handler again and again, once for each slot, however many processes there are.
+        """Send to a handler repeatedly, once per slot across all processes.
 
-        The schedule is kept in the database: written when a worker of this app starts, and fired by whoever does
+        The schedule is stored in the database when a worker of this app starts, and fired by the process that runs
         maintenance.
 
         Args:
             name: Unique in the database.
-            handler: Whose queue or log it is sent to.
-            payload: What is sent, each time the same.
-            cron: When, as five fields or a word such as `@daily`; or else `every_s`.
-            every_s: Seconds from one slot to the next, 0.1 or more.
-            time_zone: The time zone of `cron`.
-            catch_up: What becomes of slots that nobody was there to fire: `none`, `one` of them or `all`.
-            catch_up_within_s: How old a missed slot may be with `all`, seconds.
-            jitter_s: Each slot is late by less than so many seconds, 0 or more, always the same for one slot.
-            starts_at: No slot is before this time; with `every_s` it is the first one. None: from now on.
-            ends_at: No slot is at this time or after it; None: it goes on for ever.
+            handler: Its queue or log receives the payload.
+            payload: The same for every slot.
+            cron: Cron expression with five fields, or a word such as `@daily`; alternatively `every_s`.
+            every_s: Interval in seconds, 0.1 or more.
+            time_zone: Time zone of `cron`.
+            catch_up: Missed slots to fire after downtime: `none`, `one` or `all`.
+            catch_up_within_s: Maximum age of a missed slot with `all`, in seconds.
+            jitter_s: Maximum delay of a slot in seconds, 0 or more; constant for each slot.
+            starts_at: Earliest slot; the first one with `every_s`. None: from now on.
+            ends_at: No slot is at or after this time; None: no end.
             key: As for `Handler.send`, as are the next three.
 
         Raises:
-            ArgumentError: The name is taken, or there is not one of `cron` and `every_s`, or a number is out of range.
-                Whether `cron` and the time zone can be understood the database says, when a worker starts.
-            PayloadError: The payload is not of its type.
+            ArgumentError: The name is taken, not exactly one of `cron` and `every_s` is given, or a number is out of
+                range. `cron` and the time zone are validated by the database when a worker starts.
+            PayloadError: The payload does not match its type.
         """
         if not isinstance(handler, Handler):
-            raise ArgumentError(f"handler of schedule {name!r} is {handler!r}; decorate it first")
+            raise ArgumentError(
+                f"handler of schedule {name!r} is {handler!r}; pass a function decorated with "
+                "handler()"
+            )
         if name in self.schedules:
-            raise ArgumentError(f"there are two schedules {name!r}; give one of them another name")
+            raise ArgumentError(f"schedule {name!r} is declared twice; rename one")
         if (cron is None) == (every_s is None):
             raise ArgumentError(f"schedule {name!r} needs either cron= or every_s=")
         if catch_up not in get_args(CatchUp):
@@ -365,22 +366,22 @@ class App:
         maintenance: bool = True,
         grace_s: float = 10.0,
     ) -> AbstractAsyncContextManager[dict[str, BackgroundWorker]]:
-        """Run a worker beside something else, in its event loop: `FastAPI(lifespan=app.lifespan)`, or `async with`.
+        """Run a worker inside another program, in its event loop: `FastAPI(lifespan=app.lifespan)`, or `async with`.
 
         Args:
-            handlers: Which of them; None: all.
-            queues: Only those whose messages come from these work queues or logs; None: all.
-            options: How it works.
-            maintenance: Also keep the database in order, when this process is the one that leads.
-            grace_s: How long handlers that have begun may take at the end, seconds.
+            handlers: Handlers to run; None: all.
+            queues: Work queues or logs whose handlers to run; None: all.
+            options: Process-wide options.
+            maintenance: Also run maintenance while this process is the leader.
+            grace_s: Grace period of running handlers at shutdown, in seconds.
 
         Returns:
-            A context manager, which gives `{"worker": …}`; to Starlette and FastAPI that is `request.state.worker`.
+            A context manager that yields `{"worker": …}`; in Starlette and FastAPI, `request.state.worker`.
 
         Raises:
-            SluiceError: It cannot work, and waiting would not mend it.
+            SluiceError: A permanent error prevents the worker from starting.
         """
-        # Who only sends needs nothing of this.
+        # Programs that only send do not import the worker.
         from pgsluice.worker.app.lifespan import lifespan
 
         return lifespan(
@@ -393,9 +394,9 @@ class App:
         )
 
     def close(self) -> None:
-        """Close the connections that `send` and `send_many` opened; the next who sends opens others."""
+        """Close the connections opened by `send` and `send_many`; the next send reconnects."""
         self._pools.close()
 
     async def aclose(self) -> None:
-        """Close those that `send_async` and `send_many_async` opened in this event loop; before the loop ends."""
+        """Close the connections opened by `send_async` and `send_many_async` in this event loop, before it closes."""
         await self._pools.aclose()

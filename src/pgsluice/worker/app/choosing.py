@@ -1,4 +1,4 @@
-"""Choose handlers of an app by name, queue or log, and describe where their messages come from."""
+"""Select handlers of an app by name, queue or log, and describe their sources."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 def choose(
     app: App, handlers: list[str] | None, queues: list[str] | None
 ) -> dict[str, HandlerSpec]:
-    """Return the handlers of an app that are meant.
+    """Return the selected handlers of an app.
 
     Args:
-        app: Has them.
-        handlers: Their names; None: all.
-        queues: Of the work queues and logs that their messages come from; None: all.
+        app: The app.
+        handlers: Names of handlers; None: all.
+        queues: Work queues and logs whose handlers to select; None: all.
 
     Raises:
-        ConfigurationError: One that is named is not there, or none is left.
+        ConfigurationError: A name is unknown, or no handler is selected.
     """
     places = {place_of(spec).lower() for spec in app.handlers.values()}
     _require("named", handlers, set(app.handlers), app)
@@ -37,18 +37,18 @@ def choose(
     }
     if not chosen:
         raise ConfigurationError(
-            f"app {app.name} has no handlers{' of these queues' if app.handlers else ''}; nothing would be done"
+            f"app {app.name} has no handlers{' for these queues' if app.handlers else ''} to run"
         )
     return chosen
 
 
 def place_of(spec: HandlerSpec) -> str:
-    """The name of the work queue or log that the messages come from."""
+    """Return the work queue or log of a handler."""
     return spec.route.queue_name if isinstance(spec.route, QueueRoute) else spec.route.log_name
 
 
 def describe(spec: HandlerSpec) -> str:
-    """Where the messages come from, for people."""
+    """Describe the source of a handler."""
     match spec.route:
         case QueueRoute(queue_name=queue_name, topic=topic):
             return f"queue {queue_name}" + (f", topic {topic}" if topic else "")
@@ -67,5 +67,5 @@ def _require(what: str, named: list[str] | None, there: set[str], app: App) -> N
     if missing:
         known = ", ".join(sorted(there)) or "none"
         raise ConfigurationError(
-            f"app {app.name} has no handler {what} {', '.join(missing)}; there is {known}"
+            f"app {app.name} has no handler {what} {', '.join(missing)}; available: {known}"
         )

@@ -1,4 +1,4 @@
-"""A worker inside another program: beside the requests of a web application, in its event loop."""
+"""Run a worker inside another program, such as a web application, in its event loop."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from pgsluice.backoff import Backoff
 from pgsluice.connection import Target, for_writing, resolve
 from pgsluice.errors import TRANSIENT, SluiceError
-from pgsluice.worker.app.beginning import begin
 from pgsluice.worker.app.choosing import choose
+from pgsluice.worker.app.startup import start_up
 from pgsluice.worker.engine import start_checks
 from pgsluice.worker.engine.status import WorkerStatus
 from pgsluice.worker.engine.worker import Worker, WorkerOptions
@@ -27,10 +27,10 @@ _AT_ONCE_S = 3.0
 
 
 class BackgroundWorker:
-    """A worker in the background of an event loop: begun anew when it fails, stopped with the program.
+    """A worker in the background of an event loop: restarted when it fails, stopped with the program.
 
-    Threads that hang are not replaced: they keep their slots and their messages, so there are never more than the
-    handlers' `concurrency`. Other handlers go on.
+    Hung threads are not replaced: they keep their slots and messages, so their number never exceeds the handlers'
+    `concurrency`. Other handlers continue.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class BackgroundWorker:
         queues: Sequence[str] | None,
         options: WorkerOptions | None,
     ) -> None:
-        """Prepare it; see `lifespan`."""
+        """Prepare a worker; see `lifespan`."""
         self._app = app
         self._specs = choose(
             app,
@@ -57,24 +57,24 @@ class BackgroundWorker:
 
     @property
     def target(self) -> Target:
-        """Where it works."""
+        """The server it works on."""
         return self._target
 
     def status(self) -> WorkerStatus:
-        """Return how it fares; may be asked from any thread.
+        """Return the worker's status. Thread-safe.
 
         `wants_replacement` is True while threads hang, as only a restart of the program ends them.
         """
         return self._worker.status()
 
     async def start(self) -> None:
-        """Look whether it can work, and begin. A server that is away is waited for in the background.
+        """Run preflight checks and start. If the server is unreachable, retry in the background.
 
         Raises:
-            SluiceError: What waiting does not mend, such as a database without the schemas.
+            SluiceError: A permanent error, such as a database without the schemas.
         """
         try:
-            self._connection_options = await begin(
+            self._connection_options = await start_up(
                 self._app,
                 self._specs.values(),
                 self._target,
@@ -82,11 +82,11 @@ class BackgroundWorker:
             )
             self._worker = self._make()
         except TRANSIENT as error:
-            _log.warning("worker: %s; it begins when the server is there", error)
+            _log.warning('worker start delayed error="%s" hint="retrying in the background"', error)
         self._task = asyncio.create_task(self._run(), name=f"pgsluice worker {self._app.name}")
 
     async def stop(self, grace_s: float) -> None:
-        """Claim nothing more, finish what has begun, and end; after `grace_s` seconds at once."""
+        """Shut down gracefully within `grace_s` seconds, then stop hard."""
         self._is_stopping = True
         if self._task is None:
             return
@@ -105,8 +105,8 @@ class BackgroundWorker:
             options=self._options,
             conninfo=self._target.conninfo,
             connection_options=self._connection_options,
-            # A new worker in the same process would not end threads that hang, but add more, and start their messages
-            # again beside them.
+            # A restart within the same process would not end hung threads, but add more, and start their messages a
+            # second time concurrently.
             ends_when_hung=False,
         )
 
@@ -115,12 +115,12 @@ class BackgroundWorker:
         while not self._is_stopping:
             try:
                 await self._worker.run()
-                why = "it ended"
+                why = "the worker stopped unexpectedly"
             except SluiceError as error:
                 why = str(error)
             if self._is_stopping:
                 return
-            # The worker waits out transient errors itself: what ends it is an error.
+            # The worker retries transient errors itself; only permanent errors end it.
             await asyncio.sleep(backoff.failed(SluiceError(why)))
             self._worker = self._make()
 
@@ -135,21 +135,21 @@ async def lifespan(
     maintenance: bool = True,
     grace_s: float = 10.0,
 ) -> AsyncGenerator[dict[str, BackgroundWorker]]:
-    """Run a worker while the block runs, in the same event loop; signals stay with the program.
+    """Run a worker for the duration of the block, in the same event loop; installs no signal handlers.
 
     Args:
-        app: Whose handlers.
-        handlers: Which of them; None: all.
-        queues: Only those whose messages come from these work queues or logs; None: all.
-        options: How it works.
-        maintenance: Also keep the database in order, when this process is the one that leads.
-        grace_s: How long handlers that have begun may take at the end, seconds.
+        app: The app.
+        handlers: Handlers to run; None: all.
+        queues: Work queues or logs whose handlers to run; None: all.
+        options: Process-wide options.
+        maintenance: Also run maintenance while this process is the leader.
+        grace_s: Grace period of running handlers at shutdown, in seconds.
 
     Yields:
-        `{"worker": BackgroundWorker}`: what Starlette and FastAPI make `request.state.worker` of.
+        `{"worker": BackgroundWorker}`; Starlette and FastAPI expose it as `request.state.worker`.
 
     Raises:
-        SluiceError: It cannot work, and waiting would not mend it.
+        SluiceError: A permanent error prevents the worker from starting.
     """
     worker = BackgroundWorker(app, handlers=handlers, queues=queues, options=options)
     await worker.start()

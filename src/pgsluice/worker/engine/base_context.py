@@ -1,4 +1,4 @@
-"""What every handler knows of its message, whichever way it runs."""
+"""State shared by the contexts of `async def` and `def` handlers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from pgsluice.worker.handlers.handler import HandlerSpec
 
 
 class BaseContext:
-    """What is the same for every handler.
+    """Message metadata and lease state available to every handler.
 
     Attributes:
-        lost: Set when the claim is over: another worker may have begun. An `async def` is cancelled then; a `def` in a
-            thread cannot be, and should look here when it runs for long.
-        deadline_s: When `timeout_s` is over, on `time.monotonic`; None without one.
+        lost: Set when the lease has expired: another worker may have claimed the message. An `async def` handler is
+            cancelled then; a `def` handler in a thread cannot be, so a long one should check this.
+        deadline_s: Deadline by `timeout_s`, on `time.monotonic`; None without a timeout.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class BaseContext:
         self.deadline_s = None if spec.timeout_s is None else time.monotonic() + spec.timeout_s
         self._pid = os.getpid()
         self._log: logging.LoggerAdapter[logging.Logger] | None = None
-        # Whether the handler's transaction says what becomes of the message: the engine keeps its hands off it.
+        # True if the handler's transaction settles the message; the engine does not then.
         self.is_acknowledging = False
         self.is_acknowledged = False
-        # Whether the session of the handler's transaction ended under it, or there was none to be had.
+        # True if the session of the handler's transaction was lost, or no connection was available.
         self.is_session_lost = False
-        # Set when the handler's thread outlived its timeout; done when it returns.
+        # Set when the handler's thread exceeds its timeout; done when it returns.
         self.overrun: asyncio.Future[Any] | None = None
-        # A handler of a batch has as many transactions as messages: each is committed at the end of its block.
+        # A batch handler has one transaction per message, each committed at the end of its block.
         self._commits_at_once = spec.batch is not None
 
     @property
@@ -67,7 +67,7 @@ class BaseContext:
 
     @property
     def source(self) -> str:
-        """Where the message is from, for people: `queue mail`, `group mailers of log orders`."""
+        """Display name of the source: `queue mail`, `group mailers of log orders`."""
         return self._delivery.source_name
 
     @property
@@ -87,17 +87,17 @@ class BaseContext:
 
     @property
     def key(self) -> str | None:
-        """What it is kept in order by, or None."""
+        """Ordering key, or None."""
         return self._delivery.key
 
     @property
     def sent_at(self) -> datetime:
-        """When it was sent, by the server's clock."""
+        """Send time by the server's clock."""
         return self._delivery.sent_at
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger that says which handler, message and attempt; never the payload."""
+        """A logger with the handler, source, message id and attempt as extra fields; never the payload."""
         if self._log is None:
             self._log = _Adapter(
                 logging.getLogger(f"pgsluice.worker.handlers.{self._spec.name}"),
@@ -112,42 +112,42 @@ class BaseContext:
 
     @property
     def is_overdue(self) -> bool:
-        """True if the handler's thread outlived its timeout and has not returned."""
+        """True if the handler's thread exceeded its timeout and has not returned."""
         return self.overrun is not None and not self.overrun.done()
 
     @property
     def is_held(self) -> bool:
-        """True if the handler's own transaction keeps the message, so that its lease does not matter."""
+        """True if the handler's own transaction holds the message, so that its lease does not matter."""
         return self.is_acknowledged or (self.is_acknowledging and self.overrun is None)
 
     @property
     def delivery(self) -> Delivery:
-        """The message as the runtime has it."""
+        """The engine's record of the message."""
         return self._delivery
 
     def _acknowledgement(self) -> Call[Result]:
         self._require_own_process()
         if self.is_acknowledged or self.is_acknowledging:
             raise HandlerError(
-                "the message is acknowledged already; a handler has one transaction of this kind"
+                "the message is already acknowledged; open context.transaction() only once per handler call"
             )
         if self._source is None or self._connections is None:
             raise HandlerError(
-                "a handler in a process of its own has no connection of the worker; run it in a thread"
+                "context.transaction() is not available in a handler process, which has no connection of the worker; "
+                "run the handler in a thread"
             )
         return self._source.acknowledgement(self._delivery)
 
     def _require_own_process(self) -> None:
         if os.getpid() != self._pid:
             raise HandlerError(
-                "this process is a fork of a handler, in which the context has no connection; open one with "
-                "psycopg.connect()"
+                "a fork of a handler has no connection of the context; open one with psycopg.connect()"
             )
 
     def _note_loss(
         self, connection: AsyncConnection[Any] | Connection[Any]
     ) -> Callable[[Any, BaseException | None, Any], bool]:
-        """Return the end of a block that notes a lost session; it runs before the pool gets the connection back."""
+        """Return an exit callback that records a lost session; it runs before the connection returns to the pool."""
 
         def note(_kind: Any, error: BaseException | None, _trace: Any) -> bool:
             if was_lost(connection, error):
@@ -158,7 +158,7 @@ class BaseContext:
 
     @contextlib.contextmanager
     def _reaching(self) -> Iterator[None]:
-        """Note that the server could not be reached, or gave no connection."""
+        """Record that the server is unreachable or no connection is available."""
         try:
             yield
         except (psycopg.OperationalError, ConnectionFailedError):
@@ -166,13 +166,13 @@ class BaseContext:
             raise
 
     def _check(self, result: Result | None = None) -> None:
-        """Refuse to go on without the claim."""
+        """Raise LeaseLostError if the lease has expired."""
         if result == "lost":
             self.lost.set()
         if self.lost.is_set():
             raise LeaseLostError(
-                f"the claim of message {self.message_id} of {self.source} is over: another worker may have begun; "
-                "what was written in its transaction is rolled back"
+                f"the lease of message {self.message_id} of {self.source} has expired: another worker may have "
+                "claimed it; the writes of its transaction are rolled back"
             )
 
 
@@ -185,9 +185,9 @@ class _Adapter(logging.LoggerAdapter[logging.Logger]):
 
 
 def require_committable(connection: AsyncConnection[Any] | Connection[Any]) -> None:
-    """Refuse to commit what COMMIT would roll back, or what is no transaction any more.
+    """Refuse a transaction that COMMIT would roll back, or that is not open any more.
 
-    psycopg ends the block of a closed connection without an error, and PostgreSQL answers COMMIT in a failed
+    psycopg leaves the block of a closed connection without an error, and PostgreSQL answers COMMIT in a failed
     transaction with ROLLBACK.
 
     Raises:
@@ -198,12 +198,12 @@ def require_committable(connection: AsyncConnection[Any] | Connection[Any]) -> N
         return
     if status is TransactionStatus.INERROR:
         raise HandlerError(
-            "the transaction cannot be committed: a statement in it failed, and the handler went on; put statements "
-            "that may fail into a block of their own, `with connection.transaction():`"
+            "cannot commit the transaction: a statement in it failed; wrap statements that may fail in a nested block, "
+            "`with connection.transaction():`"
         )
     if status is TransactionStatus.UNKNOWN:
         raise ConnectionFailedError(
-            "the connection was lost before the transaction could be committed; nothing of it was written"
+            "the connection was lost before the transaction was committed; its writes are rolled back"
         )
     raise HandlerError(
         "the handler ended the transaction itself; leave COMMIT and ROLLBACK to the worker"

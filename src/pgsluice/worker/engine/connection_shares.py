@@ -1,4 +1,4 @@
-"""How many connections each part of a worker may have, of those that its process may have at most. No I/O."""
+"""Divide a process's connection limit among the parts of its worker. No I/O."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from pgsluice.worker.handlers.handler import (
     Route,
 )
 
-# Claims, heartbeats and acknowledgements take milliseconds each, so that lanes share connections.
+# Claims, heartbeats and acknowledgements take milliseconds each, so lanes share connections.
 _ENGINE_PER_LANE = 4
 _ENGINE_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The most connections of each part of a worker.
+    """Maximum connections of each part of a worker.
 
     Attributes:
-        engine: For claims, heartbeats and acknowledgements, shared among all queues and share groups.
-        consumers: For batches of consumers of logs.
+        engine: For claims, heartbeats and acknowledgements, shared by all queues and share groups.
+        consumers: For batches of log consumers.
         loop: For `async def` handlers.
         threads: For `def` handlers.
-        listener: That of the listener.
+        listener: For the listener.
     """
 
     engine: int
@@ -40,7 +40,7 @@ class Shares:
 
     @property
     def total(self) -> int:
-        """All of them together."""
+        """Sum of all parts."""
         return self.engine + self.consumers + self.loop + self.threads + self.listener
 
 
@@ -53,17 +53,17 @@ def shares(
 ) -> Shares:
     """Divide the connections of a worker.
 
-    Each part gets the least that it needs. What is left goes to the engine first, then to consumers, then to handlers
-    that take a context, in proportion to their concurrency; none gets more than it can use.
+    Each part gets its minimum. The rest goes first to the engine, then to consumers, then to handlers that take a
+    context, in proportion to their concurrency; no part gets more than it can use.
 
     Args:
         specs: The handlers.
-        max_connections: The most connections of the process.
-        concurrency: The most calls at once in the process, or None.
-        has_pool: Whether `async def` handlers use a pool of the caller's, which is not counted.
+        max_connections: Maximum connections of the process.
+        concurrency: Maximum concurrent calls in the process, or None.
+        has_pool: True if `async def` handlers use a caller's pool, which is not counted.
 
     Raises:
-        ArgumentError: These handlers need more.
+        ArgumentError: These handlers need more connections.
     """
     specs = list(specs)
     consumers = _places(spec.route for spec in specs if isinstance(spec.route, ConsumerRoute))
@@ -79,10 +79,10 @@ def shares(
     rest = max_connections - least.total
     if rest < 0:
         raise ArgumentError(
-            f"max_connections is {max_connections}, and these handlers need {least.total} or more: {least.engine} for "
-            f"claims and acknowledgements, {least.listener} to listen, {least.consumers} for consumers of logs, "
-            f"{least.loop + least.threads} for transactions of handlers; raise it (--max-connections), or run fewer "
-            "handlers in the process (--queue, --handler)"
+            f"max_connections is {max_connections}, but these handlers need at least {least.total}: {least.engine} for "
+            f"claims and acknowledgements, {least.listener} to listen, {least.consumers} for log consumers, "
+            f"{least.loop + least.threads} for handler transactions; raise it (--max-connections), or run fewer "
+            "handlers in the process (--queues, --handlers)"
         )
     more = min(rest, min(_ENGINE_PER_LANE * max(1, lanes), _ENGINE_MAX) - least.engine)
     given = replace(least, engine=least.engine + more)
@@ -99,7 +99,7 @@ def shares(
 
 
 def _places(routes: Iterable[Route]) -> int:
-    """Count sources: handlers of one share group or consumer have one together."""
+    """Count sources; handlers of one share group or consumer share one."""
     return len(
         {
             route
@@ -111,9 +111,9 @@ def _places(routes: Iterable[Route]) -> int:
 
 
 def _calls(specs: Iterable[HandlerSpec], execution: Execution, concurrency: int | None) -> int:
-    """Count the calls at once that may open a transaction; those of consumers have that of their batch.
+    """Count concurrent calls that may open a transaction; handlers of consumers use the connection of their batch.
 
-    One more for all handlers without a context: middleware may open a transaction for them.
+    One more for all handlers without a context, as middleware may open a transaction for them.
     """
     specs = [
         spec

@@ -1,4 +1,4 @@
-"""The connections of a worker: a few for the engine itself, and others for its handlers."""
+"""Connection pools of a worker: a small one for the engine, others for consumers and handlers."""
 
 from __future__ import annotations
 
@@ -24,21 +24,20 @@ from pgsluice.errors import SluiceError, translate
 from pgsluice.worker.engine.lost_sessions import OUT_OF_TIME
 from pgsluice.worker.engine.pools import Noting, Pool, SyncNoting, SyncPool
 from pgsluice.worker.forks import close_in_forks
-from pgsluice.worker.wakeups.link import Link, is_lent, shut_down
+from pgsluice.worker.wakeups.listener_connection import ListenerConnection, is_lent, shut_down
 
-# The engine rather hears soon that there is no connection, and asks again: the pool's own attempts are twice as far
-# apart each time, and a server that is back would wait for the next.
+# The engine times out early and retries: the pool doubles the delay between its own attempts, so a server that is
+# back would wait for the next one.
 _ENGINE_WAIT_S = 2.0
 _RECONNECT_S = 1.0
 _CONNECT_S = 5
-# A connection of handlers that was not needed for as long is closed.
+# Idle time after which a handler connection is closed.
 _IDLE_S = 60.0
-# A statement of the engine's own takes milliseconds. One without an answer for so long has lost its server, which
-# neither TCP nor a pooler between may ever say. What prepares a queue is not hurried: it may build an index.
+# An engine statement takes milliseconds. No response for this long means a lost server, which neither TCP nor a pooler
+# may ever report. Preparing a queue is exempt: it may build an index.
 _ANSWER_S = 15.0
 _unhurried: ContextVar[bool] = ContextVar("unhurried", default=False)
-# A connection that handlers left alone for so long is asked for a sign of life before another gets it, and has so long
-# to give one.
+# A handler connection unused for this long is checked before it is lent, with a timeout of _SIGN_S.
 _UNUSED_S = 1.0
 _SIGN_S = 5.0
 # DISCARD ALL without DEALLOCATE and DISCARD PLANS: psycopg keeps statements prepared for the next handler.
@@ -46,7 +45,7 @@ _RESET = (
     "close all; reset session authorization; reset all; unlisten *; select pg_advisory_unlock_all(); "
     "discard temp; discard sequences"
 )
-# What a client sets when it connects. A pooler sets these later, so that RESET ALL loses them.
+# Settings in the startup packet. A pooler sets these later, so RESET ALL loses them.
 _OF_CLIENT = ("application_name", "client_encoding", "DateStyle", "TimeZone")
 _CANCEL_S = 2.0
 _CLIENT_CHECK_MS = 2_000
@@ -55,7 +54,7 @@ _RESET_WATCHED = f"{_RESET}; set client_connection_check_interval = {_CLIENT_CHE
 
 @contextlib.contextmanager
 def unhurried() -> Iterator[None]:
-    """Let the statements of the engine take as long as they take, within this task."""
+    """Disable the response timeout of engine statements within this task."""
     token = _unhurried.set(True)
     try:
         yield
@@ -64,33 +63,33 @@ def unhurried() -> Iterator[None]:
 
 
 def cut_off(connection: Connection[Any]) -> None:
-    """Cancel what a connection of another thread runs, and end the connection; takes up to 2 seconds."""
+    """Cancel the running statement of another thread's connection and shut the connection down; up to 2 seconds."""
     with contextlib.suppress(
         OSError, psycopg.Error
-    ):  # it is closed already, or the server does not answer
+    ):  # already closed, or the server does not respond
         connection.cancel_safe(timeout=_CANCEL_S)
     shut_down(connection)
 
 
 class _Own:
-    """A connection of this process, and not of its forks."""
+    """A connection that forks of this process close."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        close_in_forks(self)  # type: ignore[arg-type]  # it is mixed into connections
+        close_in_forks(self)  # type: ignore[arg-type]  # a mixin of connection classes
 
 
 class EngineConnection(_Own, Noting):
-    """A connection that is given up when the server does not answer.
+    """A connection that is shut down when the server does not respond.
 
     Attributes:
-        on_silence: Called when it was given up.
+        on_silence: Called after the shutdown.
     """
 
     on_silence: Callable[[], None] = staticmethod(lambda: None)
 
     async def wait(self, *args: Any, **kwargs: Any) -> Any:
-        """As psycopg waits; but a cancelled wait would also wait for the server, which is why its end is forced."""
+        """Wait with a timeout; shut the socket down, because a cancelled wait would also wait for the server."""
         if _unhurried.get():
             return await super().wait(*args, **kwargs)
         watch = asyncio.get_running_loop().call_later(_ANSWER_S, self._be_silent)
@@ -105,14 +104,14 @@ class EngineConnection(_Own, Noting):
 
 
 class _Lent(_Own):
-    """A connection that one handler uses after another.
+    """A connection lent to one handler after another.
 
     Attributes:
-        good_s: When it was last known to be good, on `time.monotonic`.
-        has_session: False if a pooler gives it a session of the server for each transaction. What is set there
-            belongs to other clients as well, so nothing is reset.
-        has_been_idle: True if it was outside of a transaction after an exchange with the server.
-        is_out_of_time: True if the server ended the session for the time of a transaction.
+        good_s: Time of the last successful check, on `time.monotonic`.
+        has_session: False if a pooler assigns a server session per transaction. Its settings are shared with other
+            clients, so nothing is reset.
+        has_been_idle: True if it was outside of a transaction after a round trip.
+        is_out_of_time: True if the server ended the session by a transaction timeout.
     """
 
     good_s = 0.0
@@ -140,13 +139,13 @@ class _Lent(_Own):
 
 
 def _reported_by(connection: Any) -> dict[str, str]:
-    """Return the settings of the session that the server reported last."""
+    """Return the session settings that the server reported last."""
     reported = {name: connection.info.parameter_status(name) for name in _OF_CLIENT}
     return {name: setting for name, setting in reported.items() if setting is not None}
 
 
 def _settings_of(connection: Any) -> tuple[Any, ...]:
-    """Return what a handler can change in the object within a transaction."""
+    """Return the connection attributes that a handler may change within a transaction."""
     return (
         connection.row_factory,
         connection.cursor_factory,
@@ -158,19 +157,19 @@ def _settings_of(connection: Any) -> tuple[Any, ...]:
 def _restore(connection: Any, settings: tuple[Any, ...]) -> None:
     connection.row_factory, connection.cursor_factory = settings[:2]
     connection.prepare_threshold, connection.prepared_max = settings[2:]
-    connection._adapters = None  # noqa: SLF001 - made anew from psycopg's own when it is needed
-    connection._notice_handlers.clear()  # noqa: SLF001 - psycopg removes one handler only by its name
+    connection._adapters = None  # noqa: SLF001 - psycopg recreates it from its defaults
+    connection._notice_handlers.clear()  # noqa: SLF001 - the public method needs each handler object
     connection._notify_handlers.clear()  # noqa: SLF001
 
 
 def watch(connection: object) -> None:
-    """Watch from now on whether a handler ends the transaction of its connection."""
+    """Start to detect that a handler ends the transaction of its connection."""
     if isinstance(connection, _Lent):
         connection.has_been_idle = False
 
 
 def has_ended(connection: object) -> bool:
-    """Return whether the watched transaction has ended, although another may be open; not known of a caller's pool."""
+    """True if the watched transaction has ended, even if another is open; unknown for a caller's pool."""
     return isinstance(connection, _Lent) and connection.has_been_idle
 
 
@@ -178,7 +177,7 @@ class HandlerConnection(_Lent, Noting):
     """A connection for `async def` handlers."""
 
     async def wait(self, *args: Any, **kwargs: Any) -> Any:
-        """As psycopg waits."""
+        """Wait, and record a transaction timeout and idle states."""
         try:
             return await super().wait(*args, **kwargs)
         except OUT_OF_TIME:
@@ -189,7 +188,7 @@ class HandlerConnection(_Lent, Noting):
                 self.has_been_idle = True
 
     async def check(self) -> None:
-        """Ask for a sign of life, if it was not used just now; into silence it waits no longer than 5 seconds."""
+        """Check the connection unless it was used within the last second; times out after 5 seconds."""
         if self._settings is None:
             self._remember()
         if not self.is_fresh:
@@ -201,7 +200,7 @@ class HandlerConnection(_Lent, Noting):
         self.good_s = time.monotonic()
 
     async def reset(self) -> None:
-        """Undo what a handler changed in the session and in this object, or close the connection."""
+        """Reset the session and this object after a handler, or close the connection."""
         if self.closed or self._settings is None:
             return
         _restore(self, self._settings)
@@ -225,14 +224,14 @@ class ThreadConnection(_Lent, SyncNoting):
     """A connection for handlers in threads.
 
     Attributes:
-        is_watched: True if its server looks for the client of a running statement because this worker said so.
+        is_watched: True if this worker set `client_connection_check_interval` in the session.
     """
 
     is_watched = False
     _until_s: float | None = None
 
     def wait(self, gen: PQGen[Any], *args: Any, **kwargs: Any) -> Any:
-        """As psycopg waits, but within `_hurried` for 5 seconds at most."""
+        """Like `HandlerConnection.wait`; within `_hurried` for 5 seconds at most."""
         if self._until_s is not None:
             gen = _end_at(gen, self._until_s)
         try:
@@ -253,7 +252,7 @@ class ThreadConnection(_Lent, SyncNoting):
             self._until_s = None
 
     def check(self) -> None:
-        """As `HandlerConnection.check`."""
+        """Like `HandlerConnection.check`."""
         if self._settings is None:
             self._remember()
         if not self.is_fresh:
@@ -262,7 +261,7 @@ class ThreadConnection(_Lent, SyncNoting):
         self.good_s = time.monotonic()
 
     def reset(self) -> None:
-        """As `HandlerConnection.reset`."""
+        """Like `HandlerConnection.reset`."""
         if self.closed or self._settings is None:
             return
         _restore(self, self._settings)
@@ -281,31 +280,31 @@ class ThreadConnection(_Lent, SyncNoting):
 
 
 def _end_at(gen: PQGen[Any], until_s: float) -> PQGen[Any]:
-    """Let an exchange with the server fail when it is not done at `until_s`; psycopg looks ten times a second."""
+    """Raise OperationalError if the exchange is not done at `until_s`; psycopg polls ten times a second."""
     try:
         wanted = next(gen)
         while True:
             ready = yield wanted
             if time.monotonic() > until_s:
                 gen.close()
-                raise psycopg.OperationalError("the server did not answer")
+                raise psycopg.OperationalError("the server did not respond")
             wanted = gen.send(ready)
     except StopIteration as end:
         return end.value
 
 
-def _look_for_client(connection: ThreadConnection) -> None:
-    """Let the server end a statement whose client is gone, where it can; elsewhere a cancelled statement must do."""
+def _check_client_connection(connection: ThreadConnection) -> None:
+    """Let the server cancel statements whose client is gone, where supported; elsewhere the client cancels them."""
     with contextlib.suppress(SluiceError), connection.transaction():
         connection.is_watched = bool(Runner(connection).run(upkeep.check_client(_CLIENT_CHECK_MS)))
 
 
 class Connections:
-    """Two pools, so that handlers that use all their connections keep no heartbeat and no acknowledgement waiting.
+    """Separate pools, so that handlers that use all their connections never block heartbeats or acknowledgements.
 
     Attributes:
         engine: For claims, heartbeats and acknowledgements.
-        consumers: For consumers of logs; in those their handlers write as well.
+        consumers: For log consumers, including their handlers' writes.
     """
 
     def __init__(
@@ -319,16 +318,16 @@ class Connections:
         handlers: AsyncConnectionPool[Any] | None = None,
         options: dict[str, Any] | None = None,
     ) -> None:
-        """Prepare them; `open` opens them, and nothing is connected before it is needed.
+        """Prepare the pools; `open` opens them, and they connect on demand.
 
         Args:
-            conninfo: Where to connect.
-            engine_size: The most connections of the engine, 1 or more.
-            handlers_size: The most connections of `async def` handlers, 1 or more.
-            threads_size: The most connections of handlers in threads, 1 or more; None: as many.
-            consumers_size: The most connections of consumers, 1 or more; each needs one for its batch.
-            handlers: A pool of the caller's for `async def` handlers instead. It stays open.
-            options: For every connection, as `psycopg.connect` takes them.
+            conninfo: Connection string.
+            engine_size: Maximum connections of the engine, 1 or more.
+            handlers_size: Maximum connections of `async def` handlers, 1 or more.
+            threads_size: Maximum connections of handlers in threads, 1 or more; None: `handlers_size`.
+            consumers_size: Maximum connections of consumers, 1 or more; each needs one for its batch.
+            handlers: A caller's pool for `async def` handlers instead. It is not closed.
+            options: Options of every connection, as for `psycopg.connect`.
         """
         self._conninfo = conninfo
         self._options = tcp_options(conninfo) | {"connect_timeout": _CONNECT_S} | (options or {})
@@ -376,15 +375,15 @@ class Connections:
         self._draining: asyncio.Task[None] | None = None
         self._is_pooled = self._is_lent = False
 
-    async def look_for_pooler(self) -> None:
-        """Find out whether a pooler is between, and whether it gives sessions to others between two transactions.
+    async def detect_pooler(self) -> None:
+        """Detect a connection pooler, and whether it reassigns sessions between transactions.
 
         Raises:
-            SluiceError: The server cannot be reached.
+            SluiceError: The server is unreachable.
         """
         try:
             async with self.engine.connection() as connection:
-                link = Link(connection, _ANSWER_S)
+                link = ListenerConnection(connection, _ANSWER_S)
                 if await link.is_direct():
                     return
                 self._is_pooled = True
@@ -393,13 +392,13 @@ class Connections:
                     self._conninfo, **self._options | {"autocommit": True}
                 ) as other:
                     self._configure_any(other)
-                    self._is_lent = await is_lent(link, Link(other, _SIGN_S))
+                    self._is_lent = await is_lent(link, ListenerConnection(other, _SIGN_S))
         except psycopg.Error as error:
             raise translate(error) from error
 
     def _configure_any(self, connection: AsyncConnection[Any] | Connection[Any]) -> None:
         if self._is_pooled:
-            connection.prepare_threshold = None  # a prepared statement is the session's
+            connection.prepare_threshold = None  # prepared statements belong to one session
         if isinstance(connection, _Lent):
             connection.has_session = not self._is_lent
 
@@ -412,23 +411,23 @@ class Connections:
 
     def _configure_thread(self, connection: ThreadConnection) -> None:
         self._configure_any(connection)
-        if not self._is_pooled:  # else the setting would stay in a session of the pooler's
-            _look_for_client(connection)
+        if not self._is_pooled:  # the setting would leak into a session of the pooler
+            _check_client_connection(connection)
 
     def _drain_engine(self) -> None:
-        """Make all of the engine's connections anew: each would have to be waited for in turn."""
+        """Replace all engine connections; each would otherwise time out in turn."""
         if self._draining is None or self._draining.done():
             self._draining = asyncio.get_running_loop().create_task(self.engine.drain())
 
     async def open(self) -> None:
-        """Open the pools; they connect when somebody asks."""
+        """Open the pools; they connect on demand."""
         await self.engine.open()
         await self.consumers.open()
         if self._is_own:
             await self._handlers.open()
 
     async def close(self) -> None:
-        """Close the pools that are ours; connections that are lent are closed when they come back."""
+        """Close our own pools; connections still lent are closed when they are returned."""
         await self.engine.close()
         await self.consumers.close()
         if self._is_own:
@@ -436,14 +435,13 @@ class Connections:
         with self._lock:
             sync, self._sync = self._sync, None
         if sync is not None:
-            await asyncio.to_thread(sync.close)  # a thread that hangs keeps its connection
+            await asyncio.to_thread(sync.close)  # a hanging thread keeps its connection
 
     @contextlib.asynccontextmanager
     async def lend(self) -> AsyncGenerator[AsyncConnection[Any]]:
-        """A connection for an `async def` handler; committed at the end, rolled back after an exception.
+        """Lend a connection to an `async def` handler; commit at the end, roll back after an exception.
 
-        The next handler finds nothing of what this one changed in the session. A pool of the caller's resets its
-        connections itself.
+        The session is reset afterwards. A caller's pool resets its own connections.
         """
         async with self._handlers.connection() as connection:
             if not self._is_own:
@@ -456,7 +454,7 @@ class Connections:
 
     @contextlib.contextmanager
     def lend_sync(self) -> Generator[Connection[Any]]:
-        """A connection for a handler in a thread, as `lend` gives them."""
+        """Lend a connection to a handler in a thread, like `lend`."""
         with self._threads().connection() as connection:
             try:
                 yield connection

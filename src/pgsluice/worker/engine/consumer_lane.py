@@ -1,4 +1,4 @@
-"""Takes the tick batches of a log's consumer to handlers, in order: a batch, its handlers' writes, one transaction."""
+"""Runs handlers for the tick batches of a log consumer, in order; a batch and its handlers' writes commit together."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class _BatchContext(Context):
-    """What a handler may do while it runs in the transaction of its batch: that is its `transaction()`."""
+    """Context of a handler that runs in the transaction of its batch, which is its `transaction()`."""
 
     def __init__(
         self, spec: HandlerSpec, delivery: Delivery, connection: AsyncConnection[Any]
@@ -51,12 +51,12 @@ class _BatchContext(Context):
 class ConsumerLane:
     """One consumer of one log, and its handlers.
 
-    Each event is handled in the order of the log, and a batch is finished in the transaction that its handlers write in
-    (`AsyncEventConsumer`). An event that none of them is for is passed over. One that fails comes again later, and the
-    next ones go first; after the last attempt, or rejected, it goes to the dead-letter queue. Without one the consumer
-    stays before it, and tries its batch again.
+    Events are handled in log order, and a batch is finished in the transaction that its handlers write in
+    (`AsyncEventConsumer`). Events without a handler are skipped. A failed event is redelivered after a back-off, and
+    later events are handled first. After the last attempt, or when rejected, it goes to the dead-letter queue. Without
+    such a queue the consumer is blocked on the event and retries its batch.
 
-    A handler that is no `async def` runs outside of that transaction.
+    A handler that is not `async def` runs outside of that transaction.
     """
 
     def __init__(
@@ -71,20 +71,20 @@ class ConsumerLane:
         *,
         idle_s: float = IDLE_S,
     ) -> None:
-        """Prepare it.
+        """Prepare a lane.
 
         Args:
-            route: Which consumer of which log.
+            route: The consumer and its log.
             specs: Its handlers.
-            pool: Gives the connection of a batch, and another one to look for ticks.
+            pool: Provides the connection of a batch, and another to tick the log.
             executor: Calls the handlers.
-            listener: Tells of ticks; None: it polls.
-            complaints: Where failures are said.
-            failures: Logs what handlers raise.
-            idle_s: Seconds after which a log without news is looked at again, whatever the listener says.
+            listener: Notifies of ticks; None: the lane polls.
+            complaints: Receives failures to log.
+            failures: Logs handler errors.
+            idle_s: Poll interval of an idle log in seconds, whatever the listener reports.
 
         Raises:
-            ConfigurationError: Two handlers are for the same events.
+            ConfigurationError: Two handlers match the same events.
         """
         self._idle_s = idle_s
         self._route = route
@@ -95,20 +95,20 @@ class ConsumerLane:
         self._subscription = (listener or AsyncListener("")).subscribe_log(route.log_name)
         self._complaints = complaints
         self._failures = failures
-        self._backoff = Backoff(self.name, complaints.say)
+        self._backoff = Backoff(self.name, complaints.log)
         self._consumer = AsyncEventConsumer(
             pool,
             route.log_name,
             route.consumer_name,
             on_event=self._on_event,
-            # Which attempt is the last is decided here: an error is final, and a retry is a `Release`.
+            # This lane counts attempts: an error is final, and a retry is a `Release`.
             retry=RetryPolicy(max_attempts=1),
             dead_letter_queue=route.dead_letter_queue,
             register=False,
         )
         self._counts = {spec.name: Counts() for spec in specs}
         self._errors: dict[str, str | None] = {spec.name: None for spec in specs}
-        # Of the batch in hand.
+        # State of the current batch.
         self._results: dict[int, tuple[HandlerSpec, Delivery, Settlement]] = {}
         self._running: str | None = None
         self._context: SyncContext | _BatchContext | None = None
@@ -120,25 +120,25 @@ class ConsumerLane:
 
     @property
     def name(self) -> str:
-        """For people: `consumer ledger of log orders`."""
+        """Display name: `consumer ledger of log orders`."""
         return f"consumer {self._route.consumer_name} of log {self._route.log_name}"
 
     @property
     def is_holding(self) -> bool:
-        """Whether it has a batch in hand."""
+        """True if a batch is in progress."""
         return bool(self._results) or self._running is not None
 
     @property
     def stalled(self) -> list[str]:
-        """The handler whose thread hangs, if it does: the consumer waits for it."""
+        """Name of the handler whose thread hangs, if any; the consumer waits for it."""
         is_hung = self._context is not None and self._context.is_overdue
         return [self._running] if self._running is not None and is_hung else []
 
-    def look(self) -> None:
-        """Do nothing: a batch in hand is waited for until it is rolled back."""
+    def check_hung(self) -> None:
+        """Do nothing: an open batch is held until it is finished or rolled back."""
 
     def status(self) -> tuple[SourceStatus, list[HandlerStatus]]:
-        """How it fares."""
+        """Return the status of the source and its handlers."""
         error = self._backoff.error
         source = SourceStatus(
             name=self.name,
@@ -157,15 +157,15 @@ class ConsumerLane:
         ]
 
     async def prepare(self) -> None:
-        """Register the consumer, if it is not: from the latest tick on.
+        """Register the consumer at the latest tick, unless it is registered.
 
         Raises:
-            SluiceError: It cannot be used; the message says why and what to do.
+            SluiceError: The log or consumer cannot be used; the message gives reason and remedy.
         """
         await self._log.register_consumer(self._route.log_name, self._route.consumer_name)
 
     async def run(self) -> None:
-        """Work until `stop`."""
+        """Consume until `stop`."""
         self._work = asyncio.create_task(self._consume(), name=self.name)
         try:
             await asyncio.wait([self._work])
@@ -176,14 +176,14 @@ class ConsumerLane:
             await asyncio.gather(self._work, return_exceptions=True)
 
     def stop(self, *, now: bool = False) -> None:
-        """End when the batch in hand is finished; with `now` roll it back, and it comes again."""
+        """Stop after the current batch; with `now` roll it back, and it is redelivered."""
         self._stopping.set()
         self._subscription.wake()
         if now and self._work is not None:
             self._work.cancel()
 
     async def close(self) -> None:
-        """Let the listener no longer listen for it."""
+        """Close the listener's subscription."""
         self._subscription.close()
 
     async def _consume(self) -> None:
@@ -193,9 +193,11 @@ class ConsumerLane:
             try:
                 batch = await self._consumer.run_once()
             except BatchNotFoundError as error:
-                self._complaints.say(logging.WARNING, "%s: %s", self.name, error)
+                self._complaints.log(
+                    logging.WARNING, 'batch lost source="%s" error="%s"', self.name, error
+                )
                 continue
-            except Exception as error:  # noqa: BLE001 - a lost connection, or an event that nothing is made of
+            except Exception as error:  # noqa: BLE001 - a lost connection, or a failed event that blocks the batch
                 delay_s = self._backoff.failed(error, "finish a batch")
                 if isinstance(error, EventFailedError):
                     self._report(blocked_s=delay_s)
@@ -212,17 +214,16 @@ class ConsumerLane:
     def _count(self) -> None:
         self.active_s = time.monotonic()
         for spec, _, settlement in self._results.values():
-            assert settlement.result is not None  # noqa: S101 - noted with one
+            assert settlement.result is not None  # noqa: S101 - _note gets settlements with a result
             self._counts[spec.name].add(settlement.result)
         self._report()
         self._results = {}
 
     def _report(self, *, blocked_s: float | None = None) -> None:
-        """Log the failures in the batch, once although handlers may have run twice.
+        """Log the failures of the batch once, although its handlers may have run twice.
 
         Args:
-            blocked_s: The consumer stays before the event that failed for the last time, and retries its batch
-                after this time, in seconds.
+            blocked_s: Seconds until the batch is retried because the consumer is blocked on a failed event.
         """
         for spec, delivery, settlement in self._results.values():
             if settlement.failure is not None and settlement.result is not None:
@@ -238,21 +239,21 @@ class ConsumerLane:
                 )
 
     async def _wait(self) -> None:
-        """Wait for a tick; make one when nobody else seems to, and one is overdue."""
+        """Wait for a tick; tick if one is overdue and no ticker seems to run."""
         if not self._subscription.is_reliable and self._ticks:
             try:
                 if await self._log.ticker(self._route.log_name) is not None:
                     return
             except PrivilegeError:
-                _log.info("%s: may not tick; a ticker must run", self.name)
+                _log.info('missing privilege to tick source="%s" hint="run a ticker"', self.name)
                 self._ticks = False
             except LogStateError:
-                pass  # paused, or ticked from outside; that may end while this runs
-            except Exception as error:  # noqa: BLE001 - the next batch tells it
+                pass  # paused or ticked externally; either may change while this runs
+            except Exception as error:  # noqa: BLE001 - the next batch reports it
                 await async_pause(self._stopping, self._backoff.failed(error, "tick"))
         if not self._stopping.is_set():
             interval_s = self._subscription.interval_s(_POLL_S)
-            await self._subscription.heard(min(interval_s, self._idle_s))
+            await self._subscription.wait_notified(min(interval_s, self._idle_s))
 
     async def _on_event(self, connection: AsyncConnection[Any], event: Event) -> None:
         spec = self._routing.spec_of(event.ev_type)
@@ -272,7 +273,7 @@ class ConsumerLane:
         self._end(spec, delivery, settlement)
 
     def _end(self, spec: HandlerSpec, delivery: Delivery, settlement: Settlement) -> None:
-        """Note the result of an event; raise what lets the consumer apply it."""
+        """Record the result of an event; raise the outcome that the consumer applies."""
         failure = settlement.failure or Failure(type(settlement.outcome).__name__, "")
         failed = replace(settlement, failure=failure)
         match settlement.outcome:
@@ -291,7 +292,7 @@ class ConsumerLane:
             raise EventFailedError(f"{failure.error_type}: {failure.message}")
 
     def _note(self, spec: HandlerSpec, delivery: Delivery, settlement: Settlement) -> None:
-        # Handled again within a batch, as after a failure, it counts once.
+        # An event handled twice within a batch, as after a failure, counts once.
         self._results[delivery.message_id] = (spec, delivery, settlement)
         if settlement.failure is not None:
             self._errors[spec.name] = settlement.failure.error_type
@@ -322,19 +323,19 @@ def make_consumer_lanes(
     *,
     idle_s: float = IDLE_S,
 ) -> list[ConsumerLane]:
-    """The lanes for those handlers that are for consumers; those of one consumer share one.
+    """Make one lane per log consumer, shared by the consumer's handlers.
 
     Args:
-        specs: Handlers; all others are left out.
-        pool: As for `ConsumerLane`, as are the others.
-        executor: Calls them.
-        listener: Tells of ticks.
-        complaints: Where failures are said.
-        failures: Logs what handlers raise.
-        idle_s: When to look again, whatever the listener says.
+        specs: Handlers; those of other sources are ignored.
+        pool: As for `ConsumerLane`, like the rest.
+        executor: Calls the handlers.
+        listener: Notifies of ticks.
+        complaints: Receives failures to log.
+        failures: Logs handler errors.
+        idle_s: Poll interval of an idle log in seconds.
 
     Raises:
-        ConfigurationError: Two handlers of a consumer are for the same events.
+        ConfigurationError: Two handlers of a consumer match the same events.
     """
     consumers: dict[ConsumerRoute, list[HandlerSpec]] = {}
     for spec in specs:

@@ -1,4 +1,4 @@
-"""Limits that a handler declares for its queue: stored at start, and compared with those that are stored."""
+"""Store the limits that handlers declare for their queues at start, unless an operator set others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def declare_limits(
         runner: Calls the server.
         queue_name: The queue.
         declared_by: The handler.
-        declared: Its limits; without any, those that a handler declared before are removed.
+            declared: Its limits; if empty, limits declared earlier by a handler are removed.
 
     Returns:
         True if the queue has limits now.
@@ -48,31 +48,31 @@ async def declare_limits(
             )
         except PrivilegeError:
             _log.warning(
-                "queue %s: declared limits are not applied; declared: %s; stored: %s. Start the worker once as a "
-                "member of sluice_admin, or set them with `pgsluice queue limits set %s`",
+                'declared limits not applied queue=%s declared="%s" stored="%s" hint="start the worker once as a '
+                'member of sluice_admin, or run: pgsluice queue limits set %s"',
                 *(queue_name, described(declared), described(stored), queue_name),
             )
             return stored is not None
         if outcome != "operator":
             if outcome == "changed" and stored is not None:
                 _log.warning(
-                    "queue %s: limits changed for all processes from %s (declared by handler %s) to %s (handler %s)",
+                    'queue limits changed queue=%s old="%s" old_handler=%s new="%s" handler=%s',
                     *(queue_name, described(stored), stored.declared_by),
                     *(described(declared), declared_by),
                 )
             return _values(declared) != _values(None)
-        stored = await _stored(runner, queue_name)  # an operator set them just now
+        stored = await _stored(runner, queue_name)  # an operator set them meanwhile
     if _values(declared) not in (_values(None), _values(stored)):
         _log.warning(
-            "queue %s: declared limits are not applied; declared: %s; stored, and set by an operator: %s. Use those "
-            "declared with `pgsluice queue limits drop %s` and a restart",
+            'declared limits not applied queue=%s declared="%s" stored="%s" reason="set by an operator" hint="to apply '
+            'the declared limits, run: pgsluice queue limits drop %s; then restart the worker"',
             *(queue_name, described(declared), described(stored), queue_name),
         )
     return stored is not None
 
 
 def described(of: Limits | QueueLimits | None) -> str:
-    """Return limits as a line of a log: `fleet_concurrency=5 rate=2/1s`, or `none`."""
+    """Format limits for a log line: `fleet_concurrency=5 rate=2/1s`, or `none`."""
     if of is None:
         return "none"
     values = {

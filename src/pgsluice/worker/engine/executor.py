@@ -1,4 +1,4 @@
-"""Calls a handler where it runs, within its timeout, and returns one of the four outcomes for its message."""
+"""Runs a handler in the event loop, a thread or a process, within its timeout, and returns a settlement."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _log = logging.getLogger(__name__)
 
 
 class Executor:
-    """Runs handlers, each where it belongs.
+    """Runs handlers.
 
-    From the outside in: the time limit, the middleware, the place (event loop, thread, process), in mode `transaction`
-    the transaction, the function. Whatever comes of it, also a SystemExit in a thread or the death of a process, is an
-    `Settlement`; only a cancellation by the worker itself passes through.
+    From the outside in: the timeout, the middleware, the event loop, thread or process, in mode `transaction` the
+    transaction, the function. Every result, including SystemExit in a thread or the death of a process, becomes a
+    `Settlement`; only a cancellation by the worker itself propagates.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class Executor:
         max_memory_mb: int | None = None,
         on_hung: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare it, in the running event loop.
+        """Prepare an executor, in the running event loop.
 
         Args:
-            connections: For what handlers write.
+            connections: Connections for handler transactions.
             middlewares: Called around each handler, the first outermost.
-            max_memory_mb: As much address space as a process for handlers may use, or None.
-            on_hung: Called when a thread is left to itself, for its handler ran too long.
+            max_memory_mb: Address space limit of a handler process in MB, or None.
+            on_hung: Called when a thread is abandoned after its handler's timeout.
         """
         self._connections = connections
         self._middlewares = middlewares
@@ -74,21 +74,21 @@ class Executor:
         self._calls: dict[str, HandlerCall] = {}
 
     async def prepare(self, spec: HandlerSpec) -> None:
-        """Look that a handler can be called where it is to run.
+        """Verify that a handler can be called in its own process.
 
         Raises:
-            ConfigurationError: A process of its own does not find it.
+            ConfigurationError: The process cannot import it.
         """
         if spec.execution is Execution.PROCESS:
             await self._processes.make_ready(spec)
 
     async def close(self) -> None:
-        """End the processes, and the threads that are idle."""
+        """Stop the processes and the idle threads."""
         await self._processes.close()
         self.threads.close()
 
     def context(self, spec: HandlerSpec, delivery: Delivery, source: Source) -> AnyContext:
-        """What a handler is called with beside the payload."""
+        """Make the context of a handler call."""
         kind = Context if spec.execution is Execution.LOOP else SyncContext
         return kind(spec, delivery, source, self._connections)
 
@@ -98,11 +98,11 @@ class Executor:
             return NOT_NOW
         try:
             payload = context.delivery.payload
-            if spec.execution is not Execution.PROCESS:  # there it is decoded there
+            if spec.execution is not Execution.PROCESS:  # a process decodes it itself
                 payload = spec.decode(payload)
         except PayloadError as error:
             return settlement_of_payload(error)
-        except Exception as error:  # noqa: BLE001 - of the user's module; it is this message's failure
+        except Exception as error:  # noqa: BLE001 - from the user's module; a failure of this message
             return settlement_of_error(spec, error)
         result = await self._attempt(spec, payload, context)
         if context.is_acknowledged:
@@ -115,7 +115,7 @@ class Executor:
     async def handle_batch(
         self, spec: HandlerSpec, contexts: Sequence[AnyContext]
     ) -> list[Settlement]:
-        """Call a handler for many messages; what became of each, in their order."""
+        """Call a handler for many messages; return their settlements in order."""
         settlements: dict[int, Settlement] = {}
         payloads: list[Any] = []
         called: list[AnyContext] = []
@@ -128,7 +128,7 @@ class Executor:
                     payload = spec.decode(payload)
             except PayloadError as error:
                 settlements[position] = settlement_of_payload(error)
-            except Exception as error:  # noqa: BLE001 - as above
+            except Exception as error:  # noqa: BLE001 - from the user's module
                 settlements[position] = settlement_of_error(spec, error)
             else:
                 payloads.append(payload)
@@ -136,7 +136,7 @@ class Executor:
         if called:
             result = await self._attempt(spec, payloads, called)
             rest = iter(settlements_of_results(spec, result, len(called)))
-            # What is raised is of all messages, whichever context had the session.
+            # An exception concerns all messages, whichever context had the session.
             is_lost = isinstance(result, Settlement) and any(
                 each.is_session_lost for each in called
             )
@@ -153,28 +153,28 @@ class Executor:
     def _unless_lost(
         self, context: AnyContext, settlement: Settlement, *, is_lost: bool = False
     ) -> Settlement:
-        """Return the settlement of a call, released if it failed because its session was lost."""
+        """Return the settlement of a call; release the message if the call failed with its session lost."""
         if settlement.is_error and (is_lost or context.is_session_lost):
             return self._lost_sessions.settlement(context.delivery, settlement)
         return settlement
 
     async def _is_ready(self, spec: HandlerSpec) -> bool:
-        """Whether there is a place where a handler runs. Its start is no part of the handler's time or fault."""
+        """True if the handler's process is ready. Its startup counts neither as handler time nor as a failure."""
         if spec.execution is not Execution.PROCESS:
             return True
         try:
             await self._processes.make_ready(spec)
         except ConfigurationError as error:
-            _log.error("%s", error)
+            _log.error('handler not ready error="%s"', error)
             return False
         return True
 
     async def _attempt(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
-        """Return what the handler returned; an Settlement for what it raised.
+        """Return the handler's result, or a Settlement for its exception.
 
-        A thread that outlives its timeout keeps its slot and its message until it returns: to start the message again
-        beside it, or another in its place, would exceed the limits. Cancelled while it waits for the thread, as the
-        worker ends, this returns the timeout, with a retry no sooner than a lease from now.
+        A thread that exceeds its timeout keeps its slot and its message until it returns: a concurrent second attempt,
+        or another message in its slot, would exceed the limits. If cancelled while waiting for the thread, at worker
+        shutdown, this returns the timeout with a retry no sooner than one lease from now.
         """
         result = await self._call(spec, payload, context)
         first = context if isinstance(context, BaseContext) else context[0]
@@ -188,7 +188,7 @@ class Executor:
         return result
 
     async def _call(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
-        """Return what the handler returned within its time; an Settlement for what it raised."""
+        """Return the handler's result within its timeout, or a Settlement for its exception."""
         call = self._calls.get(spec.name) or self._bind(spec)
         limit: asyncio.Timeout | None = None
         pid = os.getpid()
@@ -199,25 +199,25 @@ class Executor:
                 async with asyncio.timeout(spec.timeout_s) as limit:
                     result = await call(payload, context)
             end_fork(pid)
-            return result  # noqa: TRY300 - a fork may not get here
+            return result  # noqa: TRY300 - end_fork does not return in a fork
         except GeneratorExit:
             raise
         except RemoteError as error:
             return error.settlement
         except BaseException as error:
             end_fork(pid, error)
-            # Whatever it is: the end of a handler is never that of the worker.
+            # A handler never stops the worker, whatever it raises.
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise  # by the worker
             if isinstance(error, LeaseLostError) and _is_lost(context):
-                return LOST  # as its own transaction, or its heartbeat, found
+                return LOST  # detected by its own transaction or heartbeat
             if limit is not None and limit.expired() and isinstance(error, TimeoutError):
                 return settlement_of_timeout(spec)
             return settlement_of_error(spec, error)
 
     def _bind(self, spec: HandlerSpec) -> HandlerCall:
-        """A handler as one call: its place, with the middleware around it."""
+        """Bind a handler to its execution and the middleware."""
         call: HandlerCall
         if spec.execution is Execution.PROCESS:
             call = partial(self._in_process, spec)
@@ -248,13 +248,13 @@ class Executor:
 
 
 def _acknowledged(result: Any) -> Settlement:
-    """The end of a handler whose transaction acknowledged the message; it may have failed afterwards."""
+    """Settlement of a handler whose transaction acknowledged the message, even if it failed afterwards."""
     failure = result.failure if isinstance(result, Settlement) else None
     return ACKNOWLEDGED if failure is None else replace(ACKNOWLEDGED, failure=failure)
 
 
 def _is_lost(context: Any) -> bool:
-    """Whether a call's claim is known to be over; of a batch only one may be, and the call fails for the others."""
+    """True if the claim of a single call is known to be lost; a batch fails for its other messages."""
     return isinstance(context, BaseContext) and context.lost.is_set()
 
 
@@ -272,7 +272,7 @@ def _async_function(spec: HandlerSpec) -> HandlerCall:
 
 
 async def _with_transaction(spec: HandlerSpec, payload: Any, context: Context) -> Any:
-    """Call a handler, and end the transaction that it opened as its outcome says."""
+    """Call a handler, then commit or roll back the transaction that it opened, by its outcome."""
     arguments = (payload, context) if spec.takes_context else (payload,)
     try:
         async with context.holding() if spec.mode is Mode.TRANSACTION else nullcontext():
@@ -296,7 +296,7 @@ def _sync_function(spec: HandlerSpec) -> Callable[[Any, Any], Any]:
 
 
 def _with_sync_transaction(spec: HandlerSpec, payload: Any, context: SyncContext) -> Any:
-    """As `_with_transaction`, in a thread."""
+    """Like `_with_transaction`, in a thread."""
     arguments = (payload, context) if spec.takes_context else (payload,)
     try:
         with context.holding() if spec.mode is Mode.TRANSACTION else nullcontext():

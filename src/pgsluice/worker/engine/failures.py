@@ -1,4 +1,4 @@
-"""What can go wrong around a handler: what passes by itself, and what the handler did."""
+"""Classify errors around a handler: transient errors, and misuse of the transaction."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from psycopg.pq import TransactionStatus
 
 from pgsluice.errors import BatchNotFoundError, ConnectionFailedError, HandlerError, translate
 
-# What another transaction caused: the same work again, and nobody is to blame.
+# Conflicts with other transactions; retry the same work.
 _CONFLICTS = frozenset({"40001", "40P01"})
 
 
 class BusyError(Exception):
-    """Another session of the same consumer is at work."""
+    """Another session of the same consumer is active."""
 
 
 def require_status(
     connection: Connection[Any] | AsyncConnection[Any], status: TransactionStatus
 ) -> None:
-    """Refuse what a handler may have done to its transaction.
+    """Refuse an unexpected transaction status after a handler.
 
     Raises:
-        HandlerError: It ended it, left one open, or swallowed an error of the server.
+        HandlerError: The handler ended the transaction, left one open, or swallowed a database error.
     """
     found = connection.info.transaction_status
     if found not in (
         status,
         TransactionStatus.UNKNOWN,
-    ):  # unknown: the connection is lost, which the next call tells
+    ):  # unknown: the connection is lost, which the next call reports
         raise HandlerError(
-            f"the handler left its connection in the state {found.name} and not {status.name}; it must let errors "
-            "of the server pass, and end the transactions that it begins, and no other"
+            f"the handler left its connection in state {found.name}, expected {status.name}; let database errors "
+            "propagate, and end exactly the transactions that the handler begins"
         )
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether it is not the handler's fault and passes by itself."""
+    """True for a transient error not caused by the handler."""
     if isinstance(error, psycopg.Error):
         error = translate(error)
     return (
@@ -50,12 +50,12 @@ def is_passing(error: Exception) -> bool:
 
 
 class EventFailedError(Exception):
-    """An event was rejected, or has failed for the last time; its failure is logged by who raises it."""
+    """An event was rejected or failed its last attempt; the raiser logs the failure."""
 
 
 @contextmanager
 def passing_failures() -> Iterator[None]:
-    """Give what passes by itself its class; what else a handler raised stays as it is."""
+    """Translate transient database errors; other exceptions of a handler pass unchanged."""
     try:
         yield
     except psycopg.Error as error:

@@ -39,14 +39,14 @@ from pgsluice.worker.wakeups.listener import AsyncListener
 _log = logging.getLogger(__name__)
 _FIELDS = ("ev_type", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
 _TOO_MANY = "too many attempts"
-# Claims in a row of nothing but events that no handler is for; then the others of the process have their turn.
+# Consecutive claims with only unhandled events; then the process's other lanes get a turn.
 _PASSED_OVER_MAX = 10
-# A statement without a result after this long may wait for a lock. Then claims are settled one by one for a while, and
-# each waits for its lock for a moment only.
+# A statement without a result after this long may wait for a lock. Then claims are settled one by one for a while, with
+# a short lock timeout each.
 _WAIT_S = 1.0
 _CAREFUL_S = 10.0
 _LOCK_S = 0.1
-# What the server says of a claim that is over, or was so long ago that it is forgotten.
+# Errors of an expired claim, or one so old that its record is removed.
 _OVER = (LeaseLostError, ClaimNotFoundError)
 
 
@@ -55,11 +55,11 @@ class _Claim:
     """A claim of this process.
 
     Attributes:
-        lease_s: How long it lasts.
-        lease_end_s: When it ends, on `time.monotonic`.
-        open: The ev_ids that nothing was said of yet.
-        is_renewed: Whether the server knows that it arrived here.
-        keys_back: Keys of which an event goes back, and the later ones with it.
+        lease_s: Lease duration.
+        lease_end_s: Lease expiry, on `time.monotonic`.
+        open: The ev_ids not settled yet.
+        is_renewed: True once a renewal told the server that the claim was received.
+        keys_back: Ordering keys with an event returned for redelivery; their later events are returned too.
     """
 
     lease_s: float
@@ -71,7 +71,7 @@ class _Claim:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What is said of some events of a claim at once."""
+    """One acknowledgement, shared by several events of a claim."""
 
     claim_id: int
     outcome: AcknowledgeType
@@ -81,12 +81,12 @@ class _Said:
 
 
 class GroupSource:
-    """The events of a share group, for all handlers of it. See `Source`.
+    """The events of a share group, for all its handlers. See `Source`.
 
-    An event that none of them is for is accepted, and counted.
+    Events without a handler are accepted and counted.
 
     Attributes:
-        passed_over: Events that no handler was for.
+        passed_over: Number of events without a handler.
     """
 
     def __init__(
@@ -97,17 +97,17 @@ class GroupSource:
         listener: AsyncListener | None,
         lock_waits: LockWaits,
     ) -> None:
-        """Prepare it; nothing is looked up yet.
+        """Prepare a source without database access.
 
         Args:
-            pool: Gives a connection for each call, of a role that may read the log (`sluice_reader`).
-            route: Which group of which log.
+            pool: Provides a connection per call, of a role that may read the log (`sluice_reader`).
+            route: The log and group.
             specs: Its handlers.
-            listener: Tells when to look; None: it polls.
-            lock_waits: Turns of all sources of the pool.
+            listener: Notifies of new events; None: the source polls.
+            lock_waits: Limit on lock waits, shared by all sources of the pool.
 
         Raises:
-            ConfigurationError: Two handlers are for the same events.
+            ConfigurationError: Two handlers match the same events.
         """
         self.lock_waits = lock_waits
         self.passed_over = 0
@@ -118,14 +118,14 @@ class GroupSource:
         self._group = AsyncShareGroup(pool, *self._names)
         self._info: GroupInfo | None = None
         self._claims: dict[int, _Claim] = {}
-        # Since the last claim had an event that may have killed its process: then one at a time.
+        # True if the last claim had an event that may have killed its process: then claim one event at a time.
         self._is_careful = False
-        # Until then each claim is settled in a transaction of its own, as one of them was locked.
+        # Until then, settle each claim in its own transaction, as one was locked.
         self._careful_until_s = 0.0
         self._polling = Polling(
             (listener or AsyncListener("")).subscribe_log(route.log_name),
             lambda after: self._runner.run(listeners.next_group_due(*self._names, after)),
-            is_told_of_time=False,
+            is_notified_when_due=False,
         )
 
     @property
@@ -135,36 +135,36 @@ class GroupSource:
         return f"group {group_name} of log {log_name}"
 
     def spec_of(self, delivery: Delivery) -> HandlerSpec:
-        """The handler that a delivery is for."""
+        """Return the handler of a delivery."""
         spec = self._routing.spec_of(delivery.raw.ev_type)
-        assert spec is not None  # noqa: S101 - others are not delivered
+        assert spec is not None  # noqa: S101 - claim() delivers no other events
         return spec
 
     async def prepare(self) -> None:
-        """As in `Source`; the group is made where there is none."""
+        """As in `Source`; creates the group if it does not exist."""
         try:
             self._info = await self._group.info()
         except GroupNotFoundError:
-            # Or another process makes it right now; then its options count.
+            # GroupStateError: another process created it meanwhile; its options apply.
             with contextlib.suppress(GroupStateError):
                 await self._group.create(**self._options())
             self._info = await self._group.info()
         self._compare_attempts(self._info)
-        await self._polling.ask()
+        await self._polling.query_due()
 
     def _compare_attempts(self, info: GroupInfo) -> None:
-        """Log handlers that declare more attempts than their group allows: a group keeps what it was created with."""
+        """Log handlers that declare more attempts than their group allows; a group keeps its creation options."""
         for spec in self._specs:
             if spec.retry is not None and spec.retry.max_attempts > info.max_attempts:
                 _log.warning(
-                    "%s: allows %d attempts, and handler %s declares max_attempts=%d, of which the later ones are not "
-                    "made; allow them with `pgsluice group set %s %s --max-attempts %d`",
+                    'max_attempts exceeds group limit source="%s" group_max_attempts=%d handler=%s max_attempts=%d '
+                    'hint="raise the limit: pgsluice group set %s %s --max-attempts %d"',
                     *(self.name, info.max_attempts, spec.name, spec.retry.max_attempts),
                     *(*self._names, spec.retry.max_attempts),
                 )
 
     async def claim(self, qty: int, lease_s: float) -> list[Delivery]:
-        """As in `Source`. A claim that finds nothing may have let delayed events into the log, for the next one."""
+        """As in `Source`. An empty claim may have moved delayed events into the log for the next claim."""
         wanted: list[ClaimedEvent] = []
         began_s = time.monotonic()
         for _ in range(_PASSED_OVER_MAX):
@@ -190,18 +190,18 @@ class GroupSource:
         return deliveries
 
     async def _suspect(self, deliveries: Sequence[Delivery]) -> Delivery | None:
-        """The first that may have killed its process."""
+        """Return the first delivery that may have killed its process."""
         if all(delivery.attempt == 1 for delivery in deliveries):
             return None
         try:
-            lapsed = await self._group.lapsed_events(deliveries[0].fence)
+            expired = await self._group.lapsed_events(deliveries[0].fence)
         except TRANSIENT:
-            return None  # they are claimed: so they start beside each other
-        return next((each for each in deliveries if each.message_id in lapsed), None)
+            return None  # already claimed: run them concurrently
+        return next((each for each in deliveries if each.message_id in expired), None)
 
     async def _keep_one(self, deliveries: Sequence[Delivery], suspect: Delivery) -> list[Delivery]:
-        """Give back all but a suspect: a claim lapses as a whole, and each of them would lose an attempt."""
-        # Not before what comes earlier of its key.
+        """Release all but a suspect: a claim expires as a whole, and would cost each of its events an attempt."""
+        # Keep the earliest event of the suspect's ordering key.
         kept = (
             suspect if suspect.key is None else next(d for d in deliveries if d.key == suspect.key)
         )
@@ -215,7 +215,7 @@ class GroupSource:
         return [kept]
 
     async def begin(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """As in `Source`. A claim that is renewed is known to have arrived: should it lapse, that counts."""
+        """As in `Source`. A renewed claim is known to be received, so its expiry counts as an attempt."""
         over = set()
         for claim_id in sorted({delivery.fence for delivery in deliveries}):
             claim = self._claims.get(claim_id)
@@ -234,7 +234,7 @@ class GroupSource:
     async def extend(
         self, deliveries: Sequence[Delivery], lease_s: float, *, wait_s: float | None = None
     ) -> list[Delivery]:
-        """As in `Source`. A claim is renewed as a whole, and locked as a whole."""
+        """As in `Source`. Leases are renewed, and locked, per claim."""
         lost = []
         claim_ids = sorted({delivery.fence for delivery in deliveries})
         wait_s = wait_s or min(_WAIT_S, lease_s / 6) / max(1, len(claim_ids))
@@ -291,7 +291,7 @@ class GroupSource:
     async def _settle_at_once(
         self, said: dict[Delivery, _Said], wait_s: float | None
     ) -> set[Delivery]:
-        """Settle in one transaction, or each apart where a claim is over; return those whose claim is over."""
+        """Settle in one transaction, or one by one if a claim is stale; return deliveries with stale claims."""
         calls = list(self._calls(said))
         try:
             if len(calls) == 1 and wait_s is None:
@@ -322,12 +322,12 @@ class GroupSource:
         """As in `Source`.
 
         Raises:
-            LeaseLostError: When it is run: the claim is over.
+            LeaseLostError: On execution, if the claim is stale.
         """
         call = self._call(_Said(delivery.fence, "accept"), [delivery.message_id])
 
         def read(rows: Sequence[tuple[Any, ...]]) -> Result:
-            # None: it was settled before, and so what its handler writes is there already.
+            # Not counted: already settled, so this handler's writes are there already.
             return "done" if call.read_rows(rows) > 0 else "lost"
 
         return Call(call.sql, call.parameters, read)
@@ -343,7 +343,7 @@ class GroupSource:
     async def _renew(
         self, claim_id: int, claim: _Claim, lease_s: float, *, wait_s: float | None = None
     ) -> bool:
-        """Hold a claim; return whether it is still held."""
+        """Renew a claim; True if it is still held."""
         began_s = time.monotonic()
         call = share_groups.renew(*self._names, claim_id, lease_s=lease_s)
         try:
@@ -359,7 +359,7 @@ class GroupSource:
         return True
 
     async def _settle_apart(self, said: dict[Delivery, _Said]) -> set[Delivery]:
-        """Settle each in a transaction of its own; return those whose claim is over."""
+        """Settle each delivery in its own transaction; return deliveries with stale claims."""
         over = set()
         for delivery, what in said.items():
             try:
@@ -369,7 +369,7 @@ class GroupSource:
         return over
 
     def _calls(self, said: dict[Delivery, _Said]) -> Iterator[Call[int]]:
-        """First what is done: with an event that comes again, the later ones of its key go back."""
+        """Yield acceptances first: a returned event also returns the later open events of its key."""
         ev_ids: dict[_Said, list[int]] = {}
         for delivery, what in sorted(said.items(), key=lambda item: item[1].outcome != "accept"):
             ev_ids.setdefault(what, []).append(delivery.message_id)
@@ -378,7 +378,7 @@ class GroupSource:
             is_whole = claim is not None and what.outcome == "accept" and claim.open == set(ids)
             yield self._call(
                 what, None if is_whole else ids
-            )  # the whole of it costs the server less
+            )  # acknowledging the whole claim is cheaper
 
     def _call(self, said: _Said, ev_ids: list[int] | None) -> Call[int]:
         return share_groups.acknowledge(
@@ -421,7 +421,7 @@ class GroupSource:
         return settlement.asked
 
     def _next_retry_s(self, delivery: Delivery, said: _Said) -> float | None:
-        """Return for how long an event that failed is delayed at most."""
+        """Return the maximum back-off of a failed event."""
         info = self._info
         if said.delay_s is not None or info is None:
             return said.delay_s
@@ -437,7 +437,7 @@ class GroupSource:
         return claim is not None and delivery.key in claim.keys_back
 
     def _note(self, delivery: Delivery, outcome: AcknowledgeType) -> None:
-        """Remember what the server did with the later events of the same key."""
+        """Track that the server also returned the later events of the same key."""
         claim, info = self._claims.get(delivery.fence), self._info
         is_in_order = info is not None and info.when_waiting != "skip"
         is_again = outcome in ("retry", "release")
@@ -453,11 +453,11 @@ class GroupSource:
                 del self._claims[delivery.fence]
 
     def _options(self) -> GroupOptions:
-        """Those of a group that is made for these handlers."""
+        """Options of a group created for these handlers."""
         options: GroupOptions = {"lease_s": max(spec.lease_s for spec in self._specs)}
         retries = [spec.retry for spec in self._specs if spec.retry is not None]
         if len(retries) == len(self._specs):
-            # Handlers may give up earlier than their group, not later.
+            # A handler may allow fewer attempts than its group, not more.
             longest = max(retries, key=lambda retry: retry.max_attempts)
             options |= {
                 "max_attempts": longest.max_attempts,

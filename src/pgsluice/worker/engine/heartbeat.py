@@ -1,4 +1,4 @@
-"""Keeps claims while their handlers run, and finds those that are lost."""
+"""Renews leases while handlers run, and detects lost claims."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pgsluice.worker.engine.delivery import Delivery
 from pgsluice.worker.engine.source import Source
 
 _Result = TypeVar("_Result")
-# How long one call waits for a row lock, seconds; then it is another message's turn.
+# Lock timeout of one call in seconds; then the next message's lock is tried.
 _LOCK_S = 5.0
 
 
 class Heartbeat:
-    """Extends the leases of a lane's messages when a third of their time is over, all in one call.
+    """Renews the leases of a lane's messages, in one call, after a third of their duration.
 
-    So a call may fail, and be repeated, for a time of half a lease before anything is lost. The source leaves those out
-    that another transaction has locked. While it is locked no other worker can claim a message; one call at a time
-    waits for such a lock, to extend the lease as soon as it is released.
+    Calls can fail and be retried for half a lease before one expires. The source skips messages locked by another
+    transaction. No other worker can claim a locked message; one call at a time waits for such a lock, to renew the
+    lease when it is released.
     """
 
     def __init__(
@@ -35,27 +35,26 @@ class Heartbeat:
         claimed: Callable[[], Iterable[Delivery]],
         lose: Callable[[Delivery], None],
     ) -> None:
-        """Prepare it.
+        """Prepare a heartbeat.
 
         Args:
-            source: Is asked.
-            lease_s: How long a lease is.
-            complaints: Where failures are said.
-            claimed: The messages to keep.
-            lose: Hears of those whose claim is over, or may be: the server could not be asked until its end, and
-                others may have asked it.
+            source: Renews the leases.
+            lease_s: Lease duration.
+            complaints: Receives failures to log.
+            claimed: Returns the messages whose leases to renew.
+            lose: Called for messages whose lease has expired, or may have: the server did not respond before its end.
         """
         self._source = source
         self._lease_s = lease_s
         self._complaints = complaints
-        self._backoff = Backoff(source.name, complaints.say)
+        self._backoff = Backoff(source.name, complaints.log)
         self._claimed = claimed
         self._lose = lose
         self._waiting: asyncio.Task[None] | None = None  # for a row lock
         self._beat_s = time.monotonic()
 
     async def run(self) -> None:
-        """Go on until cancelled."""
+        """Renew leases until cancelled."""
         try:
             while True:
                 began_s = time.monotonic()
@@ -70,12 +69,12 @@ class Heartbeat:
                 self._waiting.cancel()
 
     async def catch_up(self) -> None:
-        """Extend leases now if the process stood still: a claim could get its own messages, as their leases expired."""
+        """Renew leases now if the process was suspended: a claim could return its own messages with expired leases."""
         if time.monotonic() - self._beat_s > self._lease_s / 2:
             await self._beat()
 
     async def _beat(self) -> list[Delivery]:
-        """Extend what is due, and return it."""
+        """Renew due leases; return their deliveries."""
         self._beat_s = time.monotonic()
         due = self._due()
         for delivery in await self._extend(due):
@@ -83,22 +82,22 @@ class Heartbeat:
         return due
 
     async def _wait_for(self, delivery: Delivery) -> None:
-        """Extend the lease of one message when the transaction that has locked it ends."""
+        """Renew the lease of one message when the transaction that locks it ends."""
         try:
             async with self._source.lock_waits.turn(min(self._lease_s, _LOCK_S)) as wait_s:
                 lost = await self._source.extend([delivery], self._lease_s, wait_s=wait_s)
-        except Exception as error:  # noqa: BLE001 - as below
-            self._backoff.failed(error, "extend claims")
+        except Exception as error:  # noqa: BLE001 - retried by the next heartbeat
+            self._backoff.failed(error, "renew leases")
             return
         if lost:
             self._lose(delivery)
 
     def _notice(self, late_s: float) -> None:
         if late_s > self._lease_s / 3:
-            self._complaints.say(
+            self._complaints.log(
                 logging.WARNING,
-                "%s: this process stood still for %.1f s, and no claim could be extended; an `async def` that computes "
-                "or waits without `await` does that: make it a `def`",
+                'event loop blocked source="%s" seconds=%.1f reason="an `async def` handler computes or waits without '
+                '`await`" hint="make it a `def`"',
                 *(self._source.name, late_s),
             )
 
@@ -111,8 +110,8 @@ class Heartbeat:
             return []
         try:
             lost = await _within(self._lease_s / 3, self._source.extend(due, self._lease_s))
-        except Exception as error:  # noqa: BLE001 - what does not pass by itself is mended by somebody
-            self._backoff.failed(error, "extend claims")
+        except Exception as error:  # noqa: BLE001 - also permanent errors, until an operator fixes the cause
+            self._backoff.failed(error, "renew leases")
             now_s = time.monotonic()
             return [delivery for delivery in due if delivery.lease_end_s <= now_s]
         self._backoff.succeeded()
@@ -120,10 +119,10 @@ class Heartbeat:
 
 
 async def _within(seconds: float, work: Awaitable[_Result]) -> _Result:
-    """Wait for a call of the server, but not forever.
+    """Await a database call with a timeout.
 
     Raises:
-        ConnectionFailedError: It took longer. It may still have been done.
+        ConnectionFailedError: The call timed out. It may have been executed.
     """
     try:
         async with asyncio.timeout(seconds) as limit:
@@ -132,5 +131,5 @@ async def _within(seconds: float, work: Awaitable[_Result]) -> _Result:
         if not limit.expired():
             raise
         raise ConnectionFailedError(
-            f"no answer within {seconds:.1f} s; check that the server runs and is reachable"
+            f"no response within {seconds:.1f} s; check that the server is running and reachable"
         ) from None

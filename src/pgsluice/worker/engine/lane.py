@@ -1,4 +1,4 @@
-"""Takes messages from one source to its handlers, and settles them.
+"""Pipeline from one source to its handlers: claims, runs and settles messages.
 
 The simplest version is a loop:
 
@@ -7,26 +7,27 @@ The simplest version is a loop:
             outcome = await handler(delivery.payload)
             await source.settle({delivery: Settlement(outcome)})
 
-It is slow, and a handler that runs for longer than the lease loses it. A lane does the same steps at once, each in a
-task of its own, with the messages handed from one to the next:
+This is slow, and a handler that runs longer than the lease loses it. A lane runs these steps concurrently, each in its
+own task, with messages passed from one to the next:
 
     claim ──► waiting ──► begin ──► running ──► settle
                   └─────── heartbeat ──────────────┘
 
-- *Claim* asks for as many as there are free slots, and for those that will be free until the next claim comes back
-  (`Track.room`). It waits when the source has none, and it is the first to stop.
-- *Begin* takes what waits when a slot is free and it is this handler's turn (`Turns`). It starts nothing whose lease is
-  over: after a pause of the process that is given back instead. `source.begin` notes starts, so that a message that
-  kills its process does not do so for ever.
-- Messages of one key, and those that may have killed their process, stand in line (`Keys`): the next one is not started
-  before it is settled what became of the one before.
-- *Running* is a task for each call (`Executor.handle`). It ends with one of the four outcomes, whatever happens.
-- *Settle* says them to the source, as many at once as have gathered while the last call was under way (`Settler`).
-- *Heartbeat* extends the leases of all of these when a third is over. What is lost, also as no server answers to its
-  end, is dropped: what waits is forgotten, an `async def` is cancelled, a process is killed, a thread is told.
+- *Claim* fills the free slots, and those expected to be free when the next claim returns (`Track.capacity`). It waits
+  when the source is empty, and stops first.
+- *Begin* starts waiting messages when a slot is free and its handler has a turn (`FairShare`). Messages with expired
+  leases, as after a suspended process, are released instead. `source.begin` records attempts, so that a message that
+  kills its process is dead-lettered after its last attempt.
+- Messages with the same ordering key, and those that may have killed their process, are serialized (`Keys`): the next
+  one starts when the previous one is settled.
+- *Running* is one task per call (`Executor.handle`). It always ends with one of the four outcomes.
+- *Settle* applies outcomes at the source, batching all that gathered during the previous call (`Settler`).
+- *Heartbeat* renews all leases after a third of their duration. When a claim is lost, also because the server did not
+  respond before lease expiry, a waiting message is dropped, an `async def` is cancelled, a process is killed, and a
+  thread's context has `lost` set.
 
-No step waits for the server without the others going on, and every failure of a call is waited out (`Backoff`).
-`stop` ends claiming, gives back uncounted what waits, and lets end what runs; `stop(now=True)` cancels that too.
+No step blocks the others while it waits for the server, and failed calls are retried with back-off (`Backoff`).
+`stop` stops claiming, releases waiting messages and drains running ones; `stop(now=True)` cancels those too.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from pgsluice.outcome import Reject, Release
 from pgsluice.worker.engine.delivery import Delivery, Failure
 from pgsluice.worker.engine.executor import Executor
 from pgsluice.worker.engine.failure_log import FailureLog, Origin
+from pgsluice.worker.engine.fair_share import FairShare
 from pgsluice.worker.engine.heartbeat import Heartbeat
 from pgsluice.worker.engine.keys import Keys
 from pgsluice.worker.engine.settlement import LOST, Settlement, settlement_of_error
@@ -49,20 +51,19 @@ from pgsluice.worker.engine.settling import Settler
 from pgsluice.worker.engine.source import Source
 from pgsluice.worker.engine.status import HandlerStatus, SourceStatus
 from pgsluice.worker.engine.track import Run, Track
-from pgsluice.worker.engine.turns import Turns
 from pgsluice.worker.handlers.handler import Execution, HandlerSpec
 
 _CLAIM_MAX = 1_000
 _UNSETTLED_MAX = 2_000
 IDLE_S = 600.0
-# How long `stop(now=True)` waits for those that were cancelled, and then for what is to be said.
+# Timeouts of `stop(now=True)`: for cancelled calls, then for pending settlements.
 _NOW_S = 2.0
-# How long a lane that stops waits for threads that outlived their timeout.
+# How long a stopping lane waits for threads that exceeded their timeout.
 _HUNG_S = 1.0
-# What may have killed its process, and has run for so long, holds up others that may have no longer.
+# A suspect message that has run this long no longer blocks the next one.
 _SUSPECT_S = 3.0
 
-_KILLER = Failure("process died", "too many attempts, the last ones without an answer")
+_KILLER = Failure("process died", "too many attempts, the last ones never settled")
 _KILLED = Settlement(Reject(_KILLER.message), _KILLER, "dead")
 
 
@@ -75,25 +76,25 @@ class Lane:
         specs: Sequence[HandlerSpec],
         spec_of: Callable[[Delivery], HandlerSpec],
         executor: Executor,
-        turns: Turns,
+        turns: FairShare,
         complaints: Complaints,
         failures: FailureLog,
         *,
         prefetch: int | None = None,
         idle_s: float = IDLE_S,
     ) -> None:
-        """Prepare it, in the running event loop.
+        """Prepare a lane, in the running event loop.
 
         Args:
-            source: Where messages come from.
+            source: Source of messages.
             specs: The handlers.
-            spec_of: Which of them a message is for.
-            executor: Calls them.
-            turns: Says when.
-            complaints: Where failures are said.
-            failures: Logs what handlers raise.
+            spec_of: Returns the handler of a message.
+            executor: Calls the handlers.
+            turns: Shares the process's concurrency among handlers.
+            complaints: Receives failures to log.
+            failures: Logs handler errors.
             prefetch: See `Track`.
-            idle_s: Seconds after which a source without messages is asked again, whatever it says.
+            idle_s: Poll interval of an empty source in seconds, whatever it reports.
         """
         self._source = source
         self._executor = executor
@@ -110,26 +111,26 @@ class Lane:
         self._beginning: list[Delivery] = []
         self._owners: dict[Delivery, Track] = {}
         self._settler = Settler(source, complaints, self._on_settled)
-        self._backoff = Backoff(source.name, complaints.say)
+        self._backoff = Backoff(source.name, complaints.log)
         self._heartbeat = Heartbeat(source, self._lease_s, complaints, self._claimed, self._lose)
-        self._changed = asyncio.Event()  # there may be room for a claim, or nothing to wait for
-        self._nudge = asyncio.Event()  # there may be something to claim, whatever the source says
+        self._changed = asyncio.Event()  # there may be room for a claim, or a stop can finish
+        self._nudge = asyncio.Event()  # poll the source, whatever it reports
         self._stopping = asyncio.Event()
         self._is_now = False
         self._claiming: asyncio.Task[None] | None = None
         self.active_s = time.monotonic()
         self.empty_s: float | None = None
 
-    # What others see and say -----------------------------------------------------------------------------------------
+    # Status and stop -------------------------------------------------------------------------------------------------
 
     @property
     def source(self) -> Source:
-        """Where its messages come from."""
+        """Its source of messages."""
         return self._source
 
     @property
     def is_holding(self) -> bool:
-        """Whether it has messages in any state."""
+        """True if it has messages in any state."""
         return bool(
             self._beginning
             or self._settler.backlog
@@ -138,15 +139,15 @@ class Lane:
 
     @property
     def stalled(self) -> list[str]:
-        """The handlers all of whose threads hang."""
+        """Handlers all of whose threads hang."""
         return [track.spec.name for track in self._tracks if track.is_stalled]
 
-    def look(self) -> None:
-        """Find that a thread hangs: a lane that stops does not wait for it."""
+    def check_hung(self) -> None:
+        """Recheck for hung threads: a stopping lane does not wait for them."""
         self._changed.set()
 
     def status(self) -> tuple[SourceStatus, list[HandlerStatus]]:
-        """How it fares."""
+        """Return the status of the source and its handlers."""
         error = self._backoff.error
         source = SourceStatus(
             name=self._source.name,
@@ -156,12 +157,12 @@ class Lane:
         return source, [track.status() for track in self._tracks]
 
     def stop(self, *, now: bool = False) -> None:
-        """End: claim no more, give back what was not started, let end what runs; or with `now` cancel that too."""
+        """Stop claiming, release unstarted messages, drain running ones; with `now` cancel those too."""
         self._stopping.set()
         self._settler.stop()
         for event in (self._changed, self._nudge, self._startable):
             event.set()
-        self._give_back()
+        self._release_waiting()
         if now and not self._is_now:
             self._is_now = True
             if self._claiming is not None:
@@ -170,7 +171,7 @@ class Lane:
                 run.cancel()
 
     async def run(self) -> None:
-        """Work until `stop`."""
+        """Claim, run and settle until `stop`."""
         helpers = [
             asyncio.create_task(self._begin_all(), name=f"{self._source.name}: start"),
             asyncio.create_task(self._heartbeat.run(), name=f"{self._source.name}: heartbeat"),
@@ -203,8 +204,8 @@ class Lane:
 
     async def _claim_all(self) -> None:
         while not self._stopping.is_set():
-            room = self._room()
-            if room == 0:
+            capacity = self._capacity()
+            if capacity == 0:
                 await self._changed.wait()
                 self._changed.clear()
                 continue
@@ -212,8 +213,8 @@ class Lane:
             await self._heartbeat.catch_up()
             began_s = time.monotonic()
             try:
-                deliveries = await self._source.claim(room, self._lease_s)
-            except Exception as error:  # noqa: BLE001 - what does not pass by itself is mended by somebody
+                deliveries = await self._source.claim(capacity, self._lease_s)
+            except Exception as error:  # noqa: BLE001 - also permanent errors, until an operator fixes the cause
                 await async_pause(self._stopping, self._backoff.failed(error, "claim"))
                 continue
             self._backoff.succeeded()
@@ -223,10 +224,10 @@ class Lane:
                 self.empty_s = began_s
                 await self._wait()
 
-    def _room(self) -> int:
+    def _capacity(self) -> int:
         if self._settler.backlog >= _UNSETTLED_MAX:
             return 0
-        return min(_CLAIM_MAX, sum(track.room(self._lease_s) for track in self._tracks))
+        return min(_CLAIM_MAX, sum(track.capacity(self._lease_s) for track in self._tracks))
 
     def _arrive(self, deliveries: list[Delivery]) -> None:
         self.active_s = time.monotonic()
@@ -242,7 +243,7 @@ class Lane:
         self._turns.deal()
 
     async def _wait(self) -> None:
-        """Wait until the source may have something, or this lane has a reason to look."""
+        """Wait until the source may have a message, or this lane needs to poll."""
         waits = [
             asyncio.create_task(self._source.wait(self._idle_s)),
             asyncio.create_task(self._nudge.wait()),
@@ -270,7 +271,7 @@ class Lane:
 
     async def _begin(self, track: Track) -> None:
         calls, taken = track.take()
-        fresh = self._beginning = self._unlapsed(taken)
+        fresh = self._beginning = self._unexpired(taken)
         try:
             begun = await self._source.begin(fresh) if fresh else []
         except Exception as error:  # noqa: BLE001 - as for a claim
@@ -278,7 +279,7 @@ class Lane:
             track.waiting.extendleft(reversed([each for each in fresh if each in self._owners]))
             begun = []
             if self._stopping.is_set():
-                self._give_back()
+                self._release_waiting()
         else:
             for delivery in set(fresh).difference(begun):
                 if delivery.is_dead:
@@ -287,18 +288,18 @@ class Lane:
                     self._settler.add(delivery, Settlement(Release()))
                 else:
                     self._forget(delivery)
-            begun = self._unlapsed([each for each in begun if each in self._owners])
+            begun = self._unexpired([each for each in begun if each in self._owners])
         self._beginning = []
         for position in range(0, len(begun), track.size):
             self._start(track, begun[position : position + track.size])
             calls -= 1
-        for _ in range(calls):  # of fewer messages than were there
+        for _ in range(calls):  # slots of messages that did not start
             self._free(track)
-        self._changed.set()  # fewer wait, and other slots may be free
+        self._changed.set()  # fewer messages wait, and other slots may be free
         self._turns.deal()
 
-    def _unlapsed(self, deliveries: list[Delivery]) -> list[Delivery]:
-        """Those whose lease lasts; the others are given back, in case that nobody else has them yet."""
+    def _unexpired(self, deliveries: list[Delivery]) -> list[Delivery]:
+        """Return deliveries with valid leases; release the others, in case no other worker has claimed them."""
         now_s = time.monotonic()
         if all(delivery.lease_end_s > now_s for delivery in deliveries):
             return deliveries
@@ -310,8 +311,8 @@ class Lane:
                 self._settler.add(delivery, Settlement(Release()))
         return fresh
 
-    def _give_back(self) -> None:
-        """Hand back all that wait, in one call."""
+    def _release_waiting(self) -> None:
+        """Release all waiting messages in one call."""
         waiting = [*self._keys.behind()]
         for track in self._tracks:
             waiting += track.waiting
@@ -339,16 +340,16 @@ class Lane:
         run.is_begun = True
         try:
             if run.is_cancelled:
-                raise asyncio.CancelledError  # noqa: TRY301 - as if it had come later
+                raise asyncio.CancelledError  # noqa: TRY301 - cancelled before the task started
             if spec.batch is None:
                 settlements = [await self._executor.handle(spec, run.contexts[0])]
             else:
                 settlements = await self._executor.handle_batch(spec, run.contexts)
         except asyncio.CancelledError:
-            # Of a thread that goes on nothing is known: its message comes again when its claim is over.
+            # The outcome of a thread still running is unknown: its message is redelivered after lease expiry.
             is_ended = self._is_now and spec.execution is not Execution.THREAD
             settlements = [Settlement(Release()) if is_ended else LOST] * len(run.contexts)
-        except BaseException as error:  # noqa: BLE001 - the worker's own fault, but the message needs its end
+        except BaseException as error:  # noqa: BLE001 - a bug of the worker; the message must still be settled
             settlements = [settlement_of_error(spec, error)] * len(run.contexts)
         run.track.lasted(time.monotonic() - began_s)
         for context, settlement in zip(run.contexts, settlements, strict=True):
@@ -363,7 +364,7 @@ class Lane:
             track.last_error = settlement.failure.error_type
         if delivery in run.lost:
             self._report(track, delivery, settlement.failure, "stale")
-            return  # counted when it was lost
+            return  # already counted as lost
         if settlement.result is not None:
             self._report(track, delivery, settlement.failure, "acknowledged")
             self._on_settled({delivery: replace(settlement, failure=None)})
@@ -378,7 +379,7 @@ class Lane:
         result: str,
         next_retry_s: float | None = None,
     ) -> None:
-        """Log a failure of a handler, if it is one."""
+        """Log a handler failure, if any."""
         if failure is not None:
             self._failures.report(
                 Origin.of(track.spec),
@@ -392,7 +393,7 @@ class Lane:
 
     def _free(self, track: Track) -> None:
         track.active -= 1
-        self._turns.give_back()
+        self._turns.release()
         self._changed.set()
 
     def _on_settled(self, settled: Mapping[Delivery, Settlement]) -> None:
@@ -406,13 +407,13 @@ class Lane:
             if delivery.key is not None or delivery.is_suspect:
                 self._next_in_line(delivery)
             if result in ("retry", "released"):
-                self._nudge.set()  # the source is to look anew when something is due
+                self._nudge.set()  # the source must poll for the new due time
         self._changed.set()
 
     def _next_in_line(self, delivery: Delivery) -> None:
         following = self._keys.leave(delivery)
         if following is None:
-            self._nudge.set()  # the server may have the next, and nobody else says so
+            self._nudge.set()  # the server may have the next message of the key, and sends no notification of it
         elif not self._stopping.is_set() and (track := self._owners.get(following)) is not None:
             track.arrive(following)
             self._turns.deal()
@@ -431,7 +432,7 @@ class Lane:
         yield from self._settler.waiting
 
     def _lose(self, delivery: Delivery) -> None:
-        """Let go of a message whose claim is over."""
+        """Drop a message whose claim is lost."""
         track = self._owners.get(delivery)
         if track is None:
             return  # it is being settled
@@ -442,20 +443,21 @@ class Lane:
         if delivery in track.waiting:
             track.waiting.remove(delivery)
         elif delivery in self._settler.waiting:
-            return  # the call will tell
+            return  # the pending call reports it
         self._forget(delivery)
 
     def _lose_run(self, run: Run, delivery: Delivery) -> None:
         for context in run.contexts:
             if context.delivery is delivery:
                 if context.is_held:
-                    return  # what the heartbeat missed is its own acknowledgement
+                    return  # the heartbeat skipped it because its own transaction holds it
                 context.lost.set()
         run.lost.add(delivery)
         self._forget(delivery)
-        self._complaints.say(
+        self._complaints.log(
             logging.WARNING,
-            "%s: the claim of message %d is over while its handler runs: another worker may have begun",
+            'lease expired source="%s" message_id=%d reason="the handler still runs; another worker may have claimed '
+            'the message"',
             *(self._source.name, delivery.message_id),
         )
         if len(run.lost) < len(run.contexts) or run.track.spec.execution is Execution.THREAD:
@@ -463,14 +465,14 @@ class Lane:
         run.cancel()
 
     def _forget(self, delivery: Delivery) -> None:
-        """Count a message as lost, and say no more of it."""
+        """Count a message as lost and drop it."""
         self._on_settled({delivery: LOST})
 
-    # End -------------------------------------------------------------------------------------------------------------
+    # Stop ------------------------------------------------------------------------------------------------------------
 
     async def _end(self) -> None:
         await self._stopping.wait()
-        assert self._claiming is not None  # noqa: S101 - there since the start
+        assert self._claiming is not None  # noqa: S101 - run() sets it first
         await asyncio.wait([self._claiming])
         if not self._claiming.cancelled():
             self._claiming.result()
@@ -490,5 +492,5 @@ class Lane:
             await asyncio.wait(hung, timeout=_HUNG_S)
             self._leave_hung()
             await asyncio.wait(hung)
-        self._give_back()
+        self._release_waiting()
         await self._settler.drained()

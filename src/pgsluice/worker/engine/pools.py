@@ -1,4 +1,4 @@
-"""Pools that go on trying to connect while a caller waits, and name the reason when there is no connection."""
+"""Connection pools that keep reconnecting while a caller waits, and report why no connection is available."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 from pgsluice.errors import one_line
 from pgsluice.worker.engine.lost_sessions import is_read_only
 
-# A pool that could not connect for `reconnect_timeout` does not try again until the next caller, though others wait.
+# A pool that could not connect for `reconnect_timeout` retries only on the next getconn, even while callers wait.
 _ASK_AGAIN_S = 2.0
 
 AsyncKind = TypeVar("AsyncKind", bound=AsyncConnection[Any])
@@ -24,17 +24,17 @@ Kind = TypeVar("Kind", bound=Connection[Any])
 
 @dataclass(slots=True)
 class LastFailure:
-    """The last failure to connect of a pool.
+    """The last connection failure of a pool.
 
     Attributes:
-        error: It, or None after a success.
+        error: The error, or None after a success.
     """
 
     error: psycopg.Error | None = None
 
     @contextlib.contextmanager
     def noted(self) -> Generator[None]:
-        """Note whether the block fails."""
+        """Record whether the block fails."""
         try:
             yield
         except psycopg.Error as error:
@@ -43,14 +43,14 @@ class LastFailure:
         self.error = None
 
     def timeout(self, seconds: float, qty: int) -> PoolTimeout:
-        """Return the error of a caller that has waited for so long.
+        """Return the error of a caller whose timeout expired.
 
         Args:
-            seconds: How long.
-            qty: The most connections of the pool.
+            seconds: The timeout.
+            qty: Maximum size of the pool.
         """
         reason = (
-            f"all {qty} for this purpose are in use (see --max-connections)"
+            f"all {qty} connections of this pool are in use (see --max-connections)"
             if self.error is None
             else one_line(str(self.error))
         )
@@ -58,21 +58,21 @@ class LastFailure:
 
 
 class Noting(AsyncConnection[Any]):
-    """A connection whose failure to connect is noted."""
+    """A connection that records its connection failure."""
 
     @classmethod
     async def connect(cls, *args: Any, **options: Any) -> Self:
-        """Connect as psycopg does; note a failure in the option `last_failure`."""
+        """Connect; record a failure in the option `last_failure`."""
         with _noted(options):
             return await super().connect(*args, **options)
 
 
 class SyncNoting(Connection[Any]):
-    """A connection whose failure to connect is noted."""
+    """Like `Noting`, for threads."""
 
     @classmethod
     def connect(cls, *args: Any, **options: Any) -> Self:
-        """Connect as psycopg does; note a failure in the option `last_failure`."""
+        """Connect; record a failure in the option `last_failure`."""
         with _noted(options):
             return super().connect(*args, **options)
 
@@ -83,17 +83,17 @@ def _noted(options: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
 
 
 class Pool(AsyncConnectionPool[AsyncKind]):
-    """A pool that goes on trying to connect while a caller waits, and names the reason when there is no connection."""
+    """A pool that keeps reconnecting while a caller waits, and reports why no connection is available."""
 
     def __init__(self, conninfo: str, *, kwargs: dict[str, Any], **options: Any) -> None:
-        """Prepare it; `options` as for psycopg's pool."""
+        """Prepare the pool; `options` as for psycopg's pool."""
         self._last_failure = LastFailure()
         super().__init__(
             conninfo, kwargs=kwargs | {"last_failure": self._last_failure}, open=False, **options
         )
 
     async def getconn(self, timeout: float | None = None) -> AsyncKind:  # noqa: ASYNC109 - psycopg's
-        """Get a connection within the pool's timeout, or another one."""
+        """Get a connection within `timeout`, default: the pool's."""
         seconds = self.timeout if timeout is None else timeout
         end_s = time.monotonic() + seconds
         while True:
@@ -109,7 +109,7 @@ class Pool(AsyncConnectionPool[AsyncKind]):
         self,
         timeout: float | None = None,  # noqa: ASYNC109 - psycopg's
     ) -> AsyncGenerator[AsyncKind]:
-        """Lend a connection for the block; closed after it if its server takes no writes."""
+        """Lend a connection for the block; close it afterwards if its server is read-only."""
         async with super().connection(timeout) as connection:
             try:
                 yield connection
@@ -120,17 +120,17 @@ class Pool(AsyncConnectionPool[AsyncKind]):
 
 
 class SyncPool(ConnectionPool[Kind]):
-    """As `Pool`, for threads."""
+    """Like `Pool`, for threads."""
 
     def __init__(self, conninfo: str, *, kwargs: dict[str, Any], **options: Any) -> None:
-        """Prepare it, and open it; `options` as for psycopg's pool."""
+        """Prepare and open the pool; `options` as for psycopg's pool."""
         self._last_failure = LastFailure()
         super().__init__(
             conninfo, kwargs=kwargs | {"last_failure": self._last_failure}, open=True, **options
         )
 
     def getconn(self, timeout: float | None = None) -> Kind:
-        """Get a connection within the pool's timeout, or another one."""
+        """Get a connection within `timeout`, default: the pool's."""
         seconds = self.timeout if timeout is None else timeout
         end_s = time.monotonic() + seconds
         while True:
@@ -143,7 +143,7 @@ class SyncPool(ConnectionPool[Kind]):
 
     @contextlib.contextmanager
     def connection(self, timeout: float | None = None) -> Generator[Kind]:
-        """As `Pool.connection`."""
+        """Like `Pool.connection`."""
         with super().connection(timeout) as connection:
             try:
                 yield connection

@@ -1,4 +1,4 @@
-"""What runs in a process for handlers: one job after the other, until nobody is there who asks."""
+"""Main loop of a handler process: runs one job after another until the worker closes the pipe."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from pgsluice.worker.engine.settlement import (
 from pgsluice.worker.forks import default_in_forks, end_fork, ignore
 from pgsluice.worker.handlers.handler import HandlerSpec
 
-# When memory is short, the kernel is to end this process, and not the worker that holds the claims.
+# The OOM killer should prefer this process to the worker that holds the claims.
 _OOM_SCORE = "800"
-# How often a process looks whether its worker is there.
+# Interval at which a handler process checks that its worker is alive.
 _LOOK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A call of a handler, as it is sent to another process.
+    """A handler call, as sent to a handler process.
 
     Attributes:
-        module: Where the handler is defined.
-        qualname: Its name there.
-        deliveries: The messages, without the records they were made from; none: only look that the handler is there.
-        is_batch: Whether they are one call.
+        module: Module of the handler.
+        qualname: Its qualified name.
+        deliveries: The messages, without `raw`; empty: only verify that the handler can be imported.
+        is_batch: True if they are one batch call.
     """
 
     module: str
@@ -56,7 +56,7 @@ class Job:
 
     @classmethod
     def of(cls, spec: HandlerSpec, payloads: Sequence[Any], contexts: Sequence[BaseContext]) -> Job:
-        """The call of a handler with these payloads."""
+        """Make the job of a handler call with these payloads."""
         deliveries = tuple(
             replace(context.delivery, payload=payload, raw=None)
             for payload, context in zip(payloads, contexts, strict=True)
@@ -68,11 +68,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What became of a job.
+    """Result of a job.
 
     Attributes:
-        settlements: One for each delivery.
-        is_failure: Whether the call as a whole failed: then they are all the same.
+        settlements: One per delivery.
+        is_failure: True if the call as a whole failed; all settlements are then equal.
     """
 
     settlements: tuple[Settlement, ...]
@@ -84,13 +84,13 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class PackedSettlement:
-    """A settlement as it is sent, with what is known of it if its outcome cannot be unpickled.
+    """A pickled settlement, with a description in case its outcome cannot be unpickled.
 
     A handler may return an instance of its own subclass of an outcome.
 
     Attributes:
         pickled: The settlement.
-        outcome: The class and text of its outcome.
+        outcome: Class and text of its outcome.
     """
 
     pickled: bytes
@@ -98,19 +98,19 @@ class PackedSettlement:
 
     @classmethod
     def of(cls, settlement: Settlement) -> PackedSettlement:
-        """Pickle a settlement; if its outcome cannot be, the failure that says so."""
+        """Pickle a settlement, or a failure that reports that its outcome cannot be pickled."""
         text = (settlement.failure or failure_of(settlement.outcome)).message
         outcome = f"{type(settlement.outcome).__name__}: {text}"
         try:
             return cls(pickle.dumps(settlement), outcome)
-        except Exception as error:  # noqa: BLE001 - whatever the user's class does
+        except Exception as error:  # noqa: BLE001 - the user's class may raise anything
             return cls(pickle.dumps(_unsendable(outcome, error)), outcome)
 
     def settlement(self) -> Settlement:
-        """Return the settlement; if its outcome cannot be unpickled, the failure that says so."""
+        """Unpickle the settlement, or return a failure that reports that its outcome cannot be unpickled."""
         try:
             settlement: Settlement = pickle.loads(self.pickled)  # noqa: S301 - from a process of this worker
-        except Exception as error:  # noqa: BLE001 - whatever the user's class does
+        except Exception as error:  # noqa: BLE001 - the user's class may raise anything
             return _unsendable(self.outcome, error)
         return settlement
 
@@ -123,17 +123,17 @@ def _unsendable(outcome: str, error: Exception) -> Settlement:
     return failed(
         HandlerError(
             f"the outcome {outcome} cannot be pickled and sent from the handler's process to the worker "
-            f"({type(error).__name__}: {error}); define its class at the top of a module, or use Done, Retry, "
+            f"({type(error).__name__}: {error}); define its class at module level, or use Done, Retry, "
             "Release or Reject itself"
         )
     )
 
 
 def find(job: Job) -> HandlerSpec:
-    """The handler of a job, by its name.
+    """Import the handler of a job.
 
     Raises:
-        ConfigurationError: There is none.
+        ConfigurationError: It does not exist.
     """
     found: Any = importlib.import_module(job.module)
     for name in job.qualname.split("."):
@@ -141,13 +141,13 @@ def find(job: Job) -> HandlerSpec:
     spec = getattr(found, "spec", None)
     if not isinstance(spec, HandlerSpec):
         raise ConfigurationError(
-            f"another process finds no handler {job.qualname} in {job.module}; define it at the top of its module"
+            f"a handler process cannot find {job.qualname} in {job.module}; define the handler at module level"
         )
     return spec
 
 
 def call(job: Job) -> Reply:
-    """Call a handler here."""
+    """Call the handler in this process."""
     spec = find(job)
     payloads: list[Any] = []
     misfits: dict[int, Settlement] = {}
@@ -156,7 +156,7 @@ def call(job: Job) -> Reply:
             payloads.append(spec.decode(delivery.payload))
         except PayloadError as error:
             misfits[position] = settlement_of_payload(error)
-        except Exception as error:  # noqa: BLE001 - of the user's type; it is this message's failure
+        except Exception as error:  # noqa: BLE001 - from the user's type; a failure of this message
             misfits[position] = settlement_of_error(spec, error)
     contexts = [
         SyncContext(spec, each, None, None)
@@ -172,7 +172,7 @@ def call(job: Job) -> Reply:
     try:
         result = spec.function(first, second) if spec.takes_context else spec.function(first)
         end_fork(pid)
-    except BaseException as error:  # noqa: BLE001 - also a SystemExit is an answer
+    except BaseException as error:  # noqa: BLE001 - SystemExit is a failure too
         end_fork(pid, error)
         settlement = settlement_of_error(spec, error)
         is_failure = not misfits
@@ -190,11 +190,11 @@ def call(job: Job) -> Reply:
 
 
 def serve(pipe: Connection, max_memory_mb: int | None) -> None:
-    """Answer jobs until the other end is closed."""
-    # A group of its own: whoever kills the process of a job kills what the job has started.
+    """Run jobs until the other end of the pipe is closed."""
+    # Own process group, so that killing it also kills processes started by the job.
     with contextlib.suppress(OSError):
         os.setsid()
-    # Signals are for the worker, which lets a job end that began: a service manager sends them to all.
+    # A service manager signals all processes, but the worker drains running jobs.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, ignore)
         signal.siginterrupt(number, False)
@@ -221,10 +221,10 @@ def serve(pipe: Connection, max_memory_mb: int | None) -> None:
 
 
 def _probe(job: Job) -> str:
-    """What is wrong with a handler; nothing: empty."""
+    """Return the reason why a handler cannot be imported, or an empty string."""
     try:
         find(job)
-    except BaseException as error:  # noqa: BLE001 - whatever the user's module does when it is imported
+    except BaseException as error:  # noqa: BLE001 - importing the user's module may raise anything
         return f"{type(error).__name__}: {error}"
     return ""
 
@@ -237,14 +237,14 @@ def _limit_memory(max_memory_mb: int) -> None:
 
 
 def _end_with_parent() -> None:
-    """A job whose worker was killed must not go on: another worker will begin it."""
+    """Kill this process when its worker dies: another worker will claim the message."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
-    # A fork of the worker may hold the other end of its sentinel.
+    # Poll getppid() too: a fork of the worker may hold the other end of its sentinel.
     while os.getppid() == parent.pid and not wait_for([parent.sentinel], _LOOK_S):
         pass
     sys.stderr.flush()
     if os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)  # with what the job has started
+        os.killpg(0, signal.SIGKILL)  # including processes started by the job
     os._exit(1)

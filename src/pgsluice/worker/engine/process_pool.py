@@ -1,7 +1,7 @@
-"""Processes for handlers that compute, or may crash: one job at a time each, and a new one for one that dies.
+"""Pool of handler processes, one job at a time each; a process that dies is replaced.
 
-Not an executor of the standard library: there the death of one process fails the jobs of all the others, and a job that
-hangs cannot be ended.
+Unlike `ProcessPoolExecutor`, the death of one process does not fail the jobs of the others, and a hanging job can be
+killed.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ __all__ = ["Job", "ProcessPool", "RemoteError"]
 _END_S = 2.0
 _START_S = 60.0
 _LOOK_S = 1.0
-# The module of the standard library keeps lists of processes that are not for several threads.
+# multiprocessing keeps global lists of processes that are not thread-safe.
 _starting = threading.Lock()
 
 
 class RemoteError(Exception):
-    """A call failed in another process.
+    """A call failed in a handler process.
 
     Attributes:
-        settlement: What that means for the message.
+        settlement: The settlement of its message.
     """
 
     def __init__(self, settlement: Settlement) -> None:
@@ -50,7 +50,7 @@ class RemoteError(Exception):
 
 
 class ProcessPool:
-    """As many processes as run jobs at once; those that are idle are used again."""
+    """One process per concurrent job; idle processes are reused."""
 
     def __init__(self, *, max_memory_mb: int | None = None) -> None:
         self._threads = Threads()
@@ -59,10 +59,10 @@ class ProcessPool:
         self._all: set[_Child] = set()
 
     async def make_ready(self, spec: HandlerSpec) -> None:
-        """Start a process if none is idle, and look that it finds a handler; the next call finds it there.
+        """Start a process if none is idle, and verify that it can import the handler; the next call uses it.
 
         Raises:
-            ConfigurationError: It does not, or cannot start.
+            ConfigurationError: It cannot, or does not start.
         """
         while self._idle and not self._idle[-1].is_alive():
             self._all.discard(self._idle.pop())
@@ -70,30 +70,30 @@ class ProcessPool:
             return
         try:
             async with asyncio.timeout(_START_S):
-                reply = await self._ask(Job.of(spec, [], []))
+                reply = await self._call(Job.of(spec, [], []))
         except TimeoutError:
             reply = f"it did not start within {_START_S:g} s"
         if reply:
             detail = reply.settlements[0].failure if isinstance(reply, Reply) else reply
             raise ConfigurationError(
-                f"handler {spec.name!r} cannot run in a process of its own ({detail}); it must be importable, and a "
+                f"handler {spec.name!r} cannot run in its own process ({detail}); it must be importable, and a "
                 "script must start its worker under `if __name__ == '__main__'`"
             )
 
     async def run(self, job: Job) -> Any:
-        """Call a handler; what it answered, for a batch a settlement for each.
+        """Call a handler; return its result, for a batch one settlement per message.
 
         Raises:
             RemoteError: The call failed, or the process died.
         """
-        reply = await self._ask(job)
-        assert isinstance(reply, Reply)  # noqa: S101 - a job with deliveries has no other
+        reply = await self._call(job)
+        assert isinstance(reply, Reply)  # noqa: S101 - jobs with deliveries get a Reply
         if reply.is_failure:
             raise RemoteError(reply.settlements[0])
-        return list(reply.settlements) if job.is_batch else _answer(reply.settlements[0])
+        return list(reply.settlements) if job.is_batch else _reply(reply.settlements[0])
 
     async def close(self) -> None:
-        """End all processes."""
+        """Stop all processes."""
         children = list(self._all)
         self._idle.clear()
         self._all.clear()
@@ -101,16 +101,16 @@ class ProcessPool:
             await self._threads.run(_end_all, children)
         self._threads.close()
 
-    async def _ask(self, job: Job) -> Reply | str:
+    async def _call(self, job: Job) -> Reply | str:
         if self._idle:
             child = self._idle.pop()
         else:
             child = _Child(self._max_memory_mb)
             self._all.add(child)
         try:
-            reply, error = await self._threads.run(child.ask, job)
+            reply, error = await self._threads.run(child.call, job)
         except asyncio.CancelledError:
-            child.kill()  # its thread hears of it
+            child.kill()  # which ends its thread's wait
             self._all.discard(child)
             raise
         if error is not None or child.is_worn:
@@ -124,51 +124,51 @@ class ProcessPool:
         return answer
 
 
-def _answer(settlement: Settlement) -> Any:
+def _reply(settlement: Settlement) -> Any:
     if settlement.failure is not None and settlement.failure.error_type not in ("Retry", "Reject"):
         raise RemoteError(settlement)
     return settlement.outcome
 
 
 class _Child:
-    """One process; what blocks is called in threads."""
+    """One process; its blocking methods are called in threads."""
 
     def __init__(self, max_memory_mb: int | None) -> None:
         self._max_memory_mb = max_memory_mb
         self._process: SpawnProcess | None = None
         self._pipe: Connection | None = None
         self._is_killed = False
-        self._is_over = False  # its number may be another process's
+        self._is_over = False  # its pid may be reused
         self.is_worn = False
 
-    def ask(self, job: Job) -> Reply | str:
-        """Send a job and wait for its reply; the death of the process is one too."""
+    def call(self, job: Job) -> Reply | str:
+        """Send a job and wait for its reply; the death of the process becomes a failure reply."""
         try:
             sent = pickle.dumps(job)
-        except Exception as error:  # noqa: BLE001 - of a payload that middleware has replaced
+        except Exception as error:  # noqa: BLE001 - a payload replaced by middleware
             return Reply((_unsendable(error),) * max(1, len(job.deliveries)), is_failure=True)
         try:
             if self._process is None:
                 self._start()
-            assert self._pipe is not None  # noqa: S101 - there since the start
+            assert self._pipe is not None  # noqa: S101 - _start() sets it
             self._pipe.send_bytes(sent)
             self._await_reply()
-            reply: Reply | str = pickle.loads(self._pipe.recv_bytes())  # noqa: S301 - of our own process
+            reply: Reply | str = pickle.loads(self._pipe.recv_bytes())  # noqa: S301 - from our own process
         except (EOFError, OSError):
             self.is_worn = True
             self._end_group()
-            settlement = Settlement(Retry(), Failure("process died", self._how_it_died()))
+            settlement = Settlement(Retry(), Failure("process died", self._exit_reason()))
             return Reply((settlement,) * max(1, len(job.deliveries)), is_failure=True)
         if isinstance(reply, Reply) and any(map(_is_out_of_memory, reply.settlements)):
-            self.is_worn = True  # what it could not get it may have half
+            self.is_worn = True  # its state may be inconsistent after a MemoryError
         return reply
 
     def is_alive(self) -> bool:
-        """Whether it did not end while it was idle."""
+        """True if it has not died while idle."""
         return self._process is not None and self._process.is_alive()
 
     def kill(self) -> None:
-        """End it at once; does not wait."""
+        """Kill the process without waiting for it."""
         with _starting:
             self._is_killed = True
             if self._process is not None and not self._is_over:
@@ -176,13 +176,13 @@ class _Child:
                 self._process.kill()
 
     def close(self) -> None:
-        """Let it end, or end it."""
+        """Close the pipe, which ends the process after its job."""
         if self._pipe is not None:
             with contextlib.suppress(OSError):
                 self._pipe.close()
 
     def join(self) -> None:
-        """Wait until it ended."""
+        """Wait for the process to end; kill it after a timeout."""
         if self._process is not None:
             self._process.join(_END_S)
             if self._process.is_alive():
@@ -191,18 +191,18 @@ class _Child:
                 self._process.join()
 
     def _await_reply(self) -> None:
-        """Wait for the reply, or for the death of the process: forks of it may hold its end of the pipe.
+        """Wait for the reply or the death of the process, whose forks may hold its end of the pipe.
 
         Raises:
             EOFError: It died.
         """
-        assert self._pipe is not None  # noqa: S101 - the only caller has just used it
+        assert self._pipe is not None  # noqa: S101 - set by the only caller
         while not self._pipe.poll(_LOOK_S):
             if self._has_ended() and not self._pipe.poll():
                 raise EOFError
 
     def _has_ended(self) -> bool:
-        """True if the process has ended; it is not waited for, so that its number stays its own."""
+        """True if the process has ended; does not reap it, so that its pid is not reused."""
         if self._process is None or self._process.pid is None:
             return False
         try:
@@ -212,7 +212,7 @@ class _Child:
             return True
 
     def _end_group(self) -> None:
-        """Kill the process with those that its jobs have started, if it has got as far as to have a group."""
+        """Kill the process group with the processes that its jobs started, if it exists already."""
         if self._process is not None and self._process.pid is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -230,12 +230,12 @@ class _Child:
                 daemon=False,  # the user's code may start processes too
             )
             self._process.start()
-            theirs.close()  # or its end would never be heard of
+            theirs.close()  # else EOF would never arrive
             self._pipe = ours
 
-    def _how_it_died(self) -> str:
+    def _exit_reason(self) -> str:
         if self._process is None:
-            return "it was ended before it began"
+            return "it was killed before it started"
         self._process.join(_END_S)
         code = self._process.exitcode
         self._is_over = code is not None
@@ -245,14 +245,14 @@ class _Child:
         if code >= 0:
             return f"exit code {code}"
         name = signal.Signals(-code).name
-        return f"signal {name}" + (", as when memory is short" if name == "SIGKILL" else "")
+        return f"signal {name}" + (", possibly by the OOM killer" if name == "SIGKILL" else "")
 
 
 def _unsendable(error: Exception) -> Settlement:
     return failed(
         HandlerError(
-            "the payload cannot be sent to the process of its handler "
-            f"({type(error).__name__}: {error}); middleware must pass on what can be pickled"
+            "the payload cannot be pickled and sent to the handler's process "
+            f"({type(error).__name__}: {error}); middleware must return picklable payloads"
         )
     )
 

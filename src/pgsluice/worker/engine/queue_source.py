@@ -42,15 +42,15 @@ class QueueSource:
         worker_id: str,
         lock_waits: LockWaits,
     ) -> None:
-        """Prepare it; nothing is looked up yet.
+        """Prepare a source without database access.
 
         Args:
-            pool: Gives a connection for each call, of a role that may read the queue (`sluice_reader`).
-            route: Which queue.
-            spec: The handler, for its retry policy and for what becomes of a message that is done.
-            listener: Tells when to look; None: it polls.
-            worker_id: Who claims, for people.
-            lock_waits: Turns of all sources of the pool.
+            pool: Provides a connection per call, of a role that may read the queue (`sluice_reader`).
+            route: The queue.
+            spec: The handler, for its retry policy and `keep`.
+            listener: Notifies of new messages; None: the source polls.
+            worker_id: Display name of the worker.
+            lock_waits: Limit on lock waits, shared by all sources of the pool.
         """
         self.lock_waits = lock_waits
         self._runner = AsyncRunner(pool)
@@ -63,14 +63,14 @@ class QueueSource:
         self._is_kept = spec.keep == "archive"
         self._worker_id = worker_id
         self._notes_first = spec.retry is not None and spec.retry.max_attempts == 1
-        # Settled in a call whose reply never came, and when their lease ends: until then nobody else can have claimed
-        # them or taken them out of the queue, unless that call was done.
+        # Claims settled in a call whose reply was lost, with their lease expiry: until then only that call, if it was
+        # executed, can have removed them from the queue.
         self._unsure: dict[tuple[int, int], float] = {}
         self._polling = Polling(
             (listener or AsyncListener("")).subscribe(self._queue_name),
             lambda after: self._runner.run(listeners.next_due(self._queue_name, after)),
-            is_told_of_time=True,
-            next_room=lambda: self._runner.run(listeners.next_room(self._queue_name)),
+            is_notified_when_due=True,
+            next_capacity=lambda: self._runner.run(listeners.next_capacity(self._queue_name)),
         )
 
     @property
@@ -82,7 +82,7 @@ class QueueSource:
         """As in `Source`."""
         if self._topic is not None:
             await self._bind(self._topic)
-        await self._polling.ask()
+        await self._polling.query_due()
         if self._retry is None:
             policies = await self._runner.run(retries.list_retry_policies())
             self._notes_first = any(
@@ -106,17 +106,17 @@ class QueueSource:
         return deliveries
 
     async def _suspect(self, again: list[Delivery]) -> None:
-        """Find those that may have killed their process."""
-        find = retries.unanswered_starts(self._queue_name, _messages(again))
+        """Mark deliveries that may have killed their process."""
+        find = retries.unfinished_attempts(self._queue_name, _messages(again))
         try:
             suspects: list[int] = await self._runner.run(find)
         except TRANSIENT:
-            return  # they are claimed: so they start beside each other
+            return  # already claimed: run them concurrently
         for delivery in again:
             delivery.is_suspect = delivery.message_id in suspects
 
     async def begin(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """As in `Source`. The first claim of a message counts without being noted."""
+        """As in `Source`. The first attempt of a message is counted without a record."""
         noted = [delivery for delivery in deliveries if delivery.fence != 1 or self._notes_first]
         if not noted:
             return list(deliveries)
@@ -185,7 +185,7 @@ class QueueSource:
                 on_cancel=doubt,
             )
         except BaseException:
-            doubt()  # it may have been done all the same
+            doubt()  # the call may have been executed
             raise
         now_s = time.monotonic()
         settled = {_claim(delivery) for delivery in results}
@@ -221,7 +221,7 @@ class QueueSource:
         return queue_name.lower() == self._queue_name.lower()
 
     def _calls(self, settlements: Mapping[Delivery, Settlement]) -> list[Call[_Settlements]]:
-        """Return one call for all that are done, one for all that failed, and one for each delay of a release."""
+        """Return one call for done messages, one for failed ones, and one per delay of releases."""
         done: list[Delivery] = []
         failed: list[Delivery] = []
         failures: list[FailedMessage] = []
@@ -244,8 +244,10 @@ class QueueSource:
             )
             calls.append((fail, failed))
         for delay_s, deliveries in released.items():
-            hand_back = retries.hand_back(self._queue_name, _messages(deliveries), delay_s=delay_s)
-            calls.append((hand_back, deliveries))
+            release_uncounted = retries.release_uncounted(
+                self._queue_name, _messages(deliveries), delay_s=delay_s
+            )
+            calls.append((release_uncounted, deliveries))
         return [
             _by_delivery(
                 call,
@@ -256,7 +258,7 @@ class QueueSource:
         ]
 
     def _policy(self) -> dict[str, Any] | None:
-        """The handler's retry policy in place of the queue's."""
+        """Return the handler's retry policy, which overrides the queue's."""
         retry = self._retry
         if retry is None:
             return None
@@ -270,24 +272,24 @@ class QueueSource:
         }
 
     def _keep(self, deliveries: Sequence[Delivery]) -> Call[list[ClaimOutcome]]:
-        """Return the call that archives or deletes messages that are done."""
+        """Return the call that archives or deletes done messages."""
         keep = claims.archive if self._is_kept else claims.delete
         return keep(self._queue_name, _messages(deliveries))
 
     def _settled(
         self, delivery: Delivery, settlement: Settlement, said: ClaimOutcome
     ) -> Settlement:
-        """Return a settlement with its result, from what the server did."""
+        """Return a settlement with its result, from the server's reply."""
         if said.outcome == "retry" or said.outcome == "dead":
             return settlement.with_result(said.outcome, said.delay_s)
         if said.outcome == "done":
             return settlement.with_result(settlement.asked)
         if isinstance(settlement.outcome, Done):
             return settlement.with_result(self._acknowledged(delivery, said))
-        # The attempt ended while its transaction was committed: it is gone because of that.
+        # The attempt ended during the commit of its transaction, which removed the message.
         if said.outcome == "gone" and delivery.is_in_doubt:
             return settlement.with_result("done")
-        # Since it was settled in the call whose reply never came it may have been claimed again, and even done.
+        # After a settle call whose reply was lost, the message may have been claimed and finished since.
         return settlement.with_result(settlement.asked if self._is_unsure(delivery) else "lost")
 
     def _acknowledged(self, delivery: Delivery, said: ClaimOutcome) -> Result:
@@ -298,7 +300,7 @@ class QueueSource:
         return self._unsure.get(_claim(delivery), 0.0) > time.monotonic()
 
     async def _bind(self, topic: str) -> None:
-        """Bind the queue to a topic, and make it where there is none."""
+        """Bind the queue to a topic; create the queue if it does not exist."""
         queues = await self._runner.run(pgmq.list_queues())
         if all(queue.queue_name != self._queue_name for queue in queues):
             await self._runner.run(pgmq.create(self._queue_name))
@@ -306,8 +308,8 @@ class QueueSource:
         for binding in await self._runner.run(pgmq.list_topic_bindings(self._queue_name)):
             if binding.pattern != topic:
                 _log.warning(
-                    "queue %s is bound to topic %r too, and its handler declares %r only: messages of both arrive; if "
-                    "the other is of an earlier version, run pgsluice queue topics unbind %r %s",
+                    "queue bound to another topic queue=%s topic=%r declared_topic=%r "
+                    'hint="to remove a binding of an earlier version, run: pgsluice queue topics unbind %r %s"',
                     *(self._queue_name, binding.pattern, topic, binding.pattern, self._queue_name),
                 )
 
@@ -340,7 +342,7 @@ def _by_delivery(
     deliveries: Sequence[Delivery],
     make: Callable[[Delivery, _Each], _Made],
 ) -> Call[dict[Delivery, _Made]]:
-    """Return a call whose results, one for each delivery in their order, are keyed by delivery."""
+    """Return a call whose results, one per delivery in order, are keyed by delivery."""
 
     def read(rows: Sequence[tuple[Any, ...]]) -> dict[Delivery, _Made]:
         results = zip(deliveries, call.read_rows(rows), strict=True)

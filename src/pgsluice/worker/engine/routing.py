@@ -1,4 +1,4 @@
-"""Which handler an event is for, and what it is kept in order by: decisions without I/O."""
+"""Map events to handlers and to ordering keys, without I/O."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ _STEP = re.compile(r"\.([A-Za-z_][A-Za-z_0-9]*)|\[(\d+)\]")
 
 
 class Routing:
-    """The handlers of the events of one group or consumer, by the types that they are for."""
+    """The handlers of one group or consumer, by event type."""
 
     def __init__(self, specs: Sequence[HandlerSpec]) -> None:
-        """Sort them.
+        """Index the handlers by event type.
 
         Raises:
-            ConfigurationError: Two are for the same type, or for all that are left.
+            ConfigurationError: Two handlers match the same type, or all other types.
         """
         self._by_type: dict[str, HandlerSpec] = {}
         self._rest: HandlerSpec | None = None
         for spec in specs:
-            assert isinstance(spec.route, GroupRoute | ConsumerRoute)  # noqa: S101 - by the only callers
+            assert isinstance(spec.route, GroupRoute | ConsumerRoute)  # noqa: S101 - the callers pass no other
             for event_type in spec.route.event_types:
                 other = self._by_type.setdefault(event_type, spec)
                 if other is not spec:
                     raise ConfigurationError(
-                        f"handlers {other.name} and {spec.name} are both for events of type {event_type!r} of log "
-                        f"{spec.route.log_name}; take it out of one of them"
+                        f"handlers {other.name} and {spec.name} both match events of type {event_type!r} of log "
+                        f"{spec.route.log_name}; remove the type from one handler"
                     )
             if not spec.route.event_types:
                 if self._rest is not None:
                     raise ConfigurationError(
-                        f"handlers {self._rest.name} and {spec.name} are both for all events of log "
-                        f"{spec.route.log_name}; give one of them event_types, or a group of its own"
+                        f"handlers {self._rest.name} and {spec.name} both match all events of log "
+                        f"{spec.route.log_name}; set event_types on one handler, or use separate groups"
                     )
                 self._rest = spec
 
     def spec_of(self, ev_type: str | None) -> HandlerSpec | None:
-        """The handler for events of a type; None: there is none."""
+        """Return the handler of an event type, or None."""
         if ev_type is None:
             return self._rest
         return self._by_type.get(ev_type, self._rest)
 
 
 def key_of(event: ClaimedEvent, key: str | None) -> str | None:
-    """What an event is kept in order by, as far as this process must know it: equal keys are equal here.
+    """Return an event's ordering key; events with equal keys on the server have equal keys here.
 
     Args:
         event: The event.
-        key: As in the options of its group.
+        key: The `key` option of its group.
     """
     if key is None or not key.startswith("$"):
         value: str | None = None if key is None else getattr(event, key)
         return value
     steps = list(_STEP.finditer(key, 1))
     if "".join(step[0] for step in steps) != key[1:]:
-        return key  # a path that only the server reads: then all events are in one order
+        return key  # a path that only the server can evaluate: serialize all events
     try:
         found = json.loads(event.ev_data or "null")
         for step in steps:

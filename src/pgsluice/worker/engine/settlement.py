@@ -1,4 +1,4 @@
-"""How a call of a handler ends for its message: one of the four outcomes, from what it returned or raised. No I/O."""
+"""Turn a handler's result or exception into one of the four outcomes of its message. No I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pgsluice.outcome import Done, Outcome, Reject, Release, Retry
 from pgsluice.worker.engine.delivery import Failure
 from pgsluice.worker.handlers.handler import HandlerSpec
 
-# As much of what an exception says as helps: it can quote a whole payload.
+# Limits on stored error texts: an exception can quote a whole payload.
 _MESSAGE_CHARS = 2_000
 _TRACE_CHARS = 20_000
 
@@ -28,11 +28,11 @@ class Settlement:
 
     Attributes:
         outcome: `Done`, `Retry`, `Release` or `Reject`.
-        failure: Why, for `Retry` and `Reject`.
+        failure: The error, for `Retry` and `Reject`.
         result: None until the outcome is applied. Then `done`; `retry`, it will be redelivered; `released`; `dead`;
-            `lost`, the claim was over and nothing was changed; `locked`, another transaction holds the row lock and
-            the outcome is still to be applied.
-        next_retry_s: For the result `retry`, seconds until the next attempt; None: the source does not know.
+            `lost`, the claim was stale and nothing was changed; `locked`, another transaction holds the row lock and
+            the outcome is not applied yet.
+        next_retry_s: For the result `retry`, seconds until the next attempt; None: unknown to the source.
     """
 
     outcome: Outcome
@@ -42,7 +42,7 @@ class Settlement:
 
     @property
     def asked(self) -> Result:
-        """The result that the outcome asks for."""
+        """The result if the outcome is applied as requested."""
         match self.outcome:
             case Done():
                 return "done"
@@ -55,22 +55,22 @@ class Settlement:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the claim of the message was over."""
+        """True if the claim of the message was stale."""
         return self.result == "lost"
 
     def with_result(self, result: Result, next_retry_s: float | None = None) -> Settlement:
-        """Return a copy with what the source made of it."""
+        """Return a copy with the result from the source."""
         return Settlement(self.outcome, self.failure, result, next_retry_s)
 
     @property
     def is_error(self) -> bool:
-        """Whether the handler raised or returned an exception that is no outcome."""
+        """True if the handler raised or returned an exception that is not an outcome."""
         return self.failure is not None and self.failure.trace is not None
 
 
 @dataclass(slots=True)
 class Counts:
-    """Deliveries of a handler by result, since it was started; for logs, health and `run_until_empty`."""
+    """Number of deliveries of a handler by result, since start; for logs, health and `run_until_empty`."""
 
     done: int = 0
     retry: int = 0
@@ -80,27 +80,29 @@ class Counts:
     by_error_type: dict[str, int] = field(default_factory=dict)
 
     def add(self, result: Result) -> None:
-        """Count one."""
+        """Count one result."""
         setattr(self, result, getattr(self, result) + 1)
 
 
 DONE = Settlement(Done())
+# Returned as text they would mean done, like any other value.
+_WORDS = ("retry", "release", "reject")
 ACKNOWLEDGED = Settlement(Done(), result="done")
-# The process or thread that its handler runs in did not start.
+# The handler's process did not start.
 NOT_NOW = Settlement(Release(5.0))
 LOST = Settlement(Release(), result="lost")
 
 
 def settlement_of_result(spec: HandlerSpec, result: Any) -> Settlement:
-    """Tell what a handler of one message returned: an outcome, an exception, which means what raising it does, or
-    anything else, which means done.
+    """Return the settlement for a single-message handler's return value: an outcome, an exception, which is treated as
+    if raised, or anything else, which means done.
     """
     if result is None:
         return DONE
     if isinstance(result, type) and issubclass(result, BaseException):
         if not issubclass(result, Outcome) or result is Outcome:
             return failed(HandlerError(f"the handler returned the class {result.__name__}"))
-        result = result()  # `return Reject` and `raise Reject` mean the same
+        result = result()  # `return Reject` is the same as `raise Reject`
     if isinstance(result, BaseException):
         return settlement_of_error(spec, result)
     if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
@@ -108,9 +110,12 @@ def settlement_of_result(spec: HandlerSpec, result: Any) -> Settlement:
             result.close()
         return failed(
             HandlerError(
-                f"the handler returned a {type(result).__name__}, which nothing runs; nothing was done"
+                f"the handler returned a {type(result).__name__}, which the worker does not run; make it an `async def`"
             )
         )
+    if isinstance(result, str) and result.lower() in _WORDS:
+        name = result.capitalize()
+        return failed(HandlerError(f"the handler returned {result!r}; return {name}()"))
     held = result.values() if isinstance(result, dict) else result
     if isinstance(held, list | tuple | set | frozenset | ValuesView):
         for each in held:
@@ -120,7 +125,7 @@ def settlement_of_result(spec: HandlerSpec, result: Any) -> Settlement:
 
 
 def settlements_of_results(spec: HandlerSpec, result: Any, qty: int) -> list[Settlement]:
-    """Tell what a handler of a batch returned: one outcome for all, or a list with one for each, in their order."""
+    """Return settlements for a batch handler's return value: one outcome for all, or a list with one per message."""
     if isinstance(result, Settlement):
         return [result] * qty
     if isinstance(result, list | tuple):
@@ -137,7 +142,7 @@ def settlements_of_results(spec: HandlerSpec, result: Any, qty: int) -> list[Set
         settlement = failed(
             HandlerError(
                 f"the handler returned a {type(result).__name__} for {qty} messages; return one outcome for all, or a "
-                "list with one for each in their order"
+                "list with one per message in order"
             )
         )
         return [settlement] * qty
@@ -145,7 +150,7 @@ def settlements_of_results(spec: HandlerSpec, result: Any, qty: int) -> list[Set
 
 
 def settlement_of_error(spec: HandlerSpec, error: BaseException) -> Settlement:
-    """Return the settlement for what was raised: an outcome, or a failure, retried or rejected as the options say."""
+    """Return the settlement for an exception: an outcome, or a failure retried or rejected by the handler's options."""
     if isinstance(error, BaseExceptionGroup):
         error = _only_outcome(error) or error
     if isinstance(error, Outcome):
@@ -157,28 +162,28 @@ def settlement_of_error(spec: HandlerSpec, error: BaseException) -> Settlement:
 
 
 def is_done(error: BaseException) -> bool:
-    """Return whether what a handler raised means that its message is handled."""
+    """True if the exception is `Done`."""
     if isinstance(error, BaseExceptionGroup):
         return isinstance(_only_outcome(error), Done)
     return isinstance(error, Done)
 
 
 def settlement_of_payload(error: PayloadError) -> Settlement:
-    """A payload that is not of the handler's type: nothing will make it fit."""
+    """Return the settlement for a payload of the wrong type: rejected, as this is permanent."""
     return Settlement(
         Reject("payload"), Failure("PayloadError", clipped(str(error), _MESSAGE_CHARS))
     )
 
 
 def settlement_of_timeout(spec: HandlerSpec) -> Settlement:
-    """It ran longer than it may. To `retry_on` and `give_up_on` it is a TimeoutError."""
+    """Return the settlement for a timeout, a TimeoutError for `retry_on` and `give_up_on`."""
     settlement = settlement_of_error(spec, TimeoutError())
-    failure = Failure("timeout", f"the handler ran longer than {spec.timeout_s:g} s")
+    failure = Failure("timeout", f"the handler exceeded its timeout of {spec.timeout_s:g} s")
     return Settlement(settlement.outcome, failure)
 
 
 def postponed(spec: HandlerSpec, settlement: Settlement, attempt: int) -> Settlement:
-    """Return a settlement whose retry is delayed by a lease at least."""
+    """Return the settlement with a retry delayed by at least one lease."""
     if not isinstance(settlement.outcome, Retry):
         return settlement
     delay_s = settlement.outcome.delay_s
@@ -189,21 +194,21 @@ def postponed(spec: HandlerSpec, settlement: Settlement, attempt: int) -> Settle
 
 
 def failed(error: BaseException) -> Settlement:
-    """To be tried again."""
+    """Return the settlement for a failure to be retried."""
     return Settlement(Retry(), failure_of(error))
 
 
 def given_up(error: BaseException) -> Settlement:
-    """Never to be tried again."""
+    """Return the settlement for a failure not to be retried."""
     return Settlement(Reject(f"gave up on {type(error).__name__}"), failure_of(error))
 
 
 def failure_of(error: BaseException) -> Failure:
-    """An exception as it is kept with the message: bounded, and such that PostgreSQL can store it."""
+    """Convert an exception for storage: bounded, and valid text for PostgreSQL."""
     try:
         message = str(error)
-    except Exception:  # noqa: BLE001 - the user's own __str__, which must not keep the message from its end
-        message = "(its text cannot be made)"
+    except Exception:  # noqa: BLE001 - the user's __str__; the message must still be settled
+        message = "(str() of the exception failed)"
     trace = "".join(traceback.format_exception(error))
     return Failure(
         type(error).__name__,
@@ -214,7 +219,7 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def _place_of(error: BaseException) -> int:
-    """Return a number that is the same in every process for the same lines of code."""
+    """Return a hash of the lines of code in a traceback, equal in every process."""
     trace, lines = error.__traceback__, set()
     while trace is not None:
         lines.add(f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}")
@@ -223,13 +228,13 @@ def _place_of(error: BaseException) -> int:
 
 
 def clipped(text: str, chars: int) -> str:
-    """The first so many characters, or with a negative number the last, as PostgreSQL can store them."""
+    """Return the first `chars` characters, or the last if negative, as text that PostgreSQL can store."""
     text = text[:chars] if chars >= 0 else text[chars:]
     return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _only_outcome(group: BaseExceptionGroup[BaseException]) -> Outcome | None:
-    """Return the first exception of a group in which all are outcomes of one kind, as when a task was rejected."""
+    """Return the first exception of a group whose exceptions are all outcomes of one class, as from a TaskGroup."""
     leaves: list[BaseException] = []
     groups: list[BaseExceptionGroup[BaseException]] = [group]
     while groups:

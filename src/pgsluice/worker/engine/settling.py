@@ -1,4 +1,4 @@
-"""Group commit of outcomes: the settlements of many messages in one call."""
+"""Group commit of settlements: many messages in one call."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from pgsluice.worker.engine.settlement import Settlement
 from pgsluice.worker.engine.source import Source
 
 _AT_ONCE = 1_000
-# As many are worth a call of their own; fewer wait while every turn of the event loop brings more.
+# A batch this large is sent immediately; a smaller one waits while each turn of the event loop adds more.
 _WORTH_IT = 200
-# How long one call waits for the row lock of another transaction, seconds; then it is the next message's turn.
+# Lock timeout of one call in seconds; then the next locked message is tried.
 _LOCK_S = 5.0
 
 
 class Settler:
-    """Collects what is to be said while it says the last: the group commit of acknowledgements.
+    """Collects settlements while the previous ones are applied: group commit of acknowledgements.
 
-    There is no timer. A single message is settled at once, and those whose handlers end at that moment join it; while
-    that call is under way others gather, and go with the next. So the busier it is, the more share a commit. A call
-    that fails is repeated: a claim keeps its fence, so the second says the same, or hears that the claim is over.
+    There is no timer. A single message is settled immediately, together with messages whose handlers end in the same
+    turn of the event loop; others gather during that call and go with the next. So batches grow with load. A failed
+    call is repeated, which is safe: the fencing token is unchanged, so the second call has the same effect or reports a
+    stale claim.
 
-    Messages that another transaction has locked are settled one by one, beside the others.
+    Messages locked by another transaction are settled one by one, concurrently with the others.
     """
 
     def __init__(
@@ -37,16 +38,16 @@ class Settler:
         complaints: Complaints,
         on_settled: Callable[[Mapping[Delivery, Settlement]], None],
     ) -> None:
-        """Prepare it.
+        """Prepare a settler.
 
         Args:
-            source: Is told.
-            complaints: Where failures are said.
+            source: Applies the settlements.
+            complaints: Receives failures to log.
             on_settled: Called with the settlements that have results.
         """
         self._source = source
         self._on_settled = on_settled
-        self._backoff = Backoff(source.name, complaints.say)
+        self._backoff = Backoff(source.name, complaints.log)
         self._complaints = complaints
         self._waiting: dict[Delivery, Settlement] = {}
         self._locked: dict[Delivery, Settlement] = {}
@@ -58,30 +59,30 @@ class Settler:
 
     @property
     def waiting(self) -> dict[Delivery, Settlement]:
-        """Settlements that the source has not applied yet."""
+        """Settlements not applied yet."""
         return self._waiting | self._locked
 
     @property
     def backlog(self) -> int:
-        """The number of settlements that wait."""
+        """Number of settlements not applied yet."""
         return len(self._waiting) + len(self._locked)
 
     def add(self, delivery: Delivery, settlement: Settlement) -> None:
-        """Take one more."""
+        """Add a settlement."""
         self._waiting[delivery] = settlement
         self._filled.set()
         self._empty.clear()
 
     def stop(self) -> None:
-        """From now on say nothing more of what cannot be said before its claim is over."""
+        """From now on drop settlements that fail until lease expiry."""
         self._is_stopping = True
 
     async def drained(self) -> None:
-        """Wait until there is nothing to say."""
+        """Wait until all settlements are applied."""
         await self._empty.wait()
 
     async def run(self) -> None:
-        """Go on until cancelled."""
+        """Settle until cancelled."""
         locked = asyncio.create_task(self._settle_locked())
         try:
             await self._settle_all()
@@ -98,16 +99,16 @@ class Settler:
             except TRANSIENT as error:
                 delay_s = self._backoff.failed(error, f"settle {len(batch)} messages")
                 if self._is_stopping:
-                    self._drop_lapsed()
+                    self._drop_expired()
                 await asyncio.sleep(delay_s if self._waiting else 0)
-            except Exception as error:  # noqa: BLE001 - one that cannot be settled must not keep the others
+            except Exception as error:  # noqa: BLE001 - a message that cannot be settled must not block the others
                 await self._settle_each(batch, error)
             else:
                 self._backoff.succeeded()
                 self._took(settled)
 
     def _took(self, settled: Mapping[Delivery, Settlement]) -> None:
-        """Take in the results of messages that wait."""
+        """Process the results of a batch."""
         locked = [each for each, settlement in settled.items() if settlement.result == "locked"]
         self._locked |= {delivery: self._waiting[delivery] for delivery in locked}
         if self._locked:
@@ -116,23 +117,23 @@ class Settler:
         self._on_settled({each: settled[each] for each in settled if each not in locked})
 
     async def _settle_locked(self) -> None:
-        """Settle each message that another transaction has locked when that transaction ends."""
+        """Settle each locked message when the transaction that locks it ends."""
         while True:
             await self._has_locked.wait()
             delivery, settlement = next(iter(self._locked.items()))
             try:
                 async with self._source.lock_waits.turn(_LOCK_S) as wait_s:
                     settled = await self._source.settle({delivery: settlement}, wait_s=wait_s)
-            except Exception as error:  # noqa: BLE001 - among the others it is found whether it can be settled
+            except Exception as error:  # noqa: BLE001 - _settle_all decides whether it can be settled
                 await asyncio.sleep(self._backoff.failed(error, "settle a locked message"))
                 self.add(delivery, self._locked.pop(delivery))
             else:
                 del self._locked[delivery]
                 if settled[delivery].result == "locked":
                     self._locked[delivery] = settlement
-                    self._complaints.say(
+                    self._complaints.log(
                         logging.WARNING,
-                        "%s: message %d is locked by another transaction, and is settled when that ends",
+                        'settlement delayed source="%s" message_id=%d reason="row locked by another transaction"',
                         *(self._source.name, delivery.message_id),
                     )
                 else:
@@ -142,39 +143,39 @@ class Settler:
                 self._has_locked.clear()
 
     async def _gather(self) -> None:
-        """Let handlers that end at this very moment join; those that take time are not waited for."""
+        """Let handlers that end in this turn of the event loop join the batch."""
         before = 0
         while before < len(self._waiting) < _WORTH_IT:
             before = len(self._waiting)
             await asyncio.sleep(0)
 
     async def _settle_each(self, batch: dict[Delivery, Settlement], error: Exception) -> None:
-        """Find the one that the call fails for, and leave it to the end of its claim."""
+        """Settle messages one by one; leave those that fail to expire."""
         if len(batch) > 1:
             self._backoff.failed(error, f"settle {len(batch)} messages at once")
         for delivery, settlement in batch.items():
             try:
                 settled = await self._source.settle({delivery: settlement})
             except TRANSIENT:
-                return  # the next round waits
-            except Exception as reason:  # noqa: BLE001 - as above
-                self._complaints.say(
+                return  # retried by the next round
+            except Exception as reason:  # noqa: BLE001 - as in _settle_all
+                self._complaints.log(
                     logging.ERROR,
-                    "%s: message %d cannot be settled, and comes again when its claim is over: %s",
+                    'settlement failed source="%s" message_id=%d hint="redelivered after lease expiry" error="%s"',
                     *(self._source.name, delivery.message_id, described(reason)),
                 )
                 settled = {delivery: settlement.with_result("lost")}
             self._took(settled)
 
-    def _drop_lapsed(self) -> None:
+    def _drop_expired(self) -> None:
         now_s = time.monotonic()
-        lapsed = {
+        expired = {
             delivery: settlement.with_result("lost")
             for delivery, settlement in self._waiting.items()
             if delivery.lease_end_s <= now_s
         }
-        self._remove(lapsed)
-        self._on_settled(lapsed)
+        self._remove(expired)
+        self._on_settled(expired)
 
     def _remove(self, deliveries: Iterable[Delivery]) -> None:
         for delivery in deliveries:

@@ -1,4 +1,4 @@
-"""What has to be right before a worker starts, each with one clear line when it is not."""
+"""Preflight checks of a worker, each with a one-line error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pgsluice.errors import (
 from pgsluice.worker.handlers.handler import GroupRoute, HandlerSpec, QueueRoute, Route
 
 _log = logging.getLogger(__name__)
-# What the runtime calls for each kind of route; those of them that the database has must be allowed.
+# SQL functions called per kind of route; the role needs execute privilege on those that exist.
 _OF_QUEUES = (
     "pgmq.read",
     "sluice.archive",
@@ -34,7 +34,7 @@ _OF_QUEUES = (
     "sluice.delete",
     "sluice.extend",
     "sluice.fail",
-    "sluice.hand_back",
+    "sluice.release_uncounted",
     "sluice.try_lock_messages",
 )
 _OF_GROUPS = ("sluice.acknowledge", "sluice.claim", "sluice.release", "sluice.renew")
@@ -46,20 +46,22 @@ _OF_MAINTENANCE = (
     "sluice.rotate",
     "sluice.tick",
 )
-_POOLED = "through a pooler: workers poll, as no notification is sure to arrive, and none of them maintains"
-# What connections need where there may be a pooler: a prepared statement is the session's.
+_POOLED = (
+    "through a pooler: workers poll, as notifications may not arrive, and do not run maintenance"
+)
+# Connection options if a pooler is possible: prepared statements belong to one session.
 UNKNOWN: dict[str, Any] = {"prepare_threshold": None}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check has found.
+    """Result of one check.
 
     Attributes:
-        name: What was looked at: `server`, `schema`, `rights`, …
-        detail: What was found, or what is wrong and what to do.
-        error: What would keep a worker from starting, or None.
-        is_short: Whether it starts, and may have to wait for what the server has too little of.
+        name: The item checked: `server`, `schema`, `rights`, …
+        detail: The state found, or the problem and its remedy.
+        error: An error that prevents the worker from starting, or None.
+        is_short: True if the worker starts, but the server is short of a resource.
     """
 
     name: str
@@ -69,37 +71,37 @@ class Finding:
 
 
 def require(target: Target, specs: Iterable[HandlerSpec], connections: int = 0) -> dict[str, Any]:
-    """Look at everything, and log what is short.
+    """Run all checks, and log shortages.
 
     Args:
-        target: Where to connect.
+        target: The server to connect to.
         specs: The handlers.
-        connections: The most connections that they may use.
+        connections: Maximum connections of the process.
 
     Returns:
-        The options that connections need here, as `psycopg.connect` takes them.
+        Options for connections to this server, as for `psycopg.connect`.
 
     Raises:
-        SluiceError: The first that keeps a worker from starting.
+        SluiceError: The first error that prevents the worker from starting.
     """
-    findings = look(target, specs, connections)
+    findings = run_checks(target, specs, connections)
     for finding in findings:
         if finding.error is not None:
             raise finding.error
         if finding.is_short:
-            _log.warning("%s: %s", finding.name, finding.detail)
+            _log.warning('insufficient %s detail="%s"', finding.name, finding.detail)
     is_pooled = Finding("connection", _POOLED) in findings
     return UNKNOWN if is_pooled else {}
 
 
-def look(target: Target, specs: Iterable[HandlerSpec], connections: int = 0) -> list[Finding]:
-    """Look at the server, the schemas, the rights, the connection, the queues and logs; changes nothing.
+def run_checks(target: Target, specs: Iterable[HandlerSpec], connections: int = 0) -> list[Finding]:
+    """Check the server, schemas, privileges, connection, queues and logs without changing anything.
 
     Returns:
-        What was found, up to the first thing without which the rest cannot be looked at.
+        The findings up to the first error.
 
     Raises:
-        ConnectionFailedError: The server cannot be reached.
+        ConnectionFailedError: The server is unreachable.
     """
     with connect(target, autocommit=True, prepare_threshold=None) as connection:
         found = []
@@ -121,15 +123,15 @@ def _each(
         f"PostgreSQL {version // 10_000}.{version % 10_000}, database {server.database_name}, role {server.role_name}",
         lambda: _require_writable(server),
     )
-    yield _checked("schema", "as this release needs it", lambda: schema.require(connection))
+    yield _checked("schema", "matches this release", lambda: schema.require(connection))
     needed = sorted({name for spec in specs for name in _functions_for(spec.route)})
     yield _checked(
         "rights", "sufficient", lambda: _require_rights(runner, needed, server.role_name)
     )
     is_pooled = connection.info.backend_pid != server.backend_pid
-    yield Finding("connection", _POOLED if is_pooled else "to the server itself")
+    yield Finding("connection", _POOLED if is_pooled else "direct")
     if connections and not is_pooled:
-        yield _room(runner.run(upkeep.connections_left()), connections)
+        yield _connection_headroom(runner.run(upkeep.connections_left()), connections)
     yield Finding("maintenance", _maintenance(runner, server.role_name))
     yield from _routes(connection, specs)
 
@@ -137,7 +139,7 @@ def _each(
 def _checked(name: str, detail: str, check: Callable[[], None]) -> Finding:
     try:
         check()
-    except ReadOnlyError as error:  # to be shown among the others
+    except ReadOnlyError as error:  # a TRANSIENT error, but a finding here
         return Finding(name, str(error), error)
     except TRANSIENT:
         raise
@@ -149,13 +151,13 @@ def _checked(name: str, detail: str, check: Callable[[], None]) -> Finding:
 def _require_writable(server: Server) -> None:
     if server.is_standby:
         raise ReadOnlyError(
-            "the server is a standby, which takes no writes; connect to the primary, or name all servers in the DSN "
+            "the server is a standby, which is read-only; connect to the primary, or list all servers in the DSN "
             "and add target_session_attrs=read-write"
         )
     if server.is_read_only:
         raise ConfigurationError(
             f"transactions of role {server.role_name} in database {server.database_name} are read-only; set "
-            "default_transaction_read_only to off for them"
+            "default_transaction_read_only to off for the role or database"
         )
 
 
@@ -163,23 +165,23 @@ def _require_rights(runner: Runner, function_names: list[str], role_name: str) -
     forbidden = runner.run(upkeep.forbidden(function_names))
     if forbidden:
         raise PrivilegeError(
-            f"role {role_name} may not call {', '.join(forbidden)}; ask an administrator to grant it sluice_reader"
+            f"role {role_name} may not execute {', '.join(forbidden)}; ask an administrator to grant it sluice_reader"
         )
 
 
-def _room(left: Connections, wanted: int) -> Finding:
-    """Compare the connections that a process may use with those that the server has left."""
+def _connection_headroom(left: Connections, wanted: int) -> Finding:
+    """Compare the connection limit of the process with the connections that the server has left."""
     detail = f"up to {wanted} in this process; {left.left} left for role {left.role_name}: {left.described()}"
     if wanted <= left.left:
         return Finding("connections", detail)
-    way_out = "; use fewer with --max-connections, or allow more on the server, else handlers and claims wait"
+    way_out = "; lower --max-connections, or raise the server's limit; else handlers and claims wait for connections"
     return Finding("connections", detail + way_out, is_short=True)
 
 
 def _maintenance(runner: Runner, role_name: str) -> str:
     if runner.run(upkeep.forbidden(_OF_MAINTENANCE)):
-        return f"role {role_name} may not maintain: run `pgsluice maintain` as a member of sluice_admin"
-    return f"role {role_name} may maintain"
+        return f"role {role_name} may not run maintenance: run `pgsluice maintain` as a member of sluice_admin"
+    return f"role {role_name} may run maintenance"
 
 
 def _functions_for(route: Route) -> tuple[str, ...]:
@@ -189,7 +191,7 @@ def _functions_for(route: Route) -> tuple[str, ...]:
 
 
 def _routes(connection: psycopg.Connection[Any], specs: list[HandlerSpec]) -> Iterator[Finding]:
-    """The queues and logs that handlers name."""
+    """Check that the queues and logs of the handlers exist."""
     routes = [spec.route for spec in specs]
     queues = {route.queue_name.lower() for route in routes if isinstance(route, QueueRoute)}
     logs = {route.log_name for route in routes if not isinstance(route, QueueRoute)}
@@ -207,6 +209,6 @@ def _routes(connection: psycopg.Connection[Any], specs: list[HandlerSpec]) -> It
 
 def _existing(name: str, is_there: bool, way_out: str) -> Finding:
     if is_there:
-        return Finding(name, "is there")
+        return Finding(name, "exists")
     error = ConfigurationError(f"{name} does not exist; {way_out}")
     return Finding(name, str(error), error)

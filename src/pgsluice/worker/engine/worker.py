@@ -1,4 +1,4 @@
-"""A process's worker: the handlers of an app, run until it is told to stop."""
+"""Run the handlers of an app in a process until stopped."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from pgsluice.worker.engine.connections import Connections, unhurried
 from pgsluice.worker.engine.consumer_lane import ConsumerLane, make_consumer_lanes
 from pgsluice.worker.engine.executor import Executor
 from pgsluice.worker.engine.failure_log import FailureLog
+from pgsluice.worker.engine.fair_share import FairShare
 from pgsluice.worker.engine.lane import IDLE_S, Lane
 from pgsluice.worker.engine.settlement import Counts
 from pgsluice.worker.engine.source import Source
 from pgsluice.worker.engine.sources import Feed, make_feeds
 from pgsluice.worker.engine.status import HandlerStatus, SourceStatus, WorkerStatus
-from pgsluice.worker.engine.turns import Turns
 from pgsluice.worker.forks import end_in_forks
 from pgsluice.worker.handlers.handler import Execution, HandlerSpec, QueueRoute
 from pgsluice.worker.handlers.middleware import Middleware
@@ -38,13 +38,13 @@ from pgsluice.worker.wakeups.listener import AsyncListener
 _log = logging.getLogger(__name__)
 _EMPTY_LOOK_S = 0.02
 _EMPTY_POLL_S = 0.1
-# A process is replaced when all threads of a handler hang for so long, or when one of them does.
+# A process is replaced when all threads of a handler hang this long, or any thread hangs _HUNG_S.
 _STALLED_S = 1.0
 _HUNG_S = 60.0
 
 
 class Application(Protocol):
-    """What a worker needs of an app."""
+    """App interface that a worker needs."""
 
     name: str
     dsn: str | None
@@ -54,19 +54,19 @@ class Application(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """How a worker works, beside what each handler says.
+    """Process-wide options of a worker.
 
     Attributes:
-        concurrency: How many calls of handlers may run at once in the process, 1 or more; None: as many as each
-            handler allows. When it is reached, handlers take turns by their weights.
-        prefetch: How many messages each handler may claim beyond those that run, 0 or more. More keeps fast handlers
-            busy; of slow ones it keeps messages from other workers. None: as many as it starts in a tenth of a second.
-        lease_s: How long a claim lasts without a heartbeat, for all handlers, more than 1 second; None: as each says.
-        max_memory_mb: As much address space as a process for handlers may use; None: no limit.
-        max_connections: The most connections of the process for claims, handlers and its listener; None:
+        concurrency: Maximum concurrent handler calls in the process, 1 or more; None: only limited per handler. At the
+            limit, handlers share slots by their weights.
+        prefetch: Messages that each handler may claim beyond those running, 0 or more. More keeps fast handlers busy;
+            for slow handlers it withholds messages from other workers. None: what the handler starts in 0.1 s.
+        lease_s: Lease duration without a heartbeat, for all handlers, more than 1 second; None: per handler.
+        max_memory_mb: Address space limit of a handler process in MB; None: no limit.
+        max_connections: Maximum connections of the process for claims, handlers and its listener; None:
             `PGSLUICE_MAX_CONNECTIONS`, else 30.
-        grace_s: How long a worker whose threads hang lets other handlers finish, before it ends to be replaced; 0 or
-            more seconds.
+        grace_s: Grace period in seconds for other handlers when a worker with hung threads stops to be replaced, 0 or
+            more.
     """
 
     concurrency: int | None = None
@@ -77,7 +77,7 @@ class WorkerOptions:
     grace_s: float = 10.0
 
     def __post_init__(self) -> None:
-        """Refuse what could not be followed."""
+        """Validate the options."""
         if self.concurrency is not None and self.concurrency < 1:
             raise ArgumentError(f"concurrency is {self.concurrency}; use 1 or more")
         if self.prefetch is not None and self.prefetch < 0:
@@ -96,10 +96,10 @@ class WorkerOptions:
 
         Args:
             specs: The handlers.
-            has_pool: Whether `async def` handlers use a pool of the caller's.
+            has_pool: True if `async def` handlers use a caller's pool.
 
         Raises:
-            ArgumentError: The handlers need more.
+            ArgumentError: The handlers need more connections.
         """
         most = self.max_connections
         return shares(
@@ -113,8 +113,8 @@ class WorkerOptions:
 class Worker:
     """Run the handlers of an app in this process.
 
-    It claims messages, runs their handlers, keeps their claims meanwhile, and says what became of them; a lost
-    connection is waited out and never ends it. It installs no signal handlers, and is stopped by `stop`.
+    It claims messages, runs their handlers, renews their leases and settles them; it reconnects after a lost
+    connection. It installs no signal handlers, and is stopped by `stop`.
     """
 
     def __init__(
@@ -130,25 +130,25 @@ class Worker:
         make_feeds: Callable[..., Sequence[Feed]] | None = None,
         ends_when_hung: bool = True,
     ) -> None:
-        """Prepare a worker; nothing is connected yet.
+        """Prepare a worker without connecting.
 
         Args:
-            app: Whose handlers.
-            handlers: Only those of these names; None: all.
-            queues: Only those of these queues; None: all, also those of logs.
-            options: How it works.
-            conninfo: Where to connect; None: where the pool does, else as the app says.
-            pool: Gives `async def` handlers their connections; it stays open. None: a pool of the worker's own. The
-                worker itself uses others, so that handlers never keep it waiting.
-            connection_options: For each connection, as `psycopg.connect` takes them.
-            make_feeds: What makes the sources; for tests without a server.
-            ends_when_hung: Stop when threads hang, as the process is then to be replaced. False where the process is
-                not the worker's: it goes on without these threads, and its status tells.
+            app: The app.
+            handlers: Names of handlers to run; None: all.
+            queues: Queues whose handlers to run; None: all handlers, including those of logs.
+            options: Process-wide options.
+            conninfo: Connection string; None: that of the pool, else of the app.
+            pool: Connection pool for `async def` handlers; it is not closed. None: a pool of the worker's own. The
+                worker's own calls use other connections, so that handlers never block them.
+            connection_options: Options of each connection, as for `psycopg.connect`.
+            make_feeds: Makes the sources; for tests without a server.
+            ends_when_hung: Stop when threads hang, so that the process is replaced. False if the process is not the
+                worker's: it continues without these threads, and reports them in its status.
 
         Raises:
-            ArgumentError: The app has no such handler, or none for such a queue, or none at all; or the handlers need
+            ArgumentError: The app has no such handler, no handler for a queue, or no handlers; or the handlers need
                 more connections than `max_connections`.
-            ConfigurationError: `PGSLUICE_MAX_CONNECTIONS` is no whole number.
+            ConfigurationError: `PGSLUICE_MAX_CONNECTIONS` is not a whole number.
         """
         self._app = app
         self._options = options or WorkerOptions()
@@ -171,10 +171,10 @@ class Worker:
         self._wants_replacement = False
         self._idle_s: float | None = None
 
-    # How it fares ----------------------------------------------------------------------------------------------------
+    # Status ----------------------------------------------------------------------------------------------------------
 
     def status(self) -> WorkerStatus:
-        """How it fares now. From any thread."""
+        """Return the current status. Thread-safe."""
         handlers: list[HandlerStatus] = []
         sources: list[SourceStatus] = []
         for lane in self._lanes:
@@ -197,19 +197,19 @@ class Worker:
         )
 
     def counts(self) -> dict[str, Counts]:
-        """What became of the messages of each handler since the start."""
+        """Return settled messages by result since start, per handler."""
         return {handler.name: handler.counts for handler in self.status().handlers}
 
-    # Its life --------------------------------------------------------------------------------------------------------
+    # Lifecycle -------------------------------------------------------------------------------------------------------
 
     def stop(self, *, now: bool = False) -> None:
-        """Let it end: claim no more, give back what was not started, uncounted, and let end what runs.
+        """Request a graceful shutdown: stop claiming, release unstarted messages uncounted, drain running ones.
 
-        To be called from its own event loop.
+        Must be called from the worker's event loop.
 
         Args:
-            now: Also cancel what runs, and give it back: an `async def` is cancelled, a process is killed. A thread
-                goes on; its message comes again when its claim is over.
+            now: Also cancel running messages and release them: an `async def` is cancelled, a process is killed. A
+                thread continues; its message is redelivered after lease expiry.
         """
         self._is_stopped = True
         self._is_stopped_now = self._is_stopped_now or now
@@ -221,15 +221,15 @@ class Worker:
             lane.stop(now=now)
 
     async def run(self) -> None:
-        """Work until `stop`. Once: a worker is not started again.
+        """Work until `stop`. A worker runs only once.
 
-        Cancelled, it stops at once.
+        If cancelled, it stops as by `stop(now=True)`.
 
         Raises:
-            SluiceError: A queue or log cannot be used, which waiting does not mend; nothing was claimed.
+            SluiceError: A permanent error, such as a queue or log that cannot be used; nothing was claimed.
         """
         if self._stopping is not None:
-            raise ArgumentError("this worker ran already; make a new one")
+            raise ArgumentError("this worker has already run; create a new one")
         end_in_forks(asyncio.get_running_loop())
         self._stopping = asyncio.Event()
         if self._is_stopped:
@@ -245,12 +245,12 @@ class Worker:
             self._state = "stopped"
 
     async def run_until_empty(self, *, idle_s: float = 0.5) -> dict[str, Counts]:
-        """Work until there is nothing left to do, or until `stop`; what became of the messages of each handler.
+        """Work until the sources are empty, or until `stop`; return the counts of each handler.
 
-        Messages that are due later are not waited for.
+        Delayed messages are not waited for.
 
         Args:
-            idle_s: For how long there must have been nothing, seconds, 0 or more.
+            idle_s: Idle seconds before exit, 0 or more.
 
         Raises:
             SluiceError: As for `run`.
@@ -262,7 +262,7 @@ class Worker:
     async def _open(self, stack: contextlib.AsyncExitStack) -> None:
         connections = await self._connect(stack)
         if self._make_feeds is None:
-            await self._prepare("connections", connections.look_for_pooler)
+            await self._prepare("connections", connections.detect_pooler)
         executor = self._executor = Executor(
             connections,
             self._app.middlewares,
@@ -275,7 +275,7 @@ class Worker:
         worker_id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}"
         make = self._make_feeds or make_feeds
         feeds = make(self._specs, connections.engine, self._listener, worker_id)
-        turns = Turns(self._options.concurrency)
+        turns = FairShare(self._options.concurrency)
         idle_s = IDLE_S if self._idle_s is None else _EMPTY_POLL_S
         for feed in feeds:
             stack.push_async_callback(feed.source.close)
@@ -316,7 +316,7 @@ class Worker:
         if self._make_feeds is not None and conninfo is None:
             conninfo = ""
         if conninfo is None:
-            # It may start the embedded server.
+            # resolve() may start the embedded server.
             conninfo = for_writing(await asyncio.to_thread(resolve, self._app.dsn)).conninfo
         options.setdefault("application_name", f"pgsluice {self._app.name}")
         connections = Connections(
@@ -335,9 +335,9 @@ class Worker:
         return connections
 
     async def _prepare(self, name: str, prepare: Callable[[], Awaitable[None]]) -> None:
-        """Let a source make itself ready, when the server is there."""
-        assert self._stopping is not None  # noqa: S101 - made by `run`
-        backoff = Backoff(name, self._complaints.say)
+        """Prepare a source; retry until the server is reachable."""
+        assert self._stopping is not None  # noqa: S101 - set by `run`
+        backoff = Backoff(name, self._complaints.log)
         while not self._stopping.is_set():
             async with backoff.async_attempt(self._stopping, doing="prepare"):
                 with unhurried():
@@ -353,7 +353,7 @@ class Worker:
                 await self._stopping.wait()
                 return
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-            if any(not task.done() for task in tasks):  # one broke, which none should
+            if any(not task.done() for task in tasks):  # a lane failed unexpectedly
                 self.stop()
                 await asyncio.wait(tasks)
         except asyncio.CancelledError:
@@ -369,7 +369,7 @@ class Worker:
     async def _stop_when_empty(self, idle_s: float) -> None:
         while True:
             await asyncio.sleep(_EMPTY_LOOK_S)
-            # Each has looked and found nothing after the last message of any of them ended, which may have sent more.
+            # Every lane polled an empty source after the last message of any lane ended, which may have sent more.
             since_s = max(lane.active_s for lane in self._lanes) + idle_s
             threads = self._executor.threads if self._executor is not None else None
             if threads is not None and 0 < threads.hung_s < _STALLED_S:
@@ -378,56 +378,60 @@ class Worker:
                 not lane.is_holding and lane.empty_s is not None and lane.empty_s > since_s
                 for lane in self._lanes
             ):
-                # The messages of threads that hang are left to the next process.
+                # Messages of hung threads are left to the next process.
                 self._wants_replacement |= threads is not None and threads.hung > 0
                 self.stop()
                 return
 
     def _on_hung(self) -> None:
-        assert self._executor is not None  # noqa: S101 - it calls
+        assert self._executor is not None  # noqa: S101 - the executor is the caller
         threads = sum(
             spec.limits.concurrency for spec in self._specs if spec.execution is Execution.THREAD
         )
-        self._complaints.say(
+        self._complaints.log(
             logging.WARNING,
-            "a handler runs longer than it may, and a thread cannot be stopped: %d of %d threads hang",
+            'handler threads hung hung=%d threads=%d reason="a thread cannot be stopped at its timeout"',
             *(self._executor.threads.hung, min(threads, self._options.concurrency or threads)),
         )
         for lane in self._lanes:
-            lane.look()
+            lane.check_hung()
         loop = asyncio.get_running_loop()
-        loop.call_later(_STALLED_S, self._look_at_hung)
-        loop.call_later(_HUNG_S, self._look_at_hung)
+        loop.call_later(_STALLED_S, self._check_hung)
+        loop.call_later(_HUNG_S, self._check_hung)
 
-    def _look_at_hung(self) -> None:
-        """Replace this process if its threads hang for so long that messages wait for it."""
+    def _check_hung(self) -> None:
+        """Replace this process if its threads hang so long that messages are held up."""
         if self._is_stopped:
             return
-        why = self._why_replace()
+        why = self._replacement_reason()
         if why is not None and self._ends_when_hung:
             self._replace(why)
             return
         if why is not None and not self._wants_replacement:
-            _log.error("%s: restart the process, as a thread cannot be stopped", why)
+            _log.error(
+                'restart required reason="%s" hint="restart the process to stop its threads"', why
+            )
         self._wants_replacement = why is not None
-        if why is not None:  # until it returns
-            asyncio.get_running_loop().call_later(_STALLED_S, self._look_at_hung)
+        if why is not None:  # check again in case it returns
+            asyncio.get_running_loop().call_later(_STALLED_S, self._check_hung)
 
-    def _why_replace(self) -> str | None:
-        assert self._executor is not None  # noqa: S101 - as above
+    def _replacement_reason(self) -> str | None:
+        assert self._executor is not None  # noqa: S101 - set when a thread hangs
         stalled = [name for lane in self._lanes for name in lane.stalled]
         hung, hung_s = self._executor.threads.hung, self._executor.threads.hung_s
         if stalled:
             return f"all threads of handler {stalled[0]} hang"
         if self._options.concurrency is not None and hung >= self._options.concurrency:
-            return "as many threads hang as may run at once"
+            return "hung threads reached the concurrency limit"
         if hung_s >= _HUNG_S - _STALLED_S:
             return f"a thread has hung for {hung_s:.0f} s"
         return None
 
     def _replace(self, why: str) -> None:
-        """Let this process end, so that another one takes its place: the others finish, but not for ever."""
-        _log.error("%s: this process ends within %g s, to be replaced", why, self._options.grace_s)
+        """Stop this process so that another one replaces it; other handlers have `grace_s` to finish."""
+        _log.error(
+            'process stopping to be replaced reason="%s" grace_s=%g', why, self._options.grace_s
+        )
         self._wants_replacement = True
         self.stop()
         loop = asyncio.get_running_loop()
@@ -445,7 +449,7 @@ def _chosen(
     unknown = sorted((names or set()) - set(app.handlers))
     if unknown:
         raise ArgumentError(
-            f"app {app.name!r} has no handler {unknown[0]!r}; it has {', '.join(sorted(app.handlers)) or 'none'}"
+            f"app {app.name!r} has no handler {unknown[0]!r}; available: {', '.join(sorted(app.handlers)) or 'none'}"
         )
     specs = [
         spec
@@ -458,7 +462,7 @@ def _chosen(
         raise ArgumentError(f"app {app.name!r} has no handler for queue {missing[0]!r}")
     if not specs:
         raise ArgumentError(
-            f"app {app.name!r} has no handlers; decorate functions with its handler()"
+            f"app {app.name!r} has no handlers; decorate functions with @app.handler()"
         )
     if options.lease_s is not None:
         specs = [replace(spec, lease_s=options.lease_s) for spec in specs]
@@ -470,6 +474,6 @@ def _queue_of(spec: HandlerSpec) -> str:
 
 
 async def _given(value: Any) -> Any:
-    """What a pool was given: a value, or a function that makes one."""
+    """Return a pool's argument, or the result if it is a callable."""
     made = value() if callable(value) else value
     return await made if inspect.isawaitable(made) else made

@@ -1,4 +1,4 @@
-"""A function and what is said of it, checked when its module is imported. No I/O."""
+"""Validated handler declarations, checked when the module is imported. No I/O."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from types import FunctionType, SimpleNamespace
 from typing import Any, TypeVar, get_args, get_origin
 
 from pgsluice.client.limit_records import WhenWaiting
+from pgsluice.client.payload_type import PayloadType, payload_type, resolve_hints
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.handlers.handler import (
     Batch,
@@ -23,7 +24,6 @@ from pgsluice.worker.handlers.handler import (
     QueueRoute,
     Route,
 )
-from pgsluice.worker.handlers.payload import PayloadType, payload_type, resolve_hints
 from pgsluice.worker.handlers.retry import RetryPolicy
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -38,10 +38,10 @@ def make_route(
     consumer: str | None,
     event_types: Iterable[str],
 ) -> Route:
-    """Where messages come from.
+    """Make the route of a handler.
 
     Raises:
-        ArgumentError: It is said twice, or not at all, or half of it.
+        ArgumentError: The source is missing, incomplete or ambiguous.
     """
     names = {"queue": queue, "topic": topic, "log": log, "group": group, "consumer": consumer}
     for option, name in names.items():
@@ -50,22 +50,22 @@ def make_route(
     types = _event_types(event_types)
     if log is None:
         if group is not None or consumer is not None or types:
-            raise ArgumentError("group, consumer and event_types are of a log; say which: log=")
+            raise ArgumentError("group, consumer and event_types require log=")
         if queue is None:
             raise ArgumentError(
-                "a handler needs a place its messages come from: a queue (with a topic if it is bound to one), "
+                "a handler needs a source: a queue (with topic= if the queue is bound to a topic), "
                 "or log= with group= or consumer="
             )
         return QueueRoute(queue, topic)
     if queue is not None or topic is not None:
-        raise ArgumentError("a handler is for a queue or for a log; make two handlers for both")
+        raise ArgumentError("queue and log are mutually exclusive; declare one handler for each")
     if group is not None and consumer is None:
         return GroupRoute(log, group, types)
     if consumer is not None and group is None:
         return ConsumerRoute(log, consumer, types)
     raise ArgumentError(
-        f"a handler of log {log!r} needs group=, for one event at a time in any number of processes, or consumer=, for "
-        "events in their order"
+        f"a handler of log {log!r} needs group=, for concurrent processing in any number of processes, or consumer=, "
+        "for events in order"
     )
 
 
@@ -76,20 +76,20 @@ def _event_types(event_types: Iterable[str]) -> tuple[str, ...]:
     for each in types:
         if not isinstance(each, str) or types.count(each) > 1:
             raise ArgumentError(
-                f"event_types has {each!r} twice, or it is no text; use different types"
+                f"invalid or repeated type {each!r} in event_types; use distinct strings"
             )
     return types
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a function says of itself.
+    """Signature of a handler function.
 
     Attributes:
         name: Its module and name, for errors.
-        payload: What it takes, or what it takes a list of.
-        takes_context: Whether it has a second parameter.
-        is_async: Whether it is `async def`.
+        payload: Payload type; for a batch handler the type of the items.
+        takes_context: True if it has a second parameter.
+        is_async: True if it is `async def`.
     """
 
     name: str
@@ -99,16 +99,18 @@ class Signature:
 
 
 def read_signature(function: Callable[..., Any], *, is_batch: bool) -> Signature:
-    """What a function takes, from its parameters and its annotation.
+    """Read a function's signature from its parameters and annotation.
 
     Raises:
-        ArgumentError: It cannot be called as a handler is, or its payload has no type that can be sent.
+        ArgumentError: It cannot be called as a handler, or its payload type is not supported.
     """
     if not isinstance(function, FunctionType):
-        raise ArgumentError(f"{function!r} is no function; decorate a `def` or an `async def`")
+        raise ArgumentError(f"{function!r} is not a function; decorate a `def` or an `async def`")
     name = f"{function.__module__}.{function.__qualname__}"
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ArgumentError(f"{name} yields; a handler returns, or raises")
+        raise ArgumentError(
+            f"{name} is a generator; a handler must return or raise instead of yield"
+        )
     parameters = inspect.signature(function).parameters.values()
     positional = [
         each
@@ -117,7 +119,7 @@ def read_signature(function: Callable[..., Any], *, is_batch: bool) -> Signature
     ]
     others = [each for each in parameters if each not in positional]
     if positional and positional[0].name in ("self", "cls"):
-        raise ArgumentError(f"{name} is a method, which has no object here; decorate a function")
+        raise ArgumentError(f"{name} is a method; decorate a function")
     required = [each.name for each in positional[2:] if each.default is each.empty]
     required += [
         each.name
@@ -125,9 +127,13 @@ def read_signature(function: Callable[..., Any], *, is_batch: bool) -> Signature
         if each.kind is each.KEYWORD_ONLY and each.default is each.empty
     ]
     if not positional or required:
-        takes = f"also needs {', '.join(required)}" if required else "takes no payload"
+        takes = (
+            f"has extra required parameters: {', '.join(required)}"
+            if required
+            else "takes no payload"
+        )
         raise ArgumentError(
-            f"{name} {takes}; a handler takes the payload, and the context if it likes"
+            f"{name} {takes}; a handler takes the payload, and optionally the context"
         )
     annotation = _annotation_of(function, positional[0], name)
     if is_batch:
@@ -140,7 +146,7 @@ def read_signature(function: Callable[..., Any], *, is_batch: bool) -> Signature
 def _annotation_of(function: FunctionType, parameter: inspect.Parameter, name: str) -> Any:
     if parameter.annotation is parameter.empty:
         return Any
-    # That one alone: the names in the others are nobody's business at run time.
+    # Only this annotation: names in the others may not be defined at run time.
     holder = SimpleNamespace(__annotations__={"payload": parameter.annotation})
     globals_ = inspect.unwrap(function).__globals__
     return resolve_hints(holder, name, globals_)["payload"]
@@ -151,16 +157,16 @@ def _item_of(annotation: Any, name: str, parameter_name: str) -> Any:
         return Any
     if get_origin(annotation) not in (list, Sequence):
         raise ArgumentError(
-            f"{name} is for batches, and its {parameter_name} is no list: annotate it as list[…] of what is sent"
+            f"{name} is a batch handler, but its {parameter_name} is not a list; annotate it as list[<payload type>]"
         )
     return get_args(annotation)[0]
 
 
 def one_of(kind: type[Word], word: str, option: str) -> Word:
-    """The member of an enum that a word stands for.
+    """Convert a word to the enum member.
 
     Raises:
-        ArgumentError: There is none.
+        ArgumentError: It is not a member.
     """
     try:
         return kind(word)
@@ -171,10 +177,10 @@ def one_of(kind: type[Word], word: str, option: str) -> Word:
 def choose_execution(
     signature: Signature, function: Callable[..., Any], execution: Execution | str | None
 ) -> Execution:
-    """Where a function runs: as asked for, or as it is.
+    """Return the requested execution of a function, or its default.
 
     Raises:
-        ArgumentError: It cannot run there.
+        ArgumentError: The function cannot run there.
     """
     usual = Execution.LOOP if signature.is_async else Execution.THREAD
     chosen = usual if execution is None else one_of(Execution, execution, "execution")
@@ -184,20 +190,20 @@ def choose_execution(
         )
     if chosen is Execution.LOOP and not signature.is_async:
         raise ArgumentError(
-            f"{signature.name} would hold up the event loop; make it an `async def`, or leave it in a thread"
+            f"{signature.name} would block the event loop; make it an `async def`, or run it in a thread"
         )
     if chosen is Execution.PROCESS and "<" in function.__qualname__:
         raise ArgumentError(
-            f"{signature.name} is not found from another process; define it at the top of its module"
+            f"{signature.name} cannot be imported by a handler process; define it at module level"
         )
     return chosen
 
 
 def check_spec(spec: HandlerSpec) -> None:
-    """Refuse what cannot be followed.
+    """Validate the options of a handler.
 
     Raises:
-        ArgumentError: A number is out of its range, or two options do not go together.
+        ArgumentError: A number is out of range, or two options conflict.
     """
     if spec.keep not in ("archive", "delete"):
         raise ArgumentError(f"keep is {spec.keep!r}; use archive, delete")
@@ -212,14 +218,14 @@ def check_spec(spec: HandlerSpec) -> None:
     if spec.mode is Mode.TRANSACTION:
         if not isinstance(spec.route, QueueRoute):
             raise ArgumentError(
-                f"handler {spec.name!r} is for a log, and mode='transaction' for queues; use consumer=, whose handlers "
-                "run in the transaction of their batch, or context.transaction()"
+                f"handler {spec.name!r} is for a log, but mode='transaction' is for queues; use consumer=, whose "
+                "handlers run in the transaction of their batch, or context.transaction()"
             )
         if spec.batch is not None or spec.execution is Execution.PROCESS:
             option = "batch" if spec.batch is not None else "execution='process'"
             raise ArgumentError(
-                f"handler {spec.name!r} has mode='transaction', which is for one message at a time in this process; "
-                f"leave out {option}, or the mode"
+                f"mode='transaction' of handler {spec.name!r} handles one message at a time in this process; "
+                f"omit {option}, or the mode"
             )
     if not isinstance(spec.route, QueueRoute):
         _check_log_options(spec)
@@ -256,8 +262,8 @@ def _check_order(spec: HandlerSpec) -> None:
         )
     if limits.when_waiting is not None and limits.key_concurrency not in (None, 1):
         raise ArgumentError(
-            f"key_concurrency of handler {spec.name!r} is {limits.key_concurrency} where messages of a key are handled "
-            "in order; use 1, or leave out when_waiting"
+            f"key_concurrency of handler {spec.name!r} is {limits.key_concurrency} with when_waiting, which "
+            "orders the messages of a key; use 1, or omit when_waiting"
         )
 
 
@@ -266,7 +272,7 @@ def _check_exceptions(spec: HandlerSpec) -> None:
         for kind in kinds:
             if not (inspect.isclass(kind) and issubclass(kind, BaseException)):
                 raise ArgumentError(
-                    f"{option} of handler {spec.name!r} has {kind!r}; use classes of exceptions"
+                    f"{option} of handler {spec.name!r} is {kind!r}; use exception classes"
                 )
 
 
@@ -276,20 +282,20 @@ def _check_log_options(spec: HandlerSpec) -> None:
     if isinstance(spec.route, ConsumerRoute):
         if spec.batch is not None:
             raise ArgumentError(
-                f"handler {spec.name!r} is for a consumer, whose events come one by one; use group= for a batch"
+                f"handler {spec.name!r} is for a consumer, which handles events one by one; use group= for a batch"
             )
         of_queues += ["concurrency"]
     for option in of_queues:
         if getattr(limits, option) != getattr(usual, option):
             raise ArgumentError(
-                f"handler {spec.name!r} is for a log, where nothing keeps to {option}; leave it out"
+                f"handler {spec.name!r} is for a log, which does not support {option}; omit it"
             )
 
 
 def places_of(route: Route) -> dict[tuple[str, ...], str]:
-    """The places that only one handler may be for, and what each is to people."""
+    """Return the exclusive sources of a route, with their descriptions."""
     if isinstance(route, QueueRoute):
-        # Two spellings of one queue are one table.
+        # Queue names are case-insensitive.
         return {("queue", route.queue_name.lower()): f"queue {route.queue_name!r}"}
     if isinstance(route, GroupRoute):
         kind, reader = "group", route.group_name
@@ -305,27 +311,27 @@ def places_of(route: Route) -> dict[tuple[str, ...], str]:
 
 
 def check_neighbours(spec: HandlerSpec, others: Iterable[HandlerSpec]) -> None:
-    """Refuse a handler that takes another one's name, or its messages.
+    """Refuse a handler whose name or source another handler has.
 
     Raises:
-        ArgumentError: It does.
+        ArgumentError: It conflicts with another handler.
     """
     places = places_of(spec.route)
     for other in others:
         if other.name == spec.name:
             raise ArgumentError(
-                f"{_where(spec)} and {_where(other)} are both called {spec.name!r}; give one of them another name="
+                f"{_where(spec)} and {_where(other)} are both named {spec.name!r}; rename one with name="
             )
         if both := places.keys() & places_of(other.route).keys():
             raise ArgumentError(
-                f"handlers {other.name!r} and {spec.name!r} are both for {places[min(both)]}; make them one, or "
-                "give one of them another place"
+                f"handlers {other.name!r} and {spec.name!r} are both for {places[min(both)]}; merge them, or "
+                "give one another source"
             )
         reader = _reader(spec.route)
         if reader == _reader(other.route) and type(spec.route) is not type(other.route):
             raise ArgumentError(
-                f"handlers {other.name!r} and {spec.name!r} have a consumer and a group of one name in one log; give "
-                "one of them another"
+                f"handlers {other.name!r} and {spec.name!r} use a consumer and a group of the same name in one log; "
+                "rename one"
             )
 
 

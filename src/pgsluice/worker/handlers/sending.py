@@ -1,4 +1,4 @@
-"""What is sent to a handler, as a call. No I/O."""
+"""Build the calls that send to a handler. No I/O."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from pgsluice.client.calls import Call, deduplication, delayed, pgq, producing
 from pgsluice.client.calls.arguments import whole, zoned_time
 from pgsluice.client.log_records import NewEvent
+from pgsluice.client.payload_type import PayloadType
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.handlers.handler import ConsumerRoute, GroupRoute, QueueRoute, Route
-from pgsluice.worker.handlers.payload import PayloadType
 
-# The header in which PGMQ keeps what a message is kept in order by.
+# The header in which PGMQ stores the ordering key of a message.
 KEY_HEADER = "x-pgmq-group"
 _PRIORITY_HEADER = "x-pgmq-priority"
 _EXTRAS = ("ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
@@ -22,12 +22,12 @@ _EXTRAS = ("ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """Where the payloads of a handler go, and as what.
+    """Encodes payloads for the queue or log of a handler.
 
     Attributes:
-        handler_name: For errors.
-        route: Where they go.
-        payload: Their type.
+        handler_name: Name of the handler, for errors.
+        route: Queue or log of the handler.
+        payload: Payload type.
     """
 
     handler_name: str
@@ -44,11 +44,11 @@ class Sending:
         deduplication_key: str | None,
         event_type: str | None,
     ) -> Call[Any]:
-        """One message, or one event, as a call.
+        """Return the call that sends one message or event.
 
         Raises:
-            PayloadError: It is not of the type, or cannot be stored.
-            ArgumentError: An option is out of range, or not one of this place.
+            PayloadError: The payload does not match its type, or cannot be stored.
+            ArgumentError: An option is out of range, or not supported here.
         """
         if isinstance(self.route, QueueRoute):
             self._refuse(event_type=event_type)
@@ -76,11 +76,11 @@ class Sending:
         deduplication_keys: Sequence[str | None] | None,
         event_type: str | None,
     ) -> Call[list[int]]:
-        """Many, one or more, as a call.
+        """Return the call that sends one or more messages or events.
 
         Raises:
             PayloadError: As for `one`.
-            ArgumentError: As for `one`; or there is another number of keys or headers.
+            ArgumentError: As for `one`; or the number of keys or headers differs.
         """
         qty = len(payloads)
         each_key = _as_many(keys, "keys", qty)
@@ -120,11 +120,11 @@ class Sending:
     def message(
         self, payload: Any, *, key: str | None, headers: dict[str, Any] | None
     ) -> tuple[Any, dict[str, Any] | None]:
-        """What a queue stores of a payload: the message and its headers.
+        """Return the message and headers that a queue stores for a payload.
 
         Raises:
             PayloadError: As for `one`.
-            ArgumentError: The key is no text, or the headers have another one.
+            ArgumentError: The key is not a string, or conflicts with the headers.
         """
         return self.payload.encode(payload), _keyed(headers, KEY_HEADER, key)
 
@@ -138,17 +138,15 @@ class Sending:
         headers: dict[str, Any] | None,
         event_type: str | None,
     ) -> NewEvent:
-        """What a log stores of a payload.
+        """Return the event that a log stores for a payload.
 
         Raises:
-            PayloadError: As for `one`; the path names it.
+            PayloadError: As for `one`, with the path.
             ArgumentError: As for `one`.
         """
         extras = _keyed(headers, "ev_extra1", key) or {}
         if unknown := sorted(extras.keys() - set(_EXTRAS)):
-            raise ArgumentError(
-                f"an event has no header {unknown[0]!r}; it has {', '.join(_EXTRAS)}"
-            )
+            raise ArgumentError(f"an event has no header {unknown[0]!r}; use {', '.join(_EXTRAS)}")
         return NewEvent(
             self._event_type(route, event_type),
             self.payload.encode_text(payload, path),
@@ -163,13 +161,13 @@ class Sending:
         headers: dict[str, Any] | None,
         event_type: str | None,
     ) -> dict[str, Any]:
-        """What a schedule stores of a payload, as arguments of `ScheduleSpec`.
+        """Return the arguments of `ScheduleSpec` for a payload.
 
         Raises:
             PayloadError: As for `one`.
             ArgumentError: As for `one`.
         """
-        self.one(  # refuses here what the server would refuse when a worker starts
+        self.one(  # validates now what the server would refuse at worker start
             payload,
             delay=None,
             key=key,
@@ -188,13 +186,13 @@ class Sending:
         if event_type is None:
             if len(known) != 1:
                 raise ArgumentError(
-                    f"handler {self.handler_name!r} is for {'several types' if known else 'any type'} of events; "
-                    "say which one to send: event_type="
+                    f"handler {self.handler_name!r} handles {'several event types' if known else 'any event type'}; "
+                    "choose one with event_type="
                 )
             return known[0]
         if known and event_type not in known:
             raise ArgumentError(
-                f"handler {self.handler_name!r} is not for events of type {event_type!r}; use "
+                f"handler {self.handler_name!r} does not handle events of type {event_type!r}; use "
                 f"{' or '.join(map(repr, known))}"
             )
         return event_type
@@ -204,40 +202,40 @@ class Sending:
             if value is not None:
                 place = "a queue" if isinstance(self.route, QueueRoute) else "a log"
                 raise ArgumentError(
-                    f"handler {self.handler_name!r} is for {place}, to which {option} cannot be said here; leave it out"
+                    f"handler {self.handler_name!r} is for {place}, which does not support {option} here; omit it"
                 )
 
 
 def delay_of(delay_s: int | None, at: datetime | None) -> int | datetime | None:
-    """The one of the two that is said.
+    """Return the delay in seconds or the time, whichever is given.
 
     Raises:
-        ArgumentError: Both are, or it is negative, not whole, or without a time zone.
+        ArgumentError: Both are given, or the delay is negative or not whole, or the time has no time zone.
     """
     if delay_s is not None and at is not None:
-        raise ArgumentError("delay_s and at say two times; use one of them")
+        raise ArgumentError("delay_s and at are mutually exclusive; use one")
     if delay_s is not None:
         return whole(delay_s, "delay_s", 0)
     return zoned_time(at, "at")
 
 
 def prioritised(headers: dict[str, Any] | None, priority: int | None) -> dict[str, Any] | None:
-    """Headers with the priority among them.
+    """Return the headers with the priority added.
 
     Raises:
-        ArgumentError: It is no whole number from 1 on, or the headers have another one.
+        ArgumentError: It is not a whole number of 1 or more, or conflicts with the headers.
     """
     if priority is None:
         return headers
     if whole(priority, "priority", 1) != (headers or {}).get(_PRIORITY_HEADER, priority):
-        raise ArgumentError(f"priority and the header {_PRIORITY_HEADER!r} differ; leave one out")
+        raise ArgumentError(f"priority and the header {_PRIORITY_HEADER!r} differ; omit one")
     return {**(headers or {}), _PRIORITY_HEADER: priority}
 
 
 def all_prioritised(
     headers: Sequence[dict[str, Any] | None] | None, priority: int | None, qty: int
 ) -> Sequence[dict[str, Any] | None] | None:
-    """As `prioritised`, for so many."""
+    """Like `prioritised`, for `qty` messages."""
     if priority is None:
         return headers
     return [prioritised(each, priority) for each in _as_many(headers, "headers", qty)]
@@ -249,7 +247,7 @@ def _keyed(headers: dict[str, Any] | None, name: str, key: str | None) -> dict[s
     if not isinstance(key, str):
         raise ArgumentError(f"key is of type {type(key).__name__}; use a str")
     if headers is not None and headers.get(name, key) != key:
-        raise ArgumentError(f"key and the header {name!r} say two keys; leave one out")
+        raise ArgumentError(f"key and the header {name!r} differ; omit one")
     return {**(headers or {}), name: key}
 
 
@@ -258,19 +256,19 @@ def _as_many(values: Sequence[Any] | None, name: str, qty: int) -> Sequence[Any]
         return [None] * qty
     if isinstance(values, str) or len(values) != qty:
         raise ArgumentError(
-            f"there are {len(values)} {name} for {qty} payloads; give a list with one for each, None for none"
+            f"got {len(values)} {name} for {qty} payloads; pass a list with one per payload, None for none"
         )
     return values
 
 
 def listed(payloads: Iterable[Any]) -> list[Any]:
-    """Payloads as a list.
+    """Return payloads as a list.
 
     Raises:
-        ArgumentError: It is one payload, not many.
+        ArgumentError: It is a single payload.
     """
     if isinstance(payloads, str | bytes | dict):
         raise ArgumentError(
-            f"payloads is one {type(payloads).__name__}; use a list of payloads, or send()"
+            f"payloads is a single {type(payloads).__name__}; pass a list of payloads, or use send()"
         )
     return list(payloads)

@@ -1,4 +1,4 @@
-"""Where those who send get their connections from: they bring one, or share one of a few."""
+"""Connections for sending: the caller's, or a small shared pool."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from pgsluice.connection import Target, connect, for_writing, resolve, tcp_optio
 from pgsluice.errors import ArgumentError
 from pgsluice.settings import Settings, variable
 
-# Those who send at once and bring no connection wait for one another beyond it.
+# Further concurrent sends without a connection of their own wait for one.
 _CONNECTIONS_MAX = 4
-# What `worker run --dsn` says goes before what the app says, also in the processes that some handlers have.
+# The DSN of `worker run --dsn` overrides the app's, also in handler processes.
 WORKER_DSN = "PGSLUICE_WORKER_DSN"
-# The process, and what it was told of the server.
+# Process id and DSN.
 _Place = tuple[int, str | None]
 _SYNC = (Connection, ConnectionPool)
 _ASYNC = (AsyncConnection, AsyncConnectionPool)
 
 
 class SendingPools:
-    """The connections of those who send without one of their own: none is opened before the first asks."""
+    """Pools for senders without a connection, opened on first use."""
 
     def __init__(self, dsn: Callable[[], str | None], application_name: str) -> None:
-        """Prepare pools; nothing is connected yet.
+        """Prepare pools without connecting.
 
         Args:
-            dsn: Where to connect; asked each time, so that it may change.
-            application_name: For the server's list of connections.
+            dsn: Returns the DSN; called each time, as it may change.
+            application_name: `application_name` of the connections.
         """
         self._dsn = dsn
         self._application_name = application_name
@@ -47,11 +47,11 @@ class SendingPools:
         ] = weakref.WeakKeyDictionary()
 
     def runner(self, connection: Connection[Any] | ConnectionPool[Any] | None) -> Runner:
-        """What runs calls on a connection that somebody brought, or on the pool of this process.
+        """Return a runner on the caller's connection, or on the pool of this process.
 
         Raises:
-            ArgumentError: It is no psycopg connection or pool, or an async one.
-            SluiceError: There is no server to connect to.
+            ArgumentError: It is not a psycopg connection or pool, or an async one.
+            SluiceError: The server is unreachable.
         """
         if connection is None:
             return Runner(self._sync_pool())
@@ -61,19 +61,19 @@ class SendingPools:
     async def async_runner(
         self, connection: AsyncConnection[Any] | AsyncConnectionPool[Any] | None
     ) -> AsyncRunner:
-        """As `runner`, in an event loop."""
+        """Like `runner`, in an event loop."""
         if connection is None:
             return AsyncRunner(await self._async_pool())
         _require(connection, _ASYNC, _SYNC, "use send() or send_many() with it")
         return AsyncRunner(connection)
 
     def close(self) -> None:
-        """Close the pool of this process; another is opened when somebody sends again."""
+        """Close the pool of this process; the next send opens another."""
         with self._lock:
             self._close_pool()
 
     async def aclose(self) -> None:
-        """Close the pool of this event loop, likewise."""
+        """Close the pool of this event loop; the next send opens another."""
         held = self._async_pools.pop(asyncio.get_running_loop(), None)
         if held is not None:
             await held[1].close()
@@ -99,7 +99,7 @@ class SendingPools:
         if held is None or held[0] != place:
             target = await asyncio.to_thread(self._reached)
             before = self._async_pools.get(loop)
-            if before is held:  # and nobody was faster
+            if before is held:  # no other task replaced it meanwhile
                 pool = AsyncConnectionPool(
                     target.conninfo,
                     open=False,
@@ -111,8 +111,8 @@ class SendingPools:
                     await held[1].close()
             held = before
         if held is None:
-            raise ArgumentError("the app was closed while it was about to send")
-        await held[1].open()  # by whoever comes first
+            raise ArgumentError("the app was closed while sending")
+        await held[1].open()  # idempotent
         return held[1]
 
     def _close_pool(self) -> None:
@@ -121,18 +121,17 @@ class SendingPools:
             held[1].close()
 
     def _place(self) -> _Place:
-        # A process that was forked must not use the connections of the one it came from; and a test may be told of
-        # another database than the one before.
-        told = self._told()
-        return (os.getpid(), os.environ.get("PGSLUICE_DSN") if told is None else told)
+        # A forked process must not use its parent's connections; and tests may switch databases.
+        dsn = self._configured_dsn()
+        return (os.getpid(), os.environ.get("PGSLUICE_DSN") if dsn is None else dsn)
 
-    def _told(self) -> str | None:
-        told = variable(os.environ, WORKER_DSN)
-        return self._dsn() if told is None else told
+    def _configured_dsn(self) -> str | None:
+        dsn = variable(os.environ, WORKER_DSN)
+        return self._dsn() if dsn is None else dsn
 
     def _reached(self) -> Target:
-        # A pool that cannot connect says so after its timeout, and not why.
-        target = for_writing(resolve(self._told()))
+        # Connect once, as a pool that cannot connect raises a timeout without the reason.
+        target = for_writing(resolve(self._configured_dsn()))
         connect(target).close()
         return target
 
@@ -145,18 +144,20 @@ class SendingPools:
                 "autocommit": True,
                 "application_name": self._application_name,
                 "connect_timeout": Settings.load().connect_timeout_s,
-                # They would be of no use to the next one behind a pooler of transactions.
+                # Prepared statements are useless behind a pooler in transaction mode.
                 "prepare_threshold": None,
             },
         }
 
 
 def _require(connection: Any, wanted: tuple[type, ...], others: tuple[type, ...], way: str) -> None:
-    """Refuse a connection of the other colour, or of none.
+    """Refuse a connection of the wrong kind.
 
     Raises:
-        ArgumentError: It is no psycopg connection or pool of the wanted kind.
+        ArgumentError: It is not a psycopg connection or pool of the wanted kind.
     """
     if not isinstance(connection, wanted):
-        way_out = way if isinstance(connection, others) else "give the psycopg connection below it"
+        way_out = (
+            way if isinstance(connection, others) else "pass the underlying psycopg connection"
+        )
         raise ArgumentError(f"connection is a {type(connection).__name__}; {way_out}")

@@ -1,4 +1,4 @@
-"""What a worker tells an orchestrator: whether it lives, whether it is ready, and what it does."""
+"""Health of a worker: liveness, readiness and status, over HTTP or in a file."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _FILE_PERIOD_S = 1.0
 
 
 class Health:
-    """What is known of one process, or of several; asked and told from any thread."""
+    """Status of one or several processes. Thread-safe."""
 
     def __init__(self, *, processes: int, stall_s: float) -> None:
-        """Know nothing yet.
+        """Start without any status.
 
         Args:
-            processes: How many there are to be.
-            stall_s: After how long without a sign of its own a process counts as stuck; 0: never.
+            processes: Expected number of processes.
+            stall_s: Seconds without a heartbeat after which the process counts as hung; 0: never.
         """
         self._processes = processes
         self._stall_s = stall_s
@@ -35,11 +35,11 @@ class Health:
         self._beat_at_s: float | None = None
 
     def beat(self) -> None:
-        """Note that the process that answers does not hang."""
+        """Record a heartbeat of this process."""
         self._beat_at_s = time.monotonic()
 
-    def tell(self, number: int, status: dict[str, Any] | None) -> None:
-        """Note what a process says of itself; None: there is none."""
+    def record(self, number: int, status: dict[str, Any] | None) -> None:
+        """Record the status of a process; None: it has exited."""
         with self._lock:
             if status is None:
                 self._statuses.pop(number, None)
@@ -48,14 +48,14 @@ class Health:
 
     @property
     def is_live(self) -> bool:
-        """Whether it does not hang. True while the server is away: to be started anew would not help."""
+        """True if the process does not hang. Also True while the server is unreachable: a restart would not help."""
         if self._beat_at_s is None or self._stall_s == 0:
-            return True  # it starts, which takes as long as the user's modules take
+            return True  # startup may take long, as it imports the user's modules
         return time.monotonic() - self._beat_at_s < self._stall_s
 
     @property
     def is_ready(self) -> bool:
-        """Whether every process handles messages: all sources of each can be reached."""
+        """True if every process is running and reaches all its sources."""
         with self._lock:
             statuses = list(self._statuses.values())
         return (
@@ -65,7 +65,7 @@ class Health:
         )
 
     def report(self) -> dict[str, Any]:
-        """All of it, as JSON can hold it."""
+        """Return the full status, JSON-serializable."""
         with self._lock:
             processes = {str(number): status for number, status in sorted(self._statuses.items())}
         return {
@@ -81,20 +81,20 @@ def _is_ready(status: dict[str, Any]) -> bool:
 
 
 class HealthEndpoint:
-    """`GET /live` and `GET /ready` answer 200 or 503, `GET /` always 200; each with the report as JSON."""
+    """HTTP endpoint: `GET /live` and `GET /ready` return 200 or 503, `GET /` 200; all with the status as JSON."""
 
     def __init__(self, health: Health, host: str, port: int) -> None:
-        """Take the port.
+        """Bind the port.
 
         Raises:
-            ConfigurationError: It cannot be had.
+            ConfigurationError: The port is not available.
         """
 
-        class Answer(_Answer):
-            told = health
+        class RequestHandler(_RequestHandler):
+            process_health = health
 
         try:
-            self._server = ThreadingHTTPServer((host, port), Answer)
+            self._server = ThreadingHTTPServer((host, port), RequestHandler)
         except OSError as error:
             raise ConfigurationError(
                 f"cannot listen on {host}:{port} for --health-port ({error.strerror}); choose another port"
@@ -107,33 +107,37 @@ class HealthEndpoint:
 
     @property
     def port(self) -> int:
-        """The port, also where 0 was asked for."""
+        """The bound port, also if 0 was requested."""
         return int(self._server.server_address[1])
 
     def __enter__(self) -> Self:
-        """Answer from now on."""
+        """Start serving."""
         self._thread.start()
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        """Give the port back."""
+        """Stop serving and close the port."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
 
 
-class _Answer(BaseHTTPRequestHandler):
-    told: Health
-    timeout = 5.0  # for who connects and asks nothing
+class _RequestHandler(BaseHTTPRequestHandler):
+    process_health: Health
+    timeout = 5.0  # for clients that connect without a request
 
     def do_GET(self) -> None:
-        """Answer one of the three; the name is what http.server calls."""
-        verdicts = {"/": True, "/live": self.told.is_live, "/ready": self.told.is_ready}
+        """Serve a GET request; named by http.server."""
+        verdicts = {
+            "/": True,
+            "/live": self.process_health.is_live,
+            "/ready": self.process_health.is_ready,
+        }
         path = self.path.partition("?")[0]
         if path not in verdicts:
             self.send_error(HTTPStatus.NOT_FOUND)
             return
-        body = json.dumps(self.told.report(), default=str).encode()
+        body = json.dumps(self.process_health.report(), default=str).encode()
         self.send_response(HTTPStatus.OK if verdicts[path] else HTTPStatus.SERVICE_UNAVAILABLE)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -141,17 +145,17 @@ class _Answer(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_arguments: object) -> None:
-        """Say nothing: a probe comes every few seconds."""
+        """Suppress access logs: probes arrive every few seconds."""
 
 
 class HealthFile:
-    """A file that is written anew every second while the process lives, and taken away at its end."""
+    """A status file, updated every second while the process is live, and removed at exit."""
 
     def __init__(self, health: Health, path: Path) -> None:
-        """Look that it can be written.
+        """Write the file once.
 
         Raises:
-            ConfigurationError: It cannot.
+            ConfigurationError: It cannot be written.
         """
         self._health = health
         self._path = path
@@ -161,16 +165,16 @@ class HealthFile:
             self._write()
         except OSError as error:
             raise ConfigurationError(
-                f"cannot write {path} for --health-file ({error.strerror}); name a file in a folder that may be written"
+                f"cannot write {path} for --health-file ({error.strerror}); choose a file in a writable directory"
             ) from error
 
     def __enter__(self) -> Self:
-        """Write from now on."""
+        """Start updating the file."""
         self._thread.start()
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        """Take the file away."""
+        """Remove the file."""
         self._end.set()
         self._thread.join()
         self._path.unlink(missing_ok=True)
@@ -182,10 +186,12 @@ class HealthFile:
             try:
                 self._write()
             except OSError as error:
-                _log.warning("cannot write %s: %s", self._path, error.strerror)
+                _log.warning(
+                    'health file not written path=%s error="%s"', self._path, error.strerror
+                )
 
     def _write(self) -> None:
-        # Whole at any moment, for whoever reads it.
+        # Replaced atomically, so that readers never see a partial file.
         new = self._path.with_name(f"{self._path.name}.new")
         new.write_text(json.dumps(self._health.report(), default=str) + "\n", encoding="utf-8")
         new.replace(self._path)

@@ -1,4 +1,4 @@
-"""Finds the app that a command names as `module:app`."""
+"""Load the app that a command names as `module:app`."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from pgsluice.errors import ConfigurationError
+from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.worker.app.app import App
 
 
 def load_app(name: str) -> App:
     """Import the module and return its app.
 
-    Modules are found as by `python -m`: in the current folder first.
+    Modules are found as by `python -m`: in the current directory first.
 
     Args:
-        name: `package.module:attribute`; without an attribute it is `app`.
+        name: `package.module:attribute`; the attribute defaults to `app`.
 
     Raises:
-        ConfigurationError: There is no such module, it cannot be imported, or has no such app. What the module itself
-            raised is on standard error.
+        ConfigurationError: The module does not exist, cannot be imported, or has no such app. An exception of the
+            module itself is printed to standard error.
     """
     module_name, _, attribute = name.partition(":")
     folder = str(Path.cwd())
@@ -38,7 +38,7 @@ def load_app(name: str) -> App:
             ) from None
     if not isinstance(found, App):
         raise ConfigurationError(
-            f"{name} is a {type(found).__name__}, and no App; name the App as module:attribute"
+            f"{name} is a {type(found).__name__}, not an App; name the App as module:attribute"
         )
     return found
 
@@ -49,11 +49,14 @@ def _import(module_name: str) -> object:
     except ModuleNotFoundError as error:
         if error.name is not None and module_name.startswith(error.name):
             raise ConfigurationError(
-                f"there is no module {error.name} in {Path.cwd()} or on Python's path; name the App as module:attribute"
+                f"no module named {error.name!r} in {Path.cwd()} or on Python's path; name the App as module:attribute"
             ) from None
         reason = str(error)
         trace = traceback.format_exc()
-    except Exception as error:  # noqa: BLE001 - the user's code may raise whatever it likes
+    except SluiceError as error:
+        # Such as a handler with a wrong signature: the message names it.
+        raise ConfigurationError(f"module {module_name} cannot be imported: {error}") from error
+    except Exception as error:  # noqa: BLE001 - the user's module may raise anything
         reason = type(error).__name__
         trace = traceback.format_exc()
     sys.stderr.write(trace)

@@ -1,9 +1,10 @@
-"""Log lines of a worker process, for people or for machines: without payloads, without secrets, and not too many."""
+"""Log formatters of a worker process: text or JSON, without payloads or secrets, rate-limited."""
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import threading
 import time
@@ -19,22 +20,22 @@ from psycopg import conninfo
 from pgsluice.connection import SECRET_KEYWORDS
 from pgsluice.worker.engine import failure_log
 
-# Of these an exception is shown without its message: it may be a handler's, and quote the payload.
+# Their exceptions are logged without messages, which may come from a handler and quote the payload.
 _RUNTIME = ("pgsluice", "psycopg", "asyncio")
 _LINES_PER_S = 2.0
-_SECRET_LENGTH_MIN = 4  # shorter ones are found in every other word
+_SECRET_LENGTH_MIN = 4  # shorter values match parts of ordinary text too often
+_PLACEHOLDER = re.compile(r"%(?:%|[-#0 +]*[\d.]*[a-zA-Z])")
 _RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 def set_up_logs(*, form: str, level: str, secrets: Collection[str], number: int | None) -> None:
-    """Let all loggers of this process write to standard error.
+    """Configure all loggers of this process to write to standard error.
 
     Args:
-        form: `text` or `json`, a line for each record either way; but a traceback of the user's own loggers, as text,
-            takes several.
-        level: The name of the lowest level that is written.
-        secrets: What is never to be written; see `secrets_of`.
-        number: Which of several processes this is, or None.
+        form: `text` or `json`, one line per record; tracebacks of the user's own loggers as text take several lines.
+        level: Minimum level.
+        secrets: Values to mask; see `secrets_of`.
+        number: Number of this process among several, or None.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter((JsonLines if form == "json" else TextLines)(secrets, number))
@@ -44,7 +45,7 @@ def set_up_logs(*, form: str, level: str, secrets: Collection[str], number: int 
 
 
 def secrets_of(target: str) -> tuple[str, ...]:
-    """The passwords and keys in a conninfo, also as a URL writes them."""
+    """Return the passwords and keys in a conninfo, also URL-encoded."""
     values = [
         str(value)
         for key, value in conninfo.conninfo_to_dict(target).items()
@@ -55,10 +56,10 @@ def secrets_of(target: str) -> tuple[str, ...]:
 
 
 class FewLines(logging.Filter):
-    """Lets two warnings a second of the runtime pass, and says with the next one how many it kept back."""
+    """Rate limit of two warnings per second for the runtime; the next one carries the number suppressed."""
 
     def __init__(self) -> None:
-        """Let the first ones pass."""
+        """Start with a full token bucket."""
         super().__init__()
         self._lock = threading.Lock()
         self._tokens = _LINES_PER_S
@@ -66,7 +67,7 @@ class FewLines(logging.Filter):
         self._kept_back = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to write it."""
+        """True if the record is to be written."""
         is_limited = _is_runtime(record) and record.name != failure_log.logger.name
         if record.levelno < logging.WARNING or not is_limited:
             return True
@@ -94,11 +95,22 @@ class _Lines(logging.Formatter):
             text = text.replace(secret, "***")
         return text
 
+    def _message(self, record: logging.LogRecord) -> str:
+        """Return the message; in `name="%s"` of ours, quotes and line breaks of the value are escaped."""
+        if not _is_runtime(record) or not isinstance(record.args, tuple):
+            return record.getMessage()
+        values, text = list(record.args), str(record.msg)
+        used = [found for found in _PLACEHOLDER.finditer(text) if found[0] != "%%"]
+        for position, found in enumerate(used):
+            if text[found.start() - 1 : found.end() + 1] == '"%s"':
+                values[position] = json.dumps(str(values[position]), ensure_ascii=False)[1:-1]
+        return text % tuple(values)
+
     def _fields(self, record: logging.LogRecord) -> dict[str, Any]:
-        """What was given as `extra`, without what is no plain value."""
+        """Return the fields passed as `extra` that are plain values."""
         fields: dict[str, Any] = {} if self._number is None else {"process": self._number}
         if record.name == failure_log.logger.name:
-            return fields  # the line has them
+            return fields  # already in the line
         for name, value in vars(record).items():
             if name not in _RECORD and isinstance(value, str | int | float | bool):
                 fields[name] = self._clean(value) if isinstance(value, str) else value
@@ -106,29 +118,29 @@ class _Lines(logging.Formatter):
 
 
 class TextLines(_Lines):
-    """For people: time, level, logger, message, `name=value`."""
+    """Text lines: time, level, logger, message, `name=value`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line; more for a traceback of the user's own."""
+        """Format one line; several for a traceback of the user's own loggers."""
         fields = "".join(f" {name}={value}" for name, value in self._fields(record).items())
-        line = f"{_time(record)} {record.levelname} {record.name}: {record.getMessage()}{fields}"
+        line = f"{_time(record)} {record.levelname} {record.name}: {self._message(record)}{fields}"
         if _is_runtime(record):
             line = " ".join(line.split())
         return self._clean(line + _exception(record, before="\n"))
 
 
 class JsonLines(_Lines):
-    """For machines: an object for each line."""
+    """JSON lines: one object per record."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """Format one line."""
         is_report = record.name == failure_log.logger.name
         reported: dict[str, Any] = vars(record).get("fields", {}) if is_report else {}
         entry = {
             "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": self._clean(vars(record)["event"] if is_report else record.getMessage()),
+            "message": self._clean(vars(record)["event"] if is_report else self._message(record)),
             **self._fields(record),
             **{
                 name: self._clean(value) if isinstance(value, str) else value
@@ -150,7 +162,7 @@ def _exception(record: logging.LogRecord, *, before: str) -> str:
 
 
 def _places(trace: TracebackType | None) -> str:
-    """Where it was raised, the innermost first."""
+    """Return the frames of a traceback, the innermost first."""
     frames = traceback.extract_tb(trace)[::-1]
     return "".join(f" < {frame.filename}:{frame.lineno} {frame.name}" for frame in frames)
 

@@ -1,4 +1,4 @@
-"""One process that runs handlers: from the wait for the server to the exit code."""
+"""Run a worker in a process, from startup to the exit code."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ Tell = Callable[[dict[str, Any]], None]
 
 _log = logging.getLogger(__name__)
 _BEAT_S = 0.5
-# After the end was wanted at once; then what hangs is left hanging.
+# Time for a hard stop; hung calls are then abandoned.
 AT_ONCE_S = 3.0
 _EXIT_S = 5.0
-# Of a process that is replaced as threads hang: before the leases of their messages expire, it is to be gone.
+# For a process replaced because of hung threads: it must exit before the leases of their messages expire.
 _REPLACED_S = 2.0
 
 
 class Runnable(Protocol):
-    """What a `Worker` is to those who run it."""
+    """Worker interface."""
 
     async def run(self) -> None:
-        """Handle messages until it is stopped."""
+        """Handle messages until stopped."""
         ...
 
     async def run_until_empty(self, *, idle_s: float) -> Any:
-        """Handle messages until there are none; what became of them, by handler."""
+        """Handle messages until the sources are empty; return counts by handler."""
         ...
 
     def stop(self, *, now: bool = False) -> None:
-        """Claim nothing more, and finish; or end now."""
+        """Shut down gracefully, or stop hard."""
         ...
 
     def status(self) -> Any:
-        """How it fares: a dataclass."""
+        """Return the status, a dataclass."""
         ...
 
 
@@ -59,40 +59,40 @@ async def serve(
     shutdown: Shutdown,
     *,
     begin: Callable[[], Awaitable[Result]],
-    tell: Tell,
+    report: Tell,
     until_empty_s: float | None = None,
 ) -> int:
-    """Run a worker until it is told to end, or until there is nothing more to do.
+    """Run a worker until stopped or, with `until_empty_s`, until its sources are empty.
 
     Args:
-        make: Makes the worker of what the beginning has found.
-        shutdown: Tells it to end.
-        begin: Looks whether it can start; raises what keeps it from it.
-        tell: Told every half second how it fares.
-        until_empty_s: End when nothing has come for so long; None: never.
+        make: Makes the worker from the result of `begin`.
+        shutdown: Requests the shutdown.
+        begin: Runs preflight checks; raises if the worker cannot start.
+        report: Receives the status every half second.
+        until_empty_s: Exit after this many idle seconds; None: never.
 
     Returns:
-        The exit code: `EXIT_DONE`; `EXIT_LEFT`, something is left that was to be done; `EXIT_REPLACE`, a process anew
-        would fare better.
+        The exit code: `EXIT_DONE`; `EXIT_LEFT`, messages are left or dead-lettered; `EXIT_REPLACE`, the process must be
+        replaced.
 
     Raises:
-        SluiceError: What waiting does not mend.
+        SluiceError: A permanent error.
     """
-    tell({"state": "starting"})
+    report({"state": "starting"})
     changed = asyncio.Event()
     loop = asyncio.get_running_loop()
     shutdown.watch(lambda: call_soon(loop, changed.set))
-    starting = asyncio.create_task(_start(begin, tell))
+    starting = asyncio.create_task(_start(begin, report))
     await _first(starting, changed.wait())
     if not starting.done():
         starting.cancel()
         return EXIT_DONE
     worker = make(starting.result())
-    _log.info("worker: it begins")
+    _log.info("worker started")
     running = asyncio.create_task(
         worker.run() if until_empty_s is None else worker.run_until_empty(idle_s=until_empty_s)
     )
-    beating = asyncio.create_task(_beat(worker, tell))
+    beating = asyncio.create_task(_beat(worker, report))
     try:
         is_finished = await _steer(worker, running, shutdown, changed)
     finally:
@@ -102,7 +102,7 @@ async def serve(
         counts = {
             name: count for name, count in handler["counts"].items() if name != "by_error_type"
         }
-        _log.info("worker: handler %s has ended", handler["name"], extra=counts)
+        _log.info("handler stopped handler=%s", handler["name"], extra=counts)
     if not is_finished:
         return EXIT_LEFT
     counts = running.result()
@@ -116,7 +116,7 @@ async def serve(
 async def _steer(
     worker: Runnable, running: asyncio.Task[Any], shutdown: Shutdown, changed: asyncio.Event
 ) -> bool:
-    """Pass on what the shutdown wants; whether the worker ended by itself."""
+    """Forward shutdown requests to the worker; True if it stopped."""
     while not running.done():
         if shutdown.level is Level.FINISH:
             worker.stop()
@@ -129,31 +129,31 @@ async def _steer(
     return True
 
 
-async def _start(begin: Callable[[], Awaitable[Result]], tell: Tell) -> Result:
-    """Check that it can start; retry transient errors."""
+async def _start(begin: Callable[[], Awaitable[Result]], report: Tell) -> Result:
+    """Run preflight checks; retry transient errors."""
     return await Backoff(say=_log.log).async_retry(
-        begin, on_failure=lambda: tell({"state": "starting", "waits_for": "server"})
+        begin, on_failure=lambda: report({"state": "starting", "waits_for": "server"})
     )
 
 
-async def _beat(worker: Runnable, tell: Tell) -> None:
+async def _beat(worker: Runnable, report: Tell) -> None:
     while True:
-        tell(asdict(worker.status()))
+        report(asdict(worker.status()))
         await asyncio.sleep(_BEAT_S)
 
 
 async def _first(task: asyncio.Task[Any], other: Coroutine[Any, Any, object]) -> None:
-    """Wait for the task, but no longer than for the other one."""
+    """Wait until the task or the other coroutine is done."""
     waiting = asyncio.create_task(other)
     await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
 
 
 def run_process(serving: Coroutine[Any, Any, int]) -> int:
-    """Run `serve` in a loop of its own, in a process that has nothing else to do.
+    """Run `serve` in a new event loop, as the main function of the process.
 
     Returns:
-        The exit code. What still hangs then ends with the process a moment later.
+        The exit code. Hung threads end with the process a moment later.
     """
     try:
         with asyncio.Runner() as runner:
@@ -167,14 +167,14 @@ def run_process(serving: Coroutine[Any, Any, int]) -> int:
 
 
 def end_at_once(shutdown: Shutdown) -> None:
-    """Let the process end soon after that is wanted, whatever hangs: a module in its import, a handler in the loop."""
+    """Exit soon after a hard stop is requested, even if an import or a handler hangs."""
     shutdown.watch(
         lambda: exit_after(AT_ONCE_S + 1.0, EXIT_LEFT) if shutdown.level is Level.AT_ONCE else None
     )
 
 
 def exit_after(seconds: float, code: int) -> None:
-    """End the process after so long if it has not ended by then."""
+    """Exit the process after `seconds` unless it has ended by then."""
 
     def end() -> None:
         for stream in (sys.stdout, sys.stderr):

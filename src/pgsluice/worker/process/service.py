@@ -1,4 +1,4 @@
-"""What `pgsluice worker run` runs: one process, or one of several and the one that watches over them."""
+"""Main function of `pgsluice worker run`: a single process, or a supervisor and its processes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import psycopg
 
 from pgsluice.connection import Target, for_writing, resolve
 from pgsluice.errors import SluiceError
-from pgsluice.worker.app.beginning import begin
 from pgsluice.worker.app.choosing import choose
+from pgsluice.worker.app.startup import start_up
 from pgsluice.worker.handlers.sending_pools import WORKER_DSN
 from pgsluice.worker.process.health import Health, HealthEndpoint, HealthFile
 from pgsluice.worker.process.loading import load_app
@@ -35,20 +35,20 @@ from pgsluice.worker.process.process import (
     serve,
 )
 from pgsluice.worker.process.shutdown import Shutdown
-from pgsluice.worker.process.supervisor import Superior, Supervisor
+from pgsluice.worker.process.supervisor import Supervisor, SupervisorPipe
 from pgsluice.worker.upkeep.maintainer import Maintainer
 
 if TYPE_CHECKING:
     from pgsluice.worker.app.app import App
 
 _log = logging.getLogger(__name__)
-# Not the command as it was typed: that may be a script which does more.
+# Not sys.argv: the program may be a script that does more.
 _CHILD = (sys.executable, "-m", "pgsluice", "worker", "child")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The options of `pgsluice worker run`, which explains them."""
+    """Options of `pgsluice worker run`, documented there."""
 
     app_name: str
     dsn: str | None
@@ -74,26 +74,26 @@ class Settings:
 
 
 def run_service(settings: Settings) -> int:
-    """Run handlers until told to end.
+    """Run handlers until stopped.
 
     Returns:
         The exit code.
 
     Raises:
-        ConfigurationError: The health port or file cannot be had.
+        ConfigurationError: The health port or file is not available.
     """
     shutdown = Shutdown(settings.grace_s)
     health = Health(processes=settings.processes, stall_s=settings.stall_s)
     with shutdown.on_signals():
         _set_up_logs(settings, None)
-        with _told(settings, health):
+        with _health_published(settings, health):
             if settings.processes == 1 and not settings.supervise:
 
-                def tell(status: dict[str, Any]) -> None:
+                def report(status: dict[str, Any]) -> None:
                     health.beat()
-                    health.tell(1, status)
+                    health.record(1, status)
 
-                return Service(settings, shutdown, tell).run()
+                return Service(settings, shutdown, report).run()
             supervisor = Supervisor(
                 _CHILD,
                 _for_child(settings),
@@ -107,45 +107,45 @@ def run_service(settings: Settings) -> int:
 
 
 class Service:
-    """One process that runs handlers."""
+    """A process that runs handlers."""
 
     def __init__(
-        self, settings: Settings, shutdown: Shutdown, tell: Tell, *, number: int | None = None
+        self, settings: Settings, shutdown: Shutdown, report: Tell, *, number: int | None = None
     ) -> None:
-        """Prepare it.
+        """Prepare a service.
 
         Args:
-            settings: As given on the command line.
-            shutdown: Tells it to end.
-            tell: Told how it fares.
-            number: Which of the processes of a supervisor it is; None: there is none.
+            settings: Options of the command line.
+            shutdown: Requests the shutdown.
+            report: Receives the status.
+            number: Number of the process within its supervisor; None: no supervisor.
         """
         self._settings = settings
         self._shutdown = shutdown
-        self._tell = tell
+        self._tell = report
         self._number = number
-        # One of several is enough: those that stand by each have a connection.
+        # One candidate for leader per supervisor is enough: each standby holds a connection.
         self._maintains = settings.maintains and number in (None, 1)
         self._maintainer: Maintainer | None = None
         self._is_replaced = False
-        # Where there is a supervisor, Ctrl-C is for that one.
+        # With a supervisor, only the supervisor handles Ctrl-C.
         self._signals = (
             contextlib.nullcontext() if number is None else shutdown.on_signals(interrupts=False)
         )
 
     @classmethod
     def of_supervisor(cls) -> Self:
-        """Prepare one that a supervisor has started: what it is to do comes by a pipe."""
-        superior = Superior()
-        given = superior.settings
+        """Prepare a process started by a supervisor; reads its settings from a pipe."""
+        supervisor_pipe = SupervisorPipe()
+        given = supervisor_pipe.settings
         settings = Settings(**{field.name: given[field.name] for field in fields(Settings)})
-        _set_up_logs(settings, superior.number)
+        _set_up_logs(settings, supervisor_pipe.number)
         shutdown = Shutdown(settings.grace_s)
-        superior.follow(shutdown)
-        return cls(settings, shutdown, superior.tell, number=superior.number)
+        supervisor_pipe.follow(shutdown)
+        return cls(settings, shutdown, supervisor_pipe.report, number=supervisor_pipe.number)
 
     def run(self) -> int:
-        """Run until told to end; the exit code."""
+        """Run until stopped; return the exit code."""
         end_at_once(self._shutdown)
         with self._signals, _faults_shown():
             try:
@@ -154,7 +154,7 @@ class Service:
                 target = target_of(app, self._settings.dsn)
                 _set_up_logs(self._settings, self._number, target)
                 if self._settings.dsn is not None:
-                    # What handlers send goes there too, also from the processes that some of them have.
+                    # Handlers, also in handler processes, send to the same server.
                     app.dsn = self._settings.dsn
                     os.environ[WORKER_DSN] = os.environ["PGSLUICE_DSN"] = self._settings.dsn
             except SluiceError as error:
@@ -192,15 +192,17 @@ class Service:
                     serve(
                         make,
                         self._shutdown,
-                        begin=lambda: begin(app, specs.values(), target, connections=connections),
-                        tell=self._tell_all,
+                        begin=lambda: start_up(
+                            app, specs.values(), target, connections=connections
+                        ),
+                        report=self._report_all,
                         until_empty_s=self._settings.idle_s if self._settings.until_empty else None,
                     )
                 )
 
-    def _tell_all(self, status: dict[str, Any]) -> None:
+    def _report_all(self, status: dict[str, Any]) -> None:
         if status.get("wants_replacement") and not self._is_replaced:
-            # From a thread, as an `async def` handler may hold up the event loop.
+            # In a thread, as an `async def` handler may block the event loop.
             self._is_replaced = True
             exit_after(self._settings.grace_s + AT_ONCE_S + 1.0, EXIT_REPLACE)
         standing = None if self._maintainer is None else self._maintainer.standing.value
@@ -208,7 +210,7 @@ class Service:
 
     @contextlib.contextmanager
     def _maintenance(self, target: Target) -> Iterator[None]:
-        """Keep the database in order beside the handlers, when it is this one's turn."""
+        """Run maintenance in a thread while this process is the leader."""
         if not self._maintains:
             yield
             return
@@ -226,9 +228,9 @@ class Service:
 
 
 def target_of(app: App, dsn: str | None) -> Target:
-    """Decide where an app's handlers work: an explicit DSN, else the app's own, else the rule of all commands.
+    """Return the server of an app's handlers: an explicit DSN, else the app's own, else as for all commands.
 
-    Where several servers are named, the one that takes writes is asked for.
+    If it lists several servers, the writable one is chosen.
 
     Raises:
         SluiceError: As for `resolve`.
@@ -245,21 +247,23 @@ def _for_child(settings: Settings) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _told(settings: Settings, health: Health) -> Iterator[None]:
-    """Let an orchestrator know what there is to know."""
+def _health_published(settings: Settings, health: Health) -> Iterator[None]:
+    """Start the health file and endpoint."""
     with contextlib.ExitStack() as stack:
         if settings.health_file is not None:
             stack.enter_context(HealthFile(health, settings.health_file))
         if settings.health_port is not None:
             endpoint = HealthEndpoint(health, settings.health_host, settings.health_port)
             stack.enter_context(endpoint)
-            _log.info("health: http://%s:%d/", settings.health_host, endpoint.port)
+            _log.info(
+                "health endpoint started url=http://%s:%d/", settings.health_host, endpoint.port
+            )
         yield
 
 
 @contextlib.contextmanager
 def _faults_shown() -> Iterator[None]:
-    """Say on standard error where a crash of the interpreter came from: places in files, no values."""
+    """Print tracebacks, without values, to standard error if the interpreter crashes."""
     faulthandler.enable()
     try:
         yield
@@ -283,4 +287,4 @@ def _secrets_in(text: str) -> tuple[str, ...]:
     try:
         return secrets_of(text)
     except psycopg.Error:
-        return ()  # it cannot be parsed, which is said where it is used
+        return ()  # an invalid DSN is reported where it is used

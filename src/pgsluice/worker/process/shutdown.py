@@ -1,4 +1,4 @@
-"""How a process is told to end: first to finish what it has begun, then at once."""
+"""Shutdown of a process: first graceful, then hard."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _log = logging.getLogger(__name__)
 
 
 class Level(IntEnum):
-    """How much of it is wanted.
+    """Requested shutdown level.
 
     Attributes:
-        NOT_AT_ALL: It is to go on.
-        FINISH: It is to claim nothing more, and to finish what it has begun.
-        AT_ONCE: It is to end now.
+        NOT_AT_ALL: Keep running.
+        FINISH: Graceful shutdown: stop claiming and drain running handlers.
+        AT_ONCE: Hard stop.
     """
 
     NOT_AT_ALL = 0
@@ -30,28 +30,28 @@ class Level(IntEnum):
 
 
 class Shutdown:
-    """Told by signals, by a pipe, by a clock, from any thread; it only grows."""
+    """Shutdown requests by signals, a pipe or a timer; the level only rises. Thread-safe."""
 
     def __init__(self, grace_s: float) -> None:
-        """Want nothing yet.
+        """Start without a request.
 
         Args:
-            grace_s: How long finishing may take until the end is wanted at once, seconds.
+            grace_s: Grace period in seconds between the graceful shutdown and the hard stop.
         """
         self._grace_s = grace_s
         self._level = Level.NOT_AT_ALL
         self._watchers: list[Callable[[], object]] = []
         self._lock = threading.Lock()
         self._signals = 0
-        self.event = threading.Event()  # set as soon as an end is wanted
+        self.event = threading.Event()  # set by the first request
 
     @property
     def level(self) -> Level:
-        """What is wanted now."""
+        """The requested level."""
         return self._level
 
     def watch(self, watcher: Callable[[], object]) -> None:
-        """Call this at each change, in whatever thread it comes; at once if there was one."""
+        """Call `watcher` on each change, in the requesting thread; immediately if there was a request."""
         with self._lock:
             self._watchers.append(watcher)
             level = self._level
@@ -59,7 +59,7 @@ class Shutdown:
             watcher()
 
     def request(self, level: Level, why: str) -> None:
-        """Want at least this much."""
+        """Raise the level; lower levels are ignored."""
         with self._lock:
             if level <= self._level:
                 return
@@ -67,32 +67,31 @@ class Shutdown:
             watchers = list(self._watchers)
         self.event.set()
         if level is Level.FINISH:
-            _log.info("%s: finishing what has begun, for %g s at most", why, self._grace_s)
+            _log.info('graceful shutdown reason="%s" grace_s=%g', why, self._grace_s)
             timer = threading.Timer(
                 self._grace_s,
                 self.request,
-                [Level.AT_ONCE, f"not finished after {self._grace_s:g} s"],
+                [Level.AT_ONCE, f"grace period of {self._grace_s:g} s exceeded"],
             )
             timer.daemon = True
             timer.start()
         else:
-            _log.warning("%s: ending at once", why)
+            _log.warning('hard stop reason="%s"', why)
         for watcher in watchers:
             watcher()
 
     @contextmanager
     def on_signals(self, *, interrupts: bool = True) -> Iterator[None]:
-        """Let the first SIGTERM or SIGINT want the one, and the second the other.
+        """Shut down gracefully on the first SIGTERM or SIGINT, hard on the second.
 
         Args:
-            interrupts: Whether SIGINT counts. Ctrl-C goes to all processes of a terminal: where one of them is told by
-                another, it does not.
+            interrupts: Handle SIGINT. Ctrl-C signals all processes of a terminal; those with a supervisor ignore it.
         """
 
         def count(number: int, _frame: FrameType | None) -> None:
             self._signals += 1
             level = Level(min(self._signals, Level.AT_ONCE))
-            # In a thread: this one may be in the middle of writing a line, and cannot begin another.
+            # In a thread: this one may be interrupted in the middle of writing a log line.
             threading.Thread(
                 target=self.request, args=[level, signal.Signals(number).name], daemon=True
             ).start()

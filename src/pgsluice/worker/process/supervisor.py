@@ -1,7 +1,7 @@
-"""Keeps several processes at work: starts them anew when they die, and tells them to end.
+"""Keeps N worker processes running: restarts them when they die, and forwards shutdown requests.
 
-A process of them is told by a pipe, its standard input: a line with its settings, then a line for each level of
-shutdown. The end of the pipe is the end of the supervisor, however it came. What it says of itself comes by another.
+A process receives its settings as the first line on its standard input, then one line per shutdown level. End of file
+means that the supervisor has exited. The process sends its status through another pipe.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from pgsluice.worker.process.shutdown import Level, Shutdown
 _log = logging.getLogger(__name__)
 _USAGE = 2
 _BEAT_S = 0.5
-# A process that has run for so long is started anew without delay.
+# Uptime after which a process is restarted without delay.
 _GOOD_S = 60.0
 _CANNOT_START_S = 1.0
-# From the signal that makes a process say where it hangs to the kill.
+# Time between the signal that dumps the traceback of a hung process and the kill.
 _DUMP_S = 1.0
 _LINE_BYTES = 1 << 20
 
 
 class Supervisor:
-    """Keep so many processes at work."""
+    """Keep N worker processes running."""
 
     def __init__(
         self,
@@ -50,17 +50,17 @@ class Supervisor:
         health: Health,
         kill_s: float = 6.0,
     ) -> None:
-        """Prepare it.
+        """Prepare a supervisor.
 
         Args:
-            command: What each process is started with.
-            settings: What each is told first; no argument, as those can be seen by everyone on the machine.
-            processes: How many, 1 or more.
-            stall_s: How long one may say nothing, once it has begun to, before it is killed; 0: for ever.
-            ends_itself: Whether one that ends without an error has done what it was to do.
-            shutdown: Tells it to end.
-            health: Told how they fare.
-            kill_s: How long one may take to end at once, seconds; then it is killed.
+            command: Command of each process.
+            settings: Settings of each process; not passed as arguments, which other users could read.
+            processes: Number of processes, 1 or more.
+            stall_s: Seconds without a status, after the first, before a process is killed; 0: never.
+            ends_itself: True if a process that exits without an error has finished its work.
+            shutdown: Requests the shutdown.
+            health: Receives the status of the processes.
+            kill_s: Seconds between a hard stop and the kill.
         """
         self._command = command
         self._settings = settings
@@ -72,10 +72,10 @@ class Supervisor:
         self._kill_s = kill_s
         self._changed = asyncio.Condition()
         self._codes: dict[int, int] = {}
-        self._worked = asyncio.Event()  # set when any process has
+        self._worked = asyncio.Event()  # set when any process has been running
 
     async def run(self) -> int:
-        """Run until all processes have ended for good; the highest of their exit codes."""
+        """Run until all processes have stopped; return the highest exit code."""
         loop = asyncio.get_running_loop()
 
         def notify() -> None:
@@ -92,7 +92,7 @@ class Supervisor:
         return max(self._codes.values())
 
     async def _keep(self, number: int) -> None:
-        """Keep one at work."""
+        """Keep one process running."""
         failures = 0
         while not self._shutdown.level:
             began_s = time.monotonic()
@@ -100,56 +100,58 @@ class Supervisor:
                 self._command, self._settings, number, self._health, self._worked
             )
             code = await self._watch(child)
-            self._health.tell(number, None)
+            self._health.record(number, None)
             if self._shutdown.level or (self._ends_itself and code in (EXIT_DONE, EXIT_LEFT)):
                 self._codes[number] = EXIT_LEFT if code < 0 or code == EXIT_REPLACE else code
                 return
             cannot_start = code in (_USAGE, EXIT_ERROR) and not child.has_worked
             if cannot_start and (self._ends_itself or not self._worked.is_set()):
-                # It has said why. To start it again would not help, nor would the others fare better.
+                # It has logged the reason. Neither a restart nor the other processes would succeed.
                 self._codes[number] = code
                 self._shutdown.request(Level.FINISH, f"process {number} cannot start")
                 return
-            self._health.tell(number, {"state": "restarting", "reason": describe(code)})
+            self._health.record(number, {"state": "restarting", "reason": describe(code)})
             ran_s = time.monotonic() - began_s
             failures = 0 if ran_s > _GOOD_S else failures + 1
             delay_s = next_delay_s(failures)
             if cannot_start:
-                # Another release of the program, perhaps, whose processes of before go on.
+                # Possibly after an upgrade of the program, while older processes continue.
                 delay_s = max(_CANNOT_START_S, delay_s)
                 _log.error(
-                    "process %d cannot start: it %s; the others go on; another attempt in %.1f s",
+                    'process cannot start process=%d reason="%s" retry_in_s=%.1f hint="other processes continue"',
                     number, describe(code), delay_s,
                 )  # fmt: skip
             else:
                 _log.warning(
-                    "process %d %s after %.1f s; another one in %.1f s",
+                    'process exited process=%d reason="%s" ran_s=%.1f restart_in_s=%.1f',
                     number, describe(code), ran_s, delay_s,
                 )  # fmt: skip
             await self._pause(jittered(delay_s))
         self._codes.setdefault(number, EXIT_DONE)
 
     async def _watch(self, child: _Child) -> int:
-        """Wait for the end of one; tell it what the shutdown wants, and kill it when it hangs."""
-        told = Level.NOT_AT_ALL
+        """Wait for a process to exit; forward shutdown requests, and kill it if it hangs."""
+        sent = Level.NOT_AT_ALL
         ending = asyncio.create_task(child.wait())
         killed_at_s: float | None = None
         while not ending.done():
-            if self._shutdown.level > told:
-                told = self._shutdown.level
-                child.tell(told)
+            if self._shutdown.level > sent:
+                sent = self._shutdown.level
+                child.forward(sent)
             now_s = time.monotonic()
-            if told is Level.AT_ONCE and killed_at_s is None:
+            if sent is Level.AT_ONCE and killed_at_s is None:
                 killed_at_s = now_s + self._kill_s
             if killed_at_s is None and 0 < self._stall_s < child.silence_s(now_s):
                 _log.error(
-                    "process %d has hung for %.0f s: it is killed", child.number, self._stall_s
+                    'process hung process=%d seconds=%.0f hint="killing it"',
+                    child.number,
+                    self._stall_s,
                 )
-                child.send(signal.SIGABRT)  # on which it says where
+                child.send(signal.SIGABRT)  # dumps tracebacks by faulthandler
                 killed_at_s = now_s + _DUMP_S
             if killed_at_s is not None and now_s >= killed_at_s:
                 child.send(signal.SIGKILL)
-            await asyncio.wait([ending], timeout=_BEAT_S if told is Level.NOT_AT_ALL else 0.1)
+            await asyncio.wait([ending], timeout=_BEAT_S if sent is Level.NOT_AT_ALL else 0.1)
         return ending.result()
 
     async def _beat(self) -> None:
@@ -189,7 +191,7 @@ class _Child:
         health: Health,
         worked: asyncio.Event,
     ) -> _Child:
-        """Start one; `worked` is set when it handles messages."""
+        """Start a process; `worked` is set when it is running."""
         reading, writing = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -208,29 +210,29 @@ class _Child:
     _listening: asyncio.Task[None]
 
     async def wait(self) -> int:
-        """Wait for its end, and for what it said before."""
+        """Wait for its exit, and for its last status."""
         code = await self._process.wait()
-        # A process that it has started may still hold the pipe.
+        # A process that it started may still hold the pipe.
         await asyncio.wait([self._listening], timeout=_BEAT_S)
         self._listening.cancel()
         return code
 
     def silence_s(self, now_s: float) -> float:
-        """For how long it has said nothing; 0 before it has begun to."""
+        """Return the seconds since its last status; 0 before the first."""
         return 0.0 if self._heard_at_s is None else now_s - self._heard_at_s
 
-    def tell(self, level: Level) -> None:
-        """Say what is wanted."""
+    def forward(self, level: Level) -> None:
+        """Forward a shutdown level."""
         self._write(str(int(level)))
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal, if it is still there."""
+        """Send a signal, if the process still exists."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(number)
 
     def _write(self, line: str) -> None:
         if self._process.stdin is not None:
-            with contextlib.suppress(OSError, RuntimeError):  # it has ended
+            with contextlib.suppress(OSError, RuntimeError):  # it has exited
                 self._process.stdin.write(line.encode() + b"\n")
 
     async def _listen(self, reading: int) -> None:
@@ -243,31 +245,33 @@ class _Child:
             try:
                 while line := await reader.readline():
                     self._heard_at_s = time.monotonic()
-                    with contextlib.suppress(ValueError):  # one that did not fit into the pipe
+                    with contextlib.suppress(
+                        ValueError
+                    ):  # a line cut off because the pipe was full
                         status = json.loads(line)
                         if status.get("state") == "running":
                             self.has_worked = True
                             self._worked.set()
-                        self._health.tell(self.number, status)
+                        self._health.record(self.number, status)
             finally:
                 transport.close()
 
 
 def describe(code: int) -> str:
-    """How a process has ended, for people."""
+    """Describe an exit code."""
     if code < 0:
         with contextlib.suppress(ValueError):
-            return f"was killed by {signal.Signals(-code).name}"
+            return f"killed by {signal.Signals(-code).name}"
     if code == EXIT_REPLACE:
-        return "asked to be replaced, as its handlers hang,"
-    return f"ended with exit code {code}"
+        return "replaced because its handlers hang"
+    return f"exited with code {code}"
 
 
-class Superior:
-    """The other end of the pipes: what a process of a supervisor is told, and where it tells."""
+class SupervisorPipe:
+    """Child's end of the pipes to its supervisor."""
 
     def __init__(self) -> None:
-        """Read the settings from standard input, which nobody else reads from then on."""
+        """Read the settings from standard input, which is then redirected to /dev/null."""
         self._reading = os.dup(0)
         with open(os.devnull) as null:  # noqa: PTH123 - for its descriptor
             os.dup2(null.fileno(), 0)
@@ -279,22 +283,22 @@ class Superior:
         os.set_blocking(self._writing, False)
 
     def follow(self, shutdown: Shutdown) -> None:
-        """Let it tell the process to end, and its own end as well."""
+        """Follow shutdown requests of the supervisor, including its exit."""
 
         def run() -> None:
             while line := self._line():
-                shutdown.request(Level(int(line)), "told to end")
-            shutdown.request(Level.FINISH, "the supervisor has gone")
+                shutdown.request(Level(int(line)), "requested by the supervisor")
+            shutdown.request(Level.FINISH, "the supervisor exited")
 
-        threading.Thread(target=run, name="pgsluice superior", daemon=True).start()
+        threading.Thread(target=run, name="pgsluice supervisor pipe", daemon=True).start()
 
-    def tell(self, status: dict[str, Any]) -> None:
-        """Say how it fares; not when nobody reads."""
+    def report(self, status: dict[str, Any]) -> None:
+        """Send the status; ignore errors if no supervisor reads it."""
         with contextlib.suppress(OSError):
             os.write(self._writing, json.dumps(status, default=str).encode() + b"\n")
 
     def _line(self) -> bytes:
-        """The next line, empty at the end."""
+        """Return the next line, empty at the end."""
         while b"\n" not in self._buffer:
             data = os.read(self._reading, 65536)
             if not data:

@@ -1,4 +1,4 @@
-"""One process at a time keeps a database in order; the others stand by, and take over when it ends."""
+"""Leader election: one process at a time runs maintenance; the standbys take over when it stops."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from pgsluice.client.calls import upkeep
 from pgsluice.errors import translate
 from pgsluice.worker.forks import close_in_forks
 from pgsluice.worker.loops import run_in_thread
-from pgsluice.worker.wakeups.link import shut_down
+from pgsluice.worker.wakeups.listener_connection import shut_down
 
 Work = Callable[[threading.Event], None]
 
 _log = logging.getLogger(__name__)
-# Between two signs of life of the leader; for how long none may come before those who stand by try; for how long an
-# answer may not come. Together a leader that is killed is followed within two seconds.
+# Interval between heartbeats of the leader; silence after which a standby tries to lead; response timeout of the
+# server. With these, failover after a killed leader takes less than two seconds.
 _SIGN_S = 1.0
 _SILENCE_S = 1.5
 _ANSWER_S = 3.0
@@ -34,13 +34,13 @@ _END_S = 5.0
 
 
 class Standing(Enum):
-    """How a process stands.
+    """Role of a process.
 
     Attributes:
-        APART: It has no connection, or was not started.
-        LEADER: It does the work.
-        STANDBY: Another one does.
-        POOLED: There is a pooler between it and the server: it cannot lead.
+        APART: Not connected, or not started.
+        LEADER: It runs the work.
+        STANDBY: Another process is the leader.
+        POOLED: Connected through a pooler: it cannot lead.
     """
 
     APART = "apart"
@@ -50,20 +50,20 @@ class Standing(Enum):
 
 
 class Leader:
-    """Do work while this process leads. Any number may stand by; they send the server nothing meanwhile.
+    """Run work while this process is the leader. Any number of standbys may wait; they send no statements meanwhile.
 
-    It saves work and keeps nobody out: for a few seconds, when the network fails, two may lead.
+    This saves duplicate work but is not a lock: during a network failure two leaders may run for a few seconds.
     """
 
     def __init__(
         self, conninfo: str, *, connect_timeout_s: int = 10, works_pooled: bool = False
     ) -> None:
-        """Prepare it.
+        """Prepare a candidate.
 
         Args:
-            conninfo: Where to connect, of a role that may maintain (`sluice_admin`); the connection is kept.
-            connect_timeout_s: How long one attempt to connect may take, 2 or more seconds.
-            works_pooled: Work also when there is a pooler between, where nobody can know who leads.
+            conninfo: Connection string, of a role that may run maintenance (`sluice_admin`); holds one connection.
+            connect_timeout_s: Connection timeout in seconds, 2 or more.
+            works_pooled: Run the work also through a pooler, where no leader can be elected.
         """
         self._conninfo = conninfo
         self._connect_timeout_s = connect_timeout_s
@@ -72,18 +72,18 @@ class Leader:
 
     @property
     def standing(self) -> Standing:
-        """How it stands now; may be asked from any thread."""
+        """The current role. Thread-safe."""
         return self._standing
 
     def run(self, stop: threading.Event, work: Work) -> None:
-        """Stand by, and work as long as this process leads, until `stop` is set; or return when it cannot lead.
+        """Run `work` while this process is the leader, until `stop` is set; return early if it cannot lead.
 
         Args:
-            stop: Ends it.
-            work: Runs in a thread of its own until the event it is given is set, or raises.
+            stop: Stops the candidate.
+            work: Runs in its own thread until the event passed to it is set, or raises.
 
         Raises:
-            SluiceError: What waiting does not mend, such as a role that may not maintain; or what `work` raised.
+            SluiceError: A permanent error, such as a missing privilege; or the exception of `work`.
         """
         backoff = Backoff("maintenance", _log.log)
         while not stop.is_set():
@@ -108,7 +108,7 @@ class Leader:
                     return
                 if not leads:
                     self._change(Standing.STANDBY)
-                    _hear(session, stop)
+                    _await_heartbeat(session, stop)
                     continue
                 if term is None:
                     self._change(Standing.LEADER)
@@ -127,23 +127,21 @@ class Leader:
         self._standing = Standing.POOLED
         if self._works_pooled:
             _log.warning(
-                "maintenance: there is a pooler before the server, so nobody can tell who leads; working in any case"
+                'leader election impossible reason="connected through a pooler" hint="running maintenance anyway"'
             )
             work(stop)
         else:
             _log.warning(
-                "maintenance: there is a pooler before the server, so this one cannot lead; run `pgsluice maintain` "
-                "with a connection to the server itself"
+                'leader election impossible reason="connected through a pooler" hint="run `pgsluice maintain` with a '
+                'direct connection"'
             )
 
     def _change(self, standing: Standing) -> None:
         if standing is not self._standing:
             self._standing = standing
             _log.info(
-                "maintenance: %s",
-                "this one leads"
-                if standing is Standing.LEADER
-                else "another one leads; standing by",
+                "leader election component=maintenance role=%s",
+                "leader" if standing is Standing.LEADER else "standby",
             )
 
     @contextlib.contextmanager
@@ -152,7 +150,7 @@ class Leader:
             with psycopg.connect(
                 self._conninfo,
                 autocommit=True,
-                prepare_threshold=None,  # it may be a pooler, which is yet to be found out
+                prepare_threshold=None,  # in case of a pooler
                 connect_timeout=self._connect_timeout_s,
                 fallback_application_name="pgsluice leader",
             ) as session:
@@ -163,36 +161,36 @@ class Leader:
 
 
 class _Term:
-    """The work, in a thread, from when this process leads."""
+    """The work of a leader, in a thread."""
 
     def __init__(self, work: Work) -> None:
         self._end = threading.Event()
         self._work = run_in_thread("pgsluice maintenance", work, self._end)
 
     def check(self) -> None:
-        """Raise what ended the work."""
+        """Raise the exception of the work, if it ended."""
         if self._work.done():
             self._work.result()
 
     def end(self) -> None:
-        """End it, and wait a little: an answer that does not come is not waited for."""
+        """Stop the work, and wait a few seconds."""
         self._end.set()
         wait([self._work], _END_S)
 
 
-def _hear(session: psycopg.Connection[Any], stop: threading.Event) -> None:
-    """Return when the leader has given no sign of life for a while, or `stop` is set."""
-    slices = round(_SILENCE_S * random.uniform(0.8, 1.0) / _SLICE_S)  # noqa: S311 - not all at once
+def _await_heartbeat(session: psycopg.Connection[Any], stop: threading.Event) -> None:
+    """Return when the leader's heartbeat is overdue, or `stop` is set."""
+    slices = round(_SILENCE_S * random.uniform(0.8, 1.0) / _SLICE_S)  # noqa: S311 - jitter
     silent = 0
     while silent < slices and not stop.is_set():
-        # Without a statement: who stands by costs the server nothing.
+        # Notifications need no statement, so a standby costs the server nothing.
         heard = any(True for _ in session.notifies(timeout=_SLICE_S, stop_after=1))
         silent = 0 if heard else silent + 1
 
 
 @contextlib.contextmanager
 def _cut_after(session: psycopg.Connection[Any], seconds: float) -> Iterator[None]:
-    """Cut a connection when the block takes longer: psycopg itself waits for an answer for ever."""
+    """Shut the connection down if the block exceeds the timeout; psycopg itself has no response timeout."""
     timer = threading.Timer(seconds, shut_down, [session])
     timer.daemon = True
     timer.start()

@@ -1,4 +1,4 @@
-"""All that queues and logs need beside those who use them, in one place: ticks, maintenance, schedules, wake-ups."""
+"""All background duties of queues and logs: ticks, maintenance, schedules, wake-ups."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from pgsluice.worker.wakeups.notifier import Notifier
 _log = logging.getLogger(__name__)
 _AGAIN_S = 30.0
 _END_S = 5.0
-# How long a duty waits for one of the connections, which are one for each.
+# Pool timeout of a duty; each has a connection of its own.
 _POOL_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How often things are done; seconds, more than 0.
+    """Intervals of the duties in seconds, each more than 0.
 
     Attributes:
-        tick_min_s: Between two looks for new events while they arrive.
-        tick_max_s: Between two looks when none has arrived for long.
-        period_s: Between two rounds of rotation, partitions, retention and what else is rarely due.
-        poll_interval_s: Between two looks for new messages while none arrive; their listeners are woken.
-        heartbeat_s: Between two signs of life to those listeners.
+        tick_min_s: Tick interval while events arrive.
+        tick_max_s: Tick interval of idle logs.
+        period_s: Interval of rotation, partitions, retention and other infrequent steps.
+        poll_interval_s: Interval at which idle queues are polled for new messages, whose listeners are then notified.
+        heartbeat_s: Heartbeat interval for those listeners.
     """
 
     tick_min_s: float = 0.01
@@ -54,7 +54,7 @@ class Pace:
 
 
 class Maintainer:
-    """Keep a database in order. Run it in several processes: one leads, another takes over within two seconds."""
+    """Run the background duties. Run several processes for failover: a standby takes over within two seconds."""
 
     def __init__(
         self,
@@ -64,58 +64,58 @@ class Maintainer:
         report: Report | None = None,
         works_pooled: bool = False,
     ) -> None:
-        """Prepare it.
+        """Prepare a maintainer.
 
         Args:
-            conninfo: Where to connect, of a role that may maintain (`sluice_admin`). While it leads it has up to six
-                connections, else one.
-            pace: How often things are done.
-            report: Called with each thing that was done, ticks left out.
-            works_pooled: Work also behind a pooler, beside others of its like: that does no harm, and saves nothing.
+            conninfo: Connection string, of a role that may run maintenance (`sluice_admin`). The leader uses up to six
+                connections, a standby one.
+            pace: Intervals of the duties.
+            report: Called for each completed step, except ticks.
+            works_pooled: Run also through a pooler, concurrently with others; this is harmless but redundant.
         """
         self._conninfo = conninfo
         self._pace = pace or Pace()
         if not self._pace.tick_min_s <= self._pace.tick_max_s:
             raise ArgumentError(
-                f"tick_min_s is {self._pace.tick_min_s}, above tick_max_s, {self._pace.tick_max_s}"
+                f"tick_min_s {self._pace.tick_min_s} exceeds tick_max_s {self._pace.tick_max_s}"
             )
         self._report = report
         self._leader = Leader(conninfo, works_pooled=works_pooled)
 
     @property
     def standing(self) -> Standing:
-        """Whether it leads; may be asked from any thread."""
+        """The role of this process in the leader election. Thread-safe."""
         return self._leader.standing
 
     def run(self, stop: threading.Event) -> None:
-        """Lead or stand by until `stop` is set. A lost connection is waited out.
+        """Lead or stand by until `stop` is set. Reconnects after a lost connection.
 
         Raises:
-            SluiceError: What waiting does not mend, such as a role that may not maintain.
+            SluiceError: A permanent error, such as a missing privilege.
         """
         self._leader.run(stop, self._work)
 
     def run_beside(self, stop: threading.Event) -> None:
-        """As `run`, beside other work of the process: what does not mend is logged, and tried again now and then."""
+        """Like `run`, for a process with other work: log permanent errors and retry every 30 seconds."""
         while not stop.is_set():
             try:
                 self.run(stop)
             except PrivilegeError as error:
-                _log.info("maintenance: left to others, as this role may not: %s", error)
+                _log.info('maintenance disabled reason="missing privilege" error="%s"', error)
                 break
             except SluiceError as error:
-                _log.error("maintenance: %s; again in %.0f s", error, _AGAIN_S)
+                _log.error('maintenance failed error="%s" retry_in_s=%.0f', error, _AGAIN_S)
                 stop.wait(_AGAIN_S)
             else:
                 break
 
     def _work(self, stop: threading.Event) -> None:
-        """Do everything side by side until `stop` is set or one of them fails."""
+        """Run all duties concurrently until `stop` is set or one fails."""
         pace = self._pace
         options: dict[str, Any] = tcp_options(self._conninfo)
         options |= {"fallback_application_name": "pgsluice maintenance"}
         if self.standing is Standing.POOLED:
-            options |= {"prepare_threshold": None}  # a prepared statement is the session's
+            options |= {"prepare_threshold": None}  # prepared statements belong to one session
         with ConnectionPool(
             self._conninfo,
             min_size=1,
@@ -127,7 +127,7 @@ class Maintainer:
             kwargs=options,
         ) as pool:
             duties: dict[str, Work] = {
-                # It keeps its connection: nothing else may keep the ticks waiting.
+                # Keeps its connection, so that other duties never delay ticks.
                 "ticker": Ticker(
                     pool, period_min_s=pace.tick_min_s, period_max_s=pace.tick_max_s
                 ).run,
@@ -146,7 +146,7 @@ class Maintainer:
 
 
 def _isolated(name: str, duty: Work) -> Work:
-    """Restart a duty that fails, so that the others go on; a role that may not maintain ends them all."""
+    """Restart a failed duty so that the others continue; a missing privilege stops all."""
 
     def run(stop: threading.Event) -> None:
         while not stop.is_set():
@@ -155,7 +155,7 @@ def _isolated(name: str, duty: Work) -> Work:
             except (ConnectionFailedError, NotInstalledError, PrivilegeError):
                 raise
             except SluiceError as error:
-                _log.error("maintenance: %s failed error=%r; again in %.0f s", name, str(error), _AGAIN_S)  # fmt: skip
+                _log.error("duty failed duty=%s error=%r retry_in_s=%.0f", name, str(error), _AGAIN_S)  # fmt: skip
                 stop.wait(_AGAIN_S)
             else:
                 break
@@ -164,15 +164,15 @@ def _isolated(name: str, duty: Work) -> Work:
 
 
 def run_side_by_side(works: dict[str, Work], stop: threading.Event) -> None:
-    """Run each in a thread of its name until `stop` is set or one of them ends.
+    """Run each work in a named thread until `stop` is set or one ends.
 
     Raises:
-        BaseException: What the first one raised.
+        BaseException: The exception of the first that failed.
     """
     end = threading.Event()
     futures = [run_in_thread(f"pgsluice {name}", work, end) for name, work in works.items()]
     try:
-        # In steps: a wait without an end is one that nothing else can end.
+        # With a timeout, so that signals can interrupt the wait.
         while not stop.is_set() and not any(future.done() for future in futures):
             wait(futures, timeout=0.1, return_when=FIRST_COMPLETED)
     finally:

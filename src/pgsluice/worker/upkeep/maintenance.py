@@ -1,4 +1,4 @@
-"""Keeps queues and logs in order: partitions, retention, rotation, share groups, events that come again, and more."""
+"""Maintenance of queues and logs: partitions, retention, rotation, share groups, redelivery of retried events."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from pgsluice.errors import TRANSIENT, ArgumentError, ConnectionFailedError, Slu
 Report = Callable[[MaintenanceStep], None]
 
 _log = logging.getLogger(__name__)
-# Of one duty in a row; what is left then comes with the next period.
+# Maximum rounds of one step; the rest is left to the next period.
 _ROUNDS_MAX = 1_000
-# The same failure is logged again after this time; failures are remembered up to this number.
+# Interval at which an unchanged failure is logged again, and the number of failures remembered.
 _LOG_AGAIN_S = 60.0
 _LOGGED_MAX = 1_000
 
 
 class Maintenance:
-    """Do the work that queues and logs need now and then. Any number of processes may run one.
+    """Run the periodic maintenance of queues and logs. Any number of processes may run one.
 
-    Nothing here waits long for a lock: what is in use is left to a later round.
+    No step waits long for a lock: objects in use are left to a later round.
     """
 
     def __init__(
@@ -40,15 +40,14 @@ class Maintenance:
         retry_period_s: float = 1.0,
         report: Report | None = None,
     ) -> None:
-        """Prepare it.
+        """Prepare maintenance.
 
         Args:
-            pool: Gives one connection at a time, of a role that may maintain (`sluice_admin`).
-            period_s: Seconds between two rounds of partitions, retention, deduplication keys, rotation and what logs
-                name in `queue_extra_maint`, more than 0.
-            retry_period_s: Seconds between two looks for events that are to come again now, and after share groups,
-                more than 0.
-            report: Called with each thing that was done.
+            pool: Provides one connection at a time, of a role that may run maintenance (`sluice_admin`).
+            period_s: Interval of partitions, retention, deduplication keys, rotation and the functions that logs name
+                in `queue_extra_maint`, in seconds, more than 0.
+            retry_period_s: Interval of redelivering due events and maintaining share groups, in seconds, more than 0.
+            report: Called for each completed step.
         """
         if not (period_s > 0 and retry_period_s > 0):
             raise ArgumentError(
@@ -63,12 +62,12 @@ class Maintenance:
         self._logged_until_s: dict[MaintenanceStep, float] = {}
 
     def run(self, stop: threading.Event) -> None:
-        """Work until `stop` is set. A lost connection is waited out, with growing delays.
+        """Run rounds until `stop` is set. A lost connection is retried with increasing back-off.
 
-        A step that fails is logged and stops no other step; its next attempt is in the next round.
+        A failed step is logged and does not stop the others; it is retried in the next round.
 
         Raises:
-            SluiceError: Every step failed, such as for a role that may not maintain.
+            SluiceError: Every step failed, such as by a missing privilege.
         """
         backoff = Backoff("maintenance", _log.log, delay_max_s=DELAY_MAX_S)
         round_at_s = 0.0
@@ -81,18 +80,19 @@ class Maintenance:
                 stop.wait(min(self._retry_period_s, max(0.0, round_at_s - time.monotonic())))
 
     def run_once(self) -> list[MaintenanceStep]:
-        """Do all there is to do now.
+        """Run all steps once.
 
         Returns:
-            What failed, and what was given up for now, as it is in use or not ours. What was done is reported.
+            Steps that failed, and those skipped because the object is in use or not owned. Completed steps are
+            reported.
 
         Raises:
-            SluiceError: The server failed, or every step did.
+            SluiceError: A database error, or every step failed.
         """
         return self._round(threading.Event(), is_full=True)
 
     def _round(self, stop: threading.Event, *, is_full: bool) -> list[MaintenanceStep]:
-        """Run the steps that are due, each whether or not another one fails; return what failed or was left."""
+        """Run the due steps independently of each other; return those failed or skipped."""
         steps: dict[str, Callable[[], list[MaintenanceStep]]] = {
             "retry": lambda: self._retry(stop),
             "groups": self._maintain_groups,
@@ -118,7 +118,7 @@ class Maintenance:
         return left
 
     def _retry(self, stop: threading.Event) -> list[MaintenanceStep]:
-        """Move events that are due back into their logs; return the logs that failed."""
+        """Move due events back into their logs; return the logs that failed."""
         moved = 0
         for _ in range(_ROUNDS_MAX):
             step = self._events.maint_retry_events()
@@ -126,7 +126,7 @@ class Maintenance:
             if step == 0 or stop.is_set():
                 break
         if moved:
-            self._report(MaintenanceStep("retry", None, True, f"{moved} events come again"))
+            self._report(MaintenanceStep("retry", None, True, f"{moved} events redelivered"))
         return [
             self._failed("retry", failure.queue_name, failure.error)
             for failure in self._queue.list_failures()
@@ -134,7 +134,7 @@ class Maintenance:
         ]
 
     def _maintain_groups(self) -> list[MaintenanceStep]:
-        """Maintain the share groups; return those that failed: they keep no other from being maintained."""
+        """Maintain the share groups independently of each other; return those that failed."""
         failed = []
         for step in self._events.maintain_groups():
             what = "ledgers" if step.group_name is None else f"group {step.group_name}"
@@ -147,7 +147,7 @@ class Maintenance:
         return failed
 
     def _rotate(self) -> list[MaintenanceStep]:
-        """Rotate all logs, page by page; return those that failed: they keep no other from being rotated."""
+        """Rotate all logs, page by page and independently of each other; return those that failed."""
         failed = []
         after, steps = self._runner.run(rotate_page(">"))
         while after != ">":
@@ -166,7 +166,7 @@ class Maintenance:
         return failed
 
     def _extra(self) -> list[MaintenanceStep]:
-        """Call the functions that logs name; return those that failed: they keep nothing else from being done."""
+        """Call the extra maintenance functions of logs, independently of each other; return those that failed."""
         failed = []
         for queue_name, function_name in self._events.list_extra_maint():
             try:
@@ -200,12 +200,14 @@ class Maintenance:
         return left
 
     def _failed(self, task: str, queue_name: str | None, detail: str) -> MaintenanceStep:
-        """Log a failure, at most once a minute; return it as a step."""
+        """Log a failure at most once a minute; return it as a step."""
         step = MaintenanceStep(task, queue_name, False, detail)
         now_s = time.monotonic()
         if now_s >= self._logged_until_s.get(step, 0.0):
             if len(self._logged_until_s) >= _LOGGED_MAX:
                 self._logged_until_s.clear()
             self._logged_until_s[step] = now_s + _LOG_AGAIN_S
-            _log.warning("maintenance: %s failed queue=%s error=%r", task, queue_name, detail)
+            _log.warning(
+                "maintenance step failed task=%s queue=%s error=%r", task, queue_name or "-", detail
+            )
         return step

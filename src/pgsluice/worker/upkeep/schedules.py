@@ -1,4 +1,4 @@
-"""Schedules: what an app declares, and the loop that fires what is due."""
+"""Declared schedules of an app, and the loop that fires due slots."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from pgsluice.client.schedule_records import CatchUp
 from pgsluice.errors import ArgumentError
 
 _log = logging.getLogger(__name__)
-# After a look at which others held all that was due.
+# First delay when other processes hold all due schedules.
 _BUSY_MIN_S = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleSpec:
-    """A schedule as it is declared in code. `App.schedule` makes them, and a worker writes them when it starts.
+    """A schedule declared in code. Made by `App.schedule`, and stored when a worker starts.
 
     Attributes:
         name: Unique in the database.
-        queue_name: The work queue that it sends to; with `event` the event log that it appends to.
-        message: What it sends, as JSON can hold it. Not with `event`.
+        queue_name: The work queue to send to; with `event` the event log to append to.
+        message: The message, JSON-serializable. Not with `event`.
         headers: The headers of the message, or None. Not with `event`.
-        event: What it appends to an event log; None: it sends to a work queue.
-        cron: When, as five fields or a word such as `@daily`; or else `every_s`.
-        every_s: Seconds from one slot to the next, 0.1 or more.
-        time_zone: The time zone of `cron`.
-        catch_up: What becomes of slots that nobody was there to fire: `none`, `one` or `all`.
-        catch_up_within_s: How old a missed slot may be with `all`, seconds.
-        jitter_s: Each slot is late by less than so many seconds, 0 or more, always the same for one slot.
-        starts_at: No slot is before this time; with `every_s` it is the first one. None: from now on.
-        ends_at: No slot is at this time or after it; None: it goes on for ever.
+        event: The event to append to an event log; None: send to a work queue.
+        cron: Cron expression with five fields, or a word such as `@daily`; alternatively `every_s`.
+        every_s: Interval in seconds, 0.1 or more.
+        time_zone: Time zone of `cron`.
+        catch_up: Missed slots to fire after downtime: `none`, `one` or `all`.
+        catch_up_within_s: Maximum age of a missed slot with `all`, in seconds.
+        jitter_s: Maximum delay of a slot in seconds, 0 or more; constant for each slot.
+        starts_at: Earliest slot; the first one with `every_s`. None: from now on.
+        ends_at: No slot is at or after this time; None: no end.
     """
 
     name: str
@@ -58,7 +58,7 @@ class ScheduleSpec:
     ends_at: datetime | None = None
 
     def options(self, app_name: str) -> ScheduleOptions:
-        """When it fires, as the clients take it, and the app that declares it."""
+        """Return the client's options of the schedule, with the app as its declarer."""
         return ScheduleOptions(
             cron=self.cron,
             every_s=self.every_s,
@@ -75,24 +75,24 @@ class ScheduleSpec:
 async def declare_schedules(
     schedules: AsyncSchedules, app_name: str, specs: Iterable[ScheduleSpec]
 ) -> list[str]:
-    """Write what an app declares; what is there just so is left alone.
+    """Store the schedules that an app declares; unchanged ones are not written.
 
-    Nothing is dropped: an older process of the app may still declare it.
+    None is dropped: an older process of the app may still declare it.
 
     Args:
         schedules: On a pool, or on a connection of a role that may schedule (`sluice_admin`).
-        app_name: The app; written with each schedule.
+        app_name: The app; stored with each schedule.
         specs: All of its schedules.
 
     Returns:
-        The names of those that this app declared before and does not declare now, in order; the log says so too.
+        Names of the schedules that this app declared before and does not declare now, in order; they are also logged.
 
     Raises:
         QueueNotFoundError: A work queue does not exist.
         LogNotFoundError: An event log does not exist.
-        ArgumentError: A schedule cannot be so; it is named.
+        ArgumentError: A schedule is invalid; the message names it.
     """
-    # In order, so that processes that start together never wait for each other in a circle.
+    # Sorted, so that processes that start concurrently cannot deadlock.
     by_name = {spec.name: spec for spec in sorted(specs, key=lambda spec: spec.name)}
     for spec in by_name.values():
         await _write(schedules, app_name, spec)
@@ -103,7 +103,7 @@ async def declare_schedules(
     ]
     for name in gone:
         _log.warning(
-            "schedule %s is not declared by app %s any more; it goes on until `pgsluice schedule drop`",
+            'schedule no longer declared schedule=%s app=%s hint="still active; remove it: pgsluice schedule drop"',
             name,
             app_name,
         )
@@ -123,9 +123,9 @@ async def _write(schedules: AsyncSchedules, app_name: str, spec: ScheduleSpec) -
 
 
 class Scheduler:
-    """Fire schedules exactly when they are due. Any number of processes may run one: each slot is fired once.
+    """Fire due schedules. Any number of processes may run one: each slot is fired once.
 
-    It sleeps until the next slot. One that somebody makes meanwhile, and that is due before, is seen at the next look.
+    It sleeps until the next slot; a schedule created meanwhile with an earlier slot is found at the next poll.
     """
 
     def __init__(
@@ -135,12 +135,12 @@ class Scheduler:
         poll_interval_s: float = 1.0,
         report: Callable[[FiredSlot], None] | None = None,
     ) -> None:
-        """Prepare it.
+        """Prepare a scheduler.
 
         Args:
-            pool: Gives one connection at a time, of a role that may fire (`sluice_admin`).
-            poll_interval_s: Seconds between two looks at most, more than 0. A look reads one small table.
-            report: Called with each slot that was fired, or could not be.
+            pool: Provides one connection at a time, of a role that may fire schedules (`sluice_admin`).
+            poll_interval_s: Maximum poll interval in seconds, more than 0. A poll reads one small table.
+            report: Called for each slot that was fired or failed.
         """
         if not poll_interval_s > 0:
             raise ArgumentError(f"poll_interval_s is {poll_interval_s}; use more than 0 seconds")
@@ -149,10 +149,10 @@ class Scheduler:
         self._report = report or (lambda _fired: None)
 
     def run(self, stop: threading.Event) -> None:
-        """Fire until `stop` is set. A lost connection is waited out, with growing delays.
+        """Fire schedules until `stop` is set. A lost connection is retried with increasing back-off.
 
         Raises:
-            SluiceError: What waiting does not mend, such as a role that may not fire.
+            SluiceError: A permanent error, such as a missing privilege.
         """
         backoff = Backoff("scheduler", _log.log, delay_max_s=DELAY_MAX_S)
         busy_s = _BUSY_MIN_S
@@ -168,13 +168,13 @@ class Scheduler:
                 stop.wait(min(wait_s, self._poll_interval_s))
 
     def run_once(self) -> list[FiredSlot]:
-        """Fire all that is due now.
+        """Fire all slots due now.
 
         Returns:
-            The slots that were fired, and those that could not be, with the reason.
+            The slots fired, and those that failed, with the error.
 
         Raises:
-            SluiceError: The server failed.
+            SluiceError: A database error.
         """
         done: list[FiredSlot] = []
         while fired := self._fire():
@@ -186,7 +186,10 @@ class Scheduler:
         for slot in fired:
             if slot.error is not None:
                 _log.warning(
-                    "schedule %s: slot %s cannot be fired: %s", slot.name, slot.slot, slot.error
+                    'schedule slot failed schedule=%s slot="%s" error=%r',
+                    slot.name,
+                    slot.slot,
+                    slot.error,
                 )
             self._report(slot)
         return fired

@@ -1,4 +1,4 @@
-"""Ticks the event logs. Any number of processes may run one: they keep out of each other's way in the database."""
+"""Tick the event logs. Any number of processes may run a ticker: locks in the database serialize them per log."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from psycopg_pool import ConnectionPool
 from pgsluice.backoff import DELAY_MAX_S, Backoff
 from pgsluice.client import EventLog, LogTick
 from pgsluice.client._sync.runner import Runner
-from pgsluice.client.calls.listeners import ticker_sign
+from pgsluice.client.calls.listeners import ticker_heartbeat
 from pgsluice.client.calls.logs import tick_page
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.engine._sync.lease import leased
 
 _log = logging.getLogger(__name__)
-# For so long after a tick the next is looked for as often as may be: arrivals that are not evenly spread leave gaps.
+# Time after a tick for which the ticker keeps its shortest period, to bridge gaps between bursty arrivals.
 _BUSY_S = 1.0
-# Between two looks for those who wait for a claim. A look is a fiftieth of the work of a tick.
+# Interval at which waiting claims are woken; a check costs a fiftieth of a tick.
 _WAKE_PERIOD_S = 0.0025
-# Time after which a warning about a log is repeated, and the number of different warnings that are remembered.
+# Interval at which an unchanged warning is logged again, and the number of warnings remembered.
 _WARN_AGAIN_S = 60.0
 _WARNINGS_MAX = 1_000
 
 
 class Ticker:
-    """Tick every log in which something is new, often while events arrive and rarely while none do.
+    """Tick every log with new events, often while events arrive and rarely while it is idle.
 
-    Between two ticks it wakes those who wait for events of a share group.
+    Between two ticks it wakes claims waiting for events of a share group.
 
-    It does not wait for what the logs' own settings demand (`queue_ticker_max_lag` and the like): these are for tickers
-    that look once a second. Logs that are paused or ticked from outside are left alone.
+    It ignores the logs' own tick settings (`queue_ticker_max_lag` and the like), which are for tickers that run once a
+    second. Paused and externally ticked logs are skipped.
     """
 
     def __init__(
@@ -48,18 +48,17 @@ class Ticker:
         """Prepare a ticker.
 
         Args:
-            pool: Gives one connection, of a role that may tick (`sluice_admin`); `run` keeps it.
-            period_min_s: Seconds between two looks while events arrive, more than 0: for so long, at most, an event
-                waits for its tick.
-            period_max_s: Seconds between two looks when none has arrived for long: for so long, at most, the first
-                event after a pause waits.
-            heartbeat_s: Seconds between two signs of life, more than 0. Not more than the `heartbeat_s` of the
-                listeners: those who hear none poll.
+            pool: Provides one connection, of a role that may tick (`sluice_admin`); `run` holds it.
+            period_min_s: Tick interval in seconds while events arrive, more than 0: the maximum latency of an event's
+                tick.
+            period_max_s: Tick interval in seconds of idle logs: the maximum latency of the first event after a pause.
+            heartbeat_s: Heartbeat interval in seconds, more than 0. Not more than the `heartbeat_s` of the listeners,
+                which poll when no heartbeat arrives.
         """
         if not 0 < period_min_s <= period_max_s:
             raise ArgumentError(
-                f"period_min_s is {period_min_s} and period_max_s {period_max_s}; use more than 0 seconds, and the "
-                "first not above the second"
+                f"period_min_s is {period_min_s} and period_max_s {period_max_s}; use more than 0 seconds, and "
+                "period_min_s not above period_max_s"
             )
         if not heartbeat_s > 0:
             raise ArgumentError(f"heartbeat_s is {heartbeat_s}; use more than 0 seconds")
@@ -74,18 +73,18 @@ class Ticker:
 
     @property
     def period_s(self) -> float:
-        """Seconds up to the next look, as things are."""
+        """Current tick interval in seconds."""
         return self._period_s
 
     def run(self, stop: threading.Event) -> None:
-        """Tick until `stop` is set. A lost connection is waited out, with growing delays.
+        """Tick until `stop` is set. A lost connection is retried with increasing back-off.
 
         Raises:
-            SluiceError: What waiting does not mend, such as a role that may not tick.
+            SluiceError: A permanent error, such as a missing privilege.
         """
         backoff = Backoff("ticker", _log.log, delay_max_s=DELAY_MAX_S)
         while not stop.is_set():
-            # One session: it remembers of which logs everything is ticked.
+            # One session: the server remembers per session which logs are fully ticked.
             with backoff.attempt(stop), leased(self._pool) as connection:
                 log, runner = EventLog(connection), Runner(connection)
                 connection.add_notice_handler(self._warn)
@@ -95,21 +94,21 @@ class Ticker:
                     backoff.succeeded()
                     if time.monotonic() >= sign_at_s:
                         sign_at_s = time.monotonic() + self._heartbeat_s
-                        runner.run(ticker_sign())
+                        runner.run(ticker_heartbeat())
                     self._wait(log, stop)
-                runner.run(ticker_sign(is_gone=True))
+                runner.run(ticker_heartbeat(is_gone=True))
                 connection.remove_notice_handler(self._warn)
 
     def run_once(self) -> list[LogTick]:
-        """Tick once, and return the ticks that were made.
+        """Tick once; return the new ticks.
 
         Raises:
-            SluiceError: The server failed.
+            SluiceError: A database error.
         """
         return _sweep(Runner(self._pool))
 
     def _warn(self, notice: psycopg.errors.Diagnostic) -> None:
-        """Log what is wrong with a log, once a minute each."""
+        """Log a server warning about a log, at most once a minute each."""
         text = notice.message_primary or ""
         if notice.severity_nonlocalized != "WARNING":
             return
@@ -118,10 +117,10 @@ class Ticker:
             if len(self._warned_until_s) >= _WARNINGS_MAX:
                 self._warned_until_s.clear()
             self._warned_until_s[text] = now_s + _WARN_AGAIN_S
-            _log.warning("ticker: %s", text)
+            _log.warning('ticker warning message="%s"', text)
 
     def _wait(self, log: EventLog, stop: threading.Event) -> None:
-        """Wait for the next tick; while events arrive, wake those who wait for a claim, which needs no tick."""
+        """Wait for the next tick; while events arrive, wake waiting claims, which need no tick."""
         now_s = time.monotonic()
         end_s = now_s + self._period_s
         while self._no_groups_until_s <= now_s < min(self._busy_until_s, end_s - _WAKE_PERIOD_S):
@@ -143,7 +142,7 @@ class Ticker:
 
 
 def _sweep(runner: Runner) -> list[LogTick]:
-    """Tick all logs, page by page, each page in a transaction of its own."""
+    """Tick all logs, page by page, one transaction per page."""
     after, ticks = runner.run(tick_page(">"))
     while after != ">":
         after, more = runner.run(tick_page(after))

@@ -1,7 +1,7 @@
-"""Waits until a work queue or an event log may have something to read: one connection for all of them in a process.
+"""Wait for messages of work queues and events of logs: one connection for all waits of a process.
 
-The connection listens to what a `Notifier` and a `Ticker` say. A listener trusts it no further than it proves itself:
-only while their signs of life arrive are the polls of those who wait far apart.
+The connection listens to notifications of a `Notifier` and a `Ticker`. Waiters reduce their polling only while the
+heartbeats of both arrive.
 """
 
 from __future__ import annotations
@@ -28,15 +28,19 @@ from pgsluice.errors import (
     translate,
 )
 from pgsluice.worker.loops import call_soon
-from pgsluice.worker.wakeups.link import Link, is_lent, linked
-from pgsluice.worker.wakeups.signs import (
+from pgsluice.worker.wakeups.listener_connection import (
+    ListenerConnection,
+    connected_listener,
+    is_lent,
+)
+from pgsluice.worker.wakeups.listener_state import (
     ANSWER,
+    HEARTBEAT_CHANNELS,
     REASONS,
-    SIGN_CHANNELS,
+    Heartbeats,
     Kind,
     ListenerState,
     Place,
-    Signs,
 )
 from pgsluice.worker.wakeups.subscription import AsyncSubscription, Subscription
 
@@ -44,18 +48,17 @@ __all__ = ["AsyncListener", "Listener", "ListenerState"]
 
 _log = logging.getLogger(__name__)
 _CLOSE_S = 1.0
-# A pooler in between does not go away by itself; but an address may come to mean another server.
+# Retry interval behind a pooler; the address may later resolve to another server.
 _POOLED_PAUSE_S = 300.0
-# However many wait: so often at least each of them looks.
+# Maximum poll interval of a waiter, however many there are.
 _FALLBACK_MAX_S = 600.0
 
 
 class AsyncListener:
-    """Tell those who wait for messages or events when there may be some.
+    """Wake tasks that wait for messages or events when new ones may be available.
 
-    It needs a connection of its own, to the server itself: behind a pooler that lends connections for a transaction
-    nothing arrives. Then, or when nobody notifies, or the connection dies, it says so, in its log and in `state`, and
-    those who wait poll as if there were no listener.
+    It needs a direct connection: behind a pooler in transaction mode no notification arrives. Then, or if no notifier
+    runs or the connection is lost, it logs this and sets `state`, and waiters poll as without a listener.
     """
 
     def __init__(
@@ -69,12 +72,12 @@ class AsyncListener:
         """Prepare a listener; `async with` starts it.
 
         Args:
-            conninfo: Where to connect, of a role that may listen (`sluice_reader`).
-            heartbeat_s: How often notifier and ticker give a sign of life at least, more than 0 seconds. A connection
-                on which nothing arrives is found within twice that.
-            fallback_poll_s: Seconds between two polls while notifications arrive, of all who wait together, more than
-                0. When many wait each polls the more rarely, but once in ten minutes.
-            connect_timeout_s: How long one attempt to connect may take, 2 or more seconds.
+            conninfo: Connection string, of a role that may listen (`sluice_reader`).
+            heartbeat_s: Maximum heartbeat interval of notifier and ticker in seconds, more than 0. A dead connection is
+                detected within twice that.
+            fallback_poll_s: Poll interval in seconds while notifications arrive, shared by all waiters, more than 0.
+                With many waiters each polls less often, but at least every ten minutes.
+            connect_timeout_s: Connection timeout in seconds, 2 or more.
         """
         if not heartbeat_s > 0:
             raise ArgumentError(f"heartbeat_s is {heartbeat_s}; use more than 0 seconds")
@@ -85,14 +88,14 @@ class AsyncListener:
         self._fallback_poll_s = fallback_poll_s
         self._connect_timeout_s = connect_timeout_s
         self._state = ListenerState.CLOSED
-        self._reason = "it was not started"
+        self._reason = "not started"
         self._subscriptions: dict[Place, set[AsyncSubscription | Subscription]] = {}
-        self._channels: dict[Place, str] = {}  # of the connection there is now
-        self._missing: set[Place] = set()  # there was no such log, or the role may not listen to it
-        self._heard_others: set[str] = (
+        self._channels: dict[Place, str] = {}  # of the current connection
+        self._missing: set[Place] = (
             set()
-        )  # channels that nobody waits for, such as this session's own
-        self._signs: Signs | None = None
+        )  # logs that do not exist or that the role may not listen to
+        self._heard_others: set[str] = set()  # channels without waiters, such as this session's own
+        self._heartbeats: Heartbeats | None = None
         self._reliable: frozenset[Kind] = frozenset()
         self._nudge = asyncio.Event()
         self._is_closing = False
@@ -100,55 +103,55 @@ class AsyncListener:
 
     @property
     def state(self) -> ListenerState:
-        """How it fares now."""
+        """The current state."""
         return self._state
 
     @property
     def reason(self) -> str:
-        """Why it fares so, with the way out; for people."""
+        """Reason for the current state, with the remedy."""
         return self._reason
 
     async def __aenter__(self) -> Self:
-        """Start; the connection is made in the background."""
+        """Start; connects in the background."""
         if self._task is None:
-            self._state, self._reason = ListenerState.CONNECTING, "it is about to connect"
+            self._state, self._reason = ListenerState.CONNECTING, "connecting"
             self._task = asyncio.create_task(self._run())
         return self
 
     async def __aexit__(self, *_exception: object) -> None:
-        """Close the connection; who waits goes on by polling."""
+        """Close the connection; waiters continue by polling."""
         if self._task is None:
             return
         self._is_closing = True
         self._nudge.set()
-        # An attempt to connect, or an answer that does not come, is not waited for.
+        # Do not wait for a connection attempt or response that hangs.
         await asyncio.wait([self._task], timeout=_CLOSE_S)
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
 
     def subscribe(self, queue_name: str) -> AsyncSubscription:
-        """Return what one task waits on for a queue; each task that waits needs its own. Close it when done.
+        """Return a subscription to a queue for one task; each waiting task needs its own. Close it when done.
 
-        It need not wait for the connection: as soon as the queue is listened to, the subscription says to look once.
+        It is usable before the connection is established: it wakes once when the queue is listened to.
         """
         return self._subscribe(Place(Kind.QUEUE, queue_name))
 
     def subscribe_log(self, log_name: str) -> AsyncSubscription:
-        """Return what one task waits on for an event log, as `subscribe` does for a queue."""
+        """Return a subscription to an event log for one task, like `subscribe` for a queue."""
         return self._subscribe(Place(Kind.LOG, log_name))
 
     def add(self, subscription: AsyncSubscription | Subscription) -> None:
-        """Wake this one too from now on."""
+        """Add a subscription."""
         self._subscriptions.setdefault(subscription.place, set()).add(subscription)
         self._missing.discard(subscription.place)
         if subscription.place in self._channels:
-            # What was heard before this moment has woken others only.
+            # Earlier notifications have only woken other subscriptions.
             subscription.wake()
         self._nudge.set()
 
     def remove(self, subscription: AsyncSubscription | Subscription) -> None:
-        """Wake this one no more."""
+        """Remove a subscription."""
         of_place = self._subscriptions.get(subscription.place, set())
         of_place.discard(subscription)
         if not of_place:
@@ -156,11 +159,11 @@ class AsyncListener:
         self._nudge.set()
 
     def is_reliable(self, place: Place) -> bool:
-        """Whether what there is to read in a place is sure to be heard of; may be asked from any thread."""
+        """True if notifications of this queue or log are known to arrive. Thread-safe."""
         return place.kind in self._reliable and place in self._channels
 
     def fallback_poll_s(self) -> float:
-        """Seconds between two polls of one who waits, while notifications arrive; may be asked from any thread."""
+        """Return the poll interval of one waiter in seconds while notifications arrive. Thread-safe."""
         waiting = sum(map(len, tuple(self._subscriptions.values())))
         return max(self._fallback_poll_s, min(_FALLBACK_MAX_S, self._fallback_poll_s * waiting))
 
@@ -174,8 +177,8 @@ class AsyncListener:
         try:
             while not self._is_closing:
                 try:
-                    async with self._linked() as link:
-                        await self._hear(link)
+                    async with self._open_connection() as link:
+                        await self._dispatch_notifications(link)
                 except _PooledError:
                     self._lose(ListenerState.POOLED, REASONS[ListenerState.POOLED])
                     backoff.succeeded()
@@ -189,88 +192,93 @@ class AsyncListener:
                 self._lose(self._state, self._reason)
                 await self._pause(backoff.next_s())
         finally:
-            self._lose(ListenerState.CLOSED, "it was closed")
+            self._lose(ListenerState.CLOSED, "stopped")
 
-    def _linked(self) -> contextlib.AbstractAsyncContextManager[Link]:
-        return linked(
+    def _open_connection(self) -> contextlib.AbstractAsyncContextManager[ListenerConnection]:
+        return connected_listener(
             self._conninfo,
             answer_s=ANSWER * self._heartbeat_s,
             connect_timeout_s=self._connect_timeout_s,
         )
 
-    async def _hear(self, link: Link) -> None:
-        """Pass on what arrives, until the connection fails or the listener is closed."""
+    async def _dispatch_notifications(self, link: ListenerConnection) -> None:
+        """Dispatch notifications until the connection fails or the listener is closed."""
         is_direct = await link.is_direct()
         if not is_direct:
-            async with self._linked() as other:
+            async with self._open_connection() as other:
                 if await is_lent(link, other):
                     raise _PooledError
-        link.connection.add_notify_handler(lambda heard: self._heard(heard.channel, heard.payload))
+        link.connection.add_notify_handler(
+            lambda heard: self._dispatch(heard.channel, heard.payload)
+        )
         now_s = time.monotonic()
         self._missing.clear()
-        self._signs = Signs(self._heartbeat_s, is_direct, since_s=now_s, asked_at_s=now_s)
-        await self._check(link, self._signs)
+        self._heartbeats = Heartbeats(self._heartbeat_s, is_direct, since_s=now_s, asked_at_s=now_s)
+        await self._check(link, self._heartbeats)
         while not self._is_closing:
             await self._follow(link)
-            check_at_s = self._signs.check_at_s(self._wanted())
+            check_at_s = self._heartbeats.check_at_s(self._expected_heartbeats())
             await self._receive(link.connection, check_at_s - time.monotonic())
-            if time.monotonic() >= self._signs.check_at_s(self._wanted()) and not self._is_closing:
-                await self._check(link, self._signs)
+            if (
+                time.monotonic() >= self._heartbeats.check_at_s(self._expected_heartbeats())
+                and not self._is_closing
+            ):
+                await self._check(link, self._heartbeats)
 
-    def _wanted(self) -> set[Kind]:
-        """Whose signs of life are waited for."""
+    def _expected_heartbeats(self) -> set[Kind]:
+        """Return the kinds whose heartbeats are expected."""
         return {place.kind for place in self._subscriptions} or {Kind.QUEUE}
 
-    async def _check(self, link: Link, signs: Signs) -> None:
-        """Find out why nothing arrives."""
+    async def _check(self, link: ListenerConnection, heartbeats: Heartbeats) -> None:
+        """Find out why no heartbeat arrives."""
         self._heard_others.clear()
-        ping = await link.ask(calls.ping_listener())
+        ping = await link.run(calls.ping_listener())
         self._drain(link.connection)
-        is_good = signs.answered(
-            self._wanted(),
+        is_good = heartbeats.record_response(
+            self._expected_heartbeats(),
             ping.notifier_age_s,
             time.monotonic(),
             is_own_heard=ping.channel in self._heard_others,
         )
-        # What was not there may be by now.
+        # Logs that did not exist may exist now.
         self._missing.clear()
         if not is_good:
             self._lose(ListenerState.DEAF, REASONS[ListenerState.DEAF])
             raise ConnectionFailedError(self._reason)
         self._judge()
 
-    async def _follow(self, link: Link) -> None:
-        """Listen to what somebody waits for, and no longer to the rest."""
+    async def _follow(self, link: ListenerConnection) -> None:
+        """LISTEN for subscribed queues and logs, UNLISTEN for others."""
         for place in self._channels.keys() - self._subscriptions.keys():
             await self._leave(link, place)
         for place in self._subscriptions.keys() - self._channels.keys() - self._missing:
             try:
                 if place.kind is Kind.QUEUE:
-                    channel = await link.ask(calls.listen(place.name))
+                    channel = await link.run(calls.listen(place.name))
                 else:
-                    channel = await link.ask(log_calls.listen_log(place.name))
+                    channel = await link.run(log_calls.listen_log(place.name))
             except (LogNotFoundError, PrivilegeError) as error:
-                _log.warning("listener: %s %s: %s", place.kind, place.name, error)
+                _log.warning('listen failed %s=%s error="%s"', place.kind, place.name, error)
                 self._missing.add(place)
                 continue
             self._channels[place] = str(channel)
-            # What was sent before this moment has been announced to others only.
+            # Earlier notifications have not reached this connection.
             self._wake(place)
         self._judge()
 
-    async def _leave(self, link: Link, place: Place) -> None:
+    async def _leave(self, link: ListenerConnection, place: Place) -> None:
         try:
             if place.kind is Kind.QUEUE:
-                await link.ask(calls.unlisten(place.name))
+                await link.run(calls.unlisten(place.name))
             else:
-                await link.ask(log_calls.unlisten_log(place.name))
+                await link.run(log_calls.unlisten_log(place.name))
         except LogNotFoundError:
-            pass  # nothing comes on its channel any more
+            pass  # its channel is unused from now on
         del self._channels[place]
 
     async def _receive(self, connection: psycopg.AsyncConnection[Any], timeout_s: float) -> None:
-        """Wait until something arrives, somebody subscribes or the time is over; take in what arrived."""
-        # What came with an answer may be in the buffers already, where no select sees it.
+        """Wait for a notification, a new subscription or the timeout; dispatch notifications."""
+        # Notifications received with a response may be buffered already, invisible to select().
         self._drain(connection)
         loop = asyncio.get_running_loop()
         loop.add_reader(connection.fileno(), self._nudge.set)
@@ -289,7 +297,7 @@ class AsyncListener:
 
     def _drain(self, connection: psycopg.AsyncConnection[Any]) -> None:
         while heard := connection.pgconn.notifies():
-            self._heard(heard.relname.decode(), heard.extra.decode())
+            self._dispatch(heard.relname.decode(), heard.extra.decode())
 
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -298,17 +306,17 @@ class AsyncListener:
                     await self._nudge.wait()
                     self._nudge.clear()
 
-    def _heard(self, channel: str, payload: str) -> None:
-        if self._signs is None:
+    def _dispatch(self, channel: str, payload: str) -> None:
+        if self._heartbeats is None:
             return
         now_s = time.monotonic()
-        if channel in SIGN_CHANNELS:
-            self._signs.heard(SIGN_CHANNELS[channel], payload, now_s)
+        if channel in HEARTBEAT_CHANNELS:
+            self._heartbeats.record(HEARTBEAT_CHANNELS[channel], payload, now_s)
         else:
             self._heard_others.add(channel)
             for place, listened in self._channels.items():
                 if listened == channel:
-                    self._signs.heard(place.kind, payload, now_s)
+                    self._heartbeats.record(place.kind, payload, now_s)
                     self._wake(place)
         self._judge()
 
@@ -317,16 +325,16 @@ class AsyncListener:
             subscription.wake()
 
     def _judge(self) -> None:
-        """Say how it fares by what was heard."""
-        if self._signs is None:
+        """Update the state from the heartbeats received."""
+        if self._heartbeats is None:
             return
-        state = self._signs.state(self._wanted())
-        reason = REASONS.get(state, "it is connected, and waits for a sign of life")
-        self._change(state, reason, frozenset(k for k in Kind if self._signs.is_alive.get(k)))
+        state = self._heartbeats.state(self._expected_heartbeats())
+        reason = REASONS.get(state, "connected; waiting for a heartbeat")
+        self._change(state, reason, frozenset(k for k in Kind if self._heartbeats.is_alive.get(k)))
 
     def _lose(self, state: ListenerState, reason: str) -> None:
-        """There is no connection any more, or none that is good."""
-        self._signs = None
+        """Record that there is no usable connection."""
+        self._heartbeats = None
         self._channels = {}
         self._change(state, reason, frozenset())
 
@@ -337,22 +345,25 @@ class AsyncListener:
         if is_new:
             is_good = state in (ListenerState.LISTENING, ListenerState.CLOSED)
             _log.log(
-                logging.INFO if is_good else logging.WARNING, "listener: %s: %s", state, reason
+                logging.INFO if is_good else logging.WARNING,
+                'listener state="%s" reason="%s"',
+                state,
+                reason,
             )
-        # How often they look changes: who waits for the next look of before must wait no more.
+        # The poll interval changes: wake waiters so that they use the new one.
         for place in self._subscriptions:
             if place.kind in changed:
                 self._wake(place)
 
 
 class _PooledError(Exception):
-    """A pooler in transaction mode is between."""
+    """The connection is through a pooler in transaction mode."""
 
 
 class Listener:
-    """`AsyncListener` for threads: it runs in one of its own, and any number of others may wait.
+    """`AsyncListener` for threads: it runs in its own thread, and any number of others may wait.
 
-    See there for what it needs, and what it does when nothing arrives.
+    See `AsyncListener` for its requirements and fallback.
     """
 
     def __init__(
@@ -366,7 +377,7 @@ class Listener:
         """Prepare a listener; `with` starts it.
 
         Args:
-            conninfo: As for `AsyncListener`, as are the others.
+            conninfo: As for `AsyncListener`, like the rest.
         """
         self._inner = AsyncListener(
             conninfo,
@@ -380,16 +391,16 @@ class Listener:
 
     @property
     def state(self) -> ListenerState:
-        """How it fares now."""
+        """The current state."""
         return self._inner.state
 
     @property
     def reason(self) -> str:
-        """Why it fares so, with the way out; for people."""
+        """Reason for the current state, with the remedy."""
         return self._inner.reason
 
     def __enter__(self) -> Self:
-        """Start; the connection is made in the background."""
+        """Start; connects in the background."""
         started = threading.Event()
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._main(started)), name="pgsluice listener", daemon=True
@@ -399,40 +410,40 @@ class Listener:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        """Close the connection; who waits goes on by polling."""
+        """Close the connection; waiters continue by polling."""
         self._in_loop(self._stop.set)
         if self._thread is not None:
             self._thread.join()
 
     def subscribe(self, queue_name: str, *, woken: threading.Event | None = None) -> Subscription:
-        """Return what one thread waits on for a queue; each thread that waits needs its own. Close it when done.
+        """Return a subscription to a queue for one thread; each waiting thread needs its own. Close it when done.
 
-        It need not wait for the connection: as soon as the queue is listened to, the subscription says to look once.
+        It is usable before the connection is established: it wakes once when the queue is listened to.
 
         Args:
             queue_name: The queue.
-            woken: Set when there may be something to read, for a thread that waits for several queues at once.
+            woken: Set when a message may be available, for a thread that waits for several queues.
         """
         return self._subscribe(Place(Kind.QUEUE, queue_name), woken)
 
     def subscribe_log(self, log_name: str, *, woken: threading.Event | None = None) -> Subscription:
-        """Return what one thread waits on for an event log, as `subscribe` does for a queue."""
+        """Return a subscription to an event log for one thread, like `subscribe` for a queue."""
         return self._subscribe(Place(Kind.LOG, log_name), woken)
 
     def add(self, subscription: Subscription) -> None:
-        """Wake this one too from now on."""
+        """Add a subscription."""
         self._in_loop(lambda: self._inner.add(subscription))
 
     def remove(self, subscription: Subscription) -> None:
-        """Wake this one no more."""
+        """Remove a subscription."""
         self._in_loop(lambda: self._inner.remove(subscription))
 
     def is_reliable(self, place: Place) -> bool:
-        """Whether what there is to read in a place is sure to be heard of."""
+        """True if notifications of this queue or log are known to arrive."""
         return self._inner.is_reliable(place)
 
     def fallback_poll_s(self) -> float:
-        """Seconds between two polls of one who waits, while notifications arrive."""
+        """Return the poll interval of one waiter in seconds while notifications arrive."""
         return self._inner.fallback_poll_s()
 
     def _subscribe(self, place: Place, woken: threading.Event | None) -> Subscription:
@@ -447,6 +458,6 @@ class Listener:
             await self._stop.wait()
 
     def _in_loop(self, step: Callable[[], None]) -> None:
-        # Before it was started and after it was closed there is no loop, and nobody to wake.
+        # No loop before start and after close, and no waiters to wake.
         if self._loop is not None:
             call_soon(self._loop, step)

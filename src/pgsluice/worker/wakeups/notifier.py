@@ -1,4 +1,4 @@
-"""Wakes the listeners of work queues, outside of the transactions of those who send."""
+"""Notify the listeners of work queues, outside of the producers' transactions."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from pgsluice.worker.wakeups.readiness import Readiness
 _Item = TypeVar("_Item")
 
 _log = logging.getLogger(__name__)
-_NUMBERS = 1 << 20  # as many as sluice.notifier_turn has room for
+_NUMBERS = 1 << 20  # the range of sluice.notifier_turn
 _STANDBY_MIN_S = 1.0
 _STANDBY_LOOK_S = 0.25
 _REFRESH_S = 1.0
-# While messages arrive the rounds follow each other more closely: for so long after one was announced, and so closely.
+# While messages arrive: time after a wake-up for which rounds are frequent, and their interval.
 _BUSY_S = 1.0
 _BUSY_INTERVAL_S = 0.0025
-# But they take no more of the time than this share of it, else and then.
+# Maximum share of time spent in rounds, when idle and while messages arrive.
 _COST_SHARE = 0.1
 _BUSY_COST_SHARE = 0.5
-# A statement locks every relation that it looks at until it ends, and the server's table of locks is for all: by
-# default it has room for 6,400. A queue has a sequence, or a table with its indexes.
+# A statement locks every relation that it reads until it ends, and the server's lock table is shared: by default it has
+# 6,400 entries. A queue has a sequence, or a table with its indexes.
 _PULSES_AT_ONCE = 500
-_LOOKS_AT_ONCE = 50
+_POLLS_AT_ONCE = 50
 
 
 class Notifier:
-    """Look again and again what the queues have to read, and wake their listeners when that changes.
+    """Poll the queues for readable messages, and notify their listeners of changes.
 
-    Whoever sends notifies nobody: a notification takes a lock that lets only one transaction of the whole server commit
-    at a time. The notifier wakes for all of them, once for each queue and round, whether a message came by a send, by
-    the end of its delay or by a claim that lapsed. Any number of processes may run one: one of them leads. When it
-    stops, it says so, and another takes over within a quarter of a second; when it dies, within about a second.
+    Producers send no notifications: NOTIFY takes a lock that serializes commits across the whole server. The notifier
+    notifies once per queue and round, whether a message became visible by a send, the end of its delay or an expired
+    visibility timeout. Any number of processes may run a notifier: one leads. When it stops, it resigns, and a standby
+    takes over within a quarter of a second; when it dies, within about a second.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class Notifier:
         """Prepare a notifier.
 
         Args:
-            pool: Gives one connection at a time, of a role that may read the queues (`sluice_reader`).
-            poll_interval_s: Seconds between two rounds while nothing arrives, more than 0: for so long, at most, a
-                message waits for its announcement. While messages arrive there is a round every 2.5 ms, and one at the
-                very moment when a delay or a claim ends. Rounds take a tenth of the time at most, and then half of it:
-                one over a thousand quiet queues takes the server about 5 ms, and so there are 20 in a second.
-            heartbeat_s: Seconds between two signs of life, more than 0. Not more than the `heartbeat_s` of the
-                listeners: those who hear none poll.
+            pool: Provides one connection at a time, of a role that may read the queues (`sluice_reader`).
+            poll_interval_s: Interval of idle rounds in seconds, more than 0: the maximum latency of a wake-up. While
+                messages arrive, rounds run every 2.5 ms, and exactly when a delay or visibility timeout ends. Rounds
+                take at most a tenth of the time, or half of it while messages arrive: one over a thousand idle queues
+                takes the server about 5 ms, so there are 20 per second.
+            heartbeat_s: Heartbeat interval in seconds, more than 0. Not more than the `heartbeat_s` of the listeners,
+                which poll when no heartbeat arrives.
         """
         if not poll_interval_s > 0:
             raise ArgumentError(f"poll_interval_s is {poll_interval_s}; use more than 0 seconds")
@@ -76,7 +76,7 @@ class Notifier:
         self._standby_s = max(_STANDBY_MIN_S, 3 * poll_interval_s)
         self._busy_until_s = 0.0
         self._due_in_s = math.inf
-        self._number = random.randrange(_NUMBERS)  # noqa: S311 - it tells notifiers apart, and keeps nobody out
+        self._number = random.randrange(_NUMBERS)  # noqa: S311 - an identifier, not a secret
         self._readiness = Readiness()
         self._queues: list[QueueIds] = []
         self._refresh_at_s = 0.0
@@ -85,20 +85,20 @@ class Notifier:
 
     @property
     def is_leader(self) -> bool:
-        """Whether its last round was the one that wakes; otherwise it stands by."""
+        """True if it was the leader in its last round; else it is a standby."""
         return self._is_leader
 
     def run(self, stop: threading.Event) -> None:
-        """Go round until `stop` is set. A lost connection is waited out, with growing delays.
+        """Run rounds until `stop` is set. A lost connection is retried with increasing back-off.
 
         Raises:
-            SluiceError: What waiting does not mend, such as a role that may not read a queue.
+            SluiceError: A permanent error, such as a role that may not read a queue.
         """
         backoff = Backoff("notifier", _log.log, delay_max_s=DELAY_MAX_S)
         try:
             while not stop.is_set():
                 began_s = time.monotonic()
-                # What it found last before a failure may not have been announced.
+                # Findings of the failed round may not have been notified.
                 with backoff.attempt(stop, on_failure=self._step_down):
                     self.run_once()
                     if self._is_leader:
@@ -112,14 +112,14 @@ class Notifier:
                 self._step_down()
 
     def run_once(self) -> int:
-        """Go round once.
+        """Run one round.
 
         Returns:
-            How many channels were notified: one for each queue with something new to read, and that of the sign of life
-            when it is time for it; 0 in a notifier that stands by.
+            Number of channels notified: one per queue with newly readable messages, and the heartbeat channel when a
+            heartbeat is due; 0 for a standby.
 
         Raises:
-            SluiceError: The server failed.
+            SluiceError: A database error.
         """
         now_s = time.monotonic()
         self._due_in_s = math.inf
@@ -129,7 +129,7 @@ class Notifier:
             self._readiness.follow((queue.queue_name for queue in self._queues), now_s)
         woken: list[str] = []
         for queues in _parts(self._queues, _PULSES_AT_ONCE):
-            if not self._look(queues, woken):
+            if not self._poll(queues, woken):
                 return 0
         if woken:
             self._busy_until_s = now_s + _BUSY_S
@@ -140,57 +140,57 @@ class Notifier:
             self._heartbeat_at_s = now_s + self._heartbeat_s
         return self._runner.run(calls.notifier_wake(woken, heartbeat=heartbeat))
 
-    def _look(self, queues: Sequence[QueueIds], woken: list[str]) -> bool:
-        """Add the queues whose listeners are to be woken; return whether this notifier leads."""
+    def _poll(self, queues: Sequence[QueueIds], woken: list[str]) -> bool:
+        """Collect queues whose listeners to notify; True if this notifier leads."""
         sequences = [queue.id_sequence for queue in queues]
         pulse = self._runner.run(calls.notifier_pulse(self._number, self._standby_s, sequences))
         if not pulse.is_leader:
             if self._is_leader:
-                _log.info("notifier: another one leads")
+                _log.info("leader election component=notifier role=standby")
             self._step_down()
             return False
         if not self._is_leader:
-            _log.info("notifier: this one leads")
+            _log.info("leader election component=notifier role=leader")
             self._is_leader = True
             self._heartbeat_at_s = 0.0
         names = [queue.queue_name for queue in queues]
-        wanted = self._readiness.wanted(names, pulse, time.monotonic())
-        for part in _parts(wanted, _LOOKS_AT_ONCE) if wanted else ():
+        due = self._readiness.due(names, pulse, time.monotonic())
+        for part in _parts(due, _POLLS_AT_ONCE) if due else ():
             found = self._runner.run(
-                calls.notifier_look(
-                    [want.queue_name for want in part],
-                    [want.ready_after for want in part],
-                    [want.due_after_s for want in part],
+                calls.notifier_poll(
+                    [queue.queue_name for queue in part],
+                    [queue.ready_after for queue in part],
+                    [queue.due_after_s for queue in part],
                 )
             )
-            looks = {look.queue_name: look for look in found}
+            polls = {poll.queue_name: poll for poll in found}
             now_s = time.monotonic()
             woken += [
-                want.queue_name
-                for want in part
-                if self._readiness.found(want, looks.get(want.queue_name), now_s)
+                queue.queue_name
+                for queue in part
+                if self._readiness.found(queue, polls.get(queue.queue_name), now_s)
             ]
         due_in_s = self._readiness.next_due_s(names) - pulse.server_time_s
         self._due_in_s = min(self._due_in_s, due_in_s)
         return True
 
     def _rest_s(self, began_s: float, now_s: float) -> float:
-        """How long to wait after a round, seconds."""
+        """Return the delay after a round in seconds."""
         interval_s, share = self._poll_interval_s, _COST_SHARE
         if now_s < self._busy_until_s:
             interval_s, share = min(interval_s, _BUSY_INTERVAL_S), _BUSY_COST_SHARE
-        if self._due_in_s > 0:  # what is overdue is being claimed right now, or locked
+        if self._due_in_s > 0:  # overdue messages are being claimed now, or locked
             interval_s = min(interval_s, self._due_in_s)
         return max(began_s + interval_s - now_s, (now_s - began_s) * (1 / share - 1))
 
     def _step_down(self) -> None:
-        """Forget what was announced: should this one lead again, all that is there is new to it."""
+        """Forget past notifications: a new leader notifies of all readable messages."""
         self._is_leader = False
         self._readiness = Readiness()
         self._refresh_at_s = 0.0
 
 
 def _parts(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
-    """The items in parts of at most this size; one empty part when there are none."""
+    """Yield the items in parts of at most `size`; one empty part if there are none."""
     for begin in range(0, max(len(items), 1), size):
         yield items[begin : begin + size]

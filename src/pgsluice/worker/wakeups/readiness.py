@@ -1,6 +1,6 @@
-"""Where a notifier looks, and whom it wakes: decisions without I/O.
+"""Which queues a notifier polls, and which listeners it wakes: decisions without I/O.
 
-Times that end in `_s` without more are this process's monotonic clock; those of messages are the server's.
+Times with the suffix `_s` alone are this process's monotonic clock; those of messages are the server's.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pgsluice.client.calls.listeners import Ends, Look, Pulse
+from pgsluice.client.calls.listeners import Ends, Pulse, QueuePoll
 
 _NOTHING = Ends(None, None, None, None)
-# A queue in which nothing happens is looked at all the same, for what no sequence tells: a send that commits late, a
-# message given back early, a claim rolled back. The pause grows with the quiet before it, up to the rest.
+# Idle queues are polled too, for changes without a new sequence value: a send that commits late, a message released
+# early, a claim rolled back. The interval grows with the idle time, up to the rest.
 _QUIET_SHARE = 0.1
 _REST_MIN_S = 1.0
-# And at most so many of them in a round, so that no other queue waits for them.
-_RESTING_LOOKS_MAX = 20
-# Of the time, at most: for looks at all the queues at rest, at one queue from its bounds on, at one queue from
-# its beginning on. The last are what dead entries make expensive while a snapshot is held.
+# Maximum idle queues polled per round, so that they do not delay the others.
+_IDLE_POLLS_MAX = 20
+# Maximum shares of time: for polls of all idle queues, of one queue beyond its bounds, of one queue in full.
+# Dead index entries make full polls expensive while a snapshot is held.
 _REST_COST_SHARE = 0.1
 _LOOK_COST_SHARE = 0.2
 _WHOLE_COST_SHARE = 0.05
-# What is there to read, and nobody takes it, is announced again: whoever was woken may have died since.
+# Readable messages that are not claimed are notified again, as the listener woken before may have died.
 _AGAIN_FIRST_S = 1.0
 _AGAIN_MAX_S = 30.0
 
 
-class Wanted(NamedTuple):
-    """A queue to look at, beyond this id and this time; None: from its beginning on."""
+class QueueToPoll(NamedTuple):
+    """A queue to poll, beyond an id and a time; None: in full."""
 
     queue_name: str
     ready_after: int | None = None
@@ -40,12 +40,12 @@ class Wanted(NamedTuple):
 
 @dataclass(slots=True)
 class _Queue:
-    """What is known of a queue.
+    """Polling state of a queue.
 
     Attributes:
-        ends: What the last look from the beginning found.
-        ends_beyond: What the last look from the bounds on has found since.
-        ready_after: The bounds: the last id, and the server's time, before the last look from the beginning.
+        ends: Result of the last full poll.
+        ends_beyond: Result of the last poll beyond the bounds.
+        ready_after: Bounds: the last id and the server's time before the last full poll.
         due_after_s: As `ready_after`.
     """
 
@@ -65,30 +65,30 @@ class _Queue:
 
 
 class Readiness:
-    """Remembers what was announced, so that each thing is announced once, and the quiet queues cost next to nothing."""
+    """Tracks notifications, so that each change is notified once, and idle queues cost almost nothing."""
 
     def __init__(self) -> None:
-        """Know nothing yet: what is there at the first look is new."""
+        """Start without state: everything found first is new."""
         self._queues: dict[str, _Queue] = {}
         self._rest_s = _REST_MIN_S
 
     def follow(self, queue_names: Iterable[str], now_s: float) -> None:
-        """Take these queues for the ones there are."""
+        """Set the existing queues."""
         before = self._queues
         at_rest_s = now_s - _REST_MIN_S / _QUIET_SHARE
         self._queues = {name: before.get(name) or _Queue(at_rest_s) for name in queue_names}
         cost_s = sum(queue.whole_cost_s for queue in self._queues.values())
         self._rest_s = max(_REST_MIN_S, cost_s / _REST_COST_SHARE)
 
-    def wanted(self, queue_names: Sequence[str], pulse: Pulse, now_s: float) -> list[Wanted]:
-        """Return which of these queues to look at now: all in which something is expected, and some of the others.
+    def due(self, queue_names: Sequence[str], pulse: Pulse, now_s: float) -> list[QueueToPoll]:
+        """Return the queues to poll now: all with expected changes, and some of the idle ones.
 
         Args:
             queue_names: In the order of the pulse's `last_ids`.
-            pulse: Read a moment ago.
+            pulse: Just read.
             now_s: The monotonic clock.
         """
-        looked_for = []
+        to_poll = []
         at_rest = []
         for position, name in enumerate(queue_names):
             queue = self._queues[name]
@@ -97,42 +97,42 @@ class Readiness:
                 queue.last_id = last_id
                 queue.active_at_s = now_s
             if _is_expected(queue, pulse.server_time_s, now_s):
-                looked_for.append((name, queue))
+                to_poll.append((name, queue))
             elif self._is_rested(queue, now_s):
                 at_rest.append((name, queue))
         at_rest.sort(key=lambda named: named[1].looked_at_s or 0.0)
-        looked_for += at_rest[:_RESTING_LOOKS_MAX]
-        return [_look(name, queue, pulse.server_time_s, now_s) for name, queue in looked_for]
+        to_poll += at_rest[:_IDLE_POLLS_MAX]
+        return [_poll(name, queue, pulse.server_time_s, now_s) for name, queue in to_poll]
 
-    def found(self, wanted: Wanted, look: Look | None, now_s: float) -> bool:
-        """Take note of a look.
+    def found(self, due: QueueToPoll, poll: QueuePoll | None, now_s: float) -> bool:
+        """Record the result of a poll.
 
         Args:
-            wanted: What `wanted` returned for this queue.
-            look: What was found; None when the queue was locked or gone.
+            due: Returned by `due` for this queue.
+            poll: The result; None if the queue was locked or dropped.
             now_s: The monotonic clock.
 
         Returns:
-            Whether to wake the queue's listeners.
+            True if the queue's listeners are to be notified.
         """
-        queue = self._queues[wanted.queue_name]
+        queue = self._queues[due.queue_name]
         queue.looked_at_s = now_s
-        if look is None:
+        if poll is None:
             queue.next_due_s = None
             queue.whole_at_s = None
             return False
-        if wanted.is_whole:
-            queue.next_due_s = look.next_due_s
-            is_new = look.ends != queue.ends
-            queue.ends, queue.ends_beyond = look.ends, _NOTHING
-            queue.whole_at_s, queue.whole_cost_s = now_s, look.cost_s
+        if due.is_whole:
+            queue.next_due_s = poll.next_due_s
+            is_new = poll.ends != queue.ends
+            queue.ends, queue.ends_beyond = poll.ends, _NOTHING
+            queue.whole_at_s, queue.whole_cost_s = now_s, poll.cost_s
         else:
-            is_new = look.ends != queue.ends_beyond
-            queue.ends_beyond, queue.cost_beyond_s = look.ends, look.cost_s
+            is_new = poll.ends != queue.ends_beyond
+            queue.ends_beyond, queue.cost_beyond_s = poll.ends, poll.cost_s
         if is_new:
             queue.active_at_s = now_s
             queue.again_after_s = _AGAIN_FIRST_S
-        is_readable = look.ends.first_ready is not None or look.ends.first_due_s is not None
+        is_readable = poll.ends.first_ready is not None or poll.ends.first_due_s is not None
         if not is_readable or not (is_new or now_s >= queue.again_at_s):
             return False
         queue.again_at_s = now_s + queue.again_after_s
@@ -140,7 +140,7 @@ class Readiness:
         return True
 
     def next_due_s(self, queue_names: Iterable[str]) -> float:
-        """When the next message of one of these queues becomes due, by the server's clock; infinite: none is known."""
+        """Return the next due time of these queues, by the server's clock; infinite if none is known."""
         due_s = [self._queues[name].next_due_s for name in queue_names]
         return min((at_s for at_s in due_s if at_s is not None), default=math.inf)
 
@@ -152,7 +152,7 @@ class Readiness:
 
 
 def _is_expected(queue: _Queue, server_time_s: float, now_s: float) -> bool:
-    """Whether something is sure to have begun, or to be due."""
+    """True if new or due messages are certain."""
     if queue.looked_at_s is None:
         return True
     if _is_pausing(queue, now_s):
@@ -166,11 +166,11 @@ def _is_pausing(queue: _Queue, now_s: float) -> bool:
     return now_s - looked_at_s < queue.cost_beyond_s / _LOOK_COST_SHARE
 
 
-def _look(name: str, queue: _Queue, server_time_s: float, now_s: float) -> Wanted:
+def _poll(name: str, queue: _Queue, server_time_s: float, now_s: float) -> QueueToPoll:
     if (
         queue.whole_at_s is None
         or now_s - queue.whole_at_s >= queue.whole_cost_s / _WHOLE_COST_SHARE
     ):
         queue.ready_after, queue.due_after_s = queue.last_id, server_time_s
-        return Wanted(name)
-    return Wanted(name, queue.ready_after, queue.due_after_s, is_whole=False)
+        return QueueToPoll(name)
+    return QueueToPoll(name, queue.ready_after, queue.due_after_s, is_whole=False)

@@ -1,4 +1,4 @@
-"""What one thread or task waits on for a queue or a log: told by a listener, or by the time of its next poll."""
+"""Subscription of one thread or task to a queue or log, with fallback polling."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import threading
 import time
 from typing import Any, Protocol, Self
 
-from pgsluice.worker.wakeups.signs import Place
+from pgsluice.worker.wakeups.listener_state import Place
 
 _STOP_POLL_S = 0.1
 
 
 class Teller(Protocol):
-    """What a subscription needs of its listener."""
+    """Listener interface of a subscription."""
 
     def is_reliable(self, place: Place) -> bool:
-        """Whether what there is to read in a place is sure to be heard of."""
+        """True if notifications of this queue or log are known to arrive."""
         ...
 
     def fallback_poll_s(self) -> float:
-        """Seconds between two polls of one who waits, while notifications arrive."""
+        """Return the poll interval of one waiter in seconds while notifications arrive."""
         ...
 
     def remove(self, subscription: Any) -> None:
-        """Wake this one no more."""
+        """Remove a subscription."""
         ...
 
 
 class _Waiting:
-    """How long to wait, and how to end it."""
+    """Wait state shared by both subscriptions."""
 
     def __init__(
         self, place: Place, listener: Teller, woken: threading.Event | asyncio.Event
@@ -48,40 +48,40 @@ class _Waiting:
 
     @property
     def is_reliable(self) -> bool:
-        """Whether what there is to read is sure to be heard of."""
+        """True if notifications of this queue or log are known to arrive."""
         return self._listener.is_reliable(self.place)
 
     def close(self) -> None:
-        """Let the listener no longer listen for this one."""
+        """Unsubscribe from the listener."""
         self._listener.remove(self)
 
     def wake(self) -> None:
-        """End the wait of now, or the next one."""
+        """End the current wait, or the next one."""
         self._woken.set()
 
     def interval_s(self, poll_interval_s: float) -> float:
-        """Seconds until the next look, if nothing is heard: as given, or the listener's when it can be relied on."""
+        """Return the poll interval in seconds: as given, or the listener's while notifications arrive."""
         if not self.is_reliable:
             return poll_interval_s
-        # Not all who wait at the same moment.
+        # With jitter, so that waiters do not poll simultaneously.
         return max(poll_interval_s, self._listener.fallback_poll_s() * random.uniform(1.0, 1.25))  # noqa: S311
 
 
 class Subscription(_Waiting):
-    """From `Listener.subscribe`; for one thread."""
+    """Made by `Listener.subscribe`; for one thread."""
 
     _woken: threading.Event
 
     def wait(self, poll_interval_s: float, stop: threading.Event | None = None) -> bool:
-        """Wait until the queue may have something to read. Call it when a read found nothing, and then read again.
+        """Wait until a message may be available. Call it after an empty read, then read again.
 
         Args:
-            poll_interval_s: Seconds until the next look when the listener cannot be relied on; otherwise its
-                `fallback_poll_s` counts.
+            poll_interval_s: Poll interval in seconds while the listener is not reliable; else its `fallback_poll_s`
+                applies.
             stop: Ends the wait within a tenth of a second.
 
         Returns:
-            Whether the listener said so; False when it is only time for a look, or for stopping.
+            True if notified; False if the poll interval has ended or `stop` is set.
         """
         end_s = time.monotonic() + self.interval_s(poll_interval_s)
         while stop is None or not stop.is_set():
@@ -95,24 +95,24 @@ class Subscription(_Waiting):
 
 
 class AsyncSubscription(_Waiting):
-    """From `AsyncListener.subscribe`; for one task."""
+    """Made by `AsyncListener.subscribe`; for one task."""
 
     _woken: asyncio.Event
 
     async def wait(self, poll_interval_s: float) -> bool:
-        """Wait until the queue may have something to read. Call it when a read found nothing, and then read again.
+        """Wait until a message may be available. Call it after an empty read, then read again.
 
         Args:
-            poll_interval_s: Seconds until the next look when the listener cannot be relied on; otherwise its
-                `fallback_poll_s` counts.
+            poll_interval_s: Poll interval in seconds while the listener is not reliable; else its `fallback_poll_s`
+                applies.
 
         Returns:
-            Whether the listener said so; False when it is only time for a look.
+            True if notified; False if the poll interval has ended.
         """
-        return await self.heard(self.interval_s(poll_interval_s))
+        return await self.wait_notified(self.interval_s(poll_interval_s))
 
-    async def heard(self, timeout_s: float) -> bool:
-        """Wait for so many seconds at most; return whether the listener said that there may be something."""
+    async def wait_notified(self, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` seconds; True if notified."""
         if not self._woken.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):

@@ -1,4 +1,4 @@
--- Why PgQ's schema cannot be adopted, and the way out: one row each.
+-- Reasons why PgQ's schema cannot be adopted, each with a way out.
 with
 wanting as (
     select format('pgq.%s has no column %s', c.table_name, c.name) as what
@@ -23,7 +23,7 @@ owned as (
     union all
     select 'extension', e.extowner from pg_extension as e where e.extname = 'pgq'
 ),
--- Tables whose columns change their type, and those that become views.
+-- Tables whose columns change their type, and tables that become views.
 dependent as (
     select distinct pg_describe_object('pg_class'::regclass, w.ev_class, 0) as name, c.oid::regclass::text as needs
     from pg_depend as d
@@ -46,24 +46,24 @@ objection (position, what, way_out) as (
     having count(*) > 0
     union all
     select 2, format('the extension pgq is version %s', e.extversion),
-        'this release knows 3.2 to 3.5: upgrade PgQ first if it is older, pgsluice if it is newer'
+        'this release adopts 3.2 to 3.5: upgrade PgQ first if it is older, pgsluice if it is newer'
     from pg_extension as e
     where e.extname = 'pgq' and e.extversion !~ '^3\.[2-5](\.|$)'
     union all
-    select 3, format('schema %I exists and was not made by pgsluice', n.nspname),
+    select 3, format('schema %I exists and was not created by pgsluice', n.nspname),
         format('move it out of the way: alter schema %I rename to …', n.nspname)
     from pg_namespace as n
     where n.nspname = 'sluice' or n.nspname = 'pgq_coop'
     union all
     select 4, format('extension %I needs the extension pgq', x.extname),
-        format('drop extension %I, adopt, and make it anew if it works without', x.extname)
+        format('drop extension %I, adopt, and create it again if it works without', x.extname)
     from pg_depend as d
     join pg_extension as e on d.refclassid = 'pg_extension'::regclass and d.refobjid = e.oid and e.extname = 'pgq'
     join pg_extension as x on d.classid = 'pg_extension'::regclass and d.objid = x.oid
     union all
     select 5,
         format(
-            '%s of PgQ belong to %I, and %I has no rights of that role',
+            '%s of PgQ belong to %I, whose rights %I does not have',
             string_agg(distinct o.kind, ', '), pg_get_userbyid(o.owner), current_user
         ),
         format('adopt as %I or as a superuser', pg_get_userbyid(o.owner))
@@ -75,12 +75,12 @@ objection (position, what, way_out) as (
         format('grant create on database %I to %I', current_database(), current_user)
     where not has_database_privilege(current_database(), 'create')
     union all
-    select 7, format('%s depends on %s, which cannot stay as it is', d.name, string_agg(d.needs, ', ' order by d.needs)),
-        'drop it, adopt, and make it anew'
+    select 7, format('%s depends on %s, which adoption changes or drops', d.name, string_agg(d.needs, ', ' order by d.needs)),
+        'drop it, adopt, and create it again'
     from dependent as d
     group by d.name
     union all
-    select 8, format('log %L has %s event tables and not the %s that pgq.queue says', l.queue_name, l.tables, q.queue_ntables),
+    select 8, format('log %L has %s event tables instead of the %s in pgq.queue', l.queue_name, l.tables, q.queue_ntables),
         'drop the log, or restore its tables'
     from adopted_log as l
     join pgq.queue as q on q.queue_id = l.queue_id

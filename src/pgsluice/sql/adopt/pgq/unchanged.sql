@@ -1,4 +1,4 @@
--- What was looked at was not locked yet.
+-- The objects were collected before they were locked.
 do $$
 begin
     perform
@@ -9,7 +9,7 @@ begin
         raise exception using
             errcode = 'lock_not_available',
             message = 'event logs were created or dropped while the tables were being locked',
-            hint = 'adopt again; nothing was changed';
+            hint = 'run the adoption again; nothing was changed';
     end if;
 end;
 $$;

@@ -1,6 +1,6 @@
 -- breaking: no
--- PGMQ 0.20 had its functions in public, so that is where they are looked for. There is no table to make: they work on the
--- queues of pgmq.
+-- PGMQ 0.20 had its functions in public, so its clients expect them there. They need no tables: they work on the queues
+-- of schema pgmq.
 do $$
 declare
     v_found text;
@@ -18,12 +18,12 @@ begin
     if v_found is not null then
         raise exception using
             errcode = '42P06',
-            message = format('functions of these names are in schema public already: %s', v_found),
-            detail = 'pgsluice did not make them.',
+            message = format('schema public already has functions of these names: %s', v_found),
+            detail = 'They were not created by pgsluice.',
             hint = 'drop them, or the extension they belong to, and install again';
     end if;
 
-    -- Only the owner of a database may create in public, and what is installed belongs to somebody else.
+    -- Only the owner of a database may create in public, while the rest of the installation belongs to another role.
     if not has_schema_privilege('public', 'create') then
         perform set_config('role', current_setting('sluice.role_before'), true);
         execute format('grant create on schema public to %I', v_owner);

@@ -1,14 +1,13 @@
 /*
- * How many messages there are, how many of them are visible, and when the first and the last were enqueued. Counting a
- * million takes 100 ms, and a monitor asks every few seconds. So only 5,000 are counted. Where there are more, fifty ids
- * are looked at in each of 64 places, at equal distances between the lowest message and the highest, and stand for those
- * around them. Consumers take the lowest ids first, so there are few gaps in between, and it is off by little: by no more
- * than a 64th of these ids for each edge between a stretch with messages and one without. The places are the same from
- * call to call, so that a curve is smooth.
+ * Length of a queue, visible length, and the times of the first and the last message. Counting a million messages takes
+ * 100 ms, and a monitor asks every few seconds, so only 5,000 are counted. Longer queues are sampled: 50 ids in each of
+ * 64 places, at equal distances between the lowest message and the highest. Consumers take the lowest ids first, so
+ * gaps are few. The error is at most a 64th of the id range for each edge between a range with messages and one
+ * without. The places do not change between calls, so that a graph is smooth.
  *
- * Rejected: blocks of the table instead of ids, where a few thousand messages in a table that was large once are not found;
- * the planner's estimate, which nothing bounds between two vacuums; the server's statistics, which a crash sets to zero;
- * counters, which every send would pay for.
+ * Rejected: sampling blocks of the table, which misses a few thousand messages in a table that was once large; the
+ * planner's estimate, which has no bound between two vacuums; the server's statistics, which a crash resets; counters,
+ * which slow down every send.
  */
 create or replace function pgmq._count(
     queue_table text, visible_by timestamptz,
@@ -49,7 +48,7 @@ begin
         'select count(*), count(*) filter (where queued.vt <= $1)
          from pgmq.%I as queued
          where queued.msg_id = any (array(
-                -- From the middle of equal parts.
+                -- The middle of each of the equal parts.
                 select $2 + ((2 * place - 1) * $3) / (2 * $4) + nth
                 from generate_series(1, $4) as place, generate_series(1 - $5 / 2, $5 / 2) as nth
             ))',
@@ -57,13 +56,13 @@ begin
     )
     using visible_by, v_first, v_last - v_first + 1, v_places, v_ids_each
     into length, visible;
-    -- More than 5,000 were seen.
+    -- More than 5,000 exist.
     length := greatest(length * (v_last - v_first + 1) / (v_places * v_ids_each), v_counted_max + 1);
     visible := visible * (v_last - v_first + 1) / (v_places * v_ids_each);
 end;
 $$;
 
 comment on function pgmq._count(text, timestamptz) is
-    'How many messages a queue holds and how many are visible, beyond 5,000 an estimate; when the first and the last were enqueued.';
+    'Count a queue''s messages and its visible ones, estimated beyond 5,000; when the first and the last were enqueued.';
 revoke execute on function pgmq._count(text, timestamptz) from public;
 grant execute on function pgmq._count(text, timestamptz) to sluice_admin, sluice_reader, sluice_monitor;

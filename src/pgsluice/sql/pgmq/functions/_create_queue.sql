@@ -1,15 +1,16 @@
 /*
- * The tables, indexes and the row of a queue that is not partitioned, logged or not. On an existing queue it creates what
- * is missing and leaves its kind alone, as PGMQ does: a table that changed its kind here would be rewritten under its
+ * Creates the tables, the indexes and the row of an unpartitioned queue, logged or unlogged. On an existing queue it
+ * creates what is missing and keeps the kind, as PGMQ does: changing the kind would rewrite the table under its
  * readers.
  *
- * After a crash an unlogged queue is empty. Its archive is not, and its ids must go on: begun again at 1, they would meet
- * those of the archive, and no message could be archived any more; a worker from before the crash would acknowledge
- * another message by the same msg_id and read_ct. So its sequence is logged. What an archive still holds after a crash
- * lies in the log behind the sequence that gave its id: such an id is never given again, whatever synchronous_commit is.
- * The price is one record, and its flush, in 32 ids: a send took 0.33 ms instead of 0.29, and 0.48 with a logged queue
- * (2 cores, PostgreSQL 18, one session of psycopg, 1,000 sends, median of five, 2026-11-21). Rejected: skipping or
- * replacing the archive's older row, as either loses a message; looking for the highest id at each send.
+ * A crash empties an unlogged queue, but not its archive. If ids restarted at 1, they would collide with those in the
+ * archive, messages could no longer be archived, and a worker from before the crash would acknowledge another message
+ * with the same msg_id and read_ct. So the sequence is logged. The WAL record of an archived row follows the record of
+ * the sequence that gave its id, so an id that is still in the archive after a crash is never reused, whatever
+ * synchronous_commit is. The cost is one WAL record and its flush per 32 ids: a send took 0.33 ms instead of 0.29, and
+ * 0.48 with a logged queue (2 cores, PostgreSQL 18, one session of psycopg, 1,000 sends, median of five, 2026-11-21).
+ * Rejected: skipping or replacing the archive's older row, as either loses a message; looking up the highest id at each
+ * send.
  *
  * Calls: pgmq.acquire_queue_lock, pgmq.validate_queue_name, pgmq._grant_queue, pgmq._create_reader. Writes: pgmq.meta.
  */
@@ -28,7 +29,8 @@ begin
     perform pgmq.acquire_queue_lock(queue_name);
     perform pgmq.validate_queue_name(queue_name);
 
-    -- A queue of another role, from before or adopted, that has everything is left as it is: services create theirs at each start.
+    -- A complete queue of another role, older or adopted, is left unchanged: services create their queues at each
+    -- start.
     perform
     from pgmq.meta as m
     where m.queue_name = _create_queue.queue_name
@@ -73,8 +75,8 @@ begin
         v_archive
     );
 
-    -- Also of a queue that PGMQ itself made, whose ids may be behind its archive already: what they would overwrite there
-    -- goes on under a new id, as after a claim that lapsed.
+    -- Also for a queue that PGMQ created, whose ids may already be behind its archive: messages that would overwrite
+    -- archived ones get a new id, as if redelivered after an expired claim.
     perform from pg_class as c
     where c.relnamespace = 'pgmq'::regnamespace
       and c.relname = v_ids
@@ -103,8 +105,8 @@ begin
     end if;
 
     perform pgmq._tune_storage(format('pgmq.%I', v_queue)::regclass);
-    -- Ready or deferred: a condition that no clock changes, and an index for each. README.md says why.
-    if to_regclass(format('pgmq.%I', v_queue || '_ready_idx')) is null then -- PGMQ has no notice about it
+    -- One index each for ready and deferred messages; README.md gives the reason.
+    if to_regclass(format('pgmq.%I', v_queue || '_ready_idx')) is null then -- "if not exists" raises a notice that PGMQ has not
         execute format('create index %I on pgmq.%I (msg_id) where vt <= enqueued_at', v_queue || '_ready_idx', v_queue);
     end if;
     execute format(
@@ -120,7 +122,8 @@ begin
     on conflict do nothing;
 
     perform pgmq._grant_queue(queue_name);
-    -- Only where it is missing: replaced, every session would plan anew, and every service may create its queues when it starts.
+    -- Only if it is missing: replacing it makes every session plan anew, and services create their queues at each
+    -- start.
     if to_regproc(format('pgmq.%I', v_queue)) is null then
         perform pgmq._create_reader(queue_name);
     end if;
@@ -131,6 +134,6 @@ end;
 $$;
 
 comment on function pgmq._create_queue(text, boolean) is
-    'Create a work queue and its archive; creates what is missing when the queue exists, and keeps its kind.';
+    'Create a work queue and its archive; on an existing queue, create what is missing and keep its kind.';
 revoke execute on function pgmq._create_queue(text, boolean) from public;
 grant execute on function pgmq._create_queue(text, boolean) to sluice_admin;

@@ -1,7 +1,7 @@
 /*
- * What would run when a row of the table is written or its indexes are built: triggers, rules, foreign keys and expressions, as
- * far as their functions, operators and types belong to a role that is not trusted. Trusted are the owner of the schemas, the
- * roles that can become it, and superusers.
+ * Code that runs when a row of the table is written or its indexes are built: triggers, rules, foreign keys and
+ * expressions whose functions, operators or types belong to an untrusted role. Trusted are the owner of the schemas,
+ * the roles that can become it, and superusers.
  *
  * Reads: the catalog.
  */
@@ -71,6 +71,6 @@ as $$
 $$;
 
 comment on function pgmq._foreign_code(regclass) is
-    'Triggers and expressions of a table that run code of a role that is not trusted; null when there are none.';
+    'Triggers and expressions of a table that run an untrusted role''s code; null if there are none.';
 revoke execute on function pgmq._foreign_code(regclass) from public;
 grant execute on function pgmq._foreign_code(regclass) to sluice_admin;

@@ -1,14 +1,14 @@
 /*
- * Every queue has a function of its own, its reader, by the name of its table: the heart of pgmq.read and pgmq.pop, in plain
- * SQL on this one table. PostgreSQL keeps its plans from call to call. The same as dynamic SQL is planned anew each time,
- * which took five times longer than all the rest of a read of one message. README.md explains the two indexes and the head.
+ * Every queue has its own function, the reader, named after its table: the core of pgmq.read and pgmq.pop as static SQL
+ * on this one table, whose plans PostgreSQL caches. Dynamic SQL is planned at each call, which took five times longer
+ * than the rest of a read of one message. README.md explains the two indexes and the head.
  *
- * The reader works with its caller's rights. It belongs to the owner of the schema, whoever creates the queue, because
- * installations replace it (readers.sql).
+ * The reader runs with its caller's rights. It belongs to the owner of the schema, not to the creator of the queue,
+ * because installations replace it (readers.sql).
  *
- * One row per queue whose reader is missing or differs from this release in its text, its settings, its comment or its rights, with
- * the statements that correct it. Replacing a function takes no lock, COMMENT and GRANT take one: they are left out where they
- * would change nothing.
+ * Returns one row per queue whose reader is missing or differs from this release in its text, settings, comment or
+ * rights, with the statements that correct it. Replacing a function takes no lock, but COMMENT and GRANT do: they are
+ * left out where they would change nothing.
  *
  * Calls: pgmq.format_table_name. Reads: the catalog.
  */
@@ -19,8 +19,8 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- One plan for all quantities, and always along the indexes: a plan for the few rows of today would meet a million
-    -- tomorrow. A bitmap has no order, and would collect all of them first.
+    -- One generic plan for all quantities, always through the indexes: a plan for today's few rows would be used on a
+    -- million tomorrow. A bitmap scan is unordered and would collect all matching rows first.
     v_settings constant text[] := array[
         'search_path=pg_catalog, pg_temp', 'plan_cache_mode=force_generic_plan', 'enable_seqscan=off', 'enable_bitmapscan=off'
     ];
@@ -29,23 +29,24 @@ declare
     v_roles constant oid[] := array(select r.oid from pg_roles as r where r.rolname in ('sluice_admin', 'sluice_reader'));
     v_body constant text := $body$
 declare
-    -- The head, as this session remembers it: until when it holds (seconds since 1970), from which msg_id on there are
-    -- ready messages, and from which vt (seconds) on deferred ones.
+    -- The head that this session remembers: when it expires (seconds since 1970), the lowest ready msg_id, and the
+    -- lowest vt (seconds) of deferred messages.
     v_head float8[] := string_to_array(nullif(current_setting(%2$L, true), ''), ' ');
-    -- It says nothing about what is changed before it later on. So it is used only where a look from the beginning passes
-    -- many entries, a thousand of which take about 0.2 ms, and no longer than it takes for such looks to be a small part of
-    -- the work. The server counts the entries; where track_counts is off, and in partitions, there is no head.
+    -- Later changes before the head are not seen. So it is used only where a scan from the beginning passes many
+    -- entries (about 0.2 ms per thousand), and only so long that full scans remain a small part of the work. The server
+    -- counts the entries; where track_counts is off, and in partitions, there is no head.
     v_entries_max constant bigint := 5000;
     v_rest constant float8 := 20;
     v_rest_max_s constant float8 := 10;
     v_ready_idx constant oid := to_regclass(%3$L);
     v_deferred_idx constant oid := to_regclass(%4$L);
     v_entries bigint := pg_stat_get_xact_tuples_returned(v_ready_idx) + pg_stat_get_xact_tuples_returned(v_deferred_idx);
-    -- And it stays this far behind what was seen, so that transactions of the usual length need not wait for that look.
+    -- The head stays this far behind what was found, so that transactions of usual length need not wait for a full
+    -- scan.
     v_slack_ids constant bigint := 1000;
     v_slack_s constant float8 := 0.2;
-    -- What is due beyond this number is taken in the order in which it became due: sorting all of it by msg_id would make
-    -- each read pay for the whole of it.
+    -- Due messages beyond this number are taken in the order in which they became due: sorting all of them by msg_id
+    -- would make each read depend on their number.
     v_due_max constant bigint := 1000;
 
     v_now_s float8 := extract(epoch from due_by);
@@ -71,7 +72,7 @@ begin
     order by queued.vt
     limit 1;
 
-    -- Locked by a statement of its own: a subquery with limit and skip locked may run twice, and claim too many.
+    -- Locked in a statement of its own: a subquery with limit and skip locked may run twice, and claim too many.
     if v_first_due is null then
         v_claimed := array(
             select queued.msg_id
@@ -136,7 +137,7 @@ begin
         end if;
     end if;
     if v_head is not null then
-        -- Below the first ready message nothing was ready, if every one was looked at.
+        -- Every ready message was considered, so none is ready below the first.
         if v_first_due is null and v_contained is null and v_claimed <> '{}' then
             v_head[2] := greatest(v_claimed[1] - v_slack_ids, v_first_msg_id);
         end if;
@@ -144,8 +145,8 @@ begin
         perform set_config(%2$L, array_to_string(v_head, ' '), false);
     end if;
 
-    -- Rows that were changed come in no order, so each statement sorts them. The range of ids says the same as the array, in
-    -- words by which partitions are left out.
+    -- An update returns rows unordered, so each statement sorts them. The range of ids repeats the array in a form that
+    -- allows partition pruning.
     if v_claimed = '{}' then
         return;
     elsif remove then
@@ -159,7 +160,7 @@ begin
         )
         select * from popped order by popped.msg_id;
     elsif cardinality(v_claimed) = 1 then
-        -- What most readers ask for, and an eighth faster.
+        -- The usual return columns, an eighth faster.
         return query
         update pgmq.%1$I as queued
         set last_read_at = due_by,
@@ -174,7 +175,7 @@ begin
             update pgmq.%1$I as queued
             set last_read_at = due_by,
                 vt = due_by + hide_for,
-                -- One more at the end of the range would fail, and with it every read of the queue.
+                -- An overflow would fail this read and every later read of the queue.
                 read_ct = least(queued.read_ct::bigint + 1, 2147483647)::integer
             where queued.msg_id = any (v_claimed)
               and queued.msg_id between v_claimed[1] and v_claimed[cardinality(v_claimed)]
@@ -218,9 +219,9 @@ begin
             select format(
                 v_body, reader.name,
                 coalesce(
-                    -- After a restore the table has another oid, and its reader does not differ by that.
+                    -- After a restore the table has another oid, which must not make its reader outdated.
                     substring(p.prosrc from 'sluice\.head_[0-9a-f]{32}'),
-                    -- The head belongs to this table: another one of the same name has its own.
+                    -- The head belongs to this table: a later one of the same name has its own.
                     format('sluice.head_%s', md5(format('%s %s', reader.name, to_regclass(format('pgmq.%I', reader.name))::oid)))
                 ),
                 format('pgmq.%I', reader.name || '_ready_idx'), format('pgmq.%I', reader.name || '_vt_idx')
@@ -246,6 +247,6 @@ end;
 $$;
 
 comment on function pgmq._outdated_readers(text[]) is
-    'The queues whose reader is not as in this release, with the statements that correct it.';
+    'List the queues whose reader differs from this release, with the statements that correct it.';
 revoke execute on function pgmq._outdated_readers(text[]) from public;
 grant execute on function pgmq._outdated_readers(text[]) to sluice_admin;

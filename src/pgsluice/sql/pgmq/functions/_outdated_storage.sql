@@ -1,12 +1,13 @@
 /*
- * Storage settings of tables of queues and archives, and of partitions. A table that is as it should be is not locked, and a
- * setting that a user chose stays.
+ * Storage settings of the tables of queues and archives, and of partitions. A table with the right settings is not
+ * locked, and a setting that a user chose is kept.
  *
- * Each claim leaves a dead row and each message at least two, so a queue is vacuumed after 1,000 of them and a hundredth of its rows, and
- * without pauses. How often autovacuum looks is a setting of the server, autovacuum_naptime; README.md has what was measured.
+ * Each claim leaves a dead row and each message at least two, so a queue is vacuumed after 1,000 dead rows plus a
+ * hundredth of its rows, without cost delay. How often autovacuum checks is a server setting, autovacuum_naptime;
+ * README.md has measurements.
  *
- * A table without a primary key, such as a partition that pg_partman made for PGMQ, has the whole row as its replica identity:
- * else a publication would make updates and deletes fail.
+ * A table without a primary key, such as a partition that pg_partman made for PGMQ, gets replica identity full:
+ * otherwise a publication would make updates and deletes fail.
  */
 create or replace function pgmq._outdated_storage(table_oids oid[], out table_oid oid, out statement text)
 returns setof record
@@ -36,6 +37,6 @@ as $$
 $$;
 
 comment on function pgmq._outdated_storage(oid[]) is
-    'The tables of queues and archives whose storage is not as in this release, with the statements that correct it.';
+    'List the tables of queues and archives whose storage differs from this release, with the statements that correct it.';
 revoke execute on function pgmq._outdated_storage(oid[]) from public;
 grant execute on function pgmq._outdated_storage(oid[]) to sluice_admin;

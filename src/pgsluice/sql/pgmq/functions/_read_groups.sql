@@ -12,9 +12,9 @@ begin
         raise exception using
             errcode = 'invalid_row_count_in_limit_clause',
             message = 'LIMIT must not be negative',
-            hint = 'give a qty of 0 or more';
+            hint = 'pass a qty of 0 or more';
     end if;
-    -- PGMQ's readers differ in what a null means. A statement of its own: the update must see what the claim saw.
+    -- Null means what it means in PGMQ's readers. A separate statement: the update must see what the claim saw.
     v_claimed := pgmq._claim_groups(
         queue_table, v_now, coalesce(qty, case strategy when 'head' then 2147483647 else 0 end), strategy
     );
@@ -39,6 +39,6 @@ end;
 $$;
 
 comment on function pgmq._read_groups(text, integer, integer, text) is
-    'Claim what _claim_groups chooses and return it: round robin for ''round'', else by msg_id.';
+    'Claim what _claim_groups chooses and return it: in round-robin order for ''round'', else by msg_id.';
 revoke execute on function pgmq._read_groups(text, integer, integer, text) from public;
 grant execute on function pgmq._read_groups(text, integer, integer, text) to sluice_admin, sluice_reader;

@@ -1,4 +1,5 @@
--- Two transactions that create 'x' with partitions and 'x_default' wait for each other here, always in this order.
+-- Two transactions that create 'x' with partitions and 'x_default' lock in the same order here, so they cannot
+-- deadlock.
 create or replace function pgmq._require_free_default(queue_name text, table_names text[])
 returns void
 language plpgsql
@@ -17,13 +18,13 @@ begin
                     'the default partition of queue %L would share its table with queue %L', queue_name, queue_name || '_default'
                 ),
                 detail = format('There is a table pgmq.%I.', v_table || '_default'),
-                hint = 'use another name for the partitioned queue';
+                hint = 'choose another name for the partitioned queue';
         end if;
     end loop;
 end;
 $$;
 
 comment on function pgmq._require_free_default(text, text[]) is
-    'Raise if another queue has the name of a default partition of these tables.';
+    'Raise an error if another queue has the name of a default partition of these tables.';
 revoke execute on function pgmq._require_free_default(text, text[]) from public;
 grant execute on function pgmq._require_free_default(text, text[]) to sluice_admin;

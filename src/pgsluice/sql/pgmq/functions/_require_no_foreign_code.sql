@@ -1,4 +1,4 @@
--- Before rows of a queue are written with the rights of the schemas' owner. Calls: pgmq._foreign_code.
+-- Called before rows of a queue are written with the rights of the schemas' owner. Calls: pgmq._foreign_code.
 create or replace function pgmq._require_no_foreign_code(queue_table regclass)
 returns void
 language plpgsql
@@ -11,7 +11,7 @@ begin
     if v_code is not null then
         raise exception using
             errcode = 'object_not_in_prerequisite_state',
-            message = format('rows of %s are not moved: they would run code of a role that is not trusted', queue_table),
+            message = format('cannot move rows of %s: they would run code of an untrusted role', queue_table),
             detail = format('It has %s.', v_code),
             hint = 'drop it, or give its function to a superuser or to the owner of the schemas';
     end if;
@@ -19,6 +19,6 @@ end;
 $$;
 
 comment on function pgmq._require_no_foreign_code(regclass) is
-    'Raise if writing rows of a table would run code of a role that is not trusted.';
+    'Raise an error if writing rows of a table would run code of an untrusted role.';
 revoke execute on function pgmq._require_no_foreign_code(regclass) from public;
 grant execute on function pgmq._require_no_foreign_code(regclass) to sluice_admin;

@@ -18,12 +18,12 @@ begin
             message = format(
                 'headers array length (%s) must match msgs array length (%s)', v_headers_length, v_msgs_length
             ),
-            hint = 'give one element of headers for each message, null for none';
+            hint = 'pass one element of headers for each message, null for none';
     end if;
 end;
 $$;
 
 comment on function pgmq._validate_batch_params(jsonb[], jsonb[]) is
-    'Raise unless there are messages and as many headers, or none.';
+    'Raise an error unless there are messages, and either one element of headers for each or no headers.';
 revoke execute on function pgmq._validate_batch_params(jsonb[], jsonb[]) from public;
 grant execute on function pgmq._validate_batch_params(jsonb[], jsonb[]) to sluice_admin, sluice_writer;

@@ -8,13 +8,13 @@ begin
     if coalesce(queue_name, '') = '' then
         raise exception using
             message = 'queue_name cannot be NULL or empty',
-            hint = 'name the queue that gets the messages';
+            hint = 'pass the name of the queue that receives the messages';
     end if;
     perform from pgmq.meta as m where m.queue_name = bind_topic.queue_name;
     if not found then
         raise exception using
             message = format('Queue "%s" does not exist. Create the queue first using pgmq.create()', queue_name),
-            hint = 'look at pgmq.list_queues() for the ones there are; upper and lower case count';
+            hint = 'pgmq.list_queues() lists the existing queues; names are case-sensitive';
     end if;
 
     insert into pgmq.topic_bindings (pattern, queue_name)
@@ -24,6 +24,6 @@ end;
 $$;
 
 comment on function pgmq.bind_topic(text, text) is
-    'Send messages whose routing key matches the pattern to the queue; twice does no harm.';
+    'Bind a queue to a pattern: it receives messages whose routing key matches. Idempotent.';
 revoke execute on function pgmq.bind_topic(text, text) from public;
 grant execute on function pgmq.bind_topic(text, text) to sluice_admin;

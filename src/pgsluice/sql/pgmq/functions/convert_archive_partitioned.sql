@@ -1,10 +1,10 @@
 /*
- * What the archive holds stays in it: the old table becomes the first partition, from the beginning to the end of the range in
- * use, and no row moves. That reads it once, under the lock that keeps messages from being archived meanwhile: 0.7 s for a
- * million, by time 1.0 s, as an index on msg_id is made (2 busy cores, PostgreSQL 18, 2026-11-21). Retention drops it as a
- * whole when all of it is over.
+ * The archive keeps its rows: the old table becomes the first partition, from minvalue to the end of the current range,
+ * and no row moves. Attaching scans it once, under a lock that blocks archiving: 0.7 s for a million rows, by time 1.0
+ * s, which includes building an index on msg_id (2 busy cores, PostgreSQL 18, 2026-11-21). Retention drops it as a
+ * whole once all its rows have expired.
  *
- * The texts of the notices are PGMQ's, their slip included.
+ * The texts of the notices are PGMQ's, including the typo.
  *
  * Calls: sluice._manage_partitions, _grant_queue. Renames the old table, its key and its index.
  */
@@ -47,7 +47,7 @@ begin
     if pgmq._with_partman() then
         raise exception using
             errcode = 'feature_not_supported',
-            message = format('the archive of queue %L cannot be given to pg_partman', table_name),
+            message = format('cannot convert the archive of queue %L with pg_partman', table_name),
             hint = 'reset sluice.partition_manager: partitions then need no extension';
     end if;
     perform sluice._require_partition_settings(partition_interval, retention_interval, greatest(leading_partition, 1));
@@ -64,12 +64,12 @@ begin
         raise exception using
             errcode = 'undefined_object',
             message = format('there is an archive, but no queue %L', table_name),
-            hint = format('create the queue with pgmq.create(%L), which leaves the archive as it is', table_name);
+            hint = format('create the queue with pgmq.create(%L), which keeps the archive', table_name);
     end if;
     perform pgmq._require_own_table(v_archive);
     perform pgmq._require_free_default(v_queue_name, array[v_archive]);
     execute format('lock table pgmq.%I in access exclusive mode', v_archive);
-    -- They would stay with the old part and not be of the new table.
+    -- They would stay with the old partition and not apply to the new table.
     if exists (select from pg_policy as p where p.polrelid = v_table)
         or exists (select from pg_trigger as t where t.tgrelid = v_table and not t.tgisinternal)
         or exists (
@@ -82,8 +82,8 @@ begin
     then
         raise exception using
             errcode = 'object_not_in_prerequisite_state',
-            message = format('the archive of queue %L has policies, triggers or indexes that were added to it', v_queue_name),
-            hint = 'drop them, convert it, and create them anew on the partitioned table';
+            message = format('the archive of queue %L has user-defined policies, triggers or indexes', v_queue_name),
+            hint = 'drop them, convert the archive, and create them again on the partitioned table';
     end if;
 
     execute format('select sluice._partition_position(max(m.%I)::text, $1) from pgmq.%I as m', v_key, v_archive)
@@ -93,7 +93,7 @@ begin
         raise exception using
             errcode = 'object_not_in_prerequisite_state',
             message = format('the archive of queue %L holds a message whose %s is infinite', v_queue_name, v_key),
-            hint = format('update it to a time, or delete it: delete from pgmq.%I where archived_at = ''infinity''', v_archive);
+            hint = format('set a finite time, or delete it: delete from pgmq.%I where archived_at = ''infinity''', v_archive);
     end if;
     v_last := greatest(v_last, sluice._partition_now(v_queue_name, v_is_time));
 
@@ -114,7 +114,7 @@ begin
         v_archive, v_leaf, v_key
     );
     if v_is_time then
-        -- The old table's key is on msg_id alone, which a key of this one cannot be.
+        -- The old table's key is on msg_id alone; a key of the new one must include the partition key.
         execute format('create index %I on pgmq.%I (msg_id)', left(v_stem, -5) || '_MSG_ID_IDX', v_archive);
         perform pgmq._tune_storage(format('pgmq.%I', v_archive)::regclass);
     else
@@ -145,6 +145,6 @@ end;
 $$;
 
 comment on function pgmq.convert_archive_partitioned(text, text, text, integer) is
-    'Put the archive of a queue into partitions, leading_partition of them ready ahead; what it holds becomes the first one.';
+    'Partition the archive of a queue, with leading_partition partitions created ahead; the existing rows become the first one.';
 revoke execute on function pgmq.convert_archive_partitioned(text, text, text, integer) from public;
 grant execute on function pgmq.convert_archive_partitioned(text, text, text, integer) to sluice_admin;

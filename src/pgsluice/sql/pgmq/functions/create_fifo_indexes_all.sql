@@ -8,16 +8,16 @@ declare
 begin
     for v_queue_name in select m.queue_name from pgmq.meta as m order by m.queue_name
     loop
-        -- A queue dropped at this moment, or broken by hand, must not keep the others from theirs.
+        -- A queue that is being dropped, or is broken, must not block the others.
         begin
             perform pgmq.create_fifo_index(v_queue_name);
         exception
             when undefined_table then
-                raise warning 'queue % has no table and is left out', v_queue_name;
+                raise warning 'queue % skipped: it has no table', v_queue_name;
             when insufficient_resources then
                 raise; -- the other queues would fail, too
             when others then
-                raise warning 'queue % is left out: %', v_queue_name, sqlerrm using errcode = sqlstate;
+                raise warning 'queue % skipped: %', v_queue_name, sqlerrm using errcode = sqlstate;
         end;
     end loop;
 end;

@@ -1,18 +1,18 @@
 /*
- * By ids when the interval is a whole number, else by time: the queue by enqueued_at, its archive by archived_at.
+ * By id if the interval is a whole number, else by time: the queue by enqueued_at, its archive by archived_at.
  *
- * A message's id is unique in the queue: the key where partitions are ranges of ids, and generated always where they are
- * ranges of time, where no constraint can reach over all of them. By its id a message is then found through an index in each
- * partition, as what is to be found tells nothing of its time: a delete took 0.3 ms with 6 partitions, 1.1 with 50 and
- * 3.1 with 100 (by ids 0.2 with 100; 2 cores, PostgreSQL 18, medians of 25, 2026-11-21). Rejected: the range of ids of each
- * partition as a constraint, by which the planner could leave partitions out. A transaction that began early and sends late
- * has an old time and a new id; it would fail. Instead sluice.maintain() drops what is empty, so that there are few.
+ * A message's id is unique in the queue: by the primary key where partitions are id ranges, and by "generated always"
+ * where they are time ranges, which no constraint can span. There, a message is looked up by its id through an index in
+ * each partition, because the id does not tell the time: a delete took 0.3 ms with 6 partitions, 1.1 with 50 and 3.1
+ * with 100 (by ids 0.2 with 100; 2 cores, PostgreSQL 18, medians of 25, 2026-11-21). Rejected: the id range of each
+ * partition as a constraint for partition pruning. A transaction that starts early and sends late has an old time and a
+ * new id, and would fail. Instead sluice.maintain() drops empty partitions, so that there are few.
  *
- * The default partitions have lower case names, which tools know from PGMQ, so here is looked whether another queue has them;
- * validate_queue_name looks the other way round.
+ * The default partitions keep PGMQ's lower-case names, which tools know. So this function checks that no queue uses
+ * them; validate_queue_name checks the opposite.
  *
- * Calls: validate_queue_name, _partman_create, sluice._manage_partitions, _grant_queue,
- * _create_reader. Writes: pgmq.meta.
+ * Calls: validate_queue_name, _partman_create, sluice._manage_partitions, _grant_queue, _create_reader. Writes:
+ * pgmq.meta.
  */
 create or replace function pgmq.create_partitioned(
     queue_name text, partition_interval text default '10000', retention_interval text default '100000',
@@ -49,11 +49,11 @@ begin
                 message = format('queue %L exists and cannot be partitioned in this way', queue_name),
                 detail = case
                     when v_was_time is null then 'It is not partitioned.'
-                    when v_was_time = v_is_time then 'Its partitions are not looked after by sluice.maintain().'
+                    when v_was_time = v_is_time then 'sluice.maintain() does not maintain its partitions.'
                     when v_was_time then 'It is partitioned by time.'
                     else 'It is partitioned by msg_id.'
                 end,
-                hint = 'create a queue of another name; convert_archive_partitioned() is for the archive alone';
+                hint = 'create a queue with another name; to partition only the archive, call pgmq.convert_archive_partitioned()';
         end if;
     else
         perform pgmq._create_partitioned_tables(queue_name, v_is_time);
@@ -81,6 +81,6 @@ end;
 $$;
 
 comment on function pgmq.create_partitioned(text, text, text, integer) is
-    'Create a work queue and its archive in partitions of so many messages, or of so much time, that sluice.maintain() makes and drops; on one that exists it changes the settings.';
+    'Create a work queue and its archive, partitioned by number of messages or by time; sluice.maintain() creates and drops the partitions. Changes the settings of an existing partitioned queue.';
 revoke execute on function pgmq.create_partitioned(text, text, text, integer) from public;
 grant execute on function pgmq.create_partitioned(text, text, text, integer) to sluice_admin;

@@ -19,7 +19,7 @@ begin
         return false;
     end if;
 
-    -- Only by the name it was created with: 'Orders' must not destroy 'orders'.
+    -- Only by the name it was created with: drop_queue('Orders') must not drop 'orders'.
     select m.queue_name
     into v_registered
     from pgmq.meta as m
@@ -30,7 +30,7 @@ begin
         raise exception using
             errcode = 'QU002',
             message = format('queue %L is not dropped: its table belongs to queue %L', queue_name, v_registered),
-            hint = format('call drop_queue(%L) if that is the queue you mean', v_registered);
+            hint = format('to drop that queue, call pgmq.drop_queue(%L)', v_registered);
     end if;
 
     perform pgmq._partman_forget(queue_name);
@@ -44,7 +44,7 @@ end;
 $$;
 
 comment on function pgmq.drop_queue(text) is
-    'Drop a work queue with its messages and its archive; false when there is none.';
+    'Drop a work queue with its messages and its archive; false if it does not exist.';
 revoke execute on function pgmq.drop_queue(text) from public;
 grant execute on function pgmq.drop_queue(text) to sluice_admin;
 
@@ -54,7 +54,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- A name that no queue can have is an error before it is a warning, as in PGMQ.
+    -- As in PGMQ, an invalid name is an error before the warning.
     perform pgmq.format_table_name(queue_name, 'q');
     raise warning 'drop_queue(queue_name, partitioned) is deprecated and will be removed in PGMQ v2.0. Use drop_queue(queue_name) instead';
     perform pgmq.drop_queue(queue_name);
@@ -63,6 +63,6 @@ end;
 $$;
 
 comment on function pgmq.drop_queue(text, boolean) is
-    'Deprecated: drop_queue(queue_name), but always true.';
+    'Deprecated: drop_queue(queue_name) that always returns true.';
 revoke execute on function pgmq.drop_queue(text, boolean) from public;
 grant execute on function pgmq.drop_queue(text, boolean) to sluice_admin;

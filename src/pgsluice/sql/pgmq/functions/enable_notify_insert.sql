@@ -14,7 +14,7 @@ begin
         raise exception using
             message = 'throttle_interval_ms must be non-negative',
             detail = format('It is %s.', throttle_interval_ms),
-            hint = 'use 0 for a notification of every statement, or milliseconds';
+            hint = 'use 0 to notify of every statement, or a number of milliseconds';
     end if;
     perform pgmq.acquire_queue_lock(queue_name);
 
@@ -27,7 +27,7 @@ begin
             message = format(
                 'Queue "%s" does not exist. Create it first using pgmq.create()', coalesce(queue_name, '<NULL>')
             ),
-            hint = 'look at pgmq.list_queues() for the ones there are';
+            hint = 'pgmq.list_queues() lists the existing queues';
     end if;
     perform from pgmq.meta as m where m.queue_name = enable_notify_insert.queue_name;
     if not found then
@@ -35,24 +35,24 @@ begin
             errcode = 'foreign_key_violation',
             message = 'insert or update on table "notify_insert_throttle" violates foreign key constraint '
                 '"notify_insert_throttle_meta_queue_name_fk"',
-            detail = format('No queue has the name %L in this spelling.', queue_name),
-            hint = 'look at pgmq.list_queues() for the ones there are; upper and lower case count';
+            detail = format('No queue is named %L in this spelling.', queue_name),
+            hint = 'pgmq.list_queues() lists the existing queues; names are case-sensitive';
     end if;
 
     perform pgmq._require_own_table(v_queue);
-    -- Every process of a service may enable it when it starts. What is there as it should be is left alone, so that
-    -- senders and readers are not locked out.
+    -- Every process of a service may enable it at its start. A trigger that is already correct is left alone, so that
+    -- no senders or readers are locked out.
     perform
     from pg_trigger as t
     where t.tgrelid = v_table
       and t.tgname = 'trigger_notify_queue_insert_listeners'
       and t.tgfoid = 'pgmq.notify_queue_listeners()'::regprocedure
-      and t.tgtype & 1 = 0 -- not for each row, as PGMQ's
+      and t.tgtype & 1 = 0 -- a statement trigger, unlike PGMQ's
       and t.tgenabled <> 'D'
       and to_regclass(v_sequence) is not null;
     if not found then
         perform pgmq.disable_notify_insert(queue_name);
-        -- It goes with the table.
+        -- Owned by the table, so that it is dropped with it.
         execute format('create sequence %s', v_sequence);
         execute format('alter sequence %s owned by pgmq.%I.vt', v_sequence, v_queue);
         for v_grant in
@@ -87,6 +87,6 @@ end;
 $$;
 
 comment on function pgmq.enable_notify_insert(text, integer) is
-    'Notify listeners of new messages when they are committed, at most once in so many milliseconds.';
+    'Notify listeners of new messages at commit, at most once per throttle_interval_ms milliseconds.';
 revoke execute on function pgmq.enable_notify_insert(text, integer) from public;
 grant execute on function pgmq.enable_notify_insert(text, integer) to sluice_admin;

@@ -7,12 +7,12 @@ begin
     if coalesce(pattern, '') = '' then
         raise exception using
             message = 'pattern cannot be NULL or empty',
-            hint = 'name the pattern as it was bound';
+            hint = 'pass the pattern as it was bound';
     end if;
     if coalesce(queue_name, '') = '' then
         raise exception using
             message = 'queue_name cannot be NULL or empty',
-            hint = 'name the queue it was bound to';
+            hint = 'pass the name of the bound queue';
     end if;
 
     delete from pgmq.topic_bindings as b
@@ -23,6 +23,6 @@ end;
 $$;
 
 comment on function pgmq.unbind_topic(text, text) is
-    'Take a binding away; false when there was none.';
+    'Remove a binding; false if there was none.';
 revoke execute on function pgmq.unbind_topic(text, text) from public;
 grant execute on function pgmq.unbind_topic(text, text) to sluice_admin;

@@ -7,7 +7,7 @@ begin
     if throttle_interval_ms < 0 then
         raise exception using
             message = format('throttle_interval_ms must be non-negative, got: %s', throttle_interval_ms),
-            hint = 'use 0 for a notification of every statement, or milliseconds';
+            hint = 'use 0 to notify of every statement, or a number of milliseconds';
     end if;
     perform from pgmq.meta as m where m.queue_name = update_notify_insert.queue_name;
     if not found then
@@ -16,7 +16,7 @@ begin
                 'Queue "%s" does not exist. Create the queue first using pgmq.create()',
                 coalesce(queue_name, '<NULL>')
             ),
-            hint = 'look at pgmq.list_queues() for the ones there are; upper and lower case count';
+            hint = 'pgmq.list_queues() lists the existing queues; names are case-sensitive';
     end if;
 
     update pgmq.notify_insert_throttle as t
@@ -37,6 +37,6 @@ end;
 $$;
 
 comment on function pgmq.update_notify_insert(text, integer) is
-    'Change how often listeners are notified at most; the next message notifies.';
+    'Change the throttle interval of notifications; the next message notifies.';
 revoke execute on function pgmq.update_notify_insert(text, integer) from public;
 grant execute on function pgmq.update_notify_insert(text, integer) to sluice_admin;

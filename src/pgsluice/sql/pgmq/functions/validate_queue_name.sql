@@ -4,8 +4,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- 'archived_at_idx_' and 'template_pgmq_q_' have 16 bytes; an identifier has 63. PostgreSQL cuts longer
-    -- ones without a word, and two queues would share one table.
+    -- 'archived_at_idx_' and 'template_pgmq_q_' have 16 bytes; an identifier has 63. PostgreSQL silently truncates
+    -- longer ones, and two queues would share one table.
     v_name_bytes_max constant integer := 47;
     v_table text := pgmq.format_table_name(queue_name, 'q');
     v_twin text;
@@ -17,13 +17,13 @@ begin
                 '%L has %s bytes; a character outside ASCII counts for two to four.',
                 queue_name, octet_length(queue_name)
             ),
-            hint = format('use at most %s bytes', v_name_bytes_max);
+            hint = format('shorten it to %s bytes, which are %1$s ASCII characters', v_name_bytes_max);
     end if;
     if queue_name = '' then
         raise exception using
             errcode = 'QU001',
             message = 'queue name is empty',
-            hint = 'give the queue a name of 1 to 47 bytes';
+            hint = 'choose a name of 1 to 47 bytes';
     end if;
     if queue_name ~ '[[:cntrl:]]' then
         raise exception using
@@ -43,7 +43,7 @@ begin
             errcode = 'QU002',
             message = format('queue %L would share its table with queue %L', queue_name, v_twin),
             detail = format('Both names fold to the table pgmq.%I.', v_table),
-            hint = format('use %L, or a name that differs in more than upper and lower case', v_twin);
+            hint = format('use queue %L, or a name that differs in more than upper and lower case', v_twin);
     end if;
 
     perform
@@ -56,12 +56,12 @@ begin
             errcode = 'QU002',
             message = format('queue %L would share its table with a partition of another queue', queue_name),
             detail = format('The table pgmq.%I, or that of the archive, is a partition.', v_table),
-            hint = 'use another name';
+            hint = 'choose another name';
     end if;
 end;
 $$;
 
 comment on function pgmq.validate_queue_name(text) is
-    'Raise if a queue of this name cannot be created without harm to another.';
+    'Raise an error if a queue of this name cannot be created without harm to another.';
 revoke execute on function pgmq.validate_queue_name(text) from public;
 grant execute on function pgmq.validate_queue_name(text) to sluice_admin;

@@ -8,7 +8,7 @@ begin
     if coalesce(routing_key, '') = '' then
         raise exception using
             message = 'routing_key cannot be NULL or empty',
-            hint = 'use words joined by dots, like orders.created';
+            hint = 'use words separated by dots, such as orders.created';
     end if;
     if length(routing_key) > 255 then
         raise exception using
@@ -18,17 +18,17 @@ begin
     if routing_key !~ '^[a-zA-Z0-9._-]+$' then
         raise exception using
             message = format('routing_key contains invalid characters. Only alphanumeric, dots, hyphens, and underscores are allowed. Got: %s', routing_key),
-            hint = 'use words joined by dots, like orders.created';
+            hint = 'use words separated by dots, such as orders.created';
     end if;
     if routing_key like '.%' then
         raise exception using
             message = format('routing_key cannot start with a dot. Got: %s', routing_key),
-            hint = 'leave out the first dot';
+            hint = 'remove the first dot';
     end if;
     if routing_key like '%.' then
         raise exception using
             message = format('routing_key cannot end with a dot. Got: %s', routing_key),
-            hint = 'leave out the last dot';
+            hint = 'remove the last dot';
     end if;
     if routing_key like '%..%' then
         raise exception using
@@ -40,6 +40,6 @@ end;
 $$;
 
 comment on function pgmq.validate_routing_key(text) is
-    'True, or an error that says why this cannot be a routing key.';
+    'Return true, or raise an error that gives the reason why the routing key is invalid.';
 revoke execute on function pgmq.validate_routing_key(text) from public;
 grant execute on function pgmq.validate_routing_key(text) to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;

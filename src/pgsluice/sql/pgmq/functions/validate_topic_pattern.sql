@@ -8,7 +8,7 @@ begin
     if coalesce(pattern, '') = '' then
         raise exception using
             message = 'pattern cannot be NULL or empty',
-            hint = 'use words joined by dots, like orders.created';
+            hint = 'use words separated by dots, such as orders.created';
     end if;
     if length(pattern) > 255 then
         raise exception using
@@ -18,17 +18,17 @@ begin
     if pattern !~ '^[a-zA-Z0-9._*#-]+$' then
         raise exception using
             message = format('pattern contains invalid characters. Only alphanumeric, dots, hyphens, underscores, *, and # are allowed. Got: %s', pattern),
-            hint = 'use words joined by dots, like orders.created';
+            hint = 'use words separated by dots, such as orders.created';
     end if;
     if pattern like '.%' then
         raise exception using
             message = format('pattern cannot start with a dot. Got: %s', pattern),
-            hint = 'leave out the first dot';
+            hint = 'remove the first dot';
     end if;
     if pattern like '%.' then
         raise exception using
             message = format('pattern cannot end with a dot. Got: %s', pattern),
-            hint = 'leave out the last dot';
+            hint = 'remove the last dot';
     end if;
     if pattern like '%..%' then
         raise exception using
@@ -38,7 +38,7 @@ begin
     if pattern like '%**%' then
         raise exception using
             message = format('pattern cannot contain consecutive stars (**). Use # for multi-segment matching. Got: %s', pattern),
-            hint = 'use # where any number of words may stand';
+            hint = 'use # for any number of words';
     end if;
     if pattern like '%##%' then
         raise exception using
@@ -57,6 +57,6 @@ end;
 $$;
 
 comment on function pgmq.validate_topic_pattern(text) is
-    'True, or an error that says why this cannot be a pattern.';
+    'Return true, or raise an error that gives the reason why the pattern is invalid.';
 revoke execute on function pgmq.validate_topic_pattern(text) from public;
 grant execute on function pgmq.validate_topic_pattern(text) to sluice_admin, sluice_writer, sluice_reader, sluice_monitor;

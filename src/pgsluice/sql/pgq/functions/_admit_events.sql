@@ -1,10 +1,10 @@
--- Where events of a transaction go, or why they may not. Producers come here with every batch, and with a single event only if the
--- log is closed, has a limit or is not there.
+-- Checks whether a log accepts events and where they go. Producers call this with every batch, and with a single event
+-- only if the log is closed, has a limit or does not exist.
 --
--- What a transaction has inserted is counted in a setting of the transaction, which goes back with a savepoint as the rows do.
--- Counting the rows would be exact too, and make a transaction of n events cost n * n. But every role may change a setting, so the rows
--- are counted now and then: the less the setting says, the more often, so that each event costs about ten index entries. A session that
--- changes its setting comes about a tenth further than the limit, on average.
+-- The events of a transaction are counted in a transaction-local setting, which a rollback to a savepoint restores.
+-- Counting the rows would be exact, but a transaction of n events would cost n * n. Since every role may change a
+-- setting, the rows are counted now and then: the lower the setting, the more often, so that each event costs about ten
+-- index entries. A session that manipulates its setting exceeds the limit by about a tenth on average.
 create or replace function pgq._admit_events(i_queue_name text, i_events bigint)
 returns pgq.queue
 language plpgsql
@@ -21,7 +21,7 @@ begin
         raise exception using
             errcode = '22004',
             message = 'Queue name must not be NULL',
-            hint = 'name the event log';
+            hint = 'pass the name of the event log';
     end if;
     select q.* into v_queue from pgq.queue as q where q.queue_name = i_queue_name;
     if not found then
@@ -62,6 +62,6 @@ end;
 $$;
 
 comment on function pgq._admit_events(text, bigint) is
-    'The row of a log that takes so many more events from this transaction; an error says why it does not.';
+    'Return the row of a log if it accepts this number of further events from this transaction; else raise an error.';
 revoke execute on function pgq._admit_events(text, bigint) from public;
 grant execute on function pgq._admit_events(text, bigint) to pgq_admin, sluice_admin;

@@ -1,22 +1,23 @@
 /*
- * Which entries are due, of those that were not moved before?
+ * Returns the entries that are due and were not moved before.
  *
- * By time alone: after the last time, up to now. (By time and number, as many may have one time: that is an entry's place.) That
- * loses what a transaction wrote before the last pass and committed after it, when its time was over already. It is the question
- * of the batches again, with a place beside the snapshot, and has the same answer. Due at a pass is what its snapshot sees and
- * whose place has come; to be moved is what is due at this pass and was not at the last one. Either its place came since, or
- * its transaction became visible since:
+ * Selecting by time alone (after the last pass, up to now) loses entries that a transaction wrote before the last pass
+ * and committed after it, when their time was already due. As with batches, the snapshot is compared too. (Entries with
+ * equal times are ordered by number: time and number are the entry's place.) An entry is due at a pass if the pass's
+ * snapshot sees it and its place has been reached. This pass moves entries that are due now and were not due at the
+ * last one: either their place was reached since, or their transaction became visible since:
  *
  *     place > $last_place and place <= $place                         a range of one index
  *     place <= $last_place, of transactions that ended in between     a few ranges of another: pgq._ended_between
  *
  * An entry is in exactly one of the two, and moved by exactly one pass.
  *
- * While the other table is being emptied (pgq._maintain_retry), those of its entries count that were not copied yet. Entries of a
- * log that was dropped stay where they are, however many.
+ * While the other table is being emptied (pgq._maintain_retry), only its entries that were not copied yet count.
+ * Entries of a dropped log are ignored.
  *
- * The plan is kept, so it must not be made for the size that the tables have today: always along the indexes. And along the right
- * one: nearly all entries are of the past, few are new. `is true` keeps the planner from looking for those of the past.
+ * The plan is cached, so it must not depend on the present size of the tables: it always uses the indexes, and the
+ * right one, because nearly all entries are in the past and few are new. `is true` keeps the planner from scanning
+ * those in the past.
  */
 create or replace function pgq._due_retries(i_last pgq.retry_pass, i_pass pgq.retry_pass)
 returns setof pgq.retry_entry
@@ -56,6 +57,6 @@ end;
 $$;
 
 comment on function pgq._due_retries(pgq.retry_pass, pgq.retry_pass) is
-    'The entries that are to be put back into their logs between two passes.';
+    'Return the entries to move into their logs between two passes.';
 revoke execute on function pgq._due_retries(pgq.retry_pass, pgq.retry_pass) from public;
 grant execute on function pgq._due_retries(pgq.retry_pass, pgq.retry_pass) to pgq_admin, sluice_admin;

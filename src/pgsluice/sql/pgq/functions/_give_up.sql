@@ -1,4 +1,4 @@
--- A consumer that somebody is moving at this moment is alive: its row is skipped.
+-- A consumer that another session is moving is active: its locked row is skipped.
 create or replace function pgq._give_up(i_queue_id integer, i_segments integer[])
 returns setof text
 language plpgsql
@@ -37,19 +37,19 @@ begin
     loop
         v_position := pgq._position(v_subscriber.sub_key, v_subscriber.sub_ledger);
         continue when v_position.pos_last_tick is null or v_position.pos_lost is not null;
-        -- By the ticks, not by the clock: while nobody ticks, nobody falls behind.
+        -- Measured by ticks, not by the clock: without ticks no lag grows.
         v_lag_events := v_last.tick_event_seq - v_position.pos_last_seq;
         v_lag_time := v_last.tick_time - v_position.pos_last_time;
         v_pinned_bytes := v_bytes[array_position(v_names, v_subscriber.co_name)];
         v_reason := case
             when v_pinned_bytes > v_policy.max_lag_bytes
-                then format('it kept %s bytes, the limit is %s', v_pinned_bytes, v_policy.max_lag_bytes)
+                then format('lag of %s bytes exceeds the limit of %s', v_pinned_bytes, v_policy.max_lag_bytes)
             when v_lag_events > v_policy.max_lag_events
-                then format('it was %s events behind, the limit is %s', v_lag_events, v_policy.max_lag_events)
-            -- A clock that steps forward, or a stopped ticker, makes one long gap between two ticks, which alone is no lag.
+                then format('lag of %s events exceeds the limit of %s', v_lag_events, v_policy.max_lag_events)
+            -- A clock set forward, or a stopped ticker, makes one long gap between two ticks, which alone is no lag.
             when v_lag_time > v_policy.max_lag_time
                 and pgq._ticked_time(i_queue_id, v_position.pos_last_tick, v_policy.max_lag_time / 2) > v_policy.max_lag_time
-                then format('it was %s behind, the limit is %s', v_lag_time, v_policy.max_lag_time)
+                then format('lag of %s exceeds the limit of %s', v_lag_time, v_policy.max_lag_time)
         end;
         continue when v_reason is null;
         v_position.pos_lost := v_reason;
@@ -66,6 +66,6 @@ end;
 $$;
 
 comment on function pgq._give_up(integer, integer[]) is
-    'Give up the positions of a log''s consumers that are further behind than its policy allows; returns whose and why.';
+    'Give up the positions of consumers whose lag exceeds the policy of the log; returns the consumers with reasons.';
 revoke execute on function pgq._give_up(integer, integer[]) from public;
 grant execute on function pgq._give_up(integer, integer[]) to pgq_admin, sluice_admin;

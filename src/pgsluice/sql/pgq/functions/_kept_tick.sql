@@ -12,13 +12,13 @@ begin
             errcode = 'PQ004',
             message = format('cannot reposition, tick not found: %s', i_tick_id),
             detail = (select format('The event log is %L.', q.queue_name) from pgq.queue as q where q.queue_id = i_queue_id),
-            hint = 'choose one of the ticks that pgq.tick still has';
+            hint = 'choose a tick that is still in pgq.tick';
     end if;
     return v_tick;
 end;
 $$;
 
 comment on function pgq._kept_tick(integer, bigint) is
-    'A tick of a log by its number, for a position; raises when the log does not keep it. Null fields for null.';
+    'Return a tick of a log by its number, for a position; raise an error if the log has not kept it. Null fields for null.';
 revoke execute on function pgq._kept_tick(integer, bigint) from public;
 grant execute on function pgq._kept_tick(integer, bigint) to pgq_admin, sluice_admin;

@@ -1,13 +1,14 @@
 /*
- * The tables and sequences of event logs: kind is `events`, `ticks` (the two parents), `event segment`, `tick segment`, `event ids` or
- * `tick ids`. Segments from the catalog: queue_ntables may be set by hand. By the names and oids of each, which indexes find:
- * comparing all names of the catalog with a pattern takes a second where there are thousands of logs.
+ * The tables and sequences of event logs: kind is `events`, `ticks` (the two parents), `event segment`, `tick segment`,
+ * `event ids` or `tick ids`. Segments are read from the catalog, because queue_ntables may be changed by hand. Each is
+ * looked up by name or oid, through an index: matching all names of the catalog with a pattern takes a second with
+ * thousands of logs.
  */
 create or replace function pgq._log_relations(i_queue_ids integer[], out queue_id integer, out kind text, out relation oid)
 returns setof record
 language sql
 stable
-rows 20 -- few, so that the planner goes along indexes
+rows 20 -- few, so that the planner chooses index scans
 set search_path = pg_catalog, pg_temp
 as $$
     with named as materialized (
@@ -34,6 +35,6 @@ as $$
 $$;
 
 comment on function pgq._log_relations(integer[]) is
-    'The tables and sequences of event logs.';
+    'List the tables and sequences of event logs.';
 revoke execute on function pgq._log_relations(integer[]) from public;
 grant execute on function pgq._log_relations(integer[]) to pgq_admin, sluice_admin;

@@ -1,8 +1,8 @@
--- A ledger grows by a row for each move. When it is large its subscribers go over to the other one, each with its newest move,
--- and once nobody points at it, it is emptied. Nothing here waits: a subscriber that is locked, because it is about to move or
+-- A ledger grows by a row per move. When it is large, its subscribers switch to the other one, each with its newest
+-- move; once no subscriber uses it, it is truncated. Nothing here waits: a locked subscriber, which is about to move or
 -- works on a batch, is left for the next call; until then the large ledger takes space, but hardly time.
 --
--- 8 MB are some 50,000 moves: seldom enough that going over costs nothing, and small enough to stay in memory.
+-- 8 MB are some 50,000 moves: rare enough that switching costs nothing, and small enough to stay in memory.
 create or replace function pgq._maintain_positions(i_bytes_max bigint default 8388608)
 returns integer
 language plpgsql
@@ -10,7 +10,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_subscribers_max constant integer := 1000; -- a call; the next one goes on
+    v_subscribers_max constant integer := 1000; -- per call; the next call continues
     v_from integer;
     v_sub_key integer;
     v_ledger text;
@@ -20,11 +20,11 @@ begin
         raise exception using
             errcode = 'PQ004',
             message = format('cannot maintain positions in a %s transaction', current_setting('transaction_isolation')),
-            detail = 'It may not see the last move of a consumer, and would carry the one before it over.',
+            detail = 'It may not see the last move of a consumer, and would copy an older one.',
             hint = 'run the maintenance in a READ COMMITTED transaction';
     end if;
 
-    -- If both are large, one of them is only held up by somebody: the one with fewer subscribers.
+    -- If both are large, take the one with fewer subscribers: a locked subscriber holds it up.
     select l.number
     into v_from
     from (values (0), (1)) as l (number)
@@ -39,8 +39,8 @@ begin
         limit v_subscribers_max
         for no key update skip locked
     loop
-        -- Read after the lock. The copy has the next number, as any move, so that it is newer than what the other ledger may
-        -- still have of this subscriber.
+        -- Read after the lock. The copy gets the next number, like any move, so that it is newer than the rows of this
+        -- subscriber in the other ledger.
         perform pgq._move(1 - v_from, pgq._position(v_sub_key, v_from));
         update pgq.subscriber as s set sub_ledger = 1 - v_from where s.sub_key = v_sub_key;
         v_moved := v_moved + 1;
@@ -54,7 +54,7 @@ begin
     loop
         -- If another session reads it, the next call tries again.
         continue when not pgq._lock_tables(array[format('pgq.%I', v_ledger)]::regclass[], 'access exclusive', 0);
-        -- Asked again under the lock: a registration may have been committed just before it.
+        -- Checked again under the lock: a registration may have been committed just before it.
         perform from pgq.subscriber as s where format('position_%s', s.sub_ledger) = v_ledger;
         if not found then
             execute format('truncate pgq.%I', v_ledger);
@@ -65,6 +65,6 @@ end;
 $$;
 
 comment on function pgq._maintain_positions(bigint) is
-    'Empty a ledger of positions that is large, after moving its subscribers to the other; returns how many were moved.';
+    'Move the subscribers of a large ledger of positions to the other one and truncate it; returns how many were moved.';
 revoke execute on function pgq._maintain_positions(bigint) from public;
 grant execute on function pgq._maintain_positions(bigint) to pgq_admin, sluice_admin;

@@ -1,19 +1,20 @@
 /*
- * Copies what is still needed to the other table and empties this one. When? A copy costs what it keeps, so it is made when the
- * table has grown to twice what the last copy kept: each row pays for one more row's copy, however many wait.
+ * Copies the entries that are still needed to the other table and truncates this one. The cost of a copy depends on
+ * what it keeps, so it starts when the table has grown to twice the size that the last copy kept: the amortised cost is
+ * one copied row per inserted row, whatever the number of waiting entries.
  *
- * Kept are the entries that were not moved, and those of batches that are open: an event comes again once for each batch.
+ * Kept are entries that were not moved, and those of open batches: a batch retries an event only once.
  *
- * Millions may be kept, so it goes in steps, and nobody waits for one of them but the mover:
+ * Millions of entries may be kept, so it runs in steps, and only pgq._move_retries waits for a step:
  *
- * 1. The tables change places: new entries go to the other one. Nobody may have looked at the passes in a transaction that is
- *    still running, as whoever writes an entry does: from here on nothing is added to the first table.
- * 2. Its entries are copied in the order of their places, some at each call. The pass says how far: what is copied counts in the
- *    other table only.
- * 3. It is emptied.
+ * 1. The tables are swapped: new entries go to the other one. No running transaction may have read the passes, as every
+ *    writer of an entry does: from here on nothing is added to the first table.
+ * 2. Its entries are copied in the order of their places, some at each call. The pass stores the progress: a copied
+ *    entry counts in the other table only.
+ * 3. It is truncated.
  *
- * Steps 1 and 3 need the tables for themselves for a moment. They are given up when somebody is in the way, and waited for,
- * 100 ms, when the table has twice the size that it should have.
+ * Steps 1 and 3 need exclusive locks for a moment. They are skipped when a lock conflicts; when the table has twice the
+ * size that it should have, they wait for up to 100 ms.
  */
 create or replace function pgq._maintain_retry(i_bytes_min bigint default 8388608, i_entries_max integer default 20000)
 returns boolean
@@ -48,7 +49,7 @@ begin
     then
         return false;
     end if;
-    v_pass := pgq._last_retry_pass(); -- nobody else writes one any more
+    v_pass := pgq._last_retry_pass(); -- the locks keep other sessions from writing a pass
     v_full := format('retry_entry_%s', v_pass.pass_table);
     v_other := format('retry_entry_%s', 1 - v_pass.pass_table);
     v_wait_ms := case when v_bytes >= 2 * v_bytes_max then 100 else 0 end;
@@ -62,7 +63,7 @@ begin
         v_pass.copied_time := '-infinity';
         v_pass.copied_entry := 0;
         insert into pgq.retry_pass values (v_pass.*);
-        v_entries_max := least(i_entries_max, 1000); -- whoever looks at the passes waits for this transaction
+        v_entries_max := least(i_entries_max, 1000); -- sessions that read the passes wait for this transaction
         v_full := format('retry_entry_%s', v_pass.pass_table);
         v_other := format('retry_entry_%s', 1 - v_pass.pass_table);
     end if;
@@ -121,6 +122,6 @@ end;
 $$;
 
 comment on function pgq._maintain_retry(bigint, integer) is
-    'Empty a table of retry entries when most of it is done with, in steps; false when it is not worth it yet or somebody uses it.';
+    'Truncate a table of retry entries in steps when most of it is obsolete; false if it is too early or a lock conflicts.';
 revoke execute on function pgq._maintain_retry(bigint, integer) from public;
 grant execute on function pgq._maintain_retry(bigint, integer) to pgq_admin, sluice_admin;

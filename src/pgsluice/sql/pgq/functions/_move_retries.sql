@@ -1,10 +1,11 @@
--- Calls: pgq._due_retries, which explains what is due. Security definer: it writes into the logs and into pgq.retry_pass.
+-- Calls: pgq._due_retries, which defines what is due. Security definer: it writes into the logs and into
+-- pgq.retry_pass.
 --
--- An event that a consumer wants again keeps its number. A delayed one gets the log's next number here, in the order of due time:
--- so the numbers of a log stay in the order in which its events came.
+-- A retried event keeps its number. A delayed one gets the log's next number here, in the order of due time, so that
+-- the numbers of a log stay in the order in which its events were appended.
 --
--- A log that cannot take its events, whatever the cause, is skipped: pgq._postpone_retries. A warning names it, and so does
--- sluice.list_failures().
+-- A log that cannot take its events, for whatever reason, is skipped: see pgq._postpone_retries. A warning names it,
+-- and sluice.list_failures() lists it.
 create or replace function pgq._move_retries(i_events_max integer)
 returns integer
 language plpgsql
@@ -21,7 +22,7 @@ declare
     v_last pgq.retry_pass;
     v_pass pgq.retry_pass;
     v_other oid;
-    -- A log is locked with its table, an index and its sequence.
+    -- Each log needs locks on its table, an index and its sequence.
     v_logs_max constant integer := greatest(sluice._lock_slots() / 4 / 5, 2);
     v_events_max integer;
     v_queue_ids integer[];
@@ -35,11 +36,12 @@ begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception using
             errcode = 'PQ004',
-            message = format('cannot repeat events in a %s transaction', current_setting('transaction_isolation')),
+            message = format('cannot retry events in a %s transaction', current_setting('transaction_isolation')),
             detail = 'Its snapshot may be older than the last pass, and would move events twice.',
-            hint = 'repeat events in a READ COMMITTED transaction';
+            hint = 'call it in a READ COMMITTED transaction';
     end if;
-    -- One at a time, and until its commit is visible. The snapshot below is newer than what the last one stored.
+    -- One session at a time, until its commit is visible. The snapshot below is newer than the one that the last pass
+    -- stored.
     if not pgq._lock_tables('{pgq.retry_pass}'::regclass[], 'share update exclusive', 0) then
         return 0;
     end if;
@@ -56,10 +58,10 @@ begin
 
     v_pass := v_last;
     v_pass.pass_id := v_last.pass_id + 1;
-    -- What this transaction writes after the pass is the next one's.
+    -- Entries that this transaction writes after the pass belong to the next one.
     v_pass.pass_snapshot := pgq._others_snapshot();
     v_other := format('pgq.retry_entry_%s', 1 - v_last.pass_table)::regclass;
-    -- Up to now, but not past i_events_max of them; if these are of too many logs, not past as many events as logs may be locked.
+    -- Up to now, but at most i_events_max entries; if these are of too many logs, as few entries as logs may be locked.
     foreach v_events_max in array array[i_events_max, least(i_events_max, v_logs_max)]
     loop
         select e.ev_retry_after, e.entry_id
@@ -74,7 +76,7 @@ begin
         limit 1;
         if not found then
             v_pass.pass_time := greatest(v_last.pass_time, v_now);
-            v_pass.pass_entry := 9223372036854775807; -- all of that time
+            v_pass.pass_entry := 9223372036854775807; -- all entries of that time
         end if;
         v_queue_ids := array(select distinct due.ev_queue from pgq._due_retries(v_last, v_pass) as due order by due.ev_queue);
         exit when cardinality(v_queue_ids) <= v_logs_max;
@@ -82,16 +84,17 @@ begin
 
     foreach v_queue_id in array v_queue_ids
     loop
-        -- A log that fails must not stop the others.
+        -- A log that fails must not block the others.
         begin
             select q.queue_name, q.queue_cur_table, q.queue_event_seq
             into v_log
             from pgq.queue as q
             where q.queue_id = v_queue_id
-            for key share; -- so that it is not dropped now
+            for key share; -- so that it is not dropped meanwhile
             continue when not found;
             perform pg_current_xact_id(); -- before the numbers, as in pgq.insert_event
-            -- A number for each, used or not: the ticker sees by the log's sequence that there are events, and how many.
+            -- One number per event, used or not: the log's sequence tells the ticker that there are events, and how
+            -- many.
             execute format(
                 'insert into pgq.%I (
                     ev_id, ev_time, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
@@ -124,7 +127,7 @@ begin
         end;
     end loop;
 
-    -- A pass that moved nothing is worth a row when there are entries that every later one would look at again.
+    -- A pass that moved nothing is stored only if later passes would have to check its entries again.
     if v_moved > 0
         or exists (
             select
@@ -140,6 +143,6 @@ end;
 $$;
 
 comment on function pgq._move_retries(integer) is
-    'Put events whose time has come into their logs, about so many; returns how many it were, 0 also when somebody else is at it.';
+    'Move about i_events_max due events into their logs; returns their number, also 0 if another session is moving them.';
 revoke execute on function pgq._move_retries(integer) from public;
 grant execute on function pgq._move_retries(integer) to pgq_admin, sluice_admin;

@@ -1,18 +1,19 @@
 /*
- * Every log has a few functions of its own: the questions that are asked for each batch, claim and tick, in plain SQL on this log's
- * tables. PostgreSQL keeps their plans from call to call; as dynamic SQL on the parents they were planned anew each time, which
- * took most of the time of a batch without events.
+ * Every log has a few functions of its own: the queries of each batch, claim and tick, as static SQL on this log's
+ * tables. PostgreSQL caches their plans; as dynamic SQL on the parents they were planned at each call, which took most
+ * of the time of a batch without events.
  *
- * They work with their caller's rights. They belong to the owner of the schema, whoever creates the log, because
+ * They run with their caller's rights. They belong to the owner of the schema, not to the creator of the log, because
  * installations replace them (readers.sql).
  *
- * One row per function that is missing or differs from this release in its text, its settings, its comment or its rights, with the
- * statements that correct it. Reads the catalog only. Replacing a function takes no lock, COMMENT and GRANT take one: they are
- * left out where they would change nothing.
+ * Returns one row per function that is missing or differs from this release in its text, settings, comment or rights,
+ * with the statements that correct it. Reads the catalog only. Replacing a function takes no lock, but COMMENT and
+ * GRANT do: they are left out where they would change nothing.
  *
- * Always along the indexes: a plan for the empty tables of today would meet millions of rows tomorrow. The parents are empty and
- * have the same indexes, for the sake of these plans: without, there is no plan along indexes alone, and to PostgreSQL before 18 one
- * that scans against its will looks expensive enough to be compiled and to be given processes of its own.
+ * The plans always use the indexes: a plan for today's empty tables would be used on millions of rows tomorrow. The
+ * parents are empty and have the same indexes, for the sake of these plans: without them there is no plan with only
+ * index scans, and before PostgreSQL 18 one with a disabled scan looks expensive enough for JIT compilation and
+ * parallel workers.
  */
 create or replace function pgq._outdated_functions(i_queue_ids integer[], out queue_id integer, out statement text)
 returns setof record
@@ -38,10 +39,10 @@ begin
     return v_tick;
 end;
 ';
-    -- The transactions that i_upto sees and i_after does not: those from xmax(i_after) on, without the ones that i_upto has
-    -- running, and those that i_after had running; mostly nobody was. If somebody was, the first are asked for as the gaps between the
-    -- running ones: what these have written so far may be millions of rows, which an index scan over them would visit to find
-    -- none visible.
+    -- Transactions that i_upto sees and i_after does not: those from xmax(i_after) on that are not in progress in
+    -- i_upto, and those in progress in i_after; mostly there are none. If there are, the query uses the gaps between
+    -- them: one of these may have written millions of rows, and an index scan over them would visit each only to find
+    -- it invisible.
     v_any constant text := '
 begin
     if pg_snapshot_xmin(i_upto) = pg_snapshot_xmax(i_upto) then
@@ -80,7 +81,7 @@ declare
     v_tick pgq.tick;
     v_found pgq.tick;
 begin
-    -- Ticks that the snapshot covers are passed over: one of them may have been taken before it and committed after it.
+    -- Ticks that the snapshot covers are skipped: one may have been taken before it and committed after it.
     for v_tick in
         select t.* from pgq.%1$I as t where t.tick_id > i_after_tick order by t.tick_id limit 100
     loop
@@ -94,10 +95,10 @@ begin
     return v_found;
 end;
 ';
-    -- In three parts, each in the order of numbers, so that all of it is. Nearly everything is in the middle: its numbers were given
-    -- between the two snapshots, one range of the index by number. What else belongs to the window was numbered before, by
-    -- transactions that ended late or that chose their numbers, or after: it is found by transaction. That reads the window''s
-    -- part of an index once at its beginning and once at its end, and not a row of the table.
+    -- Three parts, each ordered by number, so that their concatenation is. Nearly all events are in the middle part:
+    -- their numbers were given out between the two snapshots, one range of the index by number. Other events of the
+    -- window got earlier numbers, in transactions that ended late or that set ev_id themselves, or later ones: they are
+    -- found by transaction. That reads the window''s part of an index only, once at its beginning and once at its end.
     v_next constant text := '
 declare
     v_events pgq.event_template[] := ''{}'';
@@ -151,7 +152,8 @@ begin
               and pg_visible_in_snapshot(e.ev_txid, i_upto)
               and (e.ev_owner is null or e.ev_owner = i_owner)
             union all
-            -- A transaction that was running may have written millions: of each only as many as are asked for.
+            -- A transaction that was in progress may have written millions of rows: of each, at most the requested
+            -- number.
             select e.*
             from pg_snapshot_xip(i_after) as late (txid)
             cross join lateral (
@@ -213,36 +215,36 @@ begin
             (2, log.ticks || '_last', '', 'pgq.tick', v_last, 'The newest tick of a log.'),
             (
                 3, log.events || '_any', 'i_after pg_snapshot, i_upto pg_snapshot', 'boolean', v_any,
-                'Has a log any event that the second snapshot sees and the first does not?'
+                'True if a log has an event that the second snapshot sees and the first does not.'
             ),
             (
                 4, log.ticks || '_window', 'i_after_tick bigint, i_after pg_snapshot, i_event_seq bigint', 'pgq.tick', v_window,
-                'The first tick behind a snapshot at which a log had so many events, or the last of the next hundred.'
+                'The first tick after a snapshot at which a log had i_event_seq events, or the last of the next hundred.'
             ),
             (
                 5, log.events || '_outside',
                 'i_after pg_snapshot, i_upto pg_snapshot, i_from_ev_id bigint, i_upto_ev_id bigint, i_owner integer, i_qty integer',
                 'SETOF pgq.event_template', v_outside,
-                'Events of a window by their transactions, between two numbers.'
+                'Events of a window, looked up by transaction, between two numbers.'
             ),
             (
                 6, log.events || '_next',
                 'i_after pg_snapshot, i_after_seq bigint, i_upto pg_snapshot, i_upto_seq bigint, i_after_ev_id bigint, '
                 'i_owner integer, i_qty integer',
                 'pgq.event_template[]', v_next,
-                'The next events of a window, by number. More than were asked for only if they share the last number.'
+                'The next events of a window, by number. More than requested only if they share the last number.'
             ),
             (
                 7, log.events || '_claimed',
                 'i_after pg_snapshot, i_upto pg_snapshot, i_after_ev_id bigint, i_upto_ev_id bigint, i_owner integer, '
                 'i_ev_ids bigint[]',
                 'SETOF pgq.event_template', v_claimed,
-                'Those events of a part of a window that have one of the numbers.'
+                'The events with the given numbers in a part of a window.'
             )
         ) as f (position, name, arguments, result, body, comment)
         cross join lateral (
             select format(f.body, log.ticks, log.events, log.events || '_outside', v_columns),
-                -- The rows of a window come in the order of an index: sorting them would read them all.
+                -- The index returns the rows of a window in order: a sort would read them all.
                 v_settings || case when f.body = v_next then array['enable_sort=off', 'jit=off'] end
         ) as wanted (body, settings)
         left join pg_proc as p on p.pronamespace = 'pgq'::regnamespace and p.proname = f.name::name
@@ -268,6 +270,6 @@ end;
 $$;
 
 comment on function pgq._outdated_functions(integer[]) is
-    'The functions of event logs that are not as in this release, with the statements that correct them.';
+    'List the functions of event logs that differ from this release, with the statements that correct them.';
 revoke execute on function pgq._outdated_functions(integer[]) from public;
 grant execute on function pgq._outdated_functions(integer[]) to pgq_admin, sluice_admin;

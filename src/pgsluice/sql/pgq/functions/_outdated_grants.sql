@@ -1,8 +1,8 @@
 /*
- * Writers may insert into event tables what an event says, as COPY does: not its id, transaction, time or owner, which have
- * defaults. They need the sequence for the id. Event tables also get what else was granted on their template.
+ * Writers may insert into the content columns of event tables, as COPY does: not into id, transaction, time and owner,
+ * which have defaults. They need the sequence for the id. Event tables also get all other grants of their template.
  *
- * Only what is missing: GRANT takes a lock.
+ * Returns missing grants only: GRANT takes a lock.
  */
 create or replace function pgq._outdated_grants(i_queue_ids integer[], out queue_id integer, out statement text)
 returns setof record
@@ -81,6 +81,6 @@ as $$
 $$;
 
 comment on function pgq._outdated_grants(integer[]) is
-    'The rights on event logs'' tables and sequences that the roles of this release lack, with the statements that grant them.';
+    'List the rights on event logs'' tables and sequences that roles of this release lack, with the statements that grant them.';
 revoke execute on function pgq._outdated_grants(integer[]) from public;
 grant execute on function pgq._outdated_grants(integer[]) to pgq_admin, sluice_admin;

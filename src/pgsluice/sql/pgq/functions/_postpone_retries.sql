@@ -1,12 +1,12 @@
 /*
- * A pass is one position for the entries of all logs (pgq._due_retries), so it goes on past a log that failed. The due entries of that log
- * get a later time instead, in their order: behind the pass, where they wait like others. All of them, also those behind the
- * end of the pass: otherwise the next passes would be full of them, and the other logs would wait.
+ * A pass is one position for the entries of all logs (pgq._due_retries), so it continues past a log that failed. The
+ * due entries of that log get a later time instead, in their order: after the pass. This includes its due entries
+ * behind the end of the pass: otherwise the next passes would be filled by them, and the other logs would wait.
  *
- * The next attempt is after ten seconds, and later the longer the log has failed, up to ten minutes; after one second if the
- * transaction lost a lock or a conflict.
+ * The next attempt is after ten seconds, and with repeated failures up to ten minutes later; after one second if the
+ * transaction failed on a lock or a conflict.
  *
- * Entries that were copied to the other table (pgq._maintain_retry) must stay where they are, or they would count twice.
+ * Entries that were copied to the other table (pgq._maintain_retry) keep their time, or they would count twice.
  */
 create or replace function pgq._postpone_retries(i_queue_id integer, i_last pgq.retry_pass, i_pass pgq.retry_pass, i_now timestamptz, i_sqlstate text)
 returns void

@@ -1,9 +1,10 @@
 /*
- * The two indexes that claims need: by number, in which they take events, and by transaction and number, which finds the few events
- * whose numbers are out of the order of their transactions. The second takes the place of the one by transaction alone.
+ * The two indexes that claims need: by number, the order in which events are claimed, and by transaction and number, to
+ * find the few events whose numbers are not in the order of their transactions. The second replaces the one by
+ * transaction alone.
  *
- * Only the logs of share groups have them: an index more is a tenth of the time of an insert. While they are built nobody inserts, so
- * it does not wait for long for who has inserted and stays open: all who come after it would wait too.
+ * Only logs with share groups have them: one more index adds a tenth to the time of an insert. Building them blocks
+ * inserts, so it does not wait long for open transactions that have inserted: all later inserts would wait too.
  */
 create or replace function pgq._prepare_claims(i_queue_id integer)
 returns boolean
@@ -19,9 +20,9 @@ begin
     if to_regclass(format('pgq.%I', v_parent || '_id_idx')) is not null then
         return false;
     end if;
-    -- In the order in which whoever reads the log does, the parent first: else each would have what the other waits for.
+    -- The parent first, in the order in which readers of the log lock: otherwise they could deadlock.
     execute format('lock table pgq.%I in access exclusive mode', v_parent);
-    -- The parent is the last: its index says that all have theirs.
+    -- The parent's index is created last: it shows that all segments have theirs.
     for v_table in
         select format('%s_%s', v_parent, s.number) from pgq._segments(i_queue_id) as s (number)
         union all
@@ -37,11 +38,11 @@ exception
         raise exception using
             errcode = 'SG005',
             message = 'the indexes for share groups cannot be built now: a transaction that wrote to the log stays open',
-            hint = 'try again when it has ended';
+            hint = 'try again when that transaction has ended';
 end;
 $$;
 
 comment on function pgq._prepare_claims(integer) is
-    'Give a log the indexes that share groups need; false when it has them. The caller has locked the row of the log.';
+    'Create the indexes that share groups need on a log; false if they exist. The caller has locked the row of the log.';
 revoke execute on function pgq._prepare_claims(integer) from public;
 grant execute on function pgq._prepare_claims(integer) to pgq_admin, sluice_admin;

@@ -1,10 +1,11 @@
 -- One statement for one event or for thousands: the batch is read once.
 --
--- The batch is held, so nobody else puts its events into the queue at this moment, and what somebody did before is seen. A
--- transaction with an older snapshot may not see it: the key on owner, event and batch makes that a serialization failure.
+-- The batch is locked, so no other session retries its events concurrently, and earlier retries are visible. A
+-- transaction with an older snapshot may not see them: the key on owner, event and batch turns that into a
+-- serialization failure.
 --
--- The planner knows little of tables that fill and empty within minutes. So each event is looked up by the index, as `offset 0`
--- and the settings have it, and not joined with however many entries there are.
+-- Statistics of tables that fill and empty within minutes are useless. So `offset 0` and the settings make the planner
+-- look up each event by the index, instead of a join with all entries.
 create or replace function pgq._queue_retry(
     i_batch_id bigint, i_ev_ids bigint[], i_retry_after timestamptz, out queued integer, out missing bigint[]
 )
@@ -23,7 +24,7 @@ begin
         raise exception using
             errcode = '22004',
             message = 'retry time is null',
-            hint = 'say when the event is to come again';
+            hint = 'pass the time or the delay after which the event is delivered again';
     end if;
     v_batch := pgq._hold_batch(i_batch_id);
     if (v_batch.standing).pos_batch is null then
@@ -35,7 +36,7 @@ begin
     end if;
     v_pass := pgq._last_retry_pass();
 
-    -- An event can be in the batch twice, when its consumer went back to before it was repeated: the later one counts.
+    -- A batch has an event twice if its consumer was moved back before the retry: the later one counts.
     execute format(
         'with wanted as materialized (
             select distinct on (event.ev_id) event.*
@@ -76,6 +77,6 @@ end;
 $$;
 
 comment on function pgq._queue_retry(bigint, bigint[], timestamptz) is
-    'Let events of an open batch come again, null for all; returns how many were not queued before, and the ids that it does not have.';
+    'Retry events of an open batch, null for all; returns how many were not queued before, and the ids that it does not have.';
 revoke execute on function pgq._queue_retry(bigint, bigint[], timestamptz) from public;
 grant execute on function pgq._queue_retry(bigint, bigint[], timestamptz) to pgq_admin, sluice_admin;

@@ -16,7 +16,7 @@ begin
         raise exception using
             errcode = 'PQ004',
             message = format('consumer %s on queue %s is a share group', v_of.co_name, v_of.queue_name),
-            detail = 'Its position follows from what is claimed and acknowledged.',
+            detail = 'Its position follows from its claims and acknowledgements.',
             hint = format(
                 'claim its events with sluice.claim(%1$L, %2$L), or drop it with sluice.drop_group(%1$L, %2$L)', v_of.queue_name, v_of.co_name
             );
@@ -25,6 +25,6 @@ end;
 $$;
 
 comment on function pgq._refuse_group(integer) is
-    'Raise if a subscriber is a share group, which only moves itself.';
+    'Raise an error if a subscriber is a share group, whose position cannot be set.';
 revoke execute on function pgq._refuse_group(integer) from public;
 grant execute on function pgq._refuse_group(integer) to pgq_admin, sluice_admin;

@@ -12,13 +12,13 @@ begin
                 'event log %L was restored from a dump and is not repaired yet',
                 (select q.queue_name from pgq.queue as q where q.queue_id = i_queue_id)
             ),
-            detail = 'Its ticks, positions and events are marked with transaction ids that mean nothing here.',
+            detail = 'Its ticks, positions and events have the transaction ids of the dumped server.',
             hint = 'repair it with: select * from sluice.after_restore()';
     end if;
 end;
 $$;
 
 comment on function pgq._refuse_restored(integer) is
-    'Raise if a log was restored from a dump and sluice.after_restore() was not called since.';
+    'Raise an error if a log was restored from a dump and sluice.after_restore() was not called since.';
 revoke execute on function pgq._refuse_restored(integer) from public;
 grant execute on function pgq._refuse_restored(integer) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,12 +1,13 @@
 /*
- * Entries that were moved are recognised by their position in the order of time (pgq._due_retries). When the clock was ahead and was set back, the position of
- * the last pass lies in the future, and every entry before it would be moved at once. So the position is set back, too. Entries that were moved are deleted
- * first: nothing else would tell them from those that wait.
+ * Moved entries are recognised by their position in the order of time (pgq._due_retries). After a clock that was ahead
+ * is set back, the position of the last pass is in the future, and new entries before it would be moved immediately. So
+ * the position is set back, too. Moved entries are deleted first, because they could no longer be told from waiting
+ * ones.
  *
- * Entries of open batches are kept, because a batch repeats an event only once. Their time is set back, so that they count as moved. Entries that the last
- * pass did not see stay as they are, and are moved when they are due.
+ * Entries of open batches are kept, because a batch retries an event only once. Their time is set back, so that they
+ * count as moved. Entries that the last pass did not see are kept, and moved when they are due.
  *
- * The caller holds the lock of the mover.
+ * The caller holds the lock of pgq._move_retries.
  */
 create or replace function pgq._rewind_retries(i_last pgq.retry_pass, i_now timestamptz)
 returns pgq.retry_pass
@@ -37,6 +38,6 @@ end;
 $$;
 
 comment on function pgq._rewind_retries(pgq.retry_pass, timestamptz) is
-    'Set the position of the retry queue back to a clock that was set back; return the new pass.';
+    'Set the position of the retry queue back after the clock was set back; returns the new pass.';
 revoke execute on function pgq._rewind_retries(pgq.retry_pass, timestamptz) from public;
 grant execute on function pgq._rewind_retries(pgq.retry_pass, timestamptz) to pgq_admin, sluice_admin;

@@ -1,5 +1,5 @@
--- Two things that do not depend on each other. Reclaim: a segment that nobody needs any more is emptied. Switch: when the
--- rotation period is over, another segment becomes the current one, whether or not the old ones could be emptied.
+-- Two independent steps. Reclaim: segments that no consumer needs are truncated. Switch: after the rotation
+-- period another segment becomes the current one, even if no old one could be truncated.
 create or replace function pgq._rotate(
     i_queue_id integer, i_in_steps boolean, out segment integer, out action text, out reason text
 )
@@ -9,8 +9,8 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- Up to this number segments are kept at the set period. From there on each one doubles it, so that a consumer that is gone
-    -- for a year does not leave thousands of tables behind, each of which every batch asks.
+    -- Up to this number of kept segments the configured period applies. Each further one doubles it, so that a consumer
+    -- that is absent for a year does not leave thousands of tables, which every batch reads.
     v_kept_max constant integer := 6;
     v_queue record;
     v_readable integer[] := '{}';
@@ -23,12 +23,12 @@ begin
         raise exception using
             errcode = 'PQ004',
             message = format('cannot rotate an event log in a %s transaction', current_setting('transaction_isolation')),
-            detail = 'What it sees is from the start of the transaction; events and consumers may have moved since.',
+            detail = 'Its snapshot is from the start of the transaction; events and consumers may have moved since.',
             hint = 'rotate in a READ COMMITTED transaction';
     end if;
     select q.* into v_queue from pgq.queue as q where q.queue_id = i_queue_id for no key update skip locked;
     if not found then
-        return query select null::integer, 'kept', 'the log is being registered to, rotated or changed';
+        return query select null::integer, 'kept', 'the log is locked by a registration, rotation or change';
         return;
     end if;
     if pgq._is_restored(i_queue_id) then
@@ -38,7 +38,7 @@ begin
     if v_queue.queue_switch_step2 is null and v_queue.queue_switch_step1 = pg_current_xact_id_if_assigned() then
         return; -- the second step is for another transaction
     end if;
-    -- No tick comes while the newest one moves.
+    -- No tick is taken while the newest one is moved.
     if not pgq._lock_ticks(i_queue_id, false) then
         return query select null::integer, 'kept', 'the log is being ticked';
         return;
@@ -46,7 +46,8 @@ begin
     if v_queue.queue_switch_step2 is null then
         perform pgq._finish_switch(i_queue_id);
     end if;
-    -- A session that caches numbers gives lower ones to later events: changes of one row would be delivered out of order.
+    -- A session that caches numbers gives lower ones to later events: changes of one row would be delivered out of
+    -- order.
     return query
         select null::integer, 'misnumbered',
             format('sequence %s caches %s numbers for each session; alter sequence %s cache 1', s.seqrelid::regclass, s.seqcache, s.seqrelid::regclass)
@@ -69,8 +70,8 @@ begin
     end loop;
     return query select null::integer, 'given up', g.reason from pgq._give_up(i_queue_id, v_readable) as g (reason);
 
-    -- The oldest first. A tick promises all events after it, so none may stay whose successors go. Rows that came late into a
-    -- segment without ticks are nobody's predecessors.
+    -- The oldest first. A tick promises all events after it, so a segment with ticks may not stay when a later one is
+    -- truncated. Late rows in a segment without ticks do not block later segments.
     for v_span in
         select r.number, span.first_tick, span.last_tick, span.is_empty
         from unnest(v_readable) as r (number)
@@ -98,7 +99,7 @@ begin
         return next;
     end loop;
 
-    -- A switch in the future was made before the clock was set back, and its age is unknown: old enough.
+    -- A switch time in the future is from before the clock was set back, so its age is unknown: treat it as old enough.
     if v_queue.queue_switch_time > clock_timestamp()
         or clock_timestamp() - v_queue.queue_switch_time
         > v_queue.queue_rotation_period * power(2, least(greatest(v_kept - v_kept_max, 0), 20))
@@ -118,6 +119,6 @@ end;
 $$;
 
 comment on function pgq._rotate(integer, boolean) is
-    'Empty the segments of a log that nobody needs, and make another one current if it is time; what was done and what not, and why.';
+    'Truncate the segments of a log that no consumer needs, and switch to another one after the rotation period; returns each action with its reason.';
 revoke execute on function pgq._rotate(integer, boolean) from public;
 grant execute on function pgq._rotate(integer, boolean) to pgq_admin, sluice_admin;

@@ -1,10 +1,10 @@
--- Exact, and asked by what the rows say, not by when the segment was written to: an insert that stalled, or one from an old
--- snapshot, may have put its row in at any time. A position needs a row if its snapshot does not see the row's transaction. It
--- needs a tick if it is not behind it. The newest tick is a position too: it is where new consumers begin.
+-- Decided by the rows, not by the time when the segment was current: a stalled insert, or one with an old snapshot, may
+-- have added its row at any time. A position needs a row if its snapshot does not see the row's transaction. It needs a
+-- tick unless it has passed it. The newest tick counts as a position too: new consumers start there.
 --
--- Who has read it may go back for a rotation period: what a consumer wrote elsewhere may be restored from a backup.
+-- A consumer may be moved back by up to a rotation period, for example after its own data was restored from a backup.
 --
--- Along the index whatever the planner knows of the tables: to find nothing in millions of rows must not read them.
+-- Always through the index, whatever the statistics: an empty result must not cost a scan of millions of rows.
 create or replace function pgq._segment_use(i_queue_id integer, i_number integer, out consumers text[], out reason text)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -20,7 +20,7 @@ declare
     v_is_new boolean;
     v_last_time timestamptz := v_span.last_time;
 begin
-    -- No move: its ledger was emptied after this statement began.
+    -- No move: its ledger was truncated after this statement began.
     execute format(
         'select array_agg(c.co_name order by c.co_name)
          from pgq.standing as s
@@ -48,7 +48,7 @@ begin
     using (pgq._last_tick(i_queue_id)).tick_snapshot
     into v_is_new;
     if v_last_time > clock_timestamp() then
-        -- It was made before the clock was set back. It is at least as old as the oldest tick made since.
+        -- Taken before the clock was set back. It is at least as old as the oldest tick taken since.
         execute format(
             'select coalesce(min(t.tick_time), $1) from pgq.%I as t where t.tick_id > $2 and t.tick_time < $1',
             format('tick_%s', i_queue_id)
@@ -70,18 +70,18 @@ begin
       );
 
     if v_missing is not null then
-        reason := format('it is kept for %s, not registered yet', v_missing);
+        reason := format('kept for %s, not registered yet', v_missing);
     elsif consumers is not null then
         reason := format('not yet read by %s', array_to_string(consumers, ', '));
     elsif v_is_new then
         reason := 'it has events that no tick covers yet';
     elsif v_last_time > clock_timestamp() - v_period then
-        reason := 'a consumer may go back to it until its rotation period is over';
+        reason := 'a consumer may move back to it within its rotation period';
     end if;
 end;
 $$;
 
 comment on function pgq._segment_use(integer, integer) is
-    'The consumers that need a segment, and why it cannot be emptied; no reason: nobody needs it.';
+    'Return the consumers that need a segment, and the reason to keep it; no reason: it is not needed.';
 revoke execute on function pgq._segment_use(integer, integer) from public;
 grant execute on function pgq._segment_use(integer, integer) to pgq_admin, sluice_admin;

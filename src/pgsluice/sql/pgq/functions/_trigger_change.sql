@@ -1,6 +1,6 @@
--- The rows are of the table's type, not records: so the plans in here are of one table each.
+-- The rows have the table's type instead of record, so that each plan here is for one table.
 --
--- All that runs once a row is PL/pgSQL: it keeps its plans; SQL functions that are not inlined do not.
+-- Code that runs per row is PL/pgSQL, which caches its plans; SQL functions that are not inlined do not.
 create or replace function pgq._trigger_change(
     fields text[], kind text, operation text, source_table oid, key text[], ignored text[], backup boolean,
     queue_name text, row_before anyelement, row_after anyelement
@@ -37,7 +37,8 @@ begin
     if v_is_update then
         for v_column in 1..cardinality(v_columns.names)
         loop
-            -- A column changed when it is written otherwise. A key did when its type says so: 1.0 is the key 1.00.
+            -- A column has changed if its text differs. A key has changed if its values are not equal: 1.0 is the key
+            -- 1.00.
             continue when v_before[v_column] is not distinct from v_after[v_column];
             if v_columns.in_key[v_column] then
                 v_suspects := v_suspects || v_columns.names[v_column];
@@ -73,7 +74,7 @@ begin
     if backup and v_is_update then
         fields[4] := pgq._trigger_row(kind, v_columns.names, v_columns.types, v_before, v_columns.hidden, row_before);
     end if;
-    -- A column with the name of a field sets that field.
+    -- A column named after a field sets that field.
     if true = any (v_columns.magic) then
         for v_column in 1..cardinality(v_columns.names)
         loop
@@ -84,7 +85,7 @@ begin
                     errcode = 'PQ007',
                     message = format('Unknown magic column: %s', v_columns.names[v_column]),
                     detail = 'A column whose name begins with _pgq_ev_ is a field of the event.',
-                    hint = 'name it _pgq_ev_type, _pgq_ev_data or _pgq_ev_extra1 to _pgq_ev_extra4, or begin it otherwise';
+                    hint = 'name it _pgq_ev_type, _pgq_ev_data or _pgq_ev_extra1 to _pgq_ev_extra4, or use another prefix';
             end if;
             fields[v_field] := case operation when 'DELETE' then v_before[v_column] else v_after[v_column] end;
         end loop;
@@ -94,6 +95,6 @@ end;
 $$;
 
 comment on function pgq._trigger_change(text[], text, text, oid, text[], text[], boolean, text, anyelement, anyelement) is
-    'The event of a changed row, as arguments of insert_event after the log; null when only columns changed that are left out.';
+    'Return the event of a changed row, as arguments of insert_event after the log; null if only ignored columns changed.';
 revoke execute on function pgq._trigger_change(text[], text, text, oid, text[], text[], boolean, text, anyelement, anyelement) from public;
 grant execute on function pgq._trigger_change(text[], text, text, oid, text[], text[], boolean, text, anyelement, anyelement) to public;

@@ -12,7 +12,7 @@ declare
     v_key text[];
 begin
     skip := false;
-    -- The role of a session whose changes are nobody else's business.
+    -- A session with this role does not replicate its changes.
     if current_setting('session_replication_role') = 'local' then
         return;
     end if;
@@ -21,7 +21,7 @@ begin
     skip := v_options.skip;
     expressions := v_options.expressions;
     v_key := coalesce(regexp_split_to_array(v_options.pkey, ','), array(
-        -- The primary key. Columns that are only included in the index are no part of it.
+        -- The primary key without included columns.
         select a.attname::text
         from pg_index as i
         cross join unnest(i.indkey::smallint[]) with ordinality as k (attnum, position)
@@ -34,14 +34,14 @@ begin
     if operation in ('UPDATE', 'DELETE') and array_to_string(v_key, '') = '' then
         perform pgq._trigger_refuse(
             'Update/Delete on table without pkey',
-            'give the table a primary key, or name the columns that are one with pkey=',
+            'give the table a primary key, or name its key columns with pkey=',
             v_table, arguments[0]
         );
     end if;
     if v_options.deny then
         perform pgq._trigger_refuse(
             format('Table ''%s'' to queue ''%s'': change not allowed (%s)', v_table, arguments[0], operation),
-            'the trigger says deny: change the table where this one is copied from',
+            'the trigger denies changes to this copy: change the original table',
             v_table, arguments[0]
         );
     end if;
@@ -67,6 +67,6 @@ end;
 $$;
 
 comment on function pgq._trigger_event(text, text, text, text, oid, text[], text[], anyelement, anyelement) is
-    'The event of a change, as arguments of insert_event after the log (null: none), and the expressions that remain for the caller.';
+    'Return the event of a change, as arguments of insert_event after the log (null: none), and the expressions that the caller evaluates.';
 revoke execute on function pgq._trigger_event(text, text, text, text, oid, text[], text[], anyelement, anyelement) from public;
 grant execute on function pgq._trigger_event(text, text, text, text, oid, text[], text[], anyelement, anyelement) to public;

@@ -1,4 +1,4 @@
--- What PgQ's users and tests do with the table subscription. A position that is set here has to name ticks that are kept.
+-- For PgQ's users and tests, which update the table subscription. A position set here must name ticks that are kept.
 create or replace function pgq._update_subscription()
 returns trigger
 language plpgsql
@@ -18,14 +18,14 @@ begin
             hint = 'register the consumer with pgq.register_consumer() or pgq.register_consumer_at()';
     end if;
 
-    -- As in register_consumer_at: the position may go back.
+    -- As in register_consumer_at, the position may move back.
     perform from pgq.queue as q where q.queue_id = old.sub_queue for share;
     select s.* into v_subscriber
     from pgq.subscriber as s
     where s.sub_queue = old.sub_queue and s.sub_consumer = old.sub_consumer
     for update;
     if not found then
-        return null; -- it is gone since this statement looked
+        return null; -- removed since this statement's snapshot
     end if;
     perform pgq._refuse_group(v_subscriber.sub_key);
     if tg_op = 'DELETE' then
@@ -42,14 +42,14 @@ begin
         raise exception using
             errcode = 'serialization_failure',
             message = 'could not update pgq.subscription: the consumer has moved since this statement began',
-            hint = 'try the transaction again';
+            hint = 'retry the transaction';
     end if;
     if (new.sub_id, new.sub_queue, new.sub_consumer) is distinct from (old.sub_id, old.sub_queue, old.sub_consumer) then
         raise exception using
             errcode = 'feature_not_supported',
-            message = 'cannot change whose subscription it is',
+            message = 'cannot change the consumer or event log of a subscription',
             detail = 'Only sub_last_tick, sub_active, sub_batch and sub_next_tick can be updated.',
-            hint = 'unregister the consumer, and register the other one';
+            hint = 'unregister this consumer, and register the other one';
     end if;
     if (new.sub_batch is null) <> (new.sub_next_tick is null) then
         raise exception using
@@ -61,7 +61,7 @@ begin
     if found then
         raise exception using
             errcode = 'unique_violation',
-            message = format('batch %s is another consumer''s', new.sub_batch),
+            message = format('batch %s belongs to another consumer', new.sub_batch),
             hint = 'take a new number from pgq.batch_id_seq';
     end if;
 
@@ -85,7 +85,7 @@ end;
 $$;
 
 comment on function pgq._update_subscription() is
-    'Trigger of the view pgq.subscription: an update moves the consumer, a deletion removes it.';
+    'Trigger function of the view pgq.subscription: an update moves the consumer, a deletion removes it.';
 revoke execute on function pgq._update_subscription() from public;
 grant execute on function pgq._update_subscription() to pgq_admin, sluice_admin;
 

@@ -16,10 +16,10 @@ begin
         raise exception using
             errcode = '22004',
             message = 'Invalid NULL value',
-            hint = 'give the event log a name';
+            hint = 'pass the name of the event log';
     end if;
 
-    -- One creation of this name at a time, so that the second one sees the first one's row.
+    -- Serialize creations of this name, so that the second one sees the row of the first.
     perform sluice._lock_name('pgq.queue_' || i_queue_name);
     perform from pgq.queue as q where q.queue_name = i_queue_name;
     if found then
@@ -43,7 +43,8 @@ begin
     execute format('create sequence pgq.%I', v_event_seq);
     execute format('create table pgq.%I () inherits (pgq.event_template)', v_parent);
     execute format('create table pgq.%I (check (tick_queue = %s)) inherits (pgq.tick)', 'tick_' || v_queue_id, v_queue_id);
-    -- The parents are empty. They have the indexes because they are read with the others: without, no plan goes along indexes alone.
+    -- The parents are empty. They are read with their children, and without indexes on them no plan has only index
+    -- scans.
     execute format('create index %I on pgq.%I (ev_txid)', v_parent || '_txid_idx', v_parent);
     execute format('alter table pgq.%I add primary key (tick_id)', 'tick_' || v_queue_id);
     -- Events have no key; without a replica identity sluice.after_restore could not update published ones.
@@ -64,6 +65,6 @@ end;
 $$;
 
 comment on function pgq.create_queue(text) is
-    'Create an event log with its first tick; 1 when created, 0 when it existed.';
+    'Create an event log with its first tick; returns 1 if created, 0 if it exists.';
 revoke execute on function pgq.create_queue(text) from public;
 grant execute on function pgq.create_queue(text) to pgq_admin, sluice_admin;

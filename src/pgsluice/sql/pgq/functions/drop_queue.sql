@@ -9,14 +9,14 @@ declare
     v_table name;
     v_function regprocedure;
 begin
-    -- The row lock makes a registration that runs at this moment wait, and then fail.
+    -- The row lock makes a concurrent registration wait, and then fail.
     select q.queue_id into v_queue_id from pgq.queue as q where q.queue_name = x_queue_name for update;
     if not found then
         raise exception using
             errcode = 'PQ001',
             message = 'No such event queue',
             detail = format('There is no event log %L.', x_queue_name),
-            hint = 'look at pgq.get_queue_info() for the ones there are';
+            hint = 'pgq.get_queue_info() lists the existing ones';
     end if;
 
     if x_force then
@@ -43,7 +43,7 @@ begin
         end if;
     end if;
 
-    -- The children first, then their parents: they come last in this order.
+    -- Children before their parents, by this order.
     for v_table in
         select c.relname
         from pgq._log_relations(array[v_queue_id]) as r
@@ -61,7 +61,7 @@ begin
         select p.oid::regprocedure
         from pg_proc as p
         where p.pronamespace = 'pgq'::regnamespace
-          -- The range is searched by an index; '`' comes before the letters.
+          -- The range is searched by an index; '`' sorts before the letters.
           and (
             p.proname > format('tick_%s_`', v_queue_id)::name and p.proname < format('tick_%s_{', v_queue_id)::name
             or p.proname > format('event_%s_`', v_queue_id)::name and p.proname < format('event_%s_{', v_queue_id)::name
@@ -74,7 +74,7 @@ end;
 $$;
 
 comment on function pgq.drop_queue(text, boolean) is
-    'Drop an event log with its events; with force also its consumers, without it they make it fail. Returns 1.';
+    'Drop an event log with its events; raises an error if it has consumers, unless force is true. Returns 1.';
 revoke execute on function pgq.drop_queue(text, boolean) from public;
 grant execute on function pgq.drop_queue(text, boolean) to pgq_admin, sluice_admin;
 

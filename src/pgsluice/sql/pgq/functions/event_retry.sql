@@ -13,14 +13,14 @@ begin
             errcode = '22023',
             message = 'event not found',
             detail = format('Batch %s has no event %s.', x_batch_id, x_event_id),
-            hint = 'give the ev_id of an event that pgq.get_batch_events() returns for this batch';
+            hint = 'pass the ev_id of an event that pgq.get_batch_events() returns for this batch';
     end if;
     return v_result.queued;
 end;
 $$;
 
 comment on function pgq.event_retry(bigint, bigint, timestamptz) is
-    'Let an event of an open batch come again, not before a time; 1, or 0 when it was queued before.';
+    'Retry an event of an open batch at a given time; returns 1, or 0 if it was queued before.';
 revoke execute on function pgq.event_retry(bigint, bigint, timestamptz) from public;
 grant execute on function pgq.event_retry(bigint, bigint, timestamptz) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
 
@@ -34,6 +34,6 @@ as $$
 $$;
 
 comment on function pgq.event_retry(bigint, bigint, integer) is
-    'Let an event of an open batch come again after x_retry_seconds; 1, or 0 when it was queued before.';
+    'Retry an event of an open batch after x_retry_seconds; returns 1, or 0 if it was queued before.';
 revoke execute on function pgq.event_retry(bigint, bigint, integer) from public;
 grant execute on function pgq.event_retry(bigint, bigint, integer) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

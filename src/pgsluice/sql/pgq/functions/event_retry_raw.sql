@@ -32,7 +32,7 @@ begin
         raise exception using
             errcode = '22004',
             message = 'retry time is null',
-            hint = 'say when the event is to come again';
+            hint = 'pass the time or the delay after which the event is delivered again';
     end if;
 
     if v_ev_id is null then
@@ -44,7 +44,7 @@ begin
                 errcode = 'unique_violation',
                 message = format('event %s is queued for a retry already', x_ev_id),
                 detail = format('It is queued for consumer %L of event log %L.', x_consumer, x_queue),
-                hint = 'look at pgq.retry_queue for what waits';
+                hint = 'pgq.retry_queue lists the queued events';
         end if;
     end if;
     execute format(
@@ -62,6 +62,6 @@ end;
 $$;
 
 comment on function pgq.event_retry_raw(text, text, timestamptz, bigint, timestamptz, integer, text, text, text, text, text, text) is
-    'Put an event into the retry queue of one consumer with every field under the caller''s control; returns its ev_id.';
+    'Put an event with all its fields into the retry queue of one consumer; returns its ev_id.';
 revoke execute on function pgq.event_retry_raw(text, text, timestamptz, bigint, timestamptz, integer, text, text, text, text, text, text) from public;
 grant execute on function pgq.event_retry_raw(text, text, timestamptz, bigint, timestamptz, integer, text, text, text, text, text, text) to pgq_admin, sluice_admin;

@@ -8,7 +8,7 @@ create or replace function pgq.get_queue_info(
 returns setof record
 language plpgsql
 stable
-security definer -- the number of new events is in a sequence that PUBLIC may not read
+security definer -- the number of new events comes from a sequence that PUBLIC may not read
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -22,7 +22,7 @@ begin
         where i_queue_name is null or q.queue_name = i_queue_name
         order by q.queue_name
     loop
-        -- One log with a missing table or sequence must not hide the others.
+        -- A log with a missing table or sequence must not hide the others.
         begin
             v_latest := pgq._last_tick(v_queue.queue_id);
             execute format('select t.* from pgq.%I($1) as t', format('tick_%s_after', v_queue.queue_id))
@@ -37,7 +37,7 @@ begin
                         / nullif(extract(epoch from v_latest.tick_time - v_earlier.tick_time), 0)::double precision,
                     pgq._event_seq(v_queue.queue_id) - v_latest.tick_event_seq,
                     v_latest.tick_id;
-            -- The rollback gives the locks back: a transaction could not hold those of thousands.
+            -- The rollback releases the locks: one transaction cannot hold those of thousands of logs.
             raise sqlstate 'RL000';
         exception
             when sqlstate 'RL000' then
@@ -46,14 +46,14 @@ begin
                 if i_queue_name is not null then
                     raise;
                 end if;
-                raise warning 'event log % is left out: %', v_queue.queue_name, sqlerrm using errcode = sqlstate;
+                raise warning 'event log % skipped: %', v_queue.queue_name, sqlerrm using errcode = sqlstate;
         end;
     end loop;
 end;
 $$;
 
 comment on function pgq.get_queue_info(text) is
-    'Settings and state of one event log, or of all when the name is null; ev_per_sec is over the last 20 ticks.';
+    'Return settings and state of one event log, or of all if the name is null; ev_per_sec is over the last 20 ticks.';
 revoke execute on function pgq.get_queue_info(text) from public;
 grant execute on function pgq.get_queue_info(text) to public;
 
@@ -72,6 +72,6 @@ as $$
 $$;
 
 comment on function pgq.get_queue_info() is
-    'Settings and state of every event log, by name.';
+    'Return settings and state of all event logs, by name.';
 revoke execute on function pgq.get_queue_info() from public;
 grant execute on function pgq.get_queue_info() to public;

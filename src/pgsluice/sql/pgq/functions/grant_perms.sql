@@ -13,7 +13,7 @@ begin
             errcode = 'PQ001',
             message = 'Queue not found',
             detail = format('There is no event log %L.', x_queue_name),
-            hint = 'look at pgq.get_queue_info() for the ones there are';
+            hint = 'pgq.get_queue_info() lists the existing ones';
     end if;
     perform pgq._grant_queue(v_queue_id);
     return 1;
@@ -21,6 +21,6 @@ end;
 $$;
 
 comment on function pgq.grant_perms(text) is
-    'Give the roles that exist, and whoever has rights on pgq.event_template, their rights on a log''s tables; returns 1.';
+    'Grant the roles of this release, and all grantees of pgq.event_template, their rights on a log''s tables; returns 1.';
 revoke execute on function pgq.grant_perms(text) from public;
 grant execute on function pgq.grant_perms(text) to pgq_admin, sluice_admin;

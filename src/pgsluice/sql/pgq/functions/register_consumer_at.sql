@@ -12,8 +12,8 @@ declare
     v_position pgq.position_0;
     v_is_new boolean := false;
 begin
-    -- Shared with other registrations, but not with drop_queue, nor with a rotation, which has just asked where all consumers
-    -- stand: this is how a position may come to lie before all others.
+    -- Shared with other registrations, but not with drop_queue, nor with a rotation, which relies on the positions of
+    -- all consumers: only here can a new position precede all others.
     select q.queue_id into v_queue_id from pgq.queue as q where q.queue_name = x_queue_name for share;
     if not found then
         raise exception using
@@ -26,7 +26,7 @@ begin
         raise exception using
             errcode = '22004',
             message = 'consumer name is null',
-            hint = 'give the consumer a name';
+            hint = 'pass the name of the consumer';
     end if;
 
     v_consumer_id := pgq._consumer_id(x_consumer_name);
@@ -58,7 +58,7 @@ begin
         returning * into v_subscriber;
         v_is_new := found;
     end if;
-    -- Registered by somebody else at this moment, or there before: then this is about its position.
+    -- It was registered already, or by a concurrent session: move its position.
     if not v_is_new then
         if x_tick_pos is null then
             return 0;
@@ -84,6 +84,6 @@ end;
 $$;
 
 comment on function pgq.register_consumer_at(text, text, bigint) is
-    'Subscribe a consumer from a tick on, or move it there; an open batch is dropped. 1 when new, 0 when it was there already.';
+    'Register a consumer at a tick, or move it there and drop its open batch; returns 1 if it is new, 0 if it was registered.';
 revoke execute on function pgq.register_consumer_at(text, text, bigint) from public;
 grant execute on function pgq.register_consumer_at(text, text, bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -11,7 +11,7 @@ begin
         raise exception using
             errcode = '22004',
             message = 'Invalid NULL value',
-            hint = 'give the event log''s name and the setting''s';
+            hint = 'pass the names of the event log and of the setting';
     end if;
     select q.queue_id into v_queue_id from pgq.queue as q where q.queue_name = x_queue_name;
     if not found then
@@ -26,15 +26,15 @@ begin
     ]) then
         raise exception using
             errcode = '22023',
-            message = format('cannot change parameter "%ss"', x_param_name), -- PgQ's text, with its letter too many
+            message = format('cannot change parameter "%ss"', x_param_name), -- PgQ's text, with its extra letter
             hint = 'ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused, rotation_period and external_ticker can be set';
     end if;
     if x_param_value is null then
         raise exception using
             errcode = '22004',
-            message = 'query string argument of EXECUTE is null', -- PgQ's text, again
+            message = 'query string argument of EXECUTE is null', -- PgQ's text
             detail = format('The value for %L is null.', x_param_name),
-            hint = 'no setting can be null';
+            hint = 'pass a value that is not null';
     end if;
     execute format(
         'update pgq.queue as q set %1$I = $1::%2$s where q.queue_id = $2', 'queue_' || x_param_name,

@@ -1,9 +1,9 @@
--- A batch is what is visible in one tick's snapshot and not in the tick's before it. Each committed event is
--- in exactly one batch as long as the ticks are in snapshot order, and only then. So:
---   1. one session at a time may tick a log: the lock is taken in a statement of its own, before the statement
---      whose snapshot becomes the tick, and belongs to the transaction;
+-- A batch holds the events that one tick's snapshot sees and the previous tick's does not. Each committed event is in
+-- exactly one batch if and only if the ticks are in snapshot order. So:
+--   1. one session at a time may tick a log: the lock is taken in a statement of its own, before the statement whose
+--      snapshot becomes the tick, and held to the end of the transaction;
 --   2. every statement must have a snapshot of its own, which only READ COMMITTED gives;
---   3. a snapshot that is behind the last tick's is refused: it is what a restored dump would bring.
+--   3. a snapshot behind the last tick's is refused: it occurs in a restored dump.
 create or replace function pgq.ticker(i_queue_name text)
 returns bigint
 language plpgsql
@@ -51,10 +51,10 @@ begin
             detail = format('The event log is %L.', i_queue_name),
             hint = 'set queue_ticker_paused to false in pgq.queue';
     end if;
-    perform pgq._refuse_restored(v_queue.queue_id); -- also when it is not time to tick
+    perform pgq._refuse_restored(v_queue.queue_id); -- even if no tick is due
 
     if not pgq._lock_ticks(v_queue.queue_id, false) then
-        return null; -- somebody else ticks this log right now
+        return null; -- another session is ticking this log
     end if;
     if v_queue.queue_switch_step2 is null then
         perform pgq._finish_switch(v_queue.queue_id);
@@ -71,8 +71,8 @@ begin
             if v_events < v_queue.queue_ticker_max_count and v_lag < v_queue.queue_ticker_max_lag then
                 return null;
             end if;
-        -- Nothing new by number, but transactions that were open at the last tick may have committed since:
-        -- look again at growing distances.
+        -- No new numbers, but transactions that were in progress at the last tick may have committed since:
+        -- tick again at growing intervals.
         elsif v_lag < v_queue.queue_ticker_max_lag / 2 then
             return null;
         else
@@ -88,7 +88,7 @@ end;
 $$;
 
 comment on function pgq.ticker(text) is
-    'Tick one event log if it is time; returns the tick_id, or null when it is not time or another session ticks it.';
+    'Tick one event log if due; returns the tick_id, or null if no tick is due or another session is ticking it.';
 revoke execute on function pgq.ticker(text) from public;
 grant execute on function pgq.ticker(text) to pgq_admin, sluice_admin;
 
@@ -99,7 +99,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- Each has some 20 tables, indexes and sequences that are read.
+    -- Each has some 20 tables, indexes and sequences that are locked by reading.
     v_page_logs constant integer := greatest(sluice._lock_slots() / 4 / 20, 2);
     v_after constant text := pgq._page_start('sluice.ticker_after'::text, v_page_logs);
     v_queue_name text;
@@ -124,7 +124,7 @@ begin
         limit v_page_logs
     loop
         v_logs := v_logs + 1;
-        -- Whatever is wrong with a log, such as one from a restored dump, must not stop the others.
+        -- A log that fails, such as one from a restored dump, must not block the others.
         begin
             if pgq.ticker(v_queue_name) is not null then
                 v_ticked := v_ticked + 1;
@@ -144,12 +144,12 @@ end;
 $$;
 
 comment on function pgq.ticker() is
-    'Tick every event log whose time it is; returns how many were ticked. Of hundreds of logs a part at each call of the session.';
+    'Tick all event logs that are due; returns how many were ticked. With hundreds of logs, each call of a session ticks the next page.';
 revoke execute on function pgq.ticker() from public;
 grant execute on function pgq.ticker() to pgq_admin, sluice_admin;
 
--- Ticks of a log that is a copy of another server's come with its events. They are in the order of this server's snapshots too:
--- the lock is waited for, because a tick that is left out would not come again.
+-- Ticks of a log that is replicated from another server come with its events. They are in the order of this server's
+-- snapshots too: this waits for the lock, because a skipped tick would not be sent again.
 create or replace function pgq.ticker(i_queue_name text, i_tick_id bigint, i_orig_timestamp timestamptz, i_event_seq bigint)
 returns bigint
 language plpgsql
@@ -171,7 +171,7 @@ begin
         raise exception using
             errcode = '22004',
             message = 'tick id, time or event number is null',
-            hint = 'give all three, as the origin has them';
+            hint = 'pass all three values of the origin''s tick';
     end if;
     select q.queue_id
     into v_queue_id
@@ -194,8 +194,8 @@ begin
         raise exception using
             errcode = 'PQ004',
             message = format('tick %s of event log %L is not after its last tick, %s', i_tick_id, i_queue_name, v_last_tick_id),
-            detail = 'Batches are what came between one tick and the next.',
-            hint = 'send ticks in the order of the origin, each once';
+            detail = 'A batch is what was committed between one tick and the next.',
+            hint = 'pass each tick once, in the order of the origin';
     end if;
     execute format(
         'insert into pgq.%I (tick_queue, tick_id, tick_time, tick_snapshot, tick_event_seq)
@@ -203,7 +203,7 @@ begin
         (select format('tick_%s_%s', q.queue_id, q.queue_cur_table) from pgq.queue as q where q.queue_id = v_queue_id)
     )
     using v_queue_id, i_tick_id, i_orig_timestamp, i_event_seq;
-    -- Should this server take over, its own numbers go on from here.
+    -- If this server takes over, its sequences continue from here.
     perform setval(s.sequence, s.reached)
     from (values
         (format('pgq.event_%s_tick_seq', v_queue_id)::regclass, i_tick_id),
@@ -216,6 +216,6 @@ end;
 $$;
 
 comment on function pgq.ticker(text, bigint, timestamptz, bigint) is
-    'Tick an event log that is ticked from outside, with the number, time and event number that the tick has there; returns the tick_id.';
+    'Tick an externally ticked event log with the number, time and event number of the origin''s tick; returns the tick_id.';
 revoke execute on function pgq.ticker(text, bigint, timestamptz, bigint) from public;
 grant execute on function pgq.ticker(text, bigint, timestamptz, bigint) to pgq_admin, sluice_admin;

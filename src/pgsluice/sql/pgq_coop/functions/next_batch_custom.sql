@@ -11,13 +11,13 @@ end;
 $$;
 
 comment on function pgq_coop.next_batch_custom(text, text, text, interval, integer, interval) is
-    'As next_batch; a new batch is at least so old, so many events or so long.';
+    'As next_batch, with a minimum age, number of events or length of a new batch.';
 revoke execute on function pgq_coop.next_batch_custom(text, text, text, interval, integer, interval) from public;
 grant execute on function pgq_coop.next_batch_custom(text, text, text, interval, integer, interval) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
 
--- Locks the main consumer, then the member, and waits only for the main consumer: no two calls can wait for each other. A batch
--- is the main consumer's next one. The main consumer goes on at once, and the batch's ticks are the member's position until it is
--- finished, so that nothing of it can be reclaimed.
+-- Locks the main consumer, then the member, and waits only for the main consumer, so that no deadlock is possible. A
+-- batch is the main consumer's next one. The main consumer moves immediately, and the batch's ticks are the member's
+-- position until it is finished, so that its segments are not reclaimed.
 create or replace function pgq_coop.next_batch_custom(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text,
     i_min_lag interval, i_min_count integer, i_min_interval interval, i_dead_interval interval
@@ -35,7 +35,7 @@ declare
     v_next pgq.tick;
     v_batch_id bigint;
 begin
-    -- The member is looked for under the main consumer's lock: until then it may be taken for dead and removed.
+    -- The member is looked up under the main consumer's lock: until then it may be considered dead and removed.
     loop
         select s.* into v_main
         from pgq.subscriber as s
@@ -53,15 +53,15 @@ begin
         raise exception using
             errcode = 'PQ004',
             message = format('subconsumer %s.%s on queue %s is busy', i_consumer_name, i_subconsumer_name, i_queue_name),
-            detail = 'Another session works under this name, or removes it.',
-            hint = 'give each process a subconsumer name of its own, or try again';
+            detail = 'Another session is using or removing this subconsumer.',
+            hint = 'give each process its own subconsumer name, or try again';
     end if;
 
     perform pgq._refuse_restored(v_main.sub_queue);
     v_position := pgq._position(v_member.sub_key, v_member.sub_ledger);
     perform pgq._refuse_lost(v_member.sub_key, v_position.pos_lost);
     if v_position.pos_batch is not null then
-        -- Who asks is alive.
+        -- The request is a heartbeat.
         v_position.pos_active := clock_timestamp();
         perform pgq._move(v_member.sub_ledger, v_position);
         return v_position.pos_batch;
@@ -101,6 +101,6 @@ end;
 $$;
 
 comment on function pgq_coop.next_batch_custom(text, text, text, interval, integer, interval, interval) is
-    'As next_batch with a dead interval; a new batch is at least so old, so many events or so long.';
+    'As next_batch with a dead interval, and a minimum age, number of events or length of a new batch.';
 revoke execute on function pgq_coop.next_batch_custom(text, text, text, interval, integer, interval, interval) from public;
 grant execute on function pgq_coop.next_batch_custom(text, text, text, interval, integer, interval, interval) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

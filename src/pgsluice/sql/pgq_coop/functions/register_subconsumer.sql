@@ -15,7 +15,7 @@ begin
         raise exception using
             errcode = '22004',
             message = 'subconsumer name is null',
-            hint = 'give the subconsumer a name';
+            hint = 'pass the name of the subconsumer';
     end if;
     perform pgq.register_consumer(i_queue_name, i_consumer_name);
     select s.* into v_main
@@ -30,7 +30,7 @@ begin
         raise exception using
             errcode = 'PQ004',
             message = format('consumer %s on queue %s is a subconsumer', i_consumer_name, i_queue_name),
-            hint = 'give the name of the main consumer';
+            hint = 'pass the name of the main consumer';
     end if;
 
     v_consumer_id := pgq._consumer_id(v_name);
@@ -46,7 +46,7 @@ begin
     elsif found then
         return 0;
     end if;
-    -- Events that are repeated for one member may come to any: they belong to the group, whose id all have.
+    -- A retried event may go to any member: retries belong to the group, whose members share the sub_id.
     insert into pgq.subscriber (sub_id, sub_queue, sub_consumer, sub_main)
     values (v_main.sub_id, v_main.sub_queue, v_consumer_id, v_main.sub_key)
     returning * into v_member;
@@ -57,6 +57,6 @@ end;
 $$;
 
 comment on function pgq_coop.register_subconsumer(text, text, text) is
-    'Add a subconsumer to a consumer, which is registered too if it is new; 1 when added, 0 when it was there already.';
+    'Add a subconsumer to a consumer, which is registered if it is new; returns 1 if added, 0 if it exists.';
 revoke execute on function pgq_coop.register_subconsumer(text, text, text) from public;
 grant execute on function pgq_coop.register_subconsumer(text, text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

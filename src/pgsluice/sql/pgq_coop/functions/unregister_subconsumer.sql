@@ -13,8 +13,8 @@ begin
     if i_batch_handling is null or i_batch_handling not in (0, 1) then
         raise exception using
             errcode = '22023',
-            message = format('batch handling %s is unknown', coalesce(i_batch_handling::text, 'NULL')),
-            hint = '0 fails when the subconsumer has an open batch, 1 drops the batch with its events';
+            message = format('invalid batch handling: %s', coalesce(i_batch_handling::text, 'NULL')),
+            hint = '0 raises an error if the subconsumer has an open batch, 1 drops the batch with its events';
     end if;
     select s.* into v_member
     from pgq.subscriber as s
@@ -29,7 +29,7 @@ begin
             errcode = 'PQ004',
             message = 'subconsumer has active batch',
             detail = format('%s.%s on queue %s has batch %s open.', i_consumer_name, i_subconsumer_name, i_queue_name, v_position.pos_batch),
-            hint = 'finish it with pgq_coop.finish_batch(), or give 1 to drop it with its events';
+            hint = 'finish it with pgq_coop.finish_batch(), or pass 1 to drop it with its events';
     end if;
     perform pgq._remove_subscribers(array[v_member.sub_key]);
     return 1;
@@ -37,6 +37,6 @@ end;
 $$;
 
 comment on function pgq_coop.unregister_subconsumer(text, text, text, integer) is
-    'Remove a subconsumer; with an open batch it fails (0), or drops the batch with its events (1). Returns how many were removed.';
+    'Remove a subconsumer; with an open batch, raise an error (0) or drop the batch with its events (1). Returns how many were removed.';
 revoke execute on function pgq_coop.unregister_subconsumer(text, text, text, integer) from public;
 grant execute on function pgq_coop.unregister_subconsumer(text, text, text, integer) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,4 +1,4 @@
-"""Opens tick batches of an event log, calls a handler, and finishes each batch in the handler's own transaction."""
+"""Consumer of an event log: opens tick batches, runs a handler, finishes each batch in the handler's transaction."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from pgsluice.backoff import DELAY_MAX_S, Backoff, async_pause
 from pgsluice.client import AsyncEventLog, AsyncWorkQueue, Event
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call, logs
+from pgsluice.client.sources import require_pool
 from pgsluice.errors import (
     ArgumentError,
     BatchNotFoundError,
@@ -50,22 +51,22 @@ from pgsluice.worker.handlers.retry import ATTEMPTS_MAX, RetryPolicy
 
 _log = logging.getLogger(__name__)
 _STOP_LOOK_S = 0.1
-# How long to wait for another session of the same consumer, and until the next look at whether it is still there.
+# Lock timeout while another session of this consumer holds the batch, and the delay before the next attempt.
 _LOCK_TIMEOUT_MS = 1_000
 _BUSY_S = 1.0
-# How often a consumer that has nothing to do looks whether a tick is overdue.
+# Interval at which an idle consumer checks for an overdue tick.
 _TICK_S = 1.0
 
 
 class AsyncEventConsumer:
-    """Run a handler for the events of a log, batch by batch, each event once and in the order of the log.
+    """Run a handler for the events of a log, batch by batch, in log order.
 
-    The handler gets a connection in an open transaction, and the batch is finished in that same transaction: what the
-    handler writes there has an exactly-once effect, although delivery is at least once. When the process dies or the
-    handler raises, all of it is rolled back, and the same batch comes again.
+    The handler gets a connection in an open transaction, and the batch is finished in the same transaction: what the
+    handler writes there has an exactly-once effect, although delivery is at least once. If the process dies or the
+    handler raises, the transaction is rolled back and the batch is redelivered.
 
-    No two sessions process one batch: a second consumer of the same name stands by. To share the work, give each a
-    `subconsumer_name`.
+    Only one session processes a batch: a second consumer with the same name waits as a standby. To share the work,
+    give each consumer a `subconsumer_name`.
     """
 
     def __init__(
@@ -88,44 +89,47 @@ class AsyncEventConsumer:
         poll_interval_s: float = 1.0,
         ticks: bool = True,
     ) -> None:
-        """Prepare a consumer; nothing is opened yet. Give either `on_event` or `on_batch`.
+        """Prepare a consumer without opening anything. Pass either `on_event` or `on_batch`.
 
         Args:
-            pool: Gives the connection; `run` keeps one.
+            pool: Connection pool; `run` holds one connection of it.
             queue_name: An existing log.
-            consumer_name: Its position is kept under this name.
+            consumer_name: Name under which the position is stored.
             on_event: Called with a connection in a transaction, and an event. It must not commit or roll back. It may
-                return or raise `Retry` (an attempt that counts towards `retry`; without it there is no limit),
-                `Release` (one that does not count) or `Reject`: returned,
-                what it wrote stays; raised, what it wrote for this event is rolled back.
+                return or raise `Retry` (counts as an attempt under `retry`; unlimited without a policy), `Release`
+                (does not count) or `Reject`. If returned, its writes are kept; if raised, its writes for this event
+                are rolled back.
             on_batch: Called with a connection in a transaction, and an `EventBatch` to read events from.
-            retry: What to do when `on_event` raises: roll back what it did for this event, deliver the event again
-                after a growing delay, and go on with the next. After the last attempt, or without a policy, the
-                error ends the consumer, and the batch comes again when it is started again. A batch in which an event
-                fails is handled twice: the first time is rolled back.
-            dead_letter_queue: A work queue that gets the events whose last attempt failed; the consumer goes on.
-            own_transactions: The handler's connection is in autocommit mode, and the handler's transactions are its
-                own; the batch is finished after it. For effects elsewhere: each happens at least once.
-            register: Register the consumer when `run` or the first `run_once` begins, from the latest tick on.
-            subconsumer_name: Work as one of several that share the batches of `consumer_name`.
-            dead_interval_s: Take over the batch of a subconsumer that was not active for so long; None: never.
-            min_count: Collect about so many events into a batch, if there are.
-            min_interval_s: Collect the events of so many seconds into a batch, if there are.
-            min_lag_s: Take no events whose tick is younger.
-            poll_interval_s: Seconds between two looks when nothing is heard of ticks, more than 0.
-            ticks: Tick the log when a tick is overdue by the log's own settings, as when no ticker runs. A role that
-                may not tick leaves it to others.
+            retry: Policy for errors of `on_event`: roll back its writes for this event, redeliver the event after an
+                increasing back-off, and continue with the next. After the last attempt, or without a policy, the
+                error stops the consumer, and the batch is redelivered after a restart. A batch with a failed event is
+                processed twice: the first transaction is rolled back.
+            dead_letter_queue: A work queue for events whose last attempt failed; the consumer continues.
+            own_transactions: The handler's connection is in autocommit mode and the handler manages its own
+                transactions; the batch is finished afterwards. For effects outside the database: at least once.
+            register: Register the consumer at the latest tick when `run` or the first `run_once` starts.
+            subconsumer_name: Work as one of several subconsumers that share the batches of `consumer_name`.
+            dead_interval_s: Take over the batch of a subconsumer inactive for this many seconds; None: never.
+            min_count: Minimum events per batch, approximate, if available.
+            min_interval_s: Minimum time span of a batch in seconds, if available.
+            min_lag_s: Skip ticks younger than this many seconds.
+            poll_interval_s: Poll interval in seconds when no tick notification arrives, more than 0.
+            ticks: Tick the log when a tick is overdue by the log's own settings, so that no ticker is required.
+                A role without the privilege to tick leaves it to a ticker.
         """
+        require_pool(pool, AsyncConnectionPool)
         if (on_event is None) == (on_batch is None):
-            raise ArgumentError("give either on_event or on_batch")
+            raise ArgumentError("pass either on_event or on_batch")
         if on_event is None and (retry is not None or dead_letter_queue is not None):
-            raise ArgumentError("retry and dead_letter_queue go with on_event")
+            raise ArgumentError("retry and dead_letter_queue require on_event")
         if dead_letter_queue is not None and retry is None:
-            raise ArgumentError("dead_letter_queue goes with retry, which says when to give up")
+            raise ArgumentError(
+                "dead_letter_queue requires retry, which sets the number of attempts"
+            )
         if not poll_interval_s > 0:
             raise ArgumentError(f"poll_interval_s is {poll_interval_s}; use more than 0 seconds")
         if dead_interval_s is not None and subconsumer_name is None:
-            raise ArgumentError("dead_interval_s goes with subconsumer_name")
+            raise ArgumentError("dead_interval_s requires subconsumer_name")
         self._pool = pool
         self._queue_name = queue_name
         self._consumer_name = consumer_name
@@ -144,14 +148,14 @@ class AsyncEventConsumer:
         self._failures = FailureLog()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Consume until `stop` is set; the batch in hand is finished first.
+        """Consume until `stop` is set; the current batch is finished first.
 
-        A lost connection, and a conflict with another transaction, is waited out with growing delays.
+        Lost connections and conflicts with other transactions are retried with increasing back-off.
 
         Raises:
             PositionLostError: The consumer's position was given up.
-            SluiceError: Another thing that waiting does not mend, such as a log that does not exist.
-            Exception: What the handler raised; its batch is rolled back and still open.
+            SluiceError: A permanent error, such as a log that does not exist.
+            Exception: Raised by the handler; its batch is rolled back and still open.
         """
         backoff = Backoff(self._name, _log.log, delay_max_s=DELAY_MAX_S)
         try:
@@ -165,12 +169,12 @@ class AsyncEventConsumer:
         """Consume one batch.
 
         Returns:
-            What became of it; None when there is none now, or another session of this consumer is at work.
+            The result; None if there is no batch now, or another session of this consumer is active.
 
         Raises:
             BatchNotFoundError: Another session finished the batch meanwhile; everything was rolled back.
-            SluiceError: The server failed.
-            Exception: What the handler raised; everything was rolled back, and the batch is still open.
+            SluiceError: A database error.
+            Exception: Raised by the handler; everything was rolled back, and the batch is still open.
         """
         async with async_leased(self._pool) as connection:
             await self._register(connection)
@@ -182,7 +186,7 @@ class AsyncEventConsumer:
     async def _serve(
         self, connection: AsyncConnection[Any], stop: asyncio.Event, backoff: Backoff
     ) -> None:
-        """Consume on one connection, which hears of ticks."""
+        """Consume on one connection that listens for ticks."""
         await self._register(connection)
         log = AsyncEventLog(connection)
         await log.listen_log(self._queue_name)
@@ -191,16 +195,19 @@ class AsyncEventConsumer:
                 try:
                     consumed = await self._round(connection)
                 except BusyError:
-                    _log.info("%s: another session is at work", self._name)
+                    _log.info(
+                        'consumer waiting source="%s" reason="another session is active"',
+                        self._name,
+                    )
                     await async_pause(stop, _BUSY_S)
                     continue
                 except BatchNotFoundError as error:
-                    _log.warning("%s: %s", self._name, error)
+                    _log.warning('batch lost source="%s" error="%s"', self._name, error)
                     continue
                 backoff.succeeded()
                 if consumed is not None:
-                    # What was heard up to here is answered by the next look.
-                    await self._hear(connection, 0.0)
+                    # The next round covers every tick notified so far.
+                    await self._drain_notifications(connection, 0.0)
                 elif not await self._tick(log):
                     await self._wait(connection, stop)
         finally:
@@ -223,8 +230,8 @@ class AsyncEventConsumer:
             except Exception as error:
                 if self._retry is None or self._on_event is None or is_passing(error):
                     raise
-            # Which event it was, and what it wrote, cannot be taken out of that transaction any more. In this one each
-            # event has a savepoint; without failures they would cost two more round trips for each event.
+            # The failed event is unknown, and its writes cannot be undone alone in that transaction. This one sets a
+            # savepoint per event; without failures it would cost two more round trips for each event.
             return await self._consume(connection, batch_id, is_careful=True)
 
     async def _open(self, connection: AsyncConnection[Any]) -> int | None:
@@ -276,7 +283,7 @@ class AsyncEventConsumer:
     async def _consume_apart(
         self, connection: AsyncConnection[Any], batch_id: int
     ) -> ConsumedBatch:
-        """Handle a batch outside of any transaction of ours, and finish it then."""
+        """Handle a batch outside of our transactions, then finish it."""
         progress = BatchProgress()
         batch = self._batch(connection, batch_id, progress)
         if self._on_batch is not None:
@@ -293,7 +300,7 @@ class AsyncEventConsumer:
     async def _call_with_batch(
         self, connection: AsyncConnection[Any], batch: AsyncEventBatch
     ) -> None:
-        assert self._on_batch is not None  # noqa: S101 - asked by the callers
+        assert self._on_batch is not None  # noqa: S101 - checked by the callers
         close_in_forks(connection)
         pid = os.getpid()
         try:
@@ -304,7 +311,7 @@ class AsyncEventConsumer:
     async def _handle(
         self, connection: AsyncConnection[Any], progress: BatchProgress, event: Event
     ) -> None:
-        assert self._on_event is not None  # noqa: S101 - of the two, one is given
+        assert self._on_event is not None  # noqa: S101 - __init__ requires one of the two
         status = connection.info.transaction_status
         close_in_forks(connection)
         pid = os.getpid()
@@ -321,7 +328,7 @@ class AsyncEventConsumer:
     async def _attempt(
         self, connection: AsyncConnection[Any], progress: BatchProgress, event: Event
     ) -> None:
-        """Handle one event so that its failure leaves the others alone."""
+        """Handle one event so that its failure does not affect the others."""
         try:
             if self._own_transactions:
                 await self._handle(connection, progress, event)
@@ -340,7 +347,7 @@ class AsyncEventConsumer:
                 await connection.rollback()
             delay_s = self._retry.next_delay_s(attempt_of(event))
             if delay_s is None:
-                await self._bury(connection, progress, event, error)
+                await self._dead_letter(connection, progress, event, error)
             else:
                 self._report(event, error, "retry", delay_s)
                 progress.again(event, delay_s)
@@ -352,7 +359,7 @@ class AsyncEventConsumer:
         event: Event,
         outcome: Outcome,
     ) -> None:
-        """Apply what a handler returned or raised."""
+        """Apply the outcome that a handler returned or raised."""
         delay_s: float | None
         match outcome:
             case Done():
@@ -365,18 +372,18 @@ class AsyncEventConsumer:
             case _:
                 delay_s = None
         if delay_s is None:
-            await self._bury(connection, progress, event, outcome)
+            await self._dead_letter(connection, progress, event, outcome)
         else:
             progress.again(event, delay_s)
 
-    async def _bury(
+    async def _dead_letter(
         self,
         connection: AsyncConnection[Any],
         progress: BatchProgress,
         event: Event,
         error: Exception,
     ) -> None:
-        """Send an event to the dead letters; raise its error where there are none."""
+        """Dead-letter an event; raise its error if there is no dead-letter queue."""
         if self._dead_letter_queue is None:
             raise error
         await AsyncWorkQueue(connection).send(
@@ -390,7 +397,7 @@ class AsyncEventConsumer:
     def _report(
         self, event: Event, error: Exception, result: str, next_retry_s: float | None = None
     ) -> None:
-        """Log a failure, unless the handler's own lane does."""
+        """Log a failure unless `ConsumerLane` logs it."""
         if not isinstance(error, EventFailedError):
             self._failures.report(
                 Origin((("log", self._queue_name), ("consumer", self._consumer_name)), "ev_id"),
@@ -412,8 +419,8 @@ class AsyncEventConsumer:
         is_ours = await finish(batch_id)
         if not is_ours:
             raise BatchNotFoundError(
-                f"batch {batch_id} is not open any more: another session finished it or took it over; what "
-                "this one wrote in the batch's transaction is rolled back"
+                f"batch {batch_id} is not open any more: another session finished it or took it over; the writes of "
+                "this session in the batch's transaction are rolled back"
             )
 
     async def _register(self, connection: AsyncConnection[Any]) -> None:
@@ -426,11 +433,11 @@ class AsyncEventConsumer:
             await log.register_subconsumer(
                 self._queue_name, self._consumer_name, self._subconsumer_name
             )
-        # Once: whoever is unregistered later must hear of it, and not begin anew at another position.
+        # Once: a consumer that is unregistered later must fail, not restart at another position.
         self._is_registered = True
 
     async def _tick(self, log: AsyncEventLog) -> bool:
-        """Tick when nobody else has for too long; return whether there is a new tick."""
+        """Tick if a tick is overdue; return True if there is a new tick."""
         now_s = time.monotonic()
         if not self._ticks or now_s < self._tick_at_s:
             return False
@@ -438,25 +445,27 @@ class AsyncEventConsumer:
         try:
             return await log.ticker(self._queue_name) is not None
         except PrivilegeError:
-            _log.info("%s: may not tick; a ticker must run", self._name)
+            _log.info('missing privilege to tick source="%s" hint="run a ticker"', self._name)
             self._ticks = False
         except LogStateError:
-            pass  # paused, or ticked from outside; that may end while this runs
+            pass  # paused or ticked externally; either may change while this runs
         return False
 
     async def _wait(self, connection: AsyncConnection[Any], stop: asyncio.Event) -> None:
-        """Wait until a tick is heard of, or it is time for a look."""
+        """Wait for a tick notification or the end of the poll interval."""
         end_s = time.monotonic() + self._poll_interval_s
         while not stop.is_set() and (rest_s := end_s - time.monotonic()) > 0:
-            if await self._hear(connection, min(rest_s, _STOP_LOOK_S)):
+            if await self._drain_notifications(connection, min(rest_s, _STOP_LOOK_S)):
                 return
 
-    async def _hear(self, connection: AsyncConnection[Any], timeout_s: float) -> bool:
-        """Take in all notifications there are, wait so long for the first; whether one is of a tick."""
+    async def _drain_notifications(
+        self, connection: AsyncConnection[Any], timeout_s: float
+    ) -> bool:
+        """Drain pending notifications, waiting up to `timeout_s` for the first; True if one announces a tick."""
         is_heard = False
         with passing_failures():
             async for heard in connection.notifies(timeout=timeout_s, stop_after=1):
-                # Without a tick's number it is for share groups, which need none.
+                # A notification without a tick id is for share groups.
                 is_heard = is_heard or heard.payload != ""
         return is_heard
 

@@ -28,10 +28,10 @@ begin
         raise exception using
             errcode = 'PQ007',
             message = format('%s is not captured into event log %L', source_table, queue_name),
-            detail = 'A snapshot makes sense among the changes only, so they must be captured before it begins.',
+            detail = 'A snapshot is only useful together with the changes, so they must be captured first.',
             hint = format('call sluice.capture(%L, %L) first; its triggers must be enabled', source_table, queue_name);
     end if;
-    -- A reader that sees a part of the rows would not know.
+    -- Row-level security would silently leave rows out of the snapshot.
     if row_security_active(source_table) then
         raise exception using
             errcode = '42501',
@@ -43,6 +43,6 @@ end;
 $$;
 
 comment on function sluice._require_capture(regclass, text) is
-    'The options that a table is captured with into a log; refuse what no snapshot can be taken of.';
+    'Return the options of a capture; raise an error if no snapshot of the table can be taken.';
 revoke execute on function sluice._require_capture(regclass, text) from public;
 grant execute on function sluice._require_capture(regclass, text) to pgq_admin, sluice_admin;

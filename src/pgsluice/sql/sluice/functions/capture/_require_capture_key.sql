@@ -1,5 +1,5 @@
--- A copy finds a row by its key. That holds if no two rows have it at any time, which is what an index without
--- predicate, expressions, nulls and deferral says: the same that PostgreSQL asks of a replica identity.
+-- A copy finds a row by its key, so the key must always be unique: it needs a unique index without predicate,
+-- expressions, nullable columns or deferral. PostgreSQL requires the same of a replica identity.
 create or replace function sluice._require_capture_key(source_table regclass, options jsonb, key_columns text[])
 returns void
 language plpgsql
@@ -33,13 +33,13 @@ begin
     if key_columns is null and options -> 'before' = 'false' then
         raise exception using
             errcode = '22023',
-            message = format('%s has no key, and without before its deletes would not say what is gone', source_table),
+            message = format('%s has no key, and without before its deletes would not identify the row', source_table),
             hint = 'leave the option before out, or give the table a primary key that is not deferrable';
     end if;
 end;
 $$;
 
 comment on function sluice._require_capture_key(regclass, jsonb, text[]) is
-    'Refuse a key of a capture that does not tell rows apart.';
+    'Raise an error if the key of a capture does not identify rows uniquely.';
 revoke execute on function sluice._require_capture_key(regclass, jsonb, text[]) from public;
 grant execute on function sluice._require_capture_key(regclass, jsonb, text[]) to pgq_admin, sluice_admin;

@@ -1,14 +1,16 @@
--- The statement that copies a table's rows to a client as text in which equal values are equal, whatever the session
--- has set: a program that read the same rows elsewhere can write them so too, and compare.
+-- Equal values have equal text whatever the session settings, so that a program can write rows from elsewhere in the
+-- same form and compare them.
 --
--- A form for each column says how its values are written:
---   text     as its type's output function does
---   json     as row_to_json does, without the quotes around a string; null for a null of JSON
+-- The form of a column defines the text of its values:
+--   text     the output of its type's output function
+--   json     the output of row_to_json, without the quotes around a string; null for a JSON null
 --   micros   a timestamp, in microseconds since 1970-01-01, in UTC; infinity and -infinity in words
+--   micros_bounded, days_bounded  as micros and days, with infinity and -infinity as the last and first of the years 1 to
+--            9999
 --   time     microseconds since midnight
 --   days     a date, in days since 1970-01-01; infinity and -infinity in words
---   numeric  without zeros at the end
---   float4, float8  the bits of the number as an integer; NaN, which has many, in a word
+--   numeric  without trailing zeros
+--   float4, float8  the bits of the number as an integer; NaN, which has several bit patterns, as a word
 --   hex      bytes, two digits for each
 --
 -- Names of the table are qualified; the functions and operators are PostgreSQL's, so run it with a search_path in which
@@ -41,6 +43,13 @@ begin
                     when 'micros' then
                         'case when isfinite(r.%1$I) then (extract(epoch from r.%1$I) * 1000000)::bigint::text'
                         ' else r.%1$I::text end'
+                    when 'micros_bounded' then
+                        'case r.%1$I::text when ''infinity'' then ''253402300799999999'''
+                        ' when ''-infinity'' then ''-62135596800000000'''
+                        ' else (extract(epoch from r.%1$I) * 1000000)::bigint::text end'
+                    when 'days_bounded' then
+                        'case r.%1$I::text when ''infinity'' then ''2932896'' when ''-infinity'' then ''-719162'''
+                        ' else (r.%1$I - date ''1970-01-01'')::text end'
                     when 'time' then '(extract(epoch from r.%1$I) * 1000000)::bigint'
                     when 'days' then
                         'case when isfinite(r.%1$I) then (r.%1$I - date ''1970-01-01'')::text else r.%1$I::text end'
@@ -60,7 +69,7 @@ begin
         ),
         min(coalesce(f.form, 'null')) filter (
             where f.form is null
-               or f.form <> all ('{text,json,micros,time,days,numeric,float4,float8,hex}')
+               or f.form <> all ('{text,json,micros,micros_bounded,time,days,days_bounded,numeric,float4,float8,hex}')
         )
     into v_columns, v_unknown
     from unnest(columns) with ordinality as c (name, position)
@@ -69,7 +78,7 @@ begin
         raise exception using
             errcode = '22023',
             message = format('no values are written in the form %L', v_unknown),
-            hint = 'the forms are text, json, micros, time, days, numeric, float4, float8 and hex';
+            hint = 'the forms are text, json, micros, micros_bounded, time, days, days_bounded, numeric, float4, float8 and hex';
     end if;
     return format(
         'copy (select %s from %s as r%s) to stdout',
@@ -79,6 +88,6 @@ end;
 $$;
 
 comment on function sluice.canonical_copy(regclass, text[], text[], text) is
-    'The COPY statement that writes a table''s rows as text in which equal values are equal; a form for each column, and only rows in which one column is null.';
+    'Return the COPY statement that writes a table''s rows in a canonical text form, given for each column; optionally only rows in which one column is null.';
 revoke execute on function sluice.canonical_copy(regclass, text[], text[], text) from public;
 grant execute on function sluice.canonical_copy(regclass, text[], text[], text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,20 +1,20 @@
 /*
- * The rows that a captured table has, as events among those of its changes: whoever applies them in the order of the
- * log, from before the first on, ends with the table. Writers go on meanwhile.
+ * An incremental snapshot: the existing rows of a captured table, as events among those of its changes. A consumer that
+ * applies them in the order of the log, from before the first on, ends with the table. Writers continue meanwhile.
  *
- * Why that is so. A row is written to the log while it is locked against change, in the transaction that holds the lock:
- *   - Who changed the row before has committed, so the row is what it made of it. Its event has a lower ev_id, taken
- *     before that commit, and is in the same batch or an earlier one.
- *   - Who changes it later gets it after the commit of this, and takes its ev_id then: higher, and in the same batch or
- *     a later one.
- * A row that this does not see, or that leaves the chunk while it waits, was changed by somebody whose event is in the log: the
- * triggers were in force for every writer before the first row was read, see sluice.capture. That holds for rows that
- * appear behind the cursor, change their key, or go by TRUNCATE, which waits for this transaction or is waited for.
+ * Why this is correct. A row is appended to the log while it is locked against change, in the transaction that holds the lock:
+ *   - An earlier change of the row has committed, so the row is its result. Its event has a lower ev_id, taken before that
+ *     commit, and is in the same batch or an earlier one.
+ *   - A later change gets the row after the commit of this transaction, and takes its ev_id then: higher, and in the same
+ *     batch or a later one.
+ * A row that this does not see, or that leaves the chunk while it waits, was changed by a transaction whose event is in the
+ * log: the triggers applied to every writer before the first row was read, see sluice.capture. That holds for rows that
+ * appear behind the cursor, change their key, or are removed by TRUNCATE, which conflicts with this transaction.
  *
- * The ids are drawn by sluice._append_rows, a statement after the one that locks.
+ * The ids are assigned by sluice._append_rows, a statement after the one that locks.
  *
- * Who waits for a row while holding others can deadlock with writers, and it may be the writer who dies. So this waits
- * for the first row of the chunk only, when it holds none, and ends the chunk before the next one that somebody holds.
+ * Waiting for a row while holding others can deadlock with writers, and the writer may be the victim. So this waits only for
+ * the first row of the chunk, when it holds none, and ends the chunk before the next row that another session has locked.
  *
  * Calls: sluice._captures, sluice._capture_shape, sluice._append_rows. Reads: the table, in the order of its key.
  */
@@ -51,7 +51,7 @@ begin
     v_shape := sluice._capture_shape(source_table::oid, v_options);
     v_walk := sluice._capture_walk(source_table::oid, v_shape.key_columns, after_key);
     if v_walk.key_sql is null then
-        -- Without a key there is no order to continue in, and no row to be recognised by its events. So writers are locked out.
+        -- Without a key there is no order to continue in, and events cannot be matched to rows. So writers are locked out.
         execute format('lock table %s in share mode', source_table);
         v_shape := sluice._capture_shape(source_table::oid, v_options);
         for v_contents in
@@ -75,7 +75,7 @@ begin
         return null;
     end if;
 
-    -- The first row, by its key: while this waits, the row may go or get another key, and is looked for again.
+    -- The first row, by its key: while this waits, the row may be deleted or get another key, and is searched again.
     loop
         execute format(
             'select %s from %s as r where $1 is null or %s order by %s limit 1',
@@ -124,6 +124,6 @@ end;
 $$;
 
 comment on function sluice.capture_snapshot(regclass, text, jsonb, integer) is
-    'Append the next rows of a captured table as they are, op r, at most qty behind after_key in the order of the key; returns the last key, null when there were no more. Commit after each call. A table without a key is taken whole, and cannot be written to until the commit.';
+    'Append the next rows of a captured table as snapshot events (op r), at most qty behind after_key in the order of the key; returns the last key, null if there were no more. Commit after each call. A table without a key is read whole, and cannot be written to until the commit.';
 revoke execute on function sluice.capture_snapshot(regclass, text, jsonb, integer) from public;
 grant execute on function sluice.capture_snapshot(regclass, text, jsonb, integer) to pgq_admin, sluice_admin;

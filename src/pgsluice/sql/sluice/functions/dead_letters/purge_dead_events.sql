@@ -1,4 +1,4 @@
--- One step; events that another session moves are skipped. Call it until it returns 0.
+-- Bounded step; events that another session moves are skipped. Call it until it returns 0.
 create or replace function sluice.purge_dead_events(
     queue_name text,
     group_name text,
@@ -18,9 +18,9 @@ begin
         raise exception using
             errcode = case when older_than is null then '22004' else '22023' end,
             message = 'it is not clear which dead events to delete',
-            hint = 'give older_than, 0 for all of them, or dead_event_ids';
+            hint = 'pass older_than, 0 for all of them, or dead_event_ids';
     end if;
-    -- As an array: joined, their number unknown to the planner, it would read the whole table.
+    -- An array instead of a join: without an estimate of the rows, the planner would scan the whole table.
     execute format(
         'delete from sluice.dead_event as d
          where d.dead_event_id = any (array(
@@ -42,6 +42,6 @@ end;
 $$;
 
 comment on function sluice.purge_dead_events(text, text, interval, bigint[], integer) is
-    'Delete dead events of a share group for good, at most qty: the oldest of those older than that, or those with these ids. Returns how many; call it until that is 0.';
+    'Delete dead events of a share group permanently, at most qty: the oldest beyond older_than, or those with the given ids; returns their number: call it until it returns 0.';
 revoke execute on function sluice.purge_dead_events(text, text, interval, bigint[], integer) from public;
 grant execute on function sluice.purge_dead_events(text, text, interval, bigint[], integer) to pgq_admin, sluice_admin;

@@ -1,4 +1,4 @@
--- One step; letters that another session moves are skipped. Call it until it returns 0.
+-- Bounded step; letters that another session moves are skipped. Call it until it returns 0.
 create or replace function sluice.purge_dead_letters(
     queue_name text,
     older_than interval default null,
@@ -17,9 +17,9 @@ begin
         raise exception using
             errcode = case when older_than is null then '22004' else '22023' end,
             message = 'it is not clear which dead letters to delete',
-            hint = 'give older_than, 0 for all of them, or dead_letter_ids';
+            hint = 'pass older_than, 0 for all of them, or dead_letter_ids';
     end if;
-    -- As an array: joined, their number unknown to the planner, it would read the whole table.
+    -- An array instead of a join: without an estimate of the rows, the planner would scan the whole table.
     execute format(
         'delete from sluice.dead_letter as d
          where d.dead_letter_id = any (array(
@@ -41,6 +41,6 @@ end;
 $$;
 
 comment on function sluice.purge_dead_letters(text, interval, bigint[], integer) is
-    'Delete dead letters of a queue for good, at most qty: the oldest of those older than that, or those with these ids. Returns how many; call it until that is 0.';
+    'Delete dead letters of a queue permanently, at most qty: the oldest beyond older_than, or those with the given ids; returns their number: call it until it returns 0.';
 revoke execute on function sluice.purge_dead_letters(text, interval, bigint[], integer) from public;
 grant execute on function sluice.purge_dead_letters(text, interval, bigint[], integer) to sluice_admin;

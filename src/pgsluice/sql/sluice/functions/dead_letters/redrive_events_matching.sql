@@ -1,8 +1,8 @@
 /*
- * One step; the last dead_event_id is where the next one begins. Whoever repeats it until nothing is left sets until: an event that
- * fails again at once is dead again, and there would be no end.
+ * One step; the next one starts after the last dead_event_id. Set until when repeating it until none is left: an event that
+ * fails again immediately is dead-lettered again, and the redrive would not terminate.
  *
- * Events that another session moves are skipped: two that redrive the same share them.
+ * Events that another session moves are skipped: concurrent redrives share them.
  *
  * Calls: sluice._redrive_events_sql, sluice._dead_event_filter_sql. Writes: sluice.dead_event, the log or the target queue.
  */

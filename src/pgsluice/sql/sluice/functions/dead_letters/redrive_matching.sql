@@ -1,8 +1,8 @@
 /*
- * One step; the last dead_letter_id is where the next one begins. Whoever repeats it until nothing is left sets until:
- * a message that fails again at once becomes a dead letter again, and there would be no end.
+ * One step; the next one starts after the last dead_letter_id. Set until when repeating it until none is left: a message
+ * that fails again immediately becomes a dead letter again, and the redrive would not terminate.
  *
- * Letters that another session moves are skipped: two that redrive the same share them.
+ * Letters that another session moves are skipped: concurrent redrives share them.
  *
  * Calls: sluice._redrive_sql, sluice._registered_name, sluice._dead_letter_filter_sql. Writes: sluice.dead_letter, the target queue.
  */

@@ -1,12 +1,13 @@
 /*
- * Where to end a read by snapshots. A transaction is never divided, so the answer is one: the first to be left out. The snapshot
- * `upto`, cut there, sees the lower ones that it saw before and nothing else; it is a place to go on from like any other.
+ * The end of a read by snapshots. A transaction is never divided, so the result is the first transaction to leave out. The
+ * snapshot `upto`, cut there, sees the lower ones that it saw before and nothing else; reads can continue from it as from any
+ * other.
  *
- * Transactions that were running at `after` and have ended since all belong to the read, and are not counted.
+ * Transactions that were in progress at `after` and have ended since all belong to the read, and are not counted.
  *
- * What is handed out is made durable first, and only if there is something new: an idle log costs no transaction id.
+ * The result is made durable first, and only if there is something new: an idle log costs no transaction id.
  *
- * Along the index whatever the planner knows of the tables, which are never analyzed.
+ * Always by index, whatever the statistics of the tables, which are never analyzed.
  */
 create or replace function sluice.log_cut(queue_name text, after pg_snapshot, upto pg_snapshot, max_events bigint)
 returns bigint
@@ -62,7 +63,7 @@ begin
         return pg_snapshot_xmax(upto)::text::bigint;
     end if;
 
-    -- One transaction at the least.
+    -- At least one transaction.
     execute format(
         'select e.ev_txid
          from pgq.%I as e
@@ -79,6 +80,6 @@ end;
 $$;
 
 comment on function sluice.log_cut(text, pg_snapshot, pg_snapshot, bigint) is
-    'The transaction to cut upto at, so that about max_events events lie behind after; its xmax when they are fewer, null for none. The snapshot cut there survives a crash once the calling transaction has committed.';
+    'Return the transaction at which to cut upto, so that about max_events events follow after; its xmax if there are fewer, null for none. The snapshot cut there survives a crash once the calling transaction has committed.';
 revoke execute on function sluice.log_cut(text, pg_snapshot, pg_snapshot, bigint) from public;
 grant execute on function sluice.log_cut(text, pg_snapshot, pg_snapshot, bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

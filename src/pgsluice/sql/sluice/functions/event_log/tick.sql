@@ -1,18 +1,20 @@
 /*
- * For a process that ticks many times a second. An idle log costs one look at the sequence of its events: the session remembers, in
- * a setting, the number up to which the log is settled, that is, up to which nothing can appear that no tick covers.
+ * For a process that ticks many times a second. An idle log costs one read of the sequence of its events: the session
+ * remembers, in a setting, the number up to which the log is settled, that is, up to which no event can appear without a tick
+ * that covers it.
  *
- * Proof. Let n be the last number of a log, read first, and x the transaction id that this call takes after it. A producer takes
- * its transaction id before its events take their numbers. So every producer of an event numbered up to n had its id when n was
- * read, before x was taken: its id is lower than x. When all ids below x have ended, every such event is committed or never will
- * be, and the next look, by a later snapshot, sees all of them. If it finds nothing new while the last number is still n, ticks
- * cover everything up to n for ever.
+ * Proof. Let n be the last number of a log, read first, and x the transaction id that this call takes after it. A producer
+ * takes its transaction id before its events take their numbers. So every producer of an event numbered up to n had its id
+ * when n was read, before x was taken: its id is lower than x. When all ids below x have ended, every such event is committed
+ * or never will be, and the next check, by a later snapshot, sees them. If it finds nothing new while the last number is still
+ * n, ticks cover everything up to n for good.
  *
  * So the numbers of all logs are read before the id is taken. A transaction takes one id only: if it has one already when this
- * call begins, the id is older than the numbers, and nothing is remembered.
+ * call starts, the id is older than the numbers, and nothing is remembered.
  *
- * One call takes a page of the logs: up to 800 with the default settings, 64 of them with news. The next call of the session goes on
- * behind it; the setting sluice.tick_after is '>' and the name of the last log of the page, and '>' alone after the last page.
+ * One call processes a page of the logs: up to 800 with the default settings, 64 with new events. The next call of the session
+ * continues behind it; the setting sluice.tick_after is '>' and the name of the last log of the page, and '>' alone after the
+ * last page.
  */
 create or replace function sluice.tick(out queue_name text, out tick_id bigint)
 returns setof record
@@ -22,8 +24,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_had_id constant boolean := pg_current_xact_id_if_assigned() is not null;
-    -- A look locks some 25 tables, indexes and sequences, and reading a number one sequence. A session that has not begun yet knows no
-    -- log to be settled, and looks at each.
+    -- A full check locks some 25 tables, indexes and sequences; reading a number locks one sequence. A new session knows no
+    -- settled logs, and checks each.
     v_looks_max constant integer := greatest(sluice._lock_slots() / 4 / 25, 2);
     v_page_logs constant integer := case
         when current_setting('sluice.tick_after', true) <> '' then greatest(sluice._lock_slots() / 8, 2)
@@ -87,7 +89,7 @@ begin
         v_name := v_queue.queue_name;
 
         v_is_new := null;
-        -- Whatever is wrong with a log must not stop the others.
+        -- A failing log must not stop the others.
         begin
             continue when not pgq._lock_ticks(v_queue.queue_id, false);
             if v_queue.queue_switch_step2 is null then
@@ -140,6 +142,6 @@ end;
 $$;
 
 comment on function sluice.tick() is
-    'Tick every event log that has an event which no tick covers, now and whatever its settings; one row for each tick. Of thousands of logs a part at each call of the session.';
+    'Tick every event log that has an event without a tick, now and regardless of its settings; returns a row per tick. With thousands of logs each call of a session handles a part.';
 revoke execute on function sluice.tick() from public;
 grant execute on function sluice.tick() to pgq_admin, sluice_admin;

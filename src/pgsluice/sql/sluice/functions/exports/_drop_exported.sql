@@ -1,11 +1,11 @@
 /*
- * Deletes archived messages that every export of the queue has verified. It goes by the pages that have such messages, not by
- * the archive, which may be full of those that have not been copied yet.
+ * Deletes archived messages that every export of the queue has verified. It reads the pages with such messages, not the
+ * whole archive, which may be full of messages that are not copied yet.
  *
- * archived_from of a page is a bound, so that a page is not looked at before something in it is old enough. It is set anew for
- * each page that was looked at, and lowered by whoever verifies more of it.
+ * archived_from of a page is a lower bound, so that a page is not read before a message in it is old enough. It is updated
+ * for each page read, and lowered when more of it is verified.
  *
- * Locks: the exports; the messages, of which those that another session holds are skipped.
+ * Locks: the exports; the messages, skipping those that another session has locked.
  * Writes: the archive, sluice.exported_page.
  */
 create or replace function sluice._drop_exported(queue_name text, archived_before timestamptz, rows_max bigint)
@@ -45,8 +45,8 @@ begin
         ) as of_all;
         exit when v_pages is null;
 
-        -- By ranges, and as an array: joined, the planner would read the whole table. The time once more, so that only
-        -- the old partitions of an archive are looked at.
+        -- By ranges, and as an array, because a join would scan the whole table. The time is repeated so that only old
+        -- partitions of an archive are read.
         execute format(
             'delete from pgmq.%1$I as archived
              where archived.archived_at < $2
@@ -65,7 +65,7 @@ begin
         get diagnostics v_deleted = row_count;
         v_deleted_all := v_deleted_all + v_deleted;
 
-        -- Also what was deleted by hand is forgotten.
+        -- Also removes the marks of manually deleted messages.
         execute format(
             'update sluice.exported_page as p
              set msg_ids = p.msg_ids - ($1 - coalesce(here.msg_ids, ''{}'')),
@@ -91,6 +91,6 @@ end;
 $$;
 
 comment on function sluice._drop_exported(text, timestamptz, bigint) is
-    'Delete archived messages, at most rows_max, that every export of the queue has verified and that were archived before a time; says how many.';
+    'Delete archived messages, at most rows_max, that every export of the queue has verified and that were archived before a time; returns their number.';
 revoke execute on function sluice._drop_exported(text, timestamptz, bigint) from public;
 grant execute on function sluice._drop_exported(text, timestamptz, bigint) to sluice_admin;

@@ -16,13 +16,13 @@ begin
         raise exception using
             errcode = 'QU006',
             message = format('queue %L has no export %L', queue_name, export_name),
-            hint = 'create it with sluice.create_export(), or look at sluice.list_exports()';
+            hint = 'create it with sluice.create_export(); sluice.list_exports() lists the existing ones';
     end if;
     return v_export;
 end;
 $$;
 
 comment on function sluice._require_export(text, text) is
-    'An export of a queue''s archive; an error when there is none of this name.';
+    'Return an export of a queue''s archive; raise an error if it does not exist.';
 revoke execute on function sluice._require_export(text, text) from public;
 grant execute on function sluice._require_export(text, text) to sluice_admin, sluice_reader;

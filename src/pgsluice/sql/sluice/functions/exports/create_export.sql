@@ -18,9 +18,9 @@ begin
         raise exception using
             errcode = '22004',
             message = format('an export of queue %L has no name, or no table of the lake', queue_name),
-            hint = 'give its name, and where the table is and its identifier';
+            hint = 'pass its name, and the location and identifier of the table';
     end if;
-    -- The lake has PGMQ's columns. What else was in a row would be gone when the row is dropped.
+    -- The lake has PGMQ's columns. Other columns would be lost when the row is dropped.
     select string_agg(format('%I', a.attname), ', ' order by a.attnum)
     into v_columns
     from pg_attribute as a
@@ -66,6 +66,6 @@ end;
 $$;
 
 comment on function sluice.create_export(text, text, text, text) is
-    'Keep archived messages of a queue until they are verified in a table of a lake; false when the export is there already.';
+    'Keep archived messages of a queue until they are verified in a lake table; false if the export exists.';
 revoke execute on function sluice.create_export(text, text, text, text) from public;
 grant execute on function sluice.create_export(text, text, text, text) to sluice_admin;

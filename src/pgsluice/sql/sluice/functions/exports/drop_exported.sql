@@ -10,13 +10,13 @@ begin
         raise exception using
             errcode = '22023',
             message = format('rows_max must be 1 or more: %s', rows_max),
-            hint = 'give how many messages to drop at most; call it again while there are more';
+            hint = 'pass the maximum number of messages to drop, and repeat the call for more';
     end if;
     return sluice._drop_exported(v_queue_name, 'infinity'::timestamptz, rows_max::bigint);
 end;
 $$;
 
 comment on function sluice.drop_exported(text, integer) is
-    'Drop archived messages that every export of the queue has verified in its lake, whatever the retention; says how many, 0: none is left.';
+    'Drop archived messages that every export of the queue has verified in its lake, regardless of the retention; returns their number, 0 if none is left.';
 revoke execute on function sluice.drop_exported(text, integer) from public;
 grant execute on function sluice.drop_exported(text, integer) to sluice_admin;

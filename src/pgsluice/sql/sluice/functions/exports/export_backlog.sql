@@ -1,7 +1,7 @@
 /*
- * What an export has to look at, and no more: an archive may hold verified messages for years.
+ * Reads only what an export still has to verify: an archive may hold verified messages for years.
  *
- * Reads: the archive, by its index on msg_id where there is one; sluice.exported_page.
+ * Reads: the archive, by its index on msg_id if there is one; sluice.exported_page.
  */
 create or replace function sluice.export_backlog(queue_name text, export_name text)
 returns table (first_msg_id bigint, last_msg_id bigint, messages bigint)
@@ -23,6 +23,6 @@ end;
 $$;
 
 comment on function sluice.export_backlog(text, text) is
-    'How many archived messages an export has not verified, and between which msg_ids, lowest first: a row for each page that has some.';
+    'Return the numbers of archived messages that an export has not verified, with their range of msg_ids, lowest first: a row per page with such messages.';
 revoke execute on function sluice.export_backlog(text, text) from public;
 grant execute on function sluice.export_backlog(text, text) to sluice_admin, sluice_reader;

@@ -1,5 +1,5 @@
 /*
- * As queue_slices, for what an export has not verified. Every query finds the same rows only in one snapshot.
+ * Like queue_slices, for the unverified messages of an export. All queries find the same rows only in one snapshot.
  *
  * Calls: sluice.export_backlog, sluice._message_columns_sql.
  */
@@ -39,6 +39,6 @@ end;
 $$;
 
 comment on function sluice.export_slices(text, text, integer, text[]) is
-    'Queries that together give the archived messages that an export has not verified, each once; about as many in each.';
+    'Return queries of similar size that together read each archived message that an export has not verified once.';
 revoke execute on function sluice.export_slices(text, text, integer, text[]) from public;
 grant execute on function sluice.export_slices(text, text, integer, text[]) to sluice_admin, sluice_reader;

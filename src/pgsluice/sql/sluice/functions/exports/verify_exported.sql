@@ -1,11 +1,11 @@
 /*
- * What a reader of the lake found there against what the archive holds, row by row. Only rows that are equal to the last
- * column become verified: what commits late, or below ids that are verified, was not found and is not marked.
+ * Compares rows that were read back from the lake with the archive, row by row. Only rows with equal columns become
+ * verified: messages that commit late, or with ids below verified ones, were not read and are not marked.
  *
- * A row's hash is SHA-256 over its columns in the order of the lake, a line each: numbers in digits, times in microseconds
- * since 1970, JSON as text, null as nothing. No line of these holds a line feed.
+ * The hash of a row is SHA-256 over its columns in the order of the lake, a line each: numbers in digits, times in
+ * microseconds since 1970, JSON as text, null as an empty line. No line contains a line feed.
  *
- * Locks: the export, against those who drop what is verified: a mark must not outlive its message.
+ * Locks: the export, against sessions that drop verified messages: a mark must not outlive its message.
  */
 create or replace function sluice.verify_exported(
     queue_name text, export_name text, msg_ids bigint[], enqueued_us bigint[], hashes bytea[],
@@ -17,11 +17,11 @@ as $$
 declare
     v_export_id bigint := (sluice._require_export(queue_name, export_name)).export_id;
 begin
-    -- Its own statement: the next one sees what was committed before it got the lock.
+    -- A separate statement: the next one sees everything committed before the lock was acquired.
     update sluice.export as e set verified_at = clock_timestamp() where e.export_id = v_export_id;
     execute format(
         'with compared as (
-            -- An archive partitioned by time may hold an id twice: then both rows have to be in the lake.
+            -- An archive partitioned by time may hold an id twice: then both rows must be in the lake.
             select m.msg_id,
                 min(m.archived_at) as archived_at,
                 bool_or(found.msg_id is not null) as is_found,
@@ -64,6 +64,6 @@ end;
 $$;
 
 comment on function sluice.verify_exported(text, text, bigint[], bigint[], bytea[]) is
-    'Mark archived messages as verified in the lake whose rows there, by msg_id, enqueued_at in microseconds and hash, equal them; says how many, and which are there and differ.';
+    'Mark archived messages as verified whose rows in the lake have equal msg_id, enqueued_at in microseconds and hash; returns their number, and the messages that differ.';
 revoke execute on function sluice.verify_exported(text, text, bigint[], bigint[], bytea[]) from public;
 grant execute on function sluice.verify_exported(text, text, bigint[], bigint[], bytea[]) to sluice_admin;

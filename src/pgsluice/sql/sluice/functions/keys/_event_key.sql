@@ -1,8 +1,8 @@
 /*
- * What an event is kept in order by. Functions of ours run with their owner's rights, so a key is no SQL of the user's: it is a field, or a
- * path of members and elements into ev_data, which can neither fail nor call anything.
+ * The ordering key of an event. Our functions run with their owner's rights, so a key is not SQL of the user: it is a field,
+ * or a path of members and elements into ev_data, which can neither fail nor call a function.
  *
- * An event without a value there has no key. A long key is its beginning and a hash: it stands in indexes.
+ * An event without a value there has no key. A long key is shortened to its first part and a hash, because keys are indexed.
  */
 create or replace function sluice._event_key(
     i_key text, i_ev_type text, i_ev_data text, i_ev_extra1 text, i_ev_extra2 text, i_ev_extra3 text, i_ev_extra4 text
@@ -28,7 +28,7 @@ begin
         begin
             v_key := jsonb_path_query_first(i_ev_data::jsonb, i_key::jsonpath, '{}', true) #>> '{}';
         exception
-            -- No JSON; JSON with \u0000, with a number or a text too large for jsonb, or nested too deep.
+            -- Not JSON; or JSON with \u0000, with a number or text too large for jsonb, or nested too deeply.
             when invalid_text_representation or untranslatable_character or numeric_value_out_of_range
                 or program_limit_exceeded or statement_too_complex then
                 null;
@@ -42,6 +42,6 @@ end;
 $$;
 
 comment on function sluice._event_key(text, text, text, text, text, text, text) is
-    'The key of an event by the option key of a share group: a field, or a JSON path into its data; null: it has none.';
+    'Return the key of an event by the option key of a share group: a field, or a JSON path into its data; null: no key.';
 revoke execute on function sluice._event_key(text, text, text, text, text, text, text) from public;
 grant execute on function sluice._event_key(text, text, text, text, text, text, text) to pgq_admin, sluice_admin;

@@ -1,12 +1,12 @@
 /*
- * Of some keys the first visible messages that may be claimed: of each key as many as key_concurrency leaves beside what is in
- * flight, or one where keys have an order. With 'block', nothing of a key of which a message waits to be retried.
+ * The first visible messages of the given keys that may be claimed: per key the number that key_concurrency leaves beside
+ * those in flight, or one if keys are ordered. With 'block', none of a key with a message that waits for a retry.
  *
- * A key with an order has nothing in flight when it gets a claim, so a message that commits late comes after a later one, and
- * never beside it. What is sent with a delay is not there before its time.
+ * An ordered key has no message in flight when it is claimed, so a message that commits late is processed after a later one,
+ * never beside it. A delayed message does not count before its time.
  *
- * Reads: the queue's table, a few entries of its indexes for each key. Bounds and not an equality,
- * as in pgmq._next_groups: with them the order begins with the key, which no index of something else has.
+ * Reads: the queue's table, a few index entries per key. Bounds instead of an equality, as in pgmq._next_groups: with them
+ * the order starts with the key, which no unrelated index has.
  */
 create or replace function sluice._first_of_keys(i_limits sluice.queue_limits, now timestamptz, keys bigint[], qty integer)
 returns bigint[]
@@ -94,6 +94,6 @@ end;
 $$;
 
 comment on function sluice._first_of_keys(sluice.queue_limits, timestamptz, bigint[], integer) is
-    'Of these keys the first visible messages for which there is room, qty at most, sorted.';
+    'Return the first visible messages of these keys that their limits allow, at most qty, sorted.';
 revoke execute on function sluice._first_of_keys(sluice.queue_limits, timestamptz, bigint[], integer) from public;
 grant execute on function sluice._first_of_keys(sluice.queue_limits, timestamptz, bigint[], integer) to sluice_admin, sluice_reader;

@@ -1,11 +1,11 @@
 /*
- * Which messages a claim takes from a queue whose keys have a limit or an order: the first visible ones of keys that are not full,
- * the lowest msg_id first.
+ * Selects the messages of a claim from a queue whose keys have a limit or an order: the first visible ones of keys with
+ * capacity, lowest msg_id first.
  *
- * The ready messages from the lowest id on name their keys, and so do those that became due; the index says of each whether
- * it is full. Where that is not enough, because a full key has a long backlog in front, the index is walked from key to key,
- * from a place that is drawn: messages of full keys are not met, only their keys, of which there are no more than messages
- * in flight, waiting or parked. After 1,000 keys the claim takes what it has; the next one begins elsewhere.
+ * The ready messages from the lowest id, and those that became due, give the keys; the index tells if a key is full. If that
+ * does not suffice, because a full key has a long backlog in front, the index is scanned key by key from a random position:
+ * this skips the messages of full keys and visits only the keys, which are no more than the messages in flight, waiting
+ * or parked. After 1,000 keys the claim takes what it has found; the next one starts at another position.
  *
  * Calls: sluice._limit_key_sql, sluice._park_keys, sluice._next_keys, sluice._first_of_keys. Locks rows of the queue's table; never waits.
  */
@@ -13,7 +13,7 @@ create or replace function sluice._pick_by_key(i_limits sluice.queue_limits, now
 returns bigint[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
--- Each query wants the first rows of an index; see pgmq._claim_groups.
+-- Each query reads the first rows of an index; see pgmq._claim_groups.
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
@@ -59,7 +59,7 @@ begin
     into v_keys, v_is_all
     using now, v_piece;
     v_seen := v_keys;
-    -- Messages without a key have no order, and no limit of a key.
+    -- Messages without a key have no order and no key limit.
     v_picked := sluice._first_without_key(i_limits.queue_table, now, qty)
         || sluice._first_of_keys(i_limits, now, sluice._park_keys(i_limits, now, v_keys), qty);
 
@@ -108,6 +108,6 @@ end;
 $$;
 
 comment on function sluice._pick_by_key(sluice.queue_limits, timestamptz, integer) is
-    'Lock up to qty visible messages whose keys have room for them, of each key its first ones; returns their ids, sorted.';
+    'Lock up to qty visible messages whose keys have capacity, the first ones of each key; returns their ids, sorted.';
 revoke execute on function sluice._pick_by_key(sluice.queue_limits, timestamptz, integer) from public;
 grant execute on function sluice._pick_by_key(sluice.queue_limits, timestamptz, integer) to sluice_admin, sluice_reader;

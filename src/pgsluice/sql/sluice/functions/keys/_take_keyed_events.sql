@@ -1,7 +1,7 @@
 /*
- * The next events of the log, in a group with keys. An event whose key is free is claimed. One whose key is not waits: it is written behind the
- * others of its key and never met here again, so however many wait for one key, the events of others are reached. A call that has found
- * something returns it; one that has not looks further, at more and more at a time, up to a bound.
+ * The next events of the log, in a group with keys. An event with a free key is claimed. One with a busy key waits: it is
+ * stored behind the other events of its key and never visited here again, so the backlog of one key does not delay other
+ * keys. A call returns as soon as it has found events; else it reads on, in growing steps up to a bound.
  */
 create or replace function sluice._take_keyed_events(
     i_group sluice.share_group, i_qty integer, inout claim sluice.claim, out is_news boolean
@@ -45,6 +45,6 @@ end;
 $$;
 
 comment on function sluice._take_keyed_events(sluice.share_group, integer, sluice.claim) is
-    'Take the next events of the log whose keys are free for a claim, and let the others before them wait.';
+    'Take the next events of the log whose keys are free for a claim, and store the others before them as waiting.';
 revoke execute on function sluice._take_keyed_events(sluice.share_group, integer, sluice.claim) from public;
 grant execute on function sluice._take_keyed_events(sluice.share_group, integer, sluice.claim) to pgq_admin, sluice_admin;

@@ -1,9 +1,9 @@
 /*
- * Why messages of a key are not claimed: as many of it are in flight as may be; or, where keys have an order, one of it is to be
- * retried; or it is parked. Where no other message of the key is there, nobody waits for it, and it is not listed; but parked it is.
+ * The reason why messages of a key are not claimed: its limit of messages in flight is reached; or, if keys are ordered, one
+ * of its messages waits for a retry; or the key is parked. A key without waiting messages is not listed, unless it is parked.
  *
- * A key is part of the data: not for those who only watch. Reads: the queue's table by its indexes of keys: what is in flight, and of what waits
- * behind up to 1,000 messages of each key.
+ * A key is user data: not for monitoring roles. Reads: the queue's table by its key indexes: messages in flight, and up to
+ * 1,000 waiting messages per key.
  */
 create or replace function sluice.list_blocked_messages(queue_name text)
 returns table (key text, reason text, since timestamptz, msg_id bigint, due_at timestamptz, waiting bigint)
@@ -80,6 +80,6 @@ end;
 $$;
 
 comment on function sluice.list_blocked_messages(text) is
-    'The keys of a queue of which visible messages wait, longest first: parked, retrying until due_at, or claimed; for which message, and how many wait behind it, counted up to 1,000.';
+    'Return the keys of a queue with waiting visible messages, longest wait first: parked, retrying until due_at, or claimed; with the blocking message and the number waiting behind it, counted up to 1,000.';
 revoke execute on function sluice.list_blocked_messages(text) from public;
 grant execute on function sluice.list_blocked_messages(text) to sluice_admin, sluice_reader;

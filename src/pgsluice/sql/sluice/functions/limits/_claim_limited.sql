@@ -1,12 +1,13 @@
 /*
- * A claim that keeps to the limits of its queue: how many there is room for, then which, then the claim.
+ * A claim within the limits of its queue: compute the free capacity, select the messages, then claim them.
  *
- * Nothing is counted up and down. What is in flight is what lies in the index of claimed messages with a time to come, so a claim
- * that lapsed is out of it by itself; never more are looked at than the limit. What was started in a time is the difference of two
- * running totals of the ledger. Both are read under the lock, by statements of their own, and it is held until the claim is
- * committed: so the next one sees it. Who has priorities only needs no lock: two that choose at once choose different messages.
+ * No counters are kept. The number in flight is read from the index of claimed messages with a future time, so an expired
+ * claim drops out by itself; no more entries are read than the limit. The number of starts in an interval is the difference
+ * of two running totals of the ledger. Both are read under the lock, by separate statements, and the lock is held until the
+ * claim is committed, so that the next claim sees it. A queue with priorities only needs no lock: two concurrent claims
+ * choose different messages.
  *
- * Calls: sluice._lock_limits, sluice._room, sluice._pick_by_key, sluice._pick_by_priority, the queue's reader.
+ * Calls: sluice._lock_limits, sluice._capacity, sluice._pick_by_key, sluice._pick_by_priority, the queue's reader.
  * Writes: the queue's table, sluice.queue_start.
  */
 create or replace function sluice._claim_limited(i_limits_id integer, queue_table text, vt integer, qty integer)
@@ -17,7 +18,7 @@ as $$
 declare
     v_limits sluice.queue_limits;
     v_now timestamptz;
-    v_room bigint;
+    v_capacity bigint;
     v_before bigint;
     v_claimed bigint[];
     v_started integer;
@@ -26,7 +27,7 @@ begin
         raise exception using
             errcode = 'invalid_row_count_in_limit_clause',
             message = 'LIMIT must not be negative',
-            hint = 'give a qty of 0 or more';
+            hint = 'pass a qty of 0 or more';
     end if;
     select l.* into v_limits from sluice.queue_limits as l where l.limits_id = i_limits_id;
     if num_nonnulls(
@@ -34,21 +35,21 @@ begin
     ) > 0 then
         v_limits := sluice._lock_limits(i_limits_id);
     end if;
-    v_now := clock_timestamp(); -- not before the lock: what was started while it was waited for is no start to come
-    select r.room, r.before, r.at into v_room, v_before, v_now from sluice._room(v_limits, v_now) as r;
-    v_room := least(v_room, coalesce(qty, 2147483647));
-    if v_room <= 0 then
+    v_now := clock_timestamp(); -- after the lock: messages started while waiting for it are in the past
+    select r.capacity, r.before, r.at into v_capacity, v_before, v_now from sluice._capacity(v_limits, v_now) as r;
+    v_capacity := least(v_capacity, coalesce(qty, 2147483647));
+    if v_capacity <= 0 then
         return;
     end if;
 
     if v_limits.priority_weights is not null then
-        v_claimed := sluice._pick_by_priority(queue_table, v_limits.priority_weights, v_now, v_room::integer);
+        v_claimed := sluice._pick_by_priority(queue_table, v_limits.priority_weights, v_now, v_capacity::integer);
     elsif num_nonnulls(v_limits.key_concurrency, v_limits.when_waiting) > 0 then
-        v_claimed := sluice._pick_by_key(v_limits, v_now, v_room::integer);
+        v_claimed := sluice._pick_by_key(v_limits, v_now, v_capacity::integer);
     end if;
     if v_claimed is null then
         return query execute format('select * from pgmq.%I($1, $2, $3, null, false)', queue_table)
-            using v_now, make_interval(secs => vt), v_room::integer;
+            using v_now, make_interval(secs => vt), v_capacity::integer;
     elsif v_claimed <> '{}' then
         return query execute format(
             'with delivered as (
@@ -77,6 +78,6 @@ end;
 $$;
 
 comment on function sluice._claim_limited(integer, text, integer, integer) is
-    'Claim up to qty visible messages of a queue with limits, as far and in the order that these allow.';
+    'Claim up to qty visible messages of a queue within its limits and in their order.';
 revoke execute on function sluice._claim_limited(integer, text, integer, integer) from public;
 grant execute on function sluice._claim_limited(integer, text, integer, integer) to sluice_admin, sluice_reader;

@@ -1,18 +1,17 @@
 /*
- * The indexes by which claims from a queue with limits find what they need, and no more. A message is in as many of them as one
- * line of this table each, at any time:
+ * The indexes that claims from a queue with limits read. A message is in one index per line of this table at any time:
  *
- *   _claimed_idx    what is in flight                      fleet_concurrency
+ *   _claimed_idx    messages in flight                     fleet_concurrency
  *   _key_claim_idx  the same, key by key                   keys
  *   _key_idx        ready messages, key by key             keys
  *   _key_vt_idx     deferred messages, key by key          keys
- *   _waiting_idx    what was given back to wait            when_waiting
+ *   _waiting_idx    released messages that wait            when_waiting
  *   _level<n>_idx, _level<n>_vt_idx   ready and deferred messages, level by level, with n levels
  *
- * In flight is what was read and not given back: who gives a message back to wait sets its last_read_at to null.
+ * A message is in flight if it was read and not released: a release sets last_read_at to null.
  *
- * Each has an order that no other index has. The queries ask for that order, and for no sort where it can be avoided: then no
- * statistics, which are always those of another time, can lure the planner into another index and past all that lies there.
+ * Each index has its own order. The queries request that order, and avoid sorts, so that outdated statistics cannot make
+ * the planner scan another index.
  */
 create or replace function sluice._limit_indexes(i_limits sluice.queue_limits)
 returns table (index_name text, definition text)
@@ -59,6 +58,6 @@ as $$
 $$;
 
 comment on function sluice._limit_indexes(sluice.queue_limits) is
-    'The indexes that a queue with these limits has beside those of every queue.';
+    'Return the indexes that a queue with these limits has in addition to those of every queue.';
 revoke execute on function sluice._limit_indexes(sluice.queue_limits) from public;
 grant execute on function sluice._limit_indexes(sluice.queue_limits) to sluice_admin;

@@ -1,6 +1,6 @@
--- Whoever counts what may be claimed holds this lock to the end of the transaction, and counts after it got it: then nobody claims in
--- between. A claim takes about a millisecond, and its commit some more. Whoever keeps the lock for seconds has claimed in a transaction
--- that it leaves open: then an error that names it is of more use than a wait.
+-- Held until the end of the transaction by a claim that counts messages: it counts after acquiring the lock, so no other
+-- claim happens in between. A claim and its commit take milliseconds. A session that holds the lock for seconds has claimed
+-- in a transaction that it left open: an error that names it is more useful than a wait.
 create or replace function sluice._lock_limits(limits_id integer)
 returns sluice.queue_limits
 language plpgsql
@@ -18,7 +18,7 @@ begin
                 'cannot claim from a queue with limits in a %s transaction', current_setting('transaction_isolation')
             ),
             detail = 'Its snapshot may be older than the last claims, and it would not count them.',
-            hint = 'claim in a READ COMMITTED transaction, best one of its own';
+            hint = 'claim in a READ COMMITTED transaction, preferably a separate one';
     end if;
     if not sluice._try_lock(v_lock_class, limits_id) then
         v_holder := sluice._wait_for_lock(v_lock_class, limits_id);
@@ -31,7 +31,7 @@ begin
                     )
                 ),
                 detail = v_holder,
-                hint = 'commit right after each claim from a queue with limits';
+                hint = 'commit immediately after each claim from a queue with limits';
         end if;
     end if;
     select l.*
@@ -43,6 +43,6 @@ end;
 $$;
 
 comment on function sluice._lock_limits(integer) is
-    'Lock the limits of a queue to the end of the transaction, and return them; nulls when they were dropped meanwhile.';
+    'Lock the limits of a queue until the end of the transaction, and return them; nulls if they were dropped meanwhile.';
 revoke execute on function sluice._lock_limits(integer) from public;
 grant execute on function sluice._lock_limits(integer) to sluice_admin, sluice_reader;

@@ -1,13 +1,12 @@
 /*
- * Which messages a claim takes from a queue with priorities: of each level as its weight says, and where a level has fewer, more of the
- * others, the most urgent first.
+ * Selects the messages of a claim from a queue with priorities: of each level by its weight, and if a level has fewer, more
+ * of the others, the most urgent first.
  *
- * Of qty messages, a level with weight w of W in all gets qty * w / W. What is left of the division is drawn, each with the odds of
- * the weights: so a claim of one message is drawn alone, no state is kept between claims, and a level with a weight is
- * served however much there is of the others. A level with weight 0 gets what nobody else wants.
+ * Of qty messages, a level with weight w of W in all gets qty * w / W. The remainder is drawn with the weights as odds: so
+ * claims of one message need no state in between, and a level with a weight is served whatever the backlog of the others. A
+ * level with weight 0 gets the remainder.
  *
- * Within a level as in pgmq._outdated_readers, by the indexes that have the level before everything else: what lies in other levels
- * costs nothing.
+ * Within a level as in pgmq._outdated_readers, by indexes with the level first: the backlog of other levels costs nothing.
  *
  * Calls: sluice._limit_level_sql. Locks rows of the queue's table; never waits.
  */
@@ -15,8 +14,8 @@ create or replace function sluice._pick_by_priority(queue_table text, weights in
 returns bigint[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
--- The query wants the first rows of an index; see pgmq._claim_groups. Bounds and not an equality: then only the index of levels has
--- the order, and statistics of another day cannot lure the planner into walking all messages.
+-- The query reads the first rows of an index; see pgmq._claim_groups. Bounds instead of an equality, so that only the
+-- index of levels has the order, and outdated statistics cannot make the planner scan all messages.
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
@@ -91,7 +90,7 @@ begin
         end loop;
     end loop;
 
-    -- First what each level is due, then what is left over.
+    -- First the share of each level, then the remainder.
     for v_pass in 1 .. 2 loop
         for v_level in 1 .. v_levels loop
             v_wanted := case v_pass when 1 then v_quotas[v_level] else qty - cardinality(v_picked) end;
@@ -111,6 +110,6 @@ end;
 $$;
 
 comment on function sluice._pick_by_priority(text, integer[], timestamptz, integer) is
-    'Lock up to qty visible messages, of each level as its weight says; returns their ids, the most urgent level first.';
+    'Lock up to qty visible messages, of each level by its weight; returns their ids, the most urgent level first.';
 revoke execute on function sluice._pick_by_priority(text, integer[], timestamptz, integer) from public;
 grant execute on function sluice._pick_by_priority(text, integer[], timestamptz, integer) to sluice_admin, sluice_reader;

@@ -13,7 +13,7 @@ begin
         i_limits.fleet_concurrency, i_limits.key_concurrency, i_limits.rate, i_limits.when_waiting, v_weights
     ) = 0 then
         v_message := 'no limit is given';
-        v_hint := 'give one, or call sluice.drop_queue_limits() to have none';
+        v_hint := 'set one, or call sluice.drop_queue_limits() to have none';
     elsif i_limits.fleet_concurrency < 1 then
         v_message := format('fleet_concurrency is %s', i_limits.fleet_concurrency);
         v_hint := 'use 1 or more, or null for no limit';
@@ -46,7 +46,7 @@ begin
         )
     then
         v_message := format('priority_weights are %s', v_weights);
-        v_hint := 'give 2 to 9 numbers, 0 to 1000000, of which one is more than 0: that of the most urgent level first';
+        v_hint := 'use 2 to 9 numbers, 0 to 1000000, at least one above 0: that of the most urgent level first';
     elsif v_weights is not null and num_nonnulls(i_limits.key_concurrency, i_limits.when_waiting) > 0 then
         v_message := 'a queue has priorities or limits of its keys, not both';
         v_hint := 'use a queue for each priority, or leave one of them out';
@@ -60,6 +60,6 @@ begin
 end;
 $$;
 
-comment on function sluice._require_limits(sluice.queue_limits) is 'An error for limits that nothing could keep to.';
+comment on function sluice._require_limits(sluice.queue_limits) is 'Raise an error for invalid limits.';
 revoke execute on function sluice._require_limits(sluice.queue_limits) from public;
 grant execute on function sluice._require_limits(sluice.queue_limits) to sluice_admin;

@@ -1,8 +1,8 @@
 /*
- * A claim from a queue with limits takes a lock and reads the limits after it got it; so does this. Hence a claim obeys either
- * the limits before the change or those after it, and none is made beside them once this has committed.
+ * A claim from a queue with limits locks them and reads them after that; so does this. So each claim obeys either the old
+ * or the new limits, and none ignores the new ones once this has committed.
  *
- * The indexes come and go with what needs them: each send pays for them. Sends and claims wait while one is built.
+ * Indexes are created and dropped as needed, because each send pays for them. Sends and claims wait while one is built.
  *
  * Calls: sluice._limit_indexes, sluice._drop_limit_indexes, sluice._lock_limits. Writes: sluice.queue_limits, sluice.parked_key.
  */
@@ -47,7 +47,7 @@ begin
         when_waiting = excluded.when_waiting,
         priority_weights = excluded.priority_weights,
         declared_by = excluded.declared_by;
-    -- So that the row to lock is there.
+    -- So that the row to lock exists.
     perform sluice._try_lock(1936484717, l.limits_id) from sluice.queue_limits as l where l.queue_name = i_limits.queue_name;
     delete from sluice.parked_key as p
     where p.limits_id = v_limits_id
@@ -56,6 +56,6 @@ end;
 $$;
 
 comment on function sluice._store_limits(sluice.queue_limits) is
-    'Store the limits of a queue in place of those that it has, with the indexes that they need; the caller holds the lock of the queue.';
+    'Replace the limits of a queue, and create the indexes that they need; the caller holds the lock of the queue.';
 revoke execute on function sluice._store_limits(sluice.queue_limits) from public;
 grant execute on function sluice._store_limits(sluice.queue_limits) to sluice_admin;

@@ -1,8 +1,8 @@
 /*
- * What workers call when they start. Nothing is locked or built when the stored limits are as declared: the processes of a
- * service start at once, and all but the first find them so.
+ * Called by workers at startup. Nothing is locked or built if the stored limits equal the declared ones: the processes of a
+ * service start together, and all but the first find them stored.
  *
- * The lock of the queue comes first, as in sluice.set_queue_limits; what is stored is read again below it.
+ * The lock of the queue comes first, as in sluice.set_queue_limits; the stored limits are read again under it.
  *
  * Calls: sluice._registered_name, sluice._require_limits, sluice._store_limits, sluice._remove_limits. Writes: sluice.queue_limits,
  * sluice.parked_key.
@@ -31,7 +31,7 @@ begin
         raise exception using
             errcode = '22023',
             message = 'declared_by is empty',
-            hint = 'give the name of the handler, or call sluice.set_queue_limits() as an operator';
+            hint = 'pass the name of the handler, or call sluice.set_queue_limits() as an operator';
     end if;
     v_limits.queue_name := sluice._registered_name(queue_name);
     v_limits.queue_table := pgmq.format_table_name(queue_name, 'q');
@@ -71,6 +71,6 @@ end;
 $$;
 
 comment on function sluice.declare_queue_limits(text, text, integer, integer, integer, interval, text) is
-    'Store the limits that a handler declares for its queue, all null for none, in place of those that a handler declared before; changed, unchanged, or operator: those of sluice.set_queue_limits stay.';
+    'Store the limits that a handler declares for its queue, all null for none, replacing earlier declared ones; returns changed, unchanged, or operator: limits set by sluice.set_queue_limits are kept.';
 revoke execute on function sluice.declare_queue_limits(text, text, integer, integer, integer, interval, text) from public;
 grant execute on function sluice.declare_queue_limits(text, text, integer, integer, integer, interval, text) to sluice_admin;

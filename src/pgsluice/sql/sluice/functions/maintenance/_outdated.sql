@@ -1,7 +1,8 @@
 /*
- * What readers.sql brings to this release: one row per queue's reader, table of a queue or archive, and event log that differs, with the
- * statements that correct it and the owner as whom to run them: that of the schemas, or that of a queue's table that could not be handed
- * over. Of all queues and logs, or of these. Reads the catalog and locks none of these tables.
+ * Differences that readers.sql corrects: a row per reader of a queue, table of a queue or archive, and event log that
+ * differs from this release, with the statements that correct it and the owner who runs them: that of the schemas, or that
+ * of a queue's table that could not be transferred. For all queues and logs, or the given ones. Reads the catalog and
+ * locks none of these tables.
  *
  * Calls: pgmq._outdated_readers, pgmq._outdated_storage, pgq._outdated_functions, pgq._outdated_grants, pgq._outdated_storage.
  */
@@ -14,7 +15,7 @@ as $$
 declare
     v_owner constant name := (select pg_get_userbyid(n.nspowner) from pg_namespace as n where n.nspname = 'sluice');
     v_logs constant integer[] := coalesce(queue_ids, array(select q.queue_id from pgq.queue as q order by q.queue_id));
-    -- A name that pgmq.format_table_name refuses was written by hand.
+    -- A name that pgmq.format_table_name refuses was inserted manually.
     v_names constant text[] := coalesce(
         queue_names,
         array(select m.queue_name::text from pgmq.meta as m where m.queue_name !~ '\$|;|--|''' order by m.queue_name)
@@ -56,6 +57,6 @@ end;
 $$;
 
 comment on function sluice._outdated(text[], integer[]) is
-    'The queues, tables of queues and event logs that are not as in this release, with the statements that correct them.';
+    'Return the queues, tables of queues and event logs that differ from this release, with the statements that correct them.';
 revoke execute on function sluice._outdated(text[], integer[]) from public;
 grant execute on function sluice._outdated(text[], integer[]) to sluice_admin;

@@ -1,20 +1,21 @@
 /*
- * Ticks, positions and events are marked with transaction ids, which mean something in one server only. Of a dump that was restored
- * they name other transactions: such that are to come, or such that ended at another time. pgq._is_restored tells.
+ * Ticks, positions and events contain transaction ids, which are valid in one server only. In a restored dump they name other
+ * transactions: future ones, or ones that ended at another time. pgq._is_restored detects this.
  *
- * What the marks say is kept, in this server's terms. The positions of the consumers, the ends of open batches, the windows of
- * claims that are open or the newest of their group, and the newest tick are boundaries, in the order of their snapshots. Every
- * event lies between two of them: behind the last one that does not see it, before the first one that does. The n-th boundary gets
- * a snapshot that sees the lowest n ids, from 3 on, and its events the n-th of these ids, which ended when this server was made.
- * Events behind the last one get the id of this transaction: the next tick sees them. Ticks between the boundaries go.
+ * The order that the ids express is kept, with ids of this server. The positions of consumers, the ends of open batches, the
+ * windows of open claims and of the newest claim of each group, and the newest tick are boundaries, in the order of their
+ * snapshots. Every event lies between two of them: behind the last one that does not see it, before the first one that does.
+ * The n-th boundary gets a snapshot that sees the lowest n ids, from 3 on, and its events the n-th of these ids, which ended at
+ * initdb. Events behind the last boundary get the id of this transaction: the next tick sees them. Ticks between the boundaries
+ * are deleted.
  *
- * Events and outcomes that were written here since the restore keep their ids (pgq._loaded_by). No boundary sees them.
+ * Events and outcomes written here since the restore keep their ids (pgq._loaded_by). No boundary sees them.
  *
- * Outcomes that no claim has read become this transaction's, so that the next claim reads them. Leases end when they would
- * have ended. Claims that are settled go, as when the ledgers are emptied.
+ * Unread outcomes become this transaction's, so that the next claim reads them. Leases end at their original times. Settled
+ * claims are deleted, as when the ledgers are truncated.
  *
- * Called for all logs, it skips one that fails, which stays as it was restored: a warning and sluice.list_failures() name it, and its row
- * has no number of events. A row without a log: the events that wait to be retried are not repaired.
+ * Called for all logs, it skips one that fails, which stays as restored: a warning and sluice.list_failures() name it, and its
+ * row has null events. A row without a log: the retry entries were not repaired.
  */
 create or replace function sluice.after_restore(
     queue_name text default null, out log_name text, out events bigint
@@ -25,7 +26,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_first_id constant bigint := 3; -- PostgreSQL's first one
+    v_first_id constant bigint := 3; -- PostgreSQL's first normal id
     v_first_snapshot constant pg_snapshot := '4:4:'; -- which sees nothing else
     v_queue record;
     v_subscriber record;
@@ -33,7 +34,7 @@ declare
     v_last pgq.tick;
     v_is_foreign boolean;
     v_ticks bigint[];
-    v_snapshots text[]; -- for these there is no equality
+    v_snapshots text[]; -- as text, because pg_snapshot has no equality
     v_ids xid8[];
     v_renewed pg_snapshot[];
     v_table regclass;
@@ -80,15 +81,15 @@ begin
             end if;
 
             perform from pgq.subscriber as s where s.sub_queue = v_queue.queue_id for update;
-            -- What is said of a claim now would be lost in what follows.
+            -- Concurrent outcomes would be lost below.
             lock table sluice.claim, sluice.outcome in share row exclusive mode;
-            -- The newest claim of each group says which outcomes were read.
+            -- The newest claim of each group determines the outcomes that were read.
             foreach v_table in array array['sluice.outcome_0', 'sluice.outcome_1']::regclass[]
             loop
                 execute format(
                     'update only %s as o
                      set outcome_txid = case
-                         when o.is_mail and not pg_visible_in_snapshot(o.outcome_txid, (sluice._last_claim(o.group_id)).mail_snapshot)
+                         when o.is_backlog and not pg_visible_in_snapshot(o.outcome_txid, (sluice._last_claim(o.group_id)).backlog_snapshot)
                              then pg_current_xact_id()
                          else $1
                      end
@@ -99,7 +100,7 @@ begin
                 using v_first_id::text::xid8, v_queue.queue_id, pgq._loaded_by(v_table, 'outcome_txid');
             end loop;
             update sluice.claim as c
-            set mail_snapshot = v_first_snapshot
+            set backlog_snapshot = v_first_snapshot
             from sluice.share_group as g
             where g.queue_id = v_queue.queue_id and c.group_id = g.group_id;
             perform sluice._forget_settled(v_queue.queue_id);
@@ -118,7 +119,7 @@ begin
                 ) as t
                 where t.tick_id is not null
             );
-            -- Snapshots of one server are in this order: what has ended for one has ended for all that came after it.
+            -- Snapshots of one server are in this order: a transaction that ended for one has ended for all later ones.
             select array_agg(b.snapshot order by b.number),
                 array_agg((v_first_id + b.number)::text::xid8 order by b.number),
                 array_agg(format('%1$s:%1$s:', v_first_id + b.number + 1)::pg_snapshot order by b.number)
@@ -216,7 +217,7 @@ begin
         return next;
     end loop;
 
-    -- What all logs share.
+    -- Entries that all logs share.
     begin
         perform pgq._adopt_retries();
         perform sluice._note_failure('repair retries'::text, null::text, null::text, null::text);
@@ -234,6 +235,6 @@ end;
 $$;
 
 comment on function sluice.after_restore(text) is
-    'Repair one event log or all after a dump was restored; the logs that needed it, with their restored events. Of all, one that fails is skipped: its events are null, and a warning says why.';
+    'Repair one event log or all after a dump was restored; returns the repaired logs with their restored events. Called for all, it skips a failing one with a warning and null events.';
 revoke execute on function sluice.after_restore(text) from public;
 grant execute on function sluice.after_restore(text) to pgq_admin, sluice_admin;

@@ -1,9 +1,10 @@
 /*
- * The one call that keeps queues in order, to be made again and again: every few seconds, by one process or by many. Each
- * step does a bounded part of its work; calls at the same time share it. No rows: there was nothing to do.
+ * The one call that maintains queues: call it every few seconds, from any number of processes. Each step does a bounded part
+ * of its work; concurrent calls share it. No rows: there was no work.
  *
- * A step is a function sluice._maintain_…() with the same columns. The partitions come last: they take locks that are held to
- * the end of the transaction. A step that fails is rolled back and returns one row, with done false and the error; the other steps run.
+ * A step is a function sluice._maintain_…() with the same columns. The partitions come last: they take locks that are held
+ * until the end of the transaction. A step that fails is rolled back and returns one row, with done false and the error; the
+ * other steps run.
  */
 create or replace function sluice.maintain()
 returns table (task text, queue_name text, done boolean, detail text)
@@ -13,14 +14,14 @@ as $$
 declare
     v_step text;
 begin
-    -- With a snapshot from before its locks it would not see what it drops.
+    -- A snapshot older than its locks would not show the rows it drops.
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception using
             errcode = 'active_sql_transaction',
             message = format('maintenance cannot run in a %s transaction', current_setting('transaction_isolation')),
-            hint = 'call it in a READ COMMITTED transaction, best one of its own';
+            hint = 'call it in a READ COMMITTED transaction, preferably a separate one';
     end if;
-    -- The steps, a line each. What is due comes first.
+    -- The steps, a line each; due messages first.
     foreach v_step in array array[
         'sluice._maintain_schedules(10000)',
         'sluice._maintain_retention(10000)',
@@ -50,6 +51,6 @@ end;
 $$;
 
 comment on function sluice.maintain() is
-    'Do the next part of the work that keeps queues in order; one row for each thing done, or given up for now (done is false).';
+    'Do the next part of the maintenance of queues; returns a row per step done, or skipped for now (done is false).';
 revoke execute on function sluice.maintain() from public;
 grant execute on function sluice.maintain() to sluice_admin;

@@ -1,5 +1,6 @@
--- Without a name it takes a page of the logs, 40 with the default settings, and what all logs share after the last page; the next call of
--- the session goes on. The setting sluice.rotate_after is '>' and the name of the last log of the page, and '>' alone after the last page.
+-- Without a name it processes a page of the logs, 40 with the default settings, and the shared tables after the last page;
+-- the next call of the session continues. The setting sluice.rotate_after is '>' and the name of the last log of the page,
+-- and '>' alone after the last page.
 create or replace function sluice.rotate(
     queue_name text default null, out log_name text, out segment integer, out action text, out reason text
 )
@@ -20,7 +21,7 @@ begin
         raise exception using
             errcode = 'PQ004',
             message = format('cannot rotate an event log in a %s transaction', current_setting('transaction_isolation')),
-            detail = 'What it sees is from the start of the transaction; events and consumers may have moved since.',
+            detail = 'Its snapshot is from the start of the transaction; events and consumers may have changed since.',
             hint = 'rotate in a READ COMMITTED transaction';
     end if;
     if queue_name is not null then
@@ -35,7 +36,7 @@ begin
         limit v_page_logs
     loop
         v_logs := v_logs + 1;
-        -- Whatever is wrong with a log must not stop the others.
+        -- A failing log must not stop the others.
         begin
             return query
                 select v_queue.queue_name, r.segment, r.action, r.reason from pgq._rotate(v_queue.queue_id, false) as r;
@@ -54,7 +55,7 @@ begin
             return;
         end if;
     end if;
-    -- What all logs share.
+    -- Tables that all logs share.
     foreach v_step in array array['pgq._maintain_positions(8388608::bigint)', 'pgq._maintain_retry(8388608::bigint, 20000)']
     loop
         begin
@@ -66,7 +67,7 @@ begin
                 return query select null::text, null::integer, 'failed', format('%s: %s (%s)', v_step, sqlerrm, sqlstate);
         end;
     end loop;
-    -- Failures of what is gone, or is not attempted any more.
+    -- Failures of dropped objects and of steps no longer attempted.
     delete from sluice.failure as f
     where f.failed_at < clock_timestamp() - interval '1 day'
        or f.task in ('tick', 'retry', 'rotate', 'groups', 'repair')
@@ -83,6 +84,6 @@ end;
 $$;
 
 comment on function sluice.rotate(text) is
-    'Maintain the tables of one event log or all: empty segments that no consumer needs, and switch to another segment when it is time. Returns what was done, and what was not, with the reason. With dozens of logs each call of a session handles a part of them.';
+    'Rotate one event log or all: truncate segments that no consumer needs, and switch to another segment when due. Returns the steps done and skipped, with reasons. With dozens of logs each call of a session handles a part.';
 revoke execute on function sluice.rotate(text) from public;
 grant execute on function sluice.rotate(text) to pgq_admin, sluice_admin;

@@ -1,10 +1,10 @@
 /*
- * One partition more, with what the default partition holds of its range. It is made beside the table and then attached.
+ * Adds a partition and moves the matching rows of the default partition to it. It is created as a table and then attached.
  *
- * Attaching a range of time to come waits for no sender, and none waits for it. Where a sender could have a message for that
- * range in hand it must wait: it has chosen the default partition already, which will not take the message any more, and the
- * send would fail ("new row violates partition constraint"). A statement takes any number of ids, so no range of ids is far
- * enough ahead. Readers wait in either case, as they look into the default partition.
+ * Attaching a future range of time blocks no sender. If a sender could be inserting a message of that range, the lock must
+ * wait for it: the sender has already chosen the default partition, which would no longer accept the message, and the send
+ * would fail ("new row violates partition constraint"). A statement takes any number of ids, so no range of ids is far
+ * enough ahead. Readers wait in either case, because they read the default partition.
  *
  * Locks: the parent against senders or against other DDL, then the default partition exclusively. Calls: _partition_key,
  * _partition_name.
@@ -35,14 +35,14 @@ begin
         'lock table only pgmq.%I in %s mode',
         v_table,
         case
-            -- now() of a transaction under way is over; the second is for a clock that is set back.
+            -- now() of a running transaction is in the past; the second allows for a clock that is set back.
             when v_key.is_time and starts_at > extract(epoch from clock_timestamp() + interval '1 second') * 1000000
             then 'share update exclusive'
             else 'share row exclusive'
         end
     );
     execute format('lock table %s in access exclusive mode', v_key.default_partition);
-    -- Indexes and keys come with attaching.
+    -- Attaching creates indexes and keys.
     execute format(
         'create table pgmq.%I (like pgmq.%I including defaults including constraints including generated including storage)',
         v_leaf, v_table
@@ -58,7 +58,7 @@ begin
     into v_has_rows
     using v_from, v_to;
     if v_has_rows then
-        -- A trigger on them would run with the owner's rights.
+        -- A trigger on the rows would run with the owner's rights.
         perform pgmq._require_no_foreign_code(parent);
     end if;
     execute format(
@@ -81,6 +81,6 @@ end;
 $$;
 
 comment on function sluice._attach_partition(regclass, bigint, bigint) is
-    'Add a partition with this range, which no other may cover, and move there what the default partition holds of it.';
+    'Add a partition with this range, which must not overlap others, and move its rows of the default partition there.';
 revoke execute on function sluice._attach_partition(regclass, bigint, bigint) from public;
 grant execute on function sluice._attach_partition(regclass, bigint, bigint) to sluice_admin;

@@ -1,12 +1,12 @@
 /*
- * Rows come into the default partition when maintenance was late, many, and when a message comes for a partition that is
- * gone, few. A few are moved into a partition of their range, which may be wider than the interval. Many are not moved: the
- * default partition itself becomes the partition of what it holds, and an empty one takes its place. So the work does not grow
- * with what has piled up, but for one reading of it while senders and readers wait: 0.4 s for a million messages (2 busy cores,
+ * The default partition gets many rows if maintenance is late, and few if messages arrive for a dropped partition. A few
+ * rows are moved into a partition of their range, which may be wider than the interval. Many are not moved: the default
+ * partition itself becomes the partition of its rows, and an empty one replaces it. So the work does not grow with the
+ * backlog, except for one scan while senders and readers wait: 0.4 s for a million messages (2 busy cores,
  * PostgreSQL 18, 2026-11-21).
  *
- * Where many cannot be taken as they are, because other partitions lie between them or there are rows among them that were
- * never sent, they are moved in steps, a call each, into partitions that may be narrower than the interval.
+ * If many rows cannot be converted like this, because other partitions lie between them or some were never sent, they are
+ * moved in steps, one per call, into partitions that may be narrower than the interval.
  *
  * Calls: _attach_partition, _create_default_partition.
  */
@@ -37,7 +37,7 @@ begin
     select * into v_key from sluice._partition_key(parent);
     select c.relname into v_table from pg_class as c where c.oid = parent;
     v_type := case when v_key.is_time then 'timestamptz' else 'bigint' end;
-    -- Ids at the ends of their range and infinite times, inserted by hand, fit into no partition: they stay.
+    -- Manually inserted ids at the ends of the range and infinite times fit no partition: they stay.
     v_lowest := case when v_key.is_time then '-infinity' else '-4611686018427387904' end;
     v_highest := case when v_key.is_time then 'infinity' else '4611686018427387904' end;
     loop
@@ -75,7 +75,7 @@ begin
             and v_last <= v_now
             and v_last < coalesce(v_range.free_to, 9223372036854775807);
         exit when v_is_locked or not v_is_whole;
-        -- And look again: a transaction under way until now may have left a lower id there.
+        -- Check again: a transaction that was running until now may have inserted a lower id.
         execute format('lock table only pgmq.%I in access exclusive mode', v_table);
         v_is_locked := true;
     end loop;
@@ -102,7 +102,7 @@ begin
         );
     end if;
 
-    -- Up to where the table is now, so that a few rows that lie far apart make one partition and not many.
+    -- Up to the current position, so that a few distant rows make one partition and not many.
     if v_first <= v_now then
         v_range.ends_at := least(
             (sluice._partition_range(v_now, v_key.is_time, partition_interval)).ends_at, v_range.free_to
@@ -124,7 +124,7 @@ begin
         sluice._partition_literal(v_range.ends_at, v_key.is_time),
         v_moved_max;
     if v_cut is not null then
-        -- On the grid if that leaves anything. More rows than that of one time are moved at once: no bound fits between them.
+        -- On the grid if possible. More rows with one equal time are moved together: no bound fits between them.
         v_range.ends_at := (sluice._partition_range(v_cut, v_key.is_time, partition_interval)).starts_at;
         if v_range.ends_at <= v_first then
             v_range.ends_at := greatest(v_cut, v_first + 1);
@@ -135,6 +135,6 @@ end;
 $$;
 
 comment on function sluice._drain_default_partition(regclass, text, text) is
-    'Give what the default partition holds, or the first of it, a partition of its own; returns what was done, null for nothing.';
+    'Move the rows of the default partition, or the first ones, into a partition of their own; returns a description, null if there are none.';
 revoke execute on function sluice._drain_default_partition(regclass, text, text) from public;
 grant execute on function sluice._drain_default_partition(regclass, text, text) to sluice_admin;

@@ -1,11 +1,11 @@
 /*
- * Two reasons to drop one. Retention, as PGMQ has it: what lies wholly further back than that goes, and with it messages
- * that nobody has read. And of a queue, not of its archive, what lies before the partition in use and is empty: each read
- * looks into every partition there is. A message that still comes for a dropped one, from a transaction that began long ago,
- * goes to the default partition. Of an archive that is exported a partition stays until every export has verified all of it.
+ * Drops partitions for two reasons. Retention, as in PGMQ: a partition wholly beyond the retention is dropped, with its
+ * unread messages. And of a queue, not of its archive, an empty partition before the current one is dropped, because each
+ * read visits every partition. A message that a long transaction still inserts for a dropped partition goes to the default
+ * partition. A partition of an exported archive is kept until every export has verified all of it.
  *
  * Calls: sluice._release_partition.
- * Locks: the parent exclusively, if there is anything to drop.
+ * Locks: the parent exclusively, if a partition is dropped.
  */
 create or replace function sluice._drop_partitions(
     parent regclass, queue_name text, partition_interval text, retention_interval text
@@ -46,7 +46,7 @@ begin
         where b.ends_at <= v_keep_from or v_is_queue and b.ends_at <= v_in_use_from
         order by b.starts_at
     loop
-        -- By the index: a table of dead rows would be read to its end.
+        -- By the index: a sequential scan would read all dead rows.
         v_probe := format('select not exists (select from %s as m order by m.msg_id limit 1)', v_old.leaf);
         execute v_probe into v_is_empty;
         continue when not v_is_empty and not v_old.is_expired;
@@ -65,6 +65,6 @@ end;
 $$;
 
 comment on function sluice._drop_partitions(regclass, text, text, text) is
-    'Drop the partitions whose retention is over, and of a queue those that are empty and no longer in use; at most ten.';
+    'Drop expired partitions, and empty unused partitions of a queue; at most ten.';
 revoke execute on function sluice._drop_partitions(regclass, text, text, text) from public;
 grant execute on function sluice._drop_partitions(regclass, text, text, text) to sluice_admin;

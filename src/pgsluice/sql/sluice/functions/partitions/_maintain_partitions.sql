@@ -1,11 +1,11 @@
 /*
- * Everything here is done under locks that are held to the end of the transaction, so it is short: it waits 50 ms for its
- * first lock, and 10 ms for each one after it, and takes no more when the first is a tenth of a second old. What it did not
- * get it says, and leaves to the next call. Shorter than deadlock_timeout: it never makes anybody else fail.
+ * All work is done under locks held until the end of the transaction, so it is short: it waits 50 ms for its first lock and
+ * 10 ms for each later one, and takes no more once the first is held for 0.1 s. It reports skipped work, which the next
+ * call does. These waits are shorter than deadlock_timeout, so it never makes another session fail.
  *
- * Several calls at once share the tables: each locks a row of sluice.lock for the one it looks at, or passes it by. Not its
- * own row: skip locked waits all the same when the row has been updated meanwhile. Subtransactions, so that one table, or one
- * step, that fails does not keep the others from theirs.
+ * Concurrent calls share the tables: each locks a row of sluice.lock per table, or skips the table. (Not the row of the
+ * table itself: skip locked waits nevertheless if the row was updated meanwhile.) Each table and step has its
+ * subtransaction, so that a failure does not stop the others.
  *
  * Calls: _drain_default_partition, _premake_partitions, _drop_partitions. Writes: sluice.partitioned_table.
  */
@@ -32,7 +32,7 @@ begin
         end if;
         continue when not sluice._try_lock(v_lock_class, hashtext(v_table.table_name::text));
         begin
-            -- Unless another call was there in the meantime, or the queue is gone.
+            -- Unless another call has done it meanwhile, or the queue was dropped.
             update sluice.partitioned_table as p
             set maintained_at = clock_timestamp()
             where p.table_name = v_table.table_name and p.maintained_at = v_table.maintained_at;
@@ -79,7 +79,7 @@ begin
                     done := false;
                     detail := format('%s is in use; the next call tries again', v_table.table_name);
                     return next;
-                -- Such as a change made by hand, a trigger, or a missing privilege. It must not stop the other queues.
+                -- For example a manual change, a trigger, or a missing privilege. It must not stop the other queues.
                 when others then
                     done := false;
                     detail := sqlerrm;
@@ -92,6 +92,6 @@ end;
 $$;
 
 comment on function sluice._maintain_partitions() is
-    'Make, fill and drop the partitions of all queues that have any; one row for each thing done, or given up for now.';
+    'Create, fill and drop the partitions of all partitioned queues; returns a row per step done, or skipped for now.';
 revoke execute on function sluice._maintain_partitions() from public;
 grant execute on function sluice._maintain_partitions() to sluice_admin;

@@ -1,6 +1,6 @@
 /*
- * The upper case keeps it apart from all tables of queues, whose names are folded: no queue can be created whose table a
- * partition's name meets, or the other way round. A name too long for an identifier gives its hash.
+ * The upper case keeps the name apart from the tables of queues, whose names are folded to lower case, so neither can
+ * collide with the other. A name too long for an identifier is replaced by its hash.
  */
 create or replace function sluice._partition_name(table_name name, starts_at bigint, is_time boolean)
 returns name
@@ -21,7 +21,7 @@ begin
         v_stem := left(v_stem, 2) || md5(v_stem);
     end if;
     v_name := v_stem || v_start;
-    -- Of a table that was detached by hand, or whose start the same as an earlier one's: nothing may stand in the way.
+    -- A manually detached table, or an earlier partition with the same start, may have the name.
     while to_regclass(format('pgmq.%I', v_name)) is not null
     loop
         v_number := v_number + 1;
@@ -32,6 +32,6 @@ end;
 $$;
 
 comment on function sluice._partition_name(name, bigint, boolean) is
-    'A free name for the partition that starts here.';
+    'Return a free name for a partition with this start.';
 revoke execute on function sluice._partition_name(name, bigint, boolean) from public;
 grant execute on function sluice._partition_name(name, bigint, boolean) to sluice_admin;

@@ -1,6 +1,6 @@
 /*
- * Partitions lie on a grid, so that any session at any time gives the same one to the same message. Ids: multiples of the
- * interval. Times, in UTC: multiples from Monday, 3 January 2000 on, or, of months and years, from January 2000 on.
+ * Partitions lie on a grid, so that every session computes the same range for a message. Ids: multiples of the
+ * interval. Times, in UTC: multiples from Monday, 3 January 2000, or for months and years, from January 2000.
  */
 create or replace function sluice._partition_range(
     place bigint, is_time boolean, partition_interval text, out starts_at bigint, out ends_at bigint
@@ -41,6 +41,6 @@ end;
 $$;
 
 comment on function sluice._partition_range(bigint, boolean, text) is
-    'The range of the grid in which an id or a time lies.';
+    'Return the range of the grid that contains an id or a time.';
 revoke execute on function sluice._partition_range(bigint, boolean, text) from public;
 grant execute on function sluice._partition_range(bigint, boolean, text) to sluice_admin;

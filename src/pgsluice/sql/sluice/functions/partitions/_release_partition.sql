@@ -1,9 +1,9 @@
 /*
- * Before a partition of an archive is dropped: whether every export has verified all of it; then their marks go. One that is
- * not verified is found out without a lock, at its first such message. What may be is read under a lock that lets nothing more
- * into it: rows come late, from a transaction that began long ago.
+ * Runs before a partition of an archive is dropped: checks that every export has verified all of it, and removes its marks.
+ * An unverified partition is detected without a lock, at its first unverified message. Otherwise it is read again under a
+ * lock that blocks inserts, because a long transaction may still insert rows.
  *
- * Locks, when there are exports: these, and the partition against writers, until the end of the transaction.
+ * Locks, if there are exports: these, and the partition against writers, until the end of the transaction.
  */
 create or replace function sluice._release_partition(queue_name text, leaf regclass)
 returns boolean
@@ -64,6 +64,6 @@ end;
 $$;
 
 comment on function sluice._release_partition(text, regclass) is
-    'Whether a partition of an archive may be dropped, as every export has verified all of it; its marks are then gone.';
+    'True if a partition of an archive may be dropped because every export has verified all of it; removes its marks.';
 revoke execute on function sluice._release_partition(text, regclass) from public;
 grant execute on function sluice._release_partition(text, regclass) to sluice_admin;

@@ -1,10 +1,10 @@
 /*
- * Deletes archived messages whose time is over, at most rows_max in all: each call is short, a backlog takes several.
+ * Deletes expired archived messages, at most rows_max in all: each call is short, a backlog takes several.
  *
- * Queues in random order: in a fixed one, a queue that fills its archive as fast as this empties it would be the only
- * one served. Rows that another session holds are skipped, and a table that somebody changes is left to the next call:
- * any number of these may run at once, and none waits. Subtransactions, so that one archive that fails does not keep the
- * others. Of an archive that is exported only what every export has verified goes, however old it is.
+ * Queues are processed in random order: in a fixed order, a queue that fills its archive as fast as this empties it would
+ * be the only one served. Locked rows are skipped, and a table that another session alters is left to the next call, so
+ * any number of calls run concurrently without waiting. Each archive has its subtransaction, so that a failure does not
+ * stop the others. Of an exported archive only rows that every export has verified are deleted, however old they are.
  *
  * Calls: sluice._drop_exported. Reads: sluice.retention, sluice.export, the archives by their index on
  * archived_at. Writes: the archives.
@@ -39,8 +39,8 @@ begin
             if v_is_exported then
                 v_deleted := sluice._drop_exported(v_rule.queue_name::text, v_expired_before, v_rows_left);
             else
-                -- As an array: joined, their number unknown to the planner, it would read the whole table. The time once
-                -- more, so that only the old partitions of an archive are looked at.
+                -- An array, because a join with an unknown number of ids would scan the whole table. The time is repeated so
+                -- that only old partitions of an archive are read.
                 execute format(
                     'delete from pgmq.%1$I as archived
                      where archived.archived_at < $1
@@ -58,7 +58,7 @@ begin
                 get diagnostics v_deleted = row_count;
             end if;
             if v_deleted = 0 and not v_is_exported then
-                -- The rollback gives the locks back: a transaction could not hold those of thousands.
+                -- The rollback releases the locks: one transaction could not hold those of thousands of queues.
                 raise sqlstate 'RL000';
             end if;
         exception
@@ -70,7 +70,7 @@ begin
                 detail := 'the archive is in use; the next call tries again';
                 return next;
                 continue;
-            -- Such as a change made by hand, a trigger, or a missing privilege. It must not stop the other queues.
+            -- For example a manual change, a trigger, or a missing privilege. It must not stop the other queues.
             when others then
                 done := false;
                 detail := sqlerrm;
@@ -94,6 +94,6 @@ end;
 $$;
 
 comment on function sluice._maintain_retention(integer) is
-    'Delete archived messages beyond their queue''s retention, at most rows_max; one row for each queue that had some, or that is given up for now.';
+    'Delete archived messages beyond their queue''s retention, at most rows_max; returns a row per queue with deleted messages, or skipped for now.';
 revoke execute on function sluice._maintain_retention(integer) from public;
 grant execute on function sluice._maintain_retention(integer) to sluice_admin;

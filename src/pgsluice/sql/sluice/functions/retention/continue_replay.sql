@@ -1,5 +1,5 @@
 /*
- * One step of a replay. Call it, and commit, until it is finished.
+ * Runs one step of a replay. Call it, and commit, until it is finished.
  *
  * Calls: sluice._replay_sql, sluice._filter_sql. Reads: the archive, in the order of its primary key. Writes: the
  * target queue, sluice.replay.
@@ -19,14 +19,14 @@ begin
             message = format('qty is %s', coalesce(qty::text, 'null')),
             hint = 'send at least one message in a step';
     end if;
-    -- Two that go on with one replay take turns. A step and its record are one transaction: nothing is sent by both,
-    -- and what a crash takes back is sent by the next.
+    -- Concurrent steps of one replay run one after the other. A step and its record are one transaction: no message is
+    -- sent by both, and a step undone by a crash is repeated by the next.
     select r.* into v_replay from sluice.replay as r where r.replay_id = continue_replay.replay_id for update;
     if not found then
         raise exception using
             errcode = 'P0002',
             message = format('replay %s does not exist', replay_id),
-            hint = 'look at sluice.list_replays(); it goes with its queue';
+            hint = 'sluice.list_replays() lists them; a replay is dropped with its queue';
     end if;
     if v_replay.finished_at is not null then
         return query select 0::bigint, v_replay.replayed, true;
@@ -59,6 +59,6 @@ end;
 $$;
 
 comment on function sluice.continue_replay(bigint, integer) is
-    'Send the next messages of a replay again, at most qty, lowest msg_id first; returns how many, how many in all, and whether it is finished.';
+    'Send the next messages of a replay, at most qty, lowest msg_id first; returns their number, the total, and true if the replay is finished.';
 revoke execute on function sluice.continue_replay(bigint, integer) from public;
 grant execute on function sluice.continue_replay(bigint, integer) to sluice_admin;

@@ -14,9 +14,9 @@ begin
         raise exception using
             errcode = '22023',
             message = format('archive_retention is negative: %s', archive_retention),
-            hint = 'give how long to keep archived messages, or null for ever';
+            hint = 'pass the time to keep archived messages, or null for no limit';
     end if;
-    -- Beyond the range of times it fails here, and not at each maintenance.
+    -- An interval beyond the range of timestamps fails here rather than in each maintenance.
     perform clock_timestamp() - archive_retention;
 
     insert into sluice.retention (queue_name, archive_retention)
@@ -26,6 +26,6 @@ end;
 $$;
 
 comment on function sluice.set_retention(text, interval) is
-    'Keep archived messages of a queue for this long, at least; null: for ever. Maintenance deletes the older ones.';
+    'Set the minimum retention of archived messages of a queue; null: unlimited. Maintenance deletes older ones.';
 revoke execute on function sluice.set_retention(text, interval) from public;
 grant execute on function sluice.set_retention(text, interval) to sluice_admin;

@@ -1,6 +1,6 @@
 /*
- * Remembers what is to be sent again. It has an end: a message that it sends, and that is archived again while it runs,
- * has a higher msg_id than all that were in the archive at its beginning.
+ * Records a replay. It terminates: a message that it sends, and that is archived again while it runs, has a higher
+ * msg_id than every message in the archive at its start.
  *
  * Calls: sluice._registered_name. Reads: the highest msg_id of the archive. Writes: sluice.replay.
  */
@@ -36,6 +36,6 @@ end;
 $$;
 
 comment on function sluice.start_replay(text, text, jsonb, jsonb, timestamptz, timestamptz) is
-    'Begin to send archived messages again that a filter matches and that are archived by now; returns the id for continue_replay, which sends them.';
+    'Start a replay of the archived messages that a filter matches; returns the id for continue_replay, which sends them.';
 revoke execute on function sluice.start_replay(text, text, jsonb, jsonb, timestamptz, timestamptz) from public;
 grant execute on function sluice.start_replay(text, text, jsonb, jsonb, timestamptz, timestamptz) to sluice_admin;

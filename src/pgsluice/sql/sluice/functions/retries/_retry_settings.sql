@@ -1,4 +1,4 @@
--- jsonb_populate_record takes the types of the table: a number is seconds where an interval is wanted.
+-- jsonb_populate_record casts to the types of the table: a number becomes an interval in seconds.
 --
 -- Reads: sluice.retry_policy.
 create or replace function sluice._retry_settings(queue_name text, policy jsonb default null)
@@ -21,7 +21,7 @@ begin
             raise exception using
                 errcode = '22023',
                 message = format('a retry policy is %s', policy),
-                hint = 'give a JSON object, or null for the policy of the queue';
+                hint = 'pass a JSON object, or null for the policy of the queue';
         end if;
         select f.name
         into v_unknown
@@ -33,7 +33,7 @@ begin
             raise exception using
                 errcode = '22023',
                 message = format('a retry policy has no field %L', v_unknown),
-                hint = format('there are: %s', array_to_string(v_fields, ', '));
+                hint = format('the fields are: %s', array_to_string(v_fields, ', '));
         end if;
         v_policy := jsonb_populate_record(v_policy, jsonb_strip_nulls(policy));
     end if;
@@ -42,6 +42,6 @@ end;
 $$;
 
 comment on function sluice._retry_settings(text, jsonb) is
-    'The retry policy of a queue, with the fields that are given in place of its own; the defaults where it has none.';
+    'Return the retry policy of a queue, else the defaults, overridden by the given fields.';
 revoke execute on function sluice._retry_settings(text, jsonb) from public;
 grant execute on function sluice._retry_settings(text, jsonb) to sluice_admin, sluice_monitor, sluice_reader;

@@ -16,13 +16,13 @@ begin
         raise exception using
             errcode = '22023',
             message = format('a limit for the consumers of event log %L is not positive', queue_name),
-            hint = 'leave a limit out, or null, for none';
+            hint = 'omit a limit, or pass null, for none';
     end if;
     if keepers is null or array_position(keepers, null) is not null then
         raise exception using
             errcode = '22004',
             message = 'the name of a keeper is null',
-            hint = 'give an empty array for no keepers';
+            hint = 'pass an empty array for no keepers';
     end if;
     insert into sluice.log_policy as p (queue_id, max_lag_bytes, max_lag_events, max_lag_time, keepers)
     values (
@@ -38,6 +38,6 @@ end;
 $$;
 
 comment on function sluice.set_log_policy(text, bigint, bigint, interval, text[]) is
-    'Say when a rotation may give up consumers of an event log, and for which ones it keeps everything; no limit: it waits for all.';
+    'Set the lag at which a rotation may drop consumers of an event log, and the keepers for which it always keeps events; no limit: it waits for all.';
 revoke execute on function sluice.set_log_policy(text, bigint, bigint, interval, text[]) from public;
 grant execute on function sluice.set_log_policy(text, bigint, bigint, interval, text[]) to pgq_admin, sluice_admin;

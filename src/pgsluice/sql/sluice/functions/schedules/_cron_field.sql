@@ -1,4 +1,4 @@
--- One of the five fields. A weekday runs to 7, which is Sunday as 0 is, so that 5-7 and fri-sun can be said.
+-- One of the five fields. Weekdays run to 7, which is Sunday like 0, so that 5-7 and fri-sun are valid.
 create or replace function sluice._cron_field(
     i_cron text, i_field text, i_text text, i_least integer, i_most integer, i_names text[]
 )
@@ -30,7 +30,7 @@ begin
         if v_first >= i_least
             and v_last between v_first and i_most
             and v_step between 1 and i_most - i_least
-            -- 5/15 means something else to each cron.
+            -- Cron implementations disagree about 5/15.
             and (v_parts[4] is null or v_parts[1] is not null or v_parts[3] is not null)
         then
             v_values := v_values || array(select generate_series(v_first, v_last, v_step));
@@ -38,7 +38,7 @@ begin
         end if;
         raise exception using
             errcode = 'RS002',
-            message = format('%L cannot be the %s of a schedule', v_item, i_field),
+            message = format('%L is not a valid %s of a schedule', v_item, i_field),
             detail = format('In the cron expression %L.', i_cron),
             hint = format(
                 'the %s is %s to %s%s: use *, a number, a range 1-5, a list 1,5, or steps */2 and 1-5/2%s', i_field, i_least, i_most,
@@ -51,6 +51,6 @@ end;
 $$;
 
 comment on function sluice._cron_field(text, text, text, integer, integer, text[]) is
-    'The values that a field of a cron expression stands for, in order; an error that says what it may be.';
+    'Return the values of a field of a cron expression in order; raise an error with the allowed values if it is invalid.';
 revoke execute on function sluice._cron_field(text, text, text, integer, integer, text[]) from public;
 grant execute on function sluice._cron_field(text, text, text, integer, integer, text[]) to sluice_admin;

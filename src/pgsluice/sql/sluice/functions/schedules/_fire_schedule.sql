@@ -1,9 +1,9 @@
 /*
- * The slots of one schedule that are due, at most ten, so that one that catches up does not keep the others waiting.
+ * Fires the due slots of one schedule, at most ten, so that one that catches up does not delay the others.
  *
  * The caller holds its row. A slot that has a row already was fired before the server's clock was set back and the schedule
- * changed: it is passed by. A failure that is this schedule's own takes back what it did and leaves the slot to be tried
- * again; all others are the server's, and end the call.
+ * changed: it is skipped. An error of this schedule alone is rolled back and the slot retried later; other errors are the
+ * server's, and end the call.
  *
  * Calls: sluice._slot_to_fire, sluice._send_scheduled. Writes: sluice.schedule, sluice.schedule_slot, the target.
  */
@@ -14,7 +14,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_slots_max constant integer := 10;
-    -- Without catching up, a slot that is later than that is missed. Those who fire may come once a minute only.
+    -- Without catch-up, a slot later than this is missed. Schedulers may run only once a minute.
     v_late_max constant interval := '5 minutes';
     v_pause interval;
     v_next timestamptz := i_schedule.next_slot;
@@ -25,7 +25,7 @@ begin
         slot := v_next;
         v_next := sluice._slot_after(i_schedule, slot);
         if v_next <= i_now - i_schedule.jitter then
-            -- More than this one is missed.
+            -- Further slots were missed.
             slot := sluice._slot_to_fire(i_schedule, slot, i_now);
             v_next := sluice._slot_after(i_schedule, slot);
         end if;
@@ -44,13 +44,13 @@ begin
                 return next;
             end if;
         exception
-            -- Of whole classes: what a trigger of the queue or a rule of its table may come to is not to be foreseen.
+            -- Whole classes: errors of a trigger of the queue or a rule of its table are unpredictable.
             when syntax_error_or_access_rule_violation or integrity_constraint_violation or data_exception
                 or object_not_in_prerequisite_state or program_limit_exceeded or plpgsql_error or sqlstate 'PQ000'
             then
                 msg_id := null;
                 error := sqlerrm;
-                -- A lock is soon gone: that of a new partition, say.
+                -- A lock is released soon, for example that of a new partition.
                 v_pause := case sqlstate when '55P03' then interval '1 second' else interval '10 seconds' end;
                 return next;
                 update sluice.schedule as s
@@ -68,6 +68,6 @@ end;
 $$;
 
 comment on function sluice._fire_schedule(sluice.schedule, timestamptz) is
-    'Fire the slots of a schedule that are due, at most ten; one row for each that was fired, or that failed.';
+    'Fire the due slots of a schedule, at most ten; returns a row per slot fired or failed.';
 revoke execute on function sluice._fire_schedule(sluice.schedule, timestamptz) from public;
 grant execute on function sluice._fire_schedule(sluice.schedule, timestamptz) to sluice_admin;

@@ -1,14 +1,14 @@
 /*
- * The next moment that a cron expression means in a time zone, whose clock may be set forward and back.
+ * The next moment that matches a cron expression in a time zone, whose clock may be set forward and back.
  *
- * Certain hours: each time of the clock is a slot once. One that is skipped is a slot at the first moment after the gap, and
- * several of one gap are one slot. One that is shown twice is a slot at the first. So slots are in the order of what the clock
- * shows, and the search goes along the calendar; it passes by what the second showing has left behind.
+ * Fixed hours: each time of the clock is one slot. A skipped one is a slot at the first moment after the gap, and several in
+ * one gap are one slot. One that occurs twice is a slot at the first occurrence. So slots are in the order of local time, and
+ * the search follows the calendar; it skips slots in the past of the second occurrence.
  *
- * Every hour: time goes on, whatever the clock is set to, and a schedule of every ten minutes fires every ten minutes. So the
- * search goes along the moments: within two hours there is one, or the day is over.
+ * Every hour: real time continues whatever the clock is set to, and a schedule of every ten minutes fires every ten minutes.
+ * So the search follows real time: there is a slot within two hours, or the day ends.
  *
- * Where a zone sets its clock by other than whole minutes, as none does since 1972, this is wrong by less than a minute.
+ * For a zone that sets its clock by other than whole minutes, as none has since 1972, this is wrong by less than a minute.
  *
  * Calls: sluice._parse_cron, sluice._next_cron_time, sluice._next_cron_day, sluice._first_moment.
  */
@@ -44,7 +44,7 @@ begin
         from generate_series(v_from, v_from + interval '2 hours', '1 minute') as m
         where extract(minute from m at time zone i_time_zone) = any (v_cron.minutes)
           and (m at time zone i_time_zone)::date = any (v_days);
-        -- None: this day is no such day, or it is nearly over.
+        -- None: this day does not match, or is nearly over.
         v_from := sluice._first_moment(
             (case when v_days[1] = v_today then v_days[2] else v_days[1] end)::timestamp, i_time_zone
         );
@@ -55,6 +55,6 @@ end;
 $$;
 
 comment on function sluice._next_slot(text, text, timestamptz) is
-    'The first moment after another one that a cron expression means in a time zone; null: there is none.';
+    'Return the first moment after another one that matches a cron expression in a time zone; null: none.';
 revoke execute on function sluice._next_slot(text, text, timestamptz) from public;
 grant execute on function sluice._next_slot(text, text, timestamptz) to sluice_admin;

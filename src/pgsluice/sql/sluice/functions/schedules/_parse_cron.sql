@@ -1,5 +1,5 @@
--- As Vixie's cron reads it: where day of month and day of week are both restricted, either will do. A field that begins with
--- a star is not.
+-- As Vixie's cron: if day of month and day of week are both restricted, either matches. A field that starts with a star is
+-- not restricted.
 create or replace function sluice._parse_cron(i_cron text)
 returns sluice.cron
 language plpgsql
@@ -26,14 +26,14 @@ begin
     if cardinality(v_fields) <> 5 then
         raise exception using
             errcode = 'RS002',
-            message = format('%L is no cron expression', i_cron),
+            message = format('%L is not a valid cron expression', i_cron),
             detail = format('It needs five fields and has %s.', cardinality(v_fields)),
-            hint = 'give minute, hour, day of month, month and day of week, as in ''30 3 * * mon-fri'', or @hourly, @daily, @weekly, @monthly or @yearly';
+            hint = 'pass minute, hour, day of month, month and day of week, as in ''30 3 * * mon-fri'', or @hourly, @daily, @weekly, @monthly or @yearly';
     end if;
 
     v_cron.minutes := sluice._cron_field(i_cron, 'minute', v_fields[1], 0, 59, '{}'::text[]);
     v_cron.hours := sluice._cron_field(i_cron, 'hour', v_fields[2], 0, 23, '{}'::text[]);
-    -- Without the L, which is no number.
+    -- Without the L, which is not a number.
     v_days := array_remove(string_to_array(v_fields[3], ','), 'l');
     v_cron.is_last_day := 'l' = any (string_to_array(v_fields[3], ','));
     v_cron.days := '{}';
@@ -50,6 +50,6 @@ end;
 $$;
 
 comment on function sluice._parse_cron(text) is
-    'What a cron expression means: the values of its five fields; an error that names the field and what it may be.';
+    'Return the values of the five fields of a cron expression; raise an error that names the invalid field and its allowed values.';
 revoke execute on function sluice._parse_cron(text) from public;
 grant execute on function sluice._parse_cron(text) to sluice_admin;

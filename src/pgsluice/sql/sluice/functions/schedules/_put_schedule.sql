@@ -1,8 +1,8 @@
 /*
- * Writes a schedule, and says whether that changed anything: every process that declares it may call this when it starts.
+ * Writes a schedule, and returns if that changed anything: every process that declares it may call this at startup.
  *
- * It stays paused if it was. Its place stays, unless when it fires is what changes: then it goes on with the first slot from now
- * on. A start that is left out is that of before.
+ * A paused schedule stays paused. Its position is kept unless its times change: then it continues with the first slot from
+ * now on. An omitted start keeps the old one.
  *
  * Calls: sluice._require_schedule_settings, sluice._slot_after, sluice._slot_due_at. Writes: sluice.schedule.
  */
@@ -20,9 +20,9 @@ begin
         raise exception using
             errcode = '22023',
             message = 'schedule name is empty',
-            hint = 'give the schedule a name';
+            hint = 'pass a name for the schedule';
     end if;
-    -- One at a time for each name, also while there is no row to lock.
+    -- One at a time per name, also without a row to lock.
     perform sluice._lock_name(format('sluice.schedule.%s', i_new.name));
     select s.* into v_old from sluice.schedule as s where s.name = i_new.name for update;
     v_now := clock_timestamp();
@@ -32,7 +32,7 @@ begin
         perform pgq._require_log(i_new.queue_name);
     end if;
     if not v_has_months then
-        -- In hours: what is a day on a clock may have 23 or 25.
+        -- In hours, because a local day may have 23 or 25.
         i_new.every := make_interval(secs => extract(epoch from i_new.every)::double precision);
     end if;
     i_new.starts_at := coalesce(i_new.starts_at, v_old.starts_at, v_now + coalesce(i_new.every, '0'));
@@ -74,6 +74,6 @@ end;
 $$;
 
 comment on function sluice._put_schedule(sluice.schedule) is
-    'Write a schedule, new or changed; false: it is there, just so.';
+    'Write a new or changed schedule; false: it exists unchanged.';
 revoke execute on function sluice._put_schedule(sluice.schedule) from public;
 grant execute on function sluice._put_schedule(sluice.schedule) to sluice_admin;

@@ -12,13 +12,13 @@ begin
         raise exception using
             errcode = 'RS001',
             message = format('schedule %L does not exist', i_name),
-            hint = 'look at sluice.list_schedules() for the ones there are';
+            hint = 'sluice.list_schedules() lists the existing schedules';
     end if;
     return v_schedule;
 end;
 $$;
 
 comment on function sluice._require_schedule(text) is
-    'The row of a schedule by its name; an error when there is none.';
+    'Return the row of a schedule by name; raise an error if it does not exist.';
 revoke execute on function sluice._require_schedule(text) from public;
 grant execute on function sluice._require_schedule(text) to sluice_admin;

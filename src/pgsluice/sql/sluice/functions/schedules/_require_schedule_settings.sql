@@ -15,15 +15,15 @@ begin
         raise exception using
             errcode = '22004',
             message = 'name, queue_name, time_zone, catch_up, catch_up_within or jitter of a schedule is null',
-            hint = 'leave an argument out for its default';
+            hint = 'omit an argument for its default';
     end if;
     case
         when i_schedule.name = '' or octet_length(i_schedule.name) > 200 then
             v_problem := format('its name has %s bytes', octet_length(i_schedule.name));
             v_hint := 'use 1 to 200 bytes';
         when num_nonnulls(i_schedule.cron, i_schedule.every) <> 1 then
-            v_problem := 'it needs one of cron and every';
-            v_hint := 'give cron => ''30 3 * * *'', or every => ''15 minutes''';
+            v_problem := 'it needs either cron or every';
+            v_hint := 'pass one of them: cron such as ''30 3 * * *'', or every such as 15 minutes';
         when i_schedule.every < interval '100 milliseconds'
             or date_trunc('month', i_schedule.every) <> '0'
         then
@@ -40,10 +40,13 @@ begin
             v_hint := 'use 0 to 1 day';
         when not isfinite(i_schedule.starts_at) or not isfinite(i_schedule.ends_at) then
             v_problem := 'starts_at or ends_at is infinite';
-            v_hint := 'give a time, or leave it out';
+            v_hint := 'pass a time, or omit it';
+        when i_schedule.ends_at <= i_schedule.starts_at then
+            v_problem := 'ends_at is not after starts_at';
+            v_hint := 'use a later ends_at, or omit it';
         when jsonb_typeof(i_schedule.headers) <> 'object' then
-            v_problem := 'headers is no JSON object';
-            v_hint := 'give an object, or null';
+            v_problem := 'headers is not a JSON object';
+            v_hint := 'pass an object, or null';
         when i_schedule.time_zone <> 'UTC' and not exists (
             select from pg_timezone_names as z where lower(z.name) = lower(i_schedule.time_zone)
         ) then
@@ -55,7 +58,7 @@ begin
             then
                 raise exception using
                     errcode = 'RS002',
-                    message = format('the cron expression %L never comes', i_schedule.cron),
+                    message = format('the cron expression %L never matches', i_schedule.cron),
                     detail = 'Its months have no such day.',
                     hint = 'use L for the last day of a month';
             end if;
@@ -63,12 +66,12 @@ begin
     end case;
     raise exception using
         errcode = '22023',
-        message = format('cannot make the schedule %L: %s', i_schedule.name, v_problem),
+        message = format('cannot create the schedule %L: %s', i_schedule.name, v_problem),
         hint = v_hint;
 end;
 $$;
 
 comment on function sluice._require_schedule_settings(sluice.schedule) is
-    'Raise unless this can be a schedule; its target is not looked at.';
+    'Raise an error if the settings of a schedule are invalid; its target is not checked.';
 revoke execute on function sluice._require_schedule_settings(sluice.schedule) from public;
 grant execute on function sluice._require_schedule_settings(sluice.schedule) to sluice_admin;

@@ -1,10 +1,10 @@
 /*
- * Any number of processes may call this at once. Whoever locks the row of a schedule fires it; the others pass it by, and when
- * they look again it is not due any more. The message, the row of the slot and the next slot are one transaction: what a crash
- * takes back is due still.
+ * Any number of processes may call this concurrently. The one that locks the row of a schedule fires it; the others skip it,
+ * and then it is no longer due. The message, the row of the slot and the next slot are one transaction: after a crash the
+ * slot is still due.
  *
- * No row waits for another one: rows that are locked are skipped, and what is sent to takes no lock that two of these would
- * take in different orders. A queue whose table somebody locks is given up for now, like one that is not there.
+ * No row waits for another one: locked rows are skipped, and the targets take no lock that two calls would take in different
+ * orders. A queue with a locked table is skipped for now, like a missing one.
  *
  * Calls: sluice._fire_schedule. Reads: sluice.schedule.
  */
@@ -50,6 +50,6 @@ end;
 $$;
 
 comment on function sluice.fire_schedules(integer) is
-    'Fire the schedules that are due, at most ten slots of each of schedules_max; one row for each slot that was fired, or with the error of one that could not be.';
+    'Fire due schedules, at most ten slots of each of schedules_max; returns a row per slot fired, or failed with its error.';
 revoke execute on function sluice.fire_schedules(integer) from public;
 grant execute on function sluice.fire_schedules(integer) to sluice_admin;

@@ -1,8 +1,8 @@
 /*
- * The turn of a key is over when its claim has no unsettled event of it any more. That is what the group has read: an outcome counts when
- * what it says has been done, or else a later event could be handed out before one that comes again.
+ * The turn of a key ends when its claim has no unsettled event of the key. An outcome counts only after the group has applied it: otherwise a later event
+ * could be claimed before one that is redelivered.
  *
- * Who waits then is not looked for. The key is written among the redeliveries, for when its turn may be.
+ * This function does not search for waiting events. It adds the key to the redeliveries, due when its next turn may start.
  */
 create or replace function sluice._end_turns(
     i_group sluice.share_group, i_now sluice.claim, i_claim_id bigint, i_ev_ids bigint[], i_outcome_no integer
@@ -27,7 +27,7 @@ begin
     where o.group_id = i_group.group_id
       and o.claim_id = i_claim_id
       and o.outcome <> 'renew'
-      and (not o.is_mail or o.outcome_no <= i_outcome_no or pg_visible_in_snapshot(o.outcome_txid, i_now.mail_snapshot));
+      and (not o.is_backlog or o.outcome_no <= i_outcome_no or pg_visible_in_snapshot(o.outcome_txid, i_now.backlog_snapshot));
 
     select array_agg(t.turn)
     into v_turns
@@ -65,6 +65,6 @@ end;
 $$;
 
 comment on function sluice._end_turns(sluice.share_group, sluice.claim, bigint, bigint[], integer) is
-    'End the turns of keys whose events in a claim, of those given or of all, are settled: by mail that was read, or up to this outcome.';
+    'End the turns of keys whose events in a claim, all or the given ones, are settled by outcomes that the group has read or up to this outcome.';
 revoke execute on function sluice._end_turns(sluice.share_group, sluice.claim, bigint, bigint[], integer) from public;
 grant execute on function sluice._end_turns(sluice.share_group, sluice.claim, bigint, bigint[], integer) to pgq_admin, sluice_admin;

@@ -1,7 +1,7 @@
--- The row of the claim is locked by whoever acknowledges, and here: one of the two comes first, and the other sees what it did.
+-- Acknowledging locks the row of the claim too, so the two are serialized and the second sees the outcome of the first.
 --
--- A renewal is stamped by the server's clock, which may have been set back since: then it holds the claim from now on, once. i_renewal is the outcome_no of
--- the renewal whose end was scheduled as this look; that renewal has expired.
+-- A renewal has the time of the server's clock, which may have been set back since: then the renewed lease is counted from now, once. i_renewal is the
+-- outcome_no of the renewal whose expiry was scheduled as this check; that renewal has expired.
 create or replace function sluice._expire_lease(i_group sluice.share_group, i_now sluice.claim, i_claim_id bigint, i_renewal integer)
 returns integer
 language plpgsql
@@ -10,7 +10,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    -- A consumer is acknowledging at this moment; its lease has ended, but it is there.
+    -- For a claim that a consumer is acknowledging: its lease has expired, but it is active.
     v_grace constant interval := '1 second';
     v_claim sluice.claim;
     v_outcome sluice.outcome;
@@ -30,7 +30,7 @@ begin
     if not found then
         perform from sluice.claim as c where c.group_id = i_group.group_id and c.claim_id = i_claim_id;
         if not found then
-            return 0; -- settled long ago, and gone
+            return 0; -- settled, and its row deleted
         end if;
         v_redelivery.due_at := i_now.claimed_at + v_grace;
         v_redelivery.attempts := i_renewal;
@@ -38,7 +38,7 @@ begin
         return 0;
     end if;
 
-    -- A statement after the lock: what was acknowledged before it is seen.
+    -- A separate statement after the lock, so that it sees earlier acknowledgements.
     select count(*), sum(o.events), max(o.outcome_no) filter (where o.outcome = 'renew'),
         (array_agg(o.outcome_at order by o.outcome_no desc) filter (where o.outcome = 'renew'))[1],
         (array_agg(o.delay order by o.outcome_no desc) filter (where o.outcome = 'renew'))[1]
@@ -61,7 +61,7 @@ begin
     v_outcome.claim_id := i_claim_id;
     v_outcome.outcome_no := v_outcome.outcome_no + 1;
     v_outcome.outcome := 'lapse';
-    v_outcome.is_mail := false;
+    v_outcome.is_backlog := false;
     v_outcome.events := v_claim.events + v_claim.redeliveries - coalesce(v_count, 0);
     if v_count > 0 then
         select array_agg(s.ev_id)
@@ -83,6 +83,6 @@ end;
 $$;
 
 comment on function sluice._expire_lease(sluice.share_group, sluice.claim, bigint, integer) is
-    'Expire the lease of a claim unless the claim is settled, renewed or being acknowledged; return how many events are redelivered or dead-lettered.';
+    'Expire the lease of a claim unless the claim is settled, renewed or being acknowledged; returns how many events are redelivered or dead-lettered.';
 revoke execute on function sluice._expire_lease(sluice.share_group, sluice.claim, bigint, integer) from public;
 grant execute on function sluice._expire_lease(sluice.share_group, sluice.claim, bigint, integer) to pgq_admin, sluice_admin;

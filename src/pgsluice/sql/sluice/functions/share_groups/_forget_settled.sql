@@ -1,4 +1,4 @@
--- As sluice._maintain_ledgers does, but of one log, and row by row.
+-- The same rule as in sluice._maintain_ledgers, for one log and row by row.
 create or replace function sluice._forget_settled(i_queue_id integer)
 returns void
 language plpgsql
@@ -15,7 +15,7 @@ begin
           from sluice.outcome as o
           where o.group_id = c.group_id
             and o.claim_id = c.claim_id
-            and (not o.is_mail or pg_visible_in_snapshot(o.outcome_txid, newest.mail_snapshot))
+            and (not o.is_backlog or pg_visible_in_snapshot(o.outcome_txid, newest.backlog_snapshot))
       );
     delete from sluice.outcome as o
     using sluice.share_group as g
@@ -26,6 +26,6 @@ end;
 $$;
 
 comment on function sluice._forget_settled(integer) is
-    'Delete the claims of a log''s share groups that are settled, and what was said of them.';
+    'Delete the settled claims of a log''s share groups, and their outcomes.';
 revoke execute on function sluice._forget_settled(integer) from public;
 grant execute on function sluice._forget_settled(integer) to pgq_admin, sluice_admin;

@@ -1,4 +1,4 @@
--- jsonb_populate_record takes the types of the table.
+-- jsonb_populate_record casts to the column types of the table.
 create or replace function sluice._group_settings(i_group sluice.share_group, i_options jsonb)
 returns sluice.share_group
 language plpgsql
@@ -16,7 +16,7 @@ begin
         raise exception using
             errcode = '22023',
             message = format('the options of a share group are %s', coalesce(i_options::text, 'null')),
-            hint = 'give a JSON object, {} for the defaults';
+            hint = 'pass a JSON object, {} for the defaults';
     end if;
     select o.name into v_wrong
     from jsonb_object_keys(i_options) as o (name)
@@ -46,7 +46,7 @@ begin
         when v_group.backoff not in ('constant', 'linear', 'exponential') then format('a backoff %L', v_group.backoff)
         when v_group.backoff_base not between '0' and '100 years' then format('a backoff_base of %s', v_group.backoff_base)
         when v_group.backoff_cap not between '0' and '100 years' then format('a backoff_cap of %s', v_group.backoff_cap)
-        -- Its dead events would come to it again, and die again.
+        -- The group would receive its own dead letters.
         when v_group.dead_letter_log = v_group.queue_name then 'its own log as dead_letter_log'
         when v_group.when_waiting not in ('block', 'skip', 'park') then format('when_waiting %L', v_group.when_waiting)
     end;
@@ -57,7 +57,7 @@ begin
             hint = 'lease more than 0; max_attempts and max_deliveries 1 or more; backoff constant, linear or exponential; no time over 100 years; '
                 'when_waiting block, skip or park; dead_letter_log another log';
     end if;
-    -- In its own spelling a path has its names in quotes. No filter, no function, no wildcard: nothing that costs or fails.
+    -- The canonical text of a jsonpath has quoted names. Filters, functions and wildcards are refused: they can be slow or fail.
     if v_group.key not in ('ev_type', 'ev_data', 'ev_extra1', 'ev_extra2', 'ev_extra3', 'ev_extra4')
         and not (v_group.key like '$%' and v_group.key::jsonpath::text ~ '^\$(\."([^"\\]|\\.)*"|\[[0-9]+\])*$')
     then
@@ -74,6 +74,6 @@ end;
 $$;
 
 comment on function sluice._group_settings(sluice.share_group, jsonb) is
-    'The row of a share group with these options; null stands for the default.';
+    'Return the row of a share group with these options; null means the default.';
 revoke execute on function sluice._group_settings(sluice.share_group, jsonb) from public;
 grant execute on function sluice._group_settings(sluice.share_group, jsonb) to pgq_admin, sluice_admin;

@@ -1,5 +1,4 @@
--- lag_events counts numbers, those of rolled back events too: exact would be to read them all. The oldest event that nobody has claimed says how far that is in
--- time.
+-- lag_events counts event numbers, including those of rolled back events: an exact count would read all events. lag_s is the age of the oldest unclaimed event.
 create or replace function sluice._group_state(
     i_group sluice.share_group, i_queue_name text,
     out lag_events bigint, out lag_s double precision, out leased bigint, out retrying bigint, out dead bigint
@@ -14,9 +13,9 @@ declare
     v_claim sluice.claim;
     v_oldest timestamptz;
 begin
-    -- From here on the ledgers are not emptied: the snapshot of the next statement would see neither what was there nor its copy.
+    -- Prevents emptying the ledgers: otherwise the next statement's snapshot could see neither the old rows nor their copy.
     lock table sluice.claim, sluice.outcome, sluice.redelivery, sluice.key_turn in access share mode;
-    -- One statement, one snapshot: between two, a claim could take what is to come again, and it would be counted nowhere.
+    -- One statement, one snapshot: between two, a claim could take a redelivery, which would be counted in neither.
     select n.last_claim, c.leased, r.events + m.events + t.returned as retrying, t.waiting, d.dead
     into v_state
     from (
@@ -39,16 +38,16 @@ begin
           and (r.due_at, r.redelivery_id) > ((n.last_claim).upto_due, (n.last_claim).upto_redelivery)
           and r.ev_id is not null
     ) as r
-    -- And those of which the next claim will read.
+    -- Plus the redeliveries in the acknowledgement backlog.
     cross join lateral (
         select coalesce(sum(o.events), 0) as events
         from sluice.outcome as o
         where o.group_id = i_group.group_id
-          and o.is_mail
+          and o.is_backlog
           and o.outcome in ('retry', 'release')
-          and not pg_visible_in_snapshot(o.outcome_txid, (n.last_claim).mail_snapshot)
+          and not pg_visible_in_snapshot(o.outcome_txid, (n.last_claim).backlog_snapshot)
     ) as m
-    -- Claimed by nobody, and met already: they wait for their key.
+    -- Read from the log but not claimed: events that wait for the turn of their key.
     cross join lateral (
         select coalesce(sum(t.waiting), 0) as waiting, coalesce(sum(cardinality(t.returned)), 0) as returned
         from sluice._waiting_turns(i_group.group_id) as t
@@ -68,7 +67,7 @@ begin
         when v_claim.upto_ev_id = 9223372036854775807 then v_claim.upto_seq
         else greatest(v_claim.upto_ev_id, v_claim.after_seq)
     end);
-    -- The rest of its window, and then what came after it.
+    -- The rest of the current window, then the events after it.
     for v_window in 1 .. 2
     loop
         execute format('select e.ev_time from unnest(pgq.%I($1, $2, $3, $4, $5, $6, 1)) as e limit 1', format('event_%s_next', i_group.queue_id))
@@ -90,6 +89,6 @@ end;
 $$;
 
 comment on function sluice._group_state(sluice.share_group, text) is
-    'How far a share group is behind, in numbers of events and in seconds, and how many events are leased, to come again, and dead.';
+    'Return the lag of a share group in events and seconds, and its numbers of leased, retrying and dead events.';
 revoke execute on function sluice._group_state(sluice.share_group, text) from public;
 grant execute on function sluice._group_state(sluice.share_group, text) to pgq_admin, sluice_admin;

@@ -1,4 +1,4 @@
--- NO KEY UPDATE of a row that nobody updates: nothing but the lock is written, into the row as it is.
+-- The row of a claim is never updated, so FOR NO KEY UPDATE writes only the lock, in place.
 create or replace function sluice._hold_claim(i_group sluice.share_group, i_claim_id bigint)
 returns sluice.claim
 language plpgsql
@@ -15,7 +15,7 @@ begin
     where c.group_id = i_group.group_id and c.claim_id = i_claim_id
     for no key update;
     if current_setting('transaction_isolation') <> 'read committed' then
-        -- What this snapshot should see may have been emptied or copied since, see sluice._maintain_ledgers: then this fails.
+        -- Raises a serialization error if the ledgers were emptied since this snapshot, see sluice._maintain_ledgers.
         perform from sluice.ledger as l for share;
     end if;
     if v_claim.lease_until is not null then
@@ -26,11 +26,11 @@ begin
     raise exception using
         errcode = 'SG003',
         message = format('share group %L has no claim %s', i_group.group_name, coalesce(i_claim_id::text, 'null')),
-        hint = 'give the claim_id that sluice.claim() returned';
+        hint = 'pass the claim_id that sluice.claim() returned';
 end;
 $$;
 
 comment on function sluice._hold_claim(sluice.share_group, bigint) is
-    'Lock a claim, to say what became of it.';
+    'Lock a claim to settle or renew it; an error if it does not exist or is no longer held.';
 revoke execute on function sluice._hold_claim(sluice.share_group, bigint) from public;
 grant execute on function sluice._hold_claim(sluice.share_group, bigint) to pgq_admin, sluice_admin;

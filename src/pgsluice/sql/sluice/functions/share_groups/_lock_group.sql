@@ -1,5 +1,4 @@
--- Whoever changes what a group hands out next holds its lock, to the end of the transaction, and reads after it got the lock how far
--- the group is.
+-- A session that moves a group's claim cursor holds this lock until the end of its transaction, and reads the cursor after it has the lock.
 create or replace function sluice._lock_group(queue_name text, group_name text)
 returns sluice.share_group
 language plpgsql
@@ -14,7 +13,7 @@ begin
             errcode = 'SG004',
             message = format('cannot claim in a %s transaction', current_setting('transaction_isolation')),
             detail = 'Its snapshot may be older than the last claims, and it would hand out their events again.',
-            hint = 'claim in a READ COMMITTED transaction, best one of its own';
+            hint = 'claim in a READ COMMITTED transaction, preferably a separate one';
     end if;
     select g.*
     into v_group
@@ -31,6 +30,6 @@ end;
 $$;
 
 comment on function sluice._lock_group(text, text) is
-    'Lock a share group to the end of the transaction, and return its row.';
+    'Lock a share group until the end of the transaction, and return its row.';
 revoke execute on function sluice._lock_group(text, text) from public;
 grant execute on function sluice._lock_group(text, text) to pgq_admin, sluice_admin;

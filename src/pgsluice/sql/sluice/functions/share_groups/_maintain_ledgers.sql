@@ -1,32 +1,30 @@
 /*
- * The ledgers of the share groups only grow. When the tables that new rows go to have grown, what is still needed of them is copied
- * to the other ones, where new rows go from then on, and they are emptied. A copy costs what it keeps: so the next one waits until
- * they have grown to twice what this one kept, and each row pays for one more row's copy, however much is leased or waits.
+ * The ledgers of the share groups are append-only, in two sets of tables. When the current set has grown, its needed rows are copied to the other
+ * set, which becomes the current one, and the first is truncated. The cost of a copy is in what it keeps: so the next one waits until the tables have
+ * twice the size of what this one kept. The cost per appended row is constant, however many events are leased or waiting.
  *
- * What is needed? Of each group the newest claim, which says how far it is; every claim that is open, with its outcomes and the
- * redeliveries that it has; and the redeliveries that are yet to be read. Open means what it means to sluice._move_group: events of
- * it are not settled, or they are, but the outcome is mail that no claim has read. The newest claim names one before which none is
- * open. What settled claims said is read, and what came of it is in the redeliveries or among the dead. A claim that is gone is not
- * mistaken for one that never was: its number is below the newest one's. Of the ledgers of keys: the events of the claims that are
- * kept; of each key its newest turn, unless it is free and nothing waits; and what this says is waiting.
+ * The needed rows are: of each group the newest claim, which is its cursor; every open claim, with its outcomes and its redeliveries; and the unread
+ * redeliveries. Open means the same as in sluice._move_group: some of its events are not settled, or one of its outcomes is in the acknowledgement
+ * backlog. The newest claim names the first claim that can be open. The outcomes of settled claims have been read, and have become redeliveries or
+ * dead letters. A deleted claim is told from one that never existed by its number: it is below the newest one's. Of the ledgers of keys these rows
+ * are needed: the events of the kept claims; of each key the newest turn, unless the key is free and nothing waits for it; and the waiting events
+ * that this turn names.
  *
- * Why is nothing lost? The lock is stronger than any other, and a transaction that has read or written a table keeps its lock on it to
- * the end. So when this one is granted,
+ * No row is lost, because the lock is ACCESS EXCLUSIVE, and a transaction that has read or written a table keeps its lock on it until it ends. When
+ * this lock is granted,
  *
- * - no claim is under way: it looks at which tables are the current ones, reads the newest claim there, and looks again; from then on
- *   it has a lock that stands against this one. So the newest one is the newest, and is always in a current table, if the group has
- *   any row there;
- * - no acknowledgement or renewal is: it has locked a claim's row. It either is committed and seen by the copy, which is a statement
- *   after the lock, or it has not begun, and will find the claim, and number its outcome, where the copy is;
- * - nobody else has chosen a table and not yet written into it, but for the first row of a group that is being created: it may come
- *   to lie in a table that is not current. There it is found as long as it is the only one, until the next turn takes it along.
- *   Redeliveries are read from both tables. Outcomes go to where their claim is, and are taken along with it, so the key on their
- *   number holds.
+ * - no claim is running: a claim reads which tables are current, reads the newest claim there, and reads again which are current; from then on it
+ *   holds a lock that conflicts with this one. So the newest claim cannot change, and is always in a current table if the group has any row there;
+ * - no acknowledgement or renewal is running: it locks a claim's row. Either it has committed and the copy, a statement after the lock, sees it; or
+ *   it has not started, and will find the claim, and number its outcome, in the tables of the copy;
+ * - no other session has chosen a table and not yet written to it, except for the first row of a group that is being created: that row may be written
+ *   to a table that is not current. It is found there as long as it is the only one, until the next switch copies it. Redeliveries are read from both
+ *   tables. Outcomes are written to the table of their claim and copied with it, so the unique key on their number holds.
  *
- * Unread mail stays unread: the copy has the transaction that wrote it, by which it is read.
+ * Unread outcomes stay unread: the copy keeps the id of the transaction that wrote them, which decides that.
  *
- * One who waited at the door reads after it got in. A transaction with an old snapshot sees neither what is gone nor the copy: it is
- * told to try again, see sluice._hold_claim. For its sake the row of sluice.ledger changes with every turn.
+ * A READ COMMITTED session that waits for the lock reads after it was released. A transaction with an older snapshot sees neither the truncated rows
+ * nor the copy: it gets a serialization error, see sluice._hold_claim. For this error each switch updates the row of sluice.ledger.
  */
 create or replace function sluice._maintain_ledgers(i_bytes_max bigint default 8388608, out action text, out reason text)
 language plpgsql
@@ -36,8 +34,8 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    -- In constant use there is always somebody in the tables, if only for a moment. When they are twice as large as they were to
-    -- become, that moment is waited for; claims wait as long at the most.
+    -- Under constant load some session always holds a short lock on the tables. When they exceed twice the limit, this call waits for the
+    -- lock; claims then wait for at most the same time.
     v_wait_ms_max constant integer := 100;
     v_ledgers constant text[] := array['claim', 'outcome', 'redelivery', 'key_event', 'key_waiting', 'key_turn'];
     v_ledger sluice.ledger;
@@ -74,7 +72,7 @@ begin
     end if;
     perform from sluice.ledger as l where l.number = v_ledger.number;
     if not found then
-        reason := 'somebody else did it';
+        reason := 'another session did it';
         return;
     end if;
 
@@ -96,7 +94,7 @@ begin
                    from sluice.outcome as o
                    where o.group_id = c.group_id
                      and o.claim_id = c.claim_id
-                     and (not o.is_mail or pg_visible_in_snapshot(o.outcome_txid, n.mail_snapshot))
+                     and (not o.is_backlog or pg_visible_in_snapshot(o.outcome_txid, n.backlog_snapshot))
                )
         ),
         claims as (
@@ -173,7 +171,7 @@ begin
             from unnest(v_ledgers) as t (name)
         );
     if pgq._dumped_by() is not null then
-        -- It began after the look under the lock, and its snapshot sees neither the copy nor what is truncated.
+        -- The dump started after the check under the lock; its snapshot sees neither the copy nor the truncated rows.
         raise lock_not_available;
     end if;
     action := 'emptied';
@@ -188,6 +186,6 @@ end;
 $$;
 
 comment on function sluice._maintain_ledgers(bigint) is
-    'Empty the ledgers of the share groups when they are large, and keep what is still needed; nulls when they are not.';
+    'Empty the ledgers of the share groups if they are large, and keep the needed rows; returns nulls if they are not.';
 revoke execute on function sluice._maintain_ledgers(bigint) from public;
 grant execute on function sluice._maintain_ledgers(bigint) to pgq_admin, sluice_admin;

@@ -1,7 +1,7 @@
--- Where the group stands as a consumer of the log: at the tick that the window of its oldest open claim begins behind. From there on everything is
--- kept for it. A claim is open until it is settled, and until its mail is read: only then no event of it is looked for in the log any more.
+-- The group's position as a consumer of the log is the tick at which the window of its oldest open claim starts: the log keeps all events from there. A
+-- claim is open until it is settled and a later claim has read its outcomes: until then its events may be read from the log.
 --
--- Seldom is enough: nothing but rotation, and people, look at the position.
+-- It is enough to do this rarely: only rotation and monitoring read the position.
 create or replace function sluice._move_group(i_group sluice.share_group, inout claim sluice.claim, out is_news boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -19,8 +19,7 @@ declare
     v_position pgq.position_0;
     v_tick pgq.tick;
 begin
-    perform pgq._refuse_restored(i_group.queue_id);
-    -- A bounded stretch of them a call: behind one that was open for an hour there may be millions.
+    -- A bounded number per call: after a claim that was open for an hour there may be millions.
     for v_claim in
         select c.claim_id, c.after_tick,
             c.events + c.redeliveries > (
@@ -28,7 +27,7 @@ begin
                 from sluice.outcome as o
                 where o.group_id = c.group_id
                   and o.claim_id = c.claim_id
-                  and (not o.is_mail or pg_visible_in_snapshot(o.outcome_txid, claim.mail_snapshot))
+                  and (not o.is_backlog or pg_visible_in_snapshot(o.outcome_txid, claim.backlog_snapshot))
             ) as is_open
         from sluice.claim as c
         where c.group_id = i_group.group_id
@@ -46,14 +45,14 @@ begin
     if not v_is_found and v_claims < v_claims_max then
         claim.open_claim := claim.claim_id;
     end if;
-    -- With keys, the events of claims are written down: of the log nothing is needed but the window.
+    -- With keys, the events of claims are stored in sluice.key_event: only the window needs the log.
     if i_group.key is not null or not v_is_found and v_claims < v_claims_max then
         v_tick_id := case
             when claim.upto_ev_id = 9223372036854775807 and (claim.events = 0 or i_group.key is not null) then claim.upto_tick
             else claim.after_tick
         end;
     end if;
-    -- There may be more of them: then the next claim goes on.
+    -- If there may be more, the next claim continues.
     claim.moved_at := case when v_claims < v_claims_max or v_is_found then claim.claimed_at else '-infinity' end;
 
     select s.* into v_subscriber from pgq.subscriber as s where s.sub_key = i_group.sub_key for no key update;

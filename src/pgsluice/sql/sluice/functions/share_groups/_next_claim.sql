@@ -8,10 +8,10 @@
  * which the next one starts.
  *
  * The number of a claim is its time in microseconds. No number is used twice, not even that of a claim that a crash or a rollback has undone: its consumer could
- * settle events of another. A crash undoes the asynchronous commits of the last moments (three times wal_writer_delay), so the group clock skips a second at
+ * settle events of another claim. A crash undoes the asynchronous commits of the last moments (three times wal_writer_delay), so the group clock skips a second at
  * each step back.
  *
- * The same statements stand in sluice.claim.
+ * sluice.claim repeats these statements.
  */
 create or replace function sluice._next_claim(i_last sluice.claim)
 returns sluice.claim
@@ -38,6 +38,6 @@ end;
 $$;
 
 comment on function sluice._next_claim(sluice.claim) is
-    'The claim that comes after the newest one, with nothing in it yet.';
+    'Return an empty claim to follow the newest one.';
 revoke execute on function sluice._next_claim(sluice.claim) from public;
 grant execute on function sluice._next_claim(sluice.claim) to pgq_admin, sluice_admin;

@@ -1,16 +1,16 @@
--- A retry counts as an attempt, a release as nothing at all. A lapse counts as an attempt when the consumer was heard of after the claim. When it
--- was not, the claim may never have reached it, and a lost reply is no fault of the event: then it is a delivery only. A lapse that counts is
--- said in front of the error, for sluice.lapsed_events.
+-- A retry counts as an attempt and a delivery, a release as neither. An expired lease counts as an attempt if the claim has a renewal or outcome. If it has
+-- none, the claim may never have reached the consumer, and counts as a delivery only. An expiry that counts is recorded as a prefix of the error, for
+-- sluice.lapsed_events.
 --
 -- So max_attempts = 1 does not mean one delivery: an expired lease without a renewal or outcome redelivers the event up to max_deliveries (three
 -- times max_attempts unless set). The size of the event makes no difference: one that the dead-letter log does not take is dead-lettered
--- into sluice.dead_event, in the same transaction (sluice._bury).
+-- into sluice.dead_event, in the same transaction (sluice._dead_letter).
 --
--- In a group with keys, an event that is due at once goes before the later ones of its key, whatever when_waiting is. If it has to wait:
+-- In a group with keys, an event that is due immediately precedes the later ones of its key, whatever when_waiting is. If it has to wait:
 --
 --   block  it keeps the key: no event of the key is claimed before the event is due.
---   skip   it waits alone, among the redeliveries.
---   park   it is put aside, and all later events of the key.
+--   skip   only this event waits, as a redelivery.
+--   park   it is parked, and so are all later events of the key.
 create or replace function sluice._redeliver(i_group sluice.share_group, i_now sluice.claim, i_outcome sluice.outcome)
 returns void
 language plpgsql
@@ -28,8 +28,8 @@ declare
     v_before constant text := '; before that: ';
     v_lapsed text;
 begin
-    -- In group time, and never later than the present: the server's clock may have been set back since. What a consumer said may have been
-    -- committed after the claim took its time; its pause starts when it was said. What lapses belongs to this claim.
+    -- In group time, and never later than the present: the server's clock may have been set back since. An outcome may have been committed after
+    -- claimed_at; its back-off starts at the time of the outcome, that of an expired lease at claimed_at.
     i_outcome.outcome_at := case
         when i_outcome.outcome = 'lapse' then i_now.claimed_at
         else least(
@@ -55,8 +55,8 @@ begin
         loop
             v_event.attempts := v_event.attempts + v_attempt;
             v_event.deliveries := v_event.deliveries + 1;
-            perform sluice._bury(
-                i_group, i_outcome.claim_id, v_event, 'its lease ended', sluice._error_without_lapse(v_event.error)
+            perform sluice._dead_letter(
+                i_group, i_outcome.claim_id, v_event, 'its lease ended', sluice._error_without_expiry(v_event.error)
             );
         end loop;
     end if;
@@ -70,7 +70,7 @@ begin
             v_event.attempts := v_event.attempts + v_attempt;
             v_event.deliveries := v_event.deliveries + v_delivery;
             v_event.error := coalesce(
-                i_outcome.error, v_lapsed || coalesce(v_before || sluice._error_without_lapse(v_event.error), ''), v_event.error
+                i_outcome.error, v_lapsed || coalesce(v_before || sluice._error_without_expiry(v_event.error), ''), v_event.error
             );
             v_event.due_at := i_outcome.outcome_at + coalesce(
                 i_outcome.delay, case when i_outcome.outcome = 'retry' then sluice._backoff(i_group, v_event.attempts) else '0' end
@@ -97,7 +97,7 @@ begin
         end loop;
         return;
     end if;
-    -- Never behind the last one that was read, nor before it in time: see sluice._write_redelivery.
+    -- Never before the cursor: see sluice._write_redelivery.
     execute format(
         'insert into sluice.redelivery_%s
          select $1.group_id,
@@ -107,7 +107,7 @@ begin
             nextval(''sluice.redelivery_id_seq''), null,
             e.ev_id, e.ev_time, e.ev_txid, e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4,
             e.redriven, e.attempts + $4, e.deliveries + $5,
-            coalesce($3.error, $7 || coalesce($8 || sluice._error_without_lapse(e.error), ''''), e.error)
+            coalesce($3.error, $7 || coalesce($8 || sluice._error_without_expiry(e.error), ''''), e.error)
          from sluice._claimed_events($1, $6, $3.ev_ids) as e
          where $3.outcome <> ''lapse''
             or e.attempts + $4 < $1.max_attempts and e.deliveries + 1 < $1.max_deliveries',
@@ -118,6 +118,6 @@ end;
 $$;
 
 comment on function sluice._redeliver(sluice.share_group, sluice.claim, sluice.outcome) is
-    'Put the events of an outcome among the redeliveries; those whose lease has ended too often, among the dead.';
+    'Schedule the events of an outcome for redelivery; those whose expired lease was the last attempt or delivery are dead-lettered.';
 revoke execute on function sluice._redeliver(sluice.share_group, sluice.claim, sluice.outcome) from public;
 grant execute on function sluice._redeliver(sluice.share_group, sluice.claim, sluice.outcome) to pgq_admin, sluice_admin;

@@ -6,19 +6,19 @@ as $$
 begin
     raise exception using
         errcode = 'SG002',
-        message = format('claim %s of share group %L is not held any more', i_claim_id, i_group.group_name),
+        message = format('claim %s of share group %L is no longer held', i_claim_id, i_group.group_name),
         detail = case
-            when i_ev_ids is null then 'It was settled in another way, or its lease ended and its events were claimed again.'
+            when i_ev_ids is null then 'It was settled with another outcome, or its lease expired and its events were claimed again.'
             else format(
-                'Events %s were settled in another way, or their lease ended and they were claimed again.',
+                'Events %s were settled with another outcome, or their lease expired and they were claimed again.',
                 array_to_string(i_ev_ids[1:10], ', ')
             )
         end,
-        hint = 'undo what was done for it, and claim with a longer lease or renew it in time';
+        hint = 'roll back the work for it; claim with a longer lease, or renew the lease in time';
 end;
 $$;
 
 comment on function sluice._refuse_claim(sluice.share_group, bigint, bigint[]) is
-    'Raise: the lease of a claim, or of some of its events, is lost.';
+    'Raise an error: a claim, or some of its events, is no longer held.';
 revoke execute on function sluice._refuse_claim(sluice.share_group, bigint, bigint[]) from public;
 grant execute on function sluice._refuse_claim(sluice.share_group, bigint, bigint[]) to pgq_admin, sluice_admin;

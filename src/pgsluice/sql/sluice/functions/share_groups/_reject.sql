@@ -13,18 +13,18 @@ begin
     loop
         v_event.attempts := v_event.attempts + 1;
         v_event.deliveries := v_event.deliveries + 1;
-        perform sluice._bury(i_group, i_claim.claim_id, v_event, i_reason, coalesce(i_outcome.error, v_event.error));
+        perform sluice._dead_letter(i_group, i_claim.claim_id, v_event, i_reason, coalesce(i_outcome.error, v_event.error));
     end loop;
     i_outcome.outcome := 'reject';
     i_outcome.ev_ids := i_ev_ids;
     i_outcome.events := coalesce(cardinality(i_ev_ids), i_outcome.events);
     i_outcome.delay := null;
-    i_outcome.is_mail := i_group.key is not null;
+    i_outcome.is_backlog := i_group.key is not null;
     perform sluice._write_outcome(i_outcome);
 end;
 $$;
 
 comment on function sluice._reject(sluice.share_group, sluice.claim, sluice.outcome, bigint[], text) is
-    'Put events of a claim, all of it for null, to the dead letters, and note it as their outcome.';
+    'Dead-letter events of a claim, all for null, and store that as their outcome.';
 revoke execute on function sluice._reject(sluice.share_group, sluice.claim, sluice.outcome, bigint[], text) from public;
 grant execute on function sluice._reject(sluice.share_group, sluice.claim, sluice.outcome, bigint[], text) to pgq_admin, sluice_admin;

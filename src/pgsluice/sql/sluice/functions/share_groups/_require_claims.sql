@@ -12,7 +12,7 @@ begin
                 'read_cts array length (%s) must match msg_ids array length (%s)',
                 coalesce(cardinality(read_cts), 0), coalesce(cardinality(msg_ids), 0)
             ),
-            hint = 'give the read_ct that each claim returned: with msg_id it names the claim';
+            hint = 'pass the read_ct that each claim returned: with msg_id it names the claim';
     end if;
 end;
 $$;

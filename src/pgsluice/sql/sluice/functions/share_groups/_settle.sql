@@ -21,7 +21,7 @@ declare
     v_settled bigint[];
     v_behind bigint[];
 begin
-    -- A statement after the lock.
+    -- A separate statement after the lock.
     select coalesce(max(o.outcome_no), 0) as outcome_no, coalesce(sum(o.events), 0) as events
     into v_before
     from sluice.outcome as o
@@ -32,7 +32,7 @@ begin
     v_outcome.outcome := i_outcome;
     v_outcome.delay := i_delay;
     v_outcome.error := i_error;
-    v_outcome.is_mail := i_outcome in ('retry', 'release') or i_group.key is not null;
+    v_outcome.is_backlog := i_outcome in ('retry', 'release') or i_group.key is not null;
     v_outcome.events := v_claim.events + v_claim.redeliveries;
     if i_ev_ids is not null or v_before.events > 0 then
         v_outcome.ev_ids := sluice._unsettled(i_group, v_claim, i_outcome, i_ev_ids);
@@ -43,7 +43,7 @@ begin
     end if;
 
     if i_outcome = 'retry' then
-        -- Those for which this was the last attempt are dead, in this transaction.
+        -- Events at their last attempt or delivery are dead-lettered in this transaction.
         select array_agg(e.ev_id) filter (where e.is_last), coalesce(array_agg(e.ev_id) filter (where not e.is_last), '{}')
         into v_dead, v_again
         from (
@@ -102,6 +102,6 @@ end;
 $$;
 
 comment on function sluice._settle(sluice.share_group, bigint, text, bigint[], interval, text, text) is
-    'Note what became of a claim, or of those of its events, and bury what is dead with that; returns how many it settled.';
+    'Settle a claim, or some of its events, and dead-letter those at their last attempt; returns the number of events settled.';
 revoke execute on function sluice._settle(sluice.share_group, bigint, text, bigint[], interval, text, text) from public;
 grant execute on function sluice._settle(sluice.share_group, bigint, text, bigint[], interval, text, text) to pgq_admin, sluice_admin;

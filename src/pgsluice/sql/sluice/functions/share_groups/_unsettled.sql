@@ -1,4 +1,4 @@
--- To say the same again does nothing: the first reply may have been lost. To say something else is refused.
+-- Settling is idempotent: a retry with the same outcome, as after a lost reply, does nothing. A different outcome is refused.
 create or replace function sluice._unsettled(i_group sluice.share_group, i_claim sluice.claim, i_outcome text, i_ev_ids bigint[])
 returns bigint[]
 language plpgsql
@@ -16,15 +16,15 @@ begin
     if array_position(i_ev_ids, null) is not null then
         raise exception using
             errcode = '22004',
-            message = 'a number of an event is null',
-            hint = 'give the ev_id of events of the claim, or no array for all of them';
+            message = 'an event id is null',
+            hint = 'pass the ev_id of events of the claim, or null for all its events';
     end if;
     v_claimed := array(select distinct e.ev_id from sluice._claimed_events(i_group, i_claim, i_ev_ids) as e order by e.ev_id);
     v_asked := case
         when i_ev_ids is null then v_claimed
         else array(select distinct a.ev_id from unnest(i_ev_ids) as a (ev_id) order by a.ev_id)
     end;
-    -- What is settled may have left the log, with its segment. Then its outcome knows the number; one of the whole claim takes anybody's word.
+    -- The segment of a settled event may have been truncated. Then its outcome has the ev_id; an outcome of the whole claim has none, and any ev_id is accepted.
     v_others := array(
         select a.ev_id
         from unnest(v_asked) as a (ev_id)
@@ -42,13 +42,13 @@ begin
     if v_others <> '{}' then
         raise exception using
             errcode = 'SG003',
-            message = format('claim %s of share group %L has not all of these events', i_claim.claim_id, i_group.group_name),
-            detail = format('It has not: %s.', array_to_string(v_others[1:10], ', ')),
-            hint = 'acknowledge events with the claim_id that they came with';
+            message = format('claim %s of share group %L does not have all of these events', i_claim.claim_id, i_group.group_name),
+            detail = format('Missing: %s.', array_to_string(v_others[1:10], ', ')),
+            hint = 'acknowledge events with the claim_id that sluice.claim() returned with them';
     end if;
 
-    -- What was rejected for too many attempts was to be retried. And without numbers it is about what is left: that is lost with the lease, or when
-    -- all was settled at once.
+    -- A retry on the last attempt was stored as a reject. Without ev_ids only the unsettled events are meant: they are lost when the lease expired, or when one
+    -- outcome settled the whole claim.
     v_lost := array(
         select s.ev_id
         from sluice.outcome as o
@@ -90,6 +90,6 @@ end;
 $$;
 
 comment on function sluice._unsettled(sluice.share_group, sluice.claim, text, bigint[]) is
-    'Those of a claim''s events, or of the given ones, that are not settled yet; raises when one was settled with another outcome.';
+    'Return the unsettled events of a claim, all or of the given ones; an error if one was settled with another outcome.';
 revoke execute on function sluice._unsettled(sluice.share_group, sluice.claim, text, bigint[]) from public;
 grant execute on function sluice._unsettled(sluice.share_group, sluice.claim, text, bigint[]) to pgq_admin, sluice_admin;

@@ -1,4 +1,5 @@
--- Into the table of the same number as the claim: there the key refuses a second outcome of the same number, also one by a transaction that does not see the first.
+-- Writes to the table with the same number as the claim's: there the unique key refuses a second outcome with the same number, even from a transaction
+-- whose snapshot does not see the first.
 create or replace function sluice._write_outcome(i_outcome sluice.outcome)
 returns timestamptz
 language plpgsql
@@ -17,14 +18,14 @@ begin
     if not found then
         raise exception using
             errcode = 'serialization_failure',
-            message = format('could not settle claim %s: something was said of it that this transaction does not see', i_outcome.claim_id),
-            hint = 'try the transaction again, best in READ COMMITTED';
+            message = format('could not settle claim %s: it has an outcome that this transaction does not see', i_outcome.claim_id),
+            hint = 'retry the transaction, preferably in READ COMMITTED';
     end if;
     return i_outcome.outcome_at;
 end;
 $$;
 
 comment on function sluice._write_outcome(sluice.outcome) is
-    'Append what became of a claim or of events in it, and return when that was. The caller has the lock of the claim''s row.';
+    'Append an outcome of a claim or of some of its events, and return its time. The caller has locked the claim''s row.';
 revoke execute on function sluice._write_outcome(sluice.outcome) from public;
 grant execute on function sluice._write_outcome(sluice.outcome) to pgq_admin, sluice_admin;

@@ -1,5 +1,5 @@
--- Under the lock of the group, and with a statement for each step, so that each sees what the holders of the lock before did.
--- Called for every message: the statements of sluice._lock_group, _last_claim and _next_claim stand here themselves.
+-- Runs under the group's lock, with a statement for each step, so that each sees the changes of earlier lock holders.
+-- This is the hot path: the statements of sluice._lock_group, _last_claim and _next_claim, and pgq._is_restored, are inlined.
 create or replace function sluice.claim(
     queue_name text, group_name text, qty integer default 1, lease interval default null, synchronous boolean default true
 )
@@ -12,7 +12,7 @@ set enable_bitmapscan = off
 set jit = off
 as $$
 declare
-    v_ev_id_max constant bigint := 9223372036854775807; -- of a window that is exhausted
+    v_ev_id_max constant bigint := 9223372036854775807; -- marks an exhausted window
     v_lock_class constant integer := 1936221042;
     v_group sluice.share_group;
     v_is_first boolean;
@@ -30,11 +30,11 @@ begin
     if qty is null or qty < 1 or lease <= '0' or lease > '100 years' then
         raise exception using
             errcode = '22023',
-            message = format('a claim of %s events for %s', coalesce(qty::text, 'null'), coalesce(lease::text, 'the lease of the group')),
+            message = format('invalid claim of %s events for %s', coalesce(qty::text, 'null'), coalesce(lease::text, 'the lease of the group')),
             hint = 'claim 1 event or more, for more than 0 and up to 100 years';
     end if;
     if current_setting('transaction_isolation') <> 'read committed' then
-        perform sluice._lock_group(queue_name, group_name); -- which says why not
+        perform sluice._lock_group(queue_name, group_name); -- raises the error
     end if;
     select g.*
     into v_group
@@ -56,15 +56,15 @@ begin
         else
             select c.* into v_claim from sluice.claim_1 as c where c.group_id = v_group.group_id order by c.claim_id desc limit 1;
         end if;
-        -- Asked again: it may have waited for its lock on the table while that was emptied. From here on it is not, and so the newest
-        -- claim of a group is always where the next one looks.
+        -- Checked again: the table may have been emptied while this session waited for its lock on it. From here on it cannot be, so the next claim
+        -- finds the newest claim of the group.
         exit when v_is_first = ((select l.number from sluice.ledger as l) = 0);
     end loop;
     if v_claim.claim_id is null then
-        v_claim := sluice._last_claim(v_group.group_id); -- nothing of it was written since the last switch
+        v_claim := sluice._last_claim(v_group.group_id); -- the group has written nothing since the last switch
     end if;
     if v_claim.open_claim is null then
-        -- It was dropped while this session waited. Perhaps there is another one by its name.
+        -- Dropped while this session waited; there may be a new group of the same name.
         if (sluice._require_group(queue_name, group_name)).group_id = v_group.group_id then
             raise exception using
                 errcode = 'SG004',
@@ -76,9 +76,12 @@ begin
         return;
     elsif v_group.lost is not null then
         perform pgq._refuse_lost(v_group.sub_key, v_group.lost);
+    elsif (select count(*) from pgq.origin as o where o.queue_id = v_group.queue_id and o.made_by = o.xmin) <> 2 then
+        -- pgq._is_restored. The snapshots of another server's window see events that are inserted here since the restore.
+        perform pgq._refuse_restored(v_group.queue_id);
     end if;
-    -- May the group have anything to move past? Not if nothing is open and the window is exhausted, and until a tick comes. A row that
-    -- maintenance wrote holds nothing, but its window may have been read up to the last event only by the claim before it.
+    -- The position cannot move if no claim is open and the window is exhausted, until the next tick. The check includes the window, because a claim row that
+    -- maintenance wrote is empty, but the claim before it may not have exhausted the window.
     v_is_settled := v_claim.events + v_claim.redeliveries = 0
         and v_claim.open_claim = v_claim.claim_id
         and v_claim.upto_ev_id = v_ev_id_max;
@@ -98,26 +101,26 @@ begin
     v_claim.from_redelivery := v_claim.upto_redelivery;
     v_claim.redeliveries := 0;
 
-    -- May there be mail? One that was read and that is not behind all that still runs looks like new: then it is read again, exactly.
+    -- Unread acknowledgements? This test may also match read ones, if an older transaction is still running: sluice._read_outcomes decides exactly.
     if exists (
             select
             from sluice.outcome_0 as o
-            where o.group_id = v_claim.group_id and o.is_mail and o.outcome_txid >= pg_snapshot_xmin(v_claim.mail_snapshot)
+            where o.group_id = v_claim.group_id and o.is_backlog and o.outcome_txid >= pg_snapshot_xmin(v_claim.backlog_snapshot)
         )
         or exists (
             select
             from sluice.outcome_1 as o
-            where o.group_id = v_claim.group_id and o.is_mail and o.outcome_txid >= pg_snapshot_xmin(v_claim.mail_snapshot)
+            where o.group_id = v_claim.group_id and o.is_backlog and o.outcome_txid >= pg_snapshot_xmin(v_claim.backlog_snapshot)
         )
     then
-        v_step := sluice._read_mail(v_group, v_claim);
+        v_step := sluice._read_outcomes(v_group, v_claim);
         v_claim := v_step.claim;
         v_is_news := v_is_news or v_step.is_news;
     end if;
     if v_is_news or v_claim.claimed_at >= v_claim.look_at then
         v_step := sluice._expire_leases(v_group, v_claim);
         v_is_busy := v_step.is_busy;
-        v_is_news := v_is_news or v_step.is_news or v_is_busy; -- so that nobody looks at as many again
+        v_is_news := v_is_news or v_step.is_news or v_is_busy; -- so that the next claim does not check them again
         if v_group.key is null then
             v_step := sluice._take_redeliveries(v_group, qty, v_step.claim);
         else
@@ -127,7 +130,7 @@ begin
         v_claim := v_step.claim;
         v_claim.look_at := sluice._next_look(v_claim, v_is_busy);
     end if;
-    -- The next events of the window, by number. When it is exhausted, those of the next one, up to one that ends now.
+    -- The next events of the window, in the order of ev_id. When it is exhausted, continue with the next windows, up to one that ends now.
     v_left := qty - v_claim.redeliveries;
     if v_left > 0 and v_group.key is not null then
         v_step := sluice._take_keyed_events(v_group, v_left, v_claim);
@@ -145,7 +148,7 @@ begin
         v_claim.from_ev_id := v_claim.upto_ev_id;
         if v_is_last and v_claim.upto_snapshot::text = v_claim.after_snapshot::text then
             v_claim.upto_ev_id := v_ev_id_max;
-            exit; -- nobody has committed anything since
+            exit; -- no transaction has committed since
         end if;
         execute format('select pgq.event_%s_next($1, $2, $3, $4, $5, $6, $7)', v_group.queue_id)
         using v_claim.after_snapshot, v_claim.after_seq, v_claim.upto_snapshot, v_claim.upto_seq, v_claim.from_ev_id, v_group.owner, v_left
@@ -157,7 +160,7 @@ begin
         end if;
     end loop;
     if v_claim.events + v_claim.redeliveries < qty then
-        perform pgq._admit_due(); -- of delayed events. They are the next claim's
+        perform pgq._admit_due(); -- due delayed events become events; the next claim returns them
     end if;
     -- The lease starts at the end of the claim.
     v_claim.claimed_at := greatest(v_claim.claimed_at, clock_timestamp() + v_claim.clock_shift);
@@ -206,6 +209,6 @@ end;
 $$;
 
 comment on function sluice.claim(text, text, integer, interval, boolean) is
-    'Claim up to qty events for a share group: first what comes again, then new ones. None: there is nothing now; it never waits for events.';
+    'Claim up to qty events for a share group: first redeliveries, then new events. Returns no rows if there are none; it never waits for events.';
 revoke execute on function sluice.claim(text, text, integer, interval, boolean) from public;
 grant execute on function sluice.claim(text, text, integer, interval, boolean) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -15,16 +15,16 @@ begin
         raise exception using
             errcode = '22004',
             message = 'group name is null',
-            hint = 'give the share group a name';
+            hint = 'pass a name for the share group';
     end if;
     if group_name !~ '\S' then
         raise exception using
             errcode = '22023',
             message = 'group name is empty',
-            hint = 'give the share group a name';
+            hint = 'pass a name for the share group';
     end if;
     perform pgq._require_log(queue_name);
-    -- As for a registration, and one creation at a time.
+    -- The lock of a registration; it also serializes creations.
     select q.* into v_queue from pgq.queue as q where q.queue_name = create_group.queue_name for no key update;
     select g.* into v_group from sluice.share_group as g where g.queue_id = v_queue.queue_id and g.group_name = create_group.group_name;
     v_group.queue_name := queue_name;
@@ -38,7 +38,7 @@ begin
         if found then
             raise exception using
                 errcode = 'SG004',
-                message = format('share group %L is there with another %s', group_name, v_other),
+                message = format('share group %L exists with another %s', group_name, v_other),
                 detail = format('It is %s.', coalesce(to_jsonb(v_group) ->> v_other, 'null')),
                 hint = 'change it with sluice.set_group_options()';
         end if;
@@ -66,7 +66,7 @@ begin
 
     v_group.group_id := nextval(pg_get_serial_sequence('sluice.share_group', 'group_id'));
     insert into sluice.share_group overriding system value values (v_group.*);
-    insert into sluice.lock (class, id) values (1936221042, v_group.group_id); -- sluice.claim's
+    insert into sluice.lock (class, id) values (1936221042, v_group.group_id); -- the lock of sluice.claim
     perform sluice._write_claim(row(
         v_group.group_id, 1, clock_timestamp(), null,
         v_tick.tick_id, v_tick.tick_snapshot, v_tick.tick_event_seq, v_tick.tick_id, v_tick.tick_snapshot, v_tick.tick_event_seq,
@@ -79,6 +79,6 @@ end;
 $$;
 
 comment on function sluice.create_group(text, text, jsonb) is
-    'Create a share group of a log; false when it is there with these options. The first group of a log builds the indexes that claims need.';
+    'Create a share group of a log; false if it exists with these options. The first group of a log builds the indexes that claims need.';
 revoke execute on function sluice.create_group(text, text, jsonb) from public;
 grant execute on function sluice.create_group(text, text, jsonb) to pgq_admin, sluice_admin;

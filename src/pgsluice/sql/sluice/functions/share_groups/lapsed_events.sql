@@ -1,6 +1,6 @@
 /*
- * For workers: what may have killed its process is not to be started beside others. Where nothing was heard of an event after its
- * claim had arrived, sluice._redeliver says so in its error.
+ * For workers: an event that may have crashed its process must not run concurrently with others. sluice._redeliver marks an expired lease that counts as an
+ * attempt in the error of the event.
  *
  * Calls: sluice._require_group, sluice._claimed_events. Reads: sluice.claim.
  */
@@ -17,7 +17,7 @@ declare
     v_claim sluice.claim;
 begin
     select c.* into v_claim from sluice.claim as c where c.group_id = v_group.group_id and c.claim_id = lapsed_events.claim_id;
-    -- Only what came again can have lapsed; in a group with keys that is not told apart.
+    -- Only a redelivery can have an expired lease; claims with keys do not store redeliveries apart.
     if v_group.key is null then
         v_claim.events := 0;
     end if;
@@ -29,6 +29,6 @@ end;
 $$;
 
 comment on function sluice.lapsed_events(text, text, bigint) is
-    'Of the events of a claim, those of which nothing was heard after their last claim, in its order: they may have killed their process.';
+    'Return the events of a claim whose previous lease expired as a failed attempt, in order: they may have crashed their process.';
 revoke execute on function sluice.lapsed_events(text, text, bigint) from public;
 grant execute on function sluice.lapsed_events(text, text, bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,8 +1,7 @@
--- What claims do in passing, for groups that nobody claims from: then a lease ends too, consumers say what became of a claim, and
--- rotation waits for where the group stands. And it wakes who waits for a claim when an event's time has come to come again.
+-- Does the maintenance that claims do, for groups without claims: leases expire there too, consumers acknowledge, and rotation needs the group's position. It
+-- also notifies the sessions that wait for a claim when a redelivery is due.
 --
--- A group that is being claimed from needs none of it. So its lock is only tried, and only where there is something to do: a row
--- lock is a write.
+-- A group that is being claimed from does not need it. So its lock is only tried, and only if there is something to do: a row lock is a write.
 create or replace function sluice.maintain_groups(
     queue_name text default null, out log_name text, out group_name text, out action text, out reason text
 )
@@ -15,14 +14,14 @@ set enable_bitmapscan = off
 set jit = off
 as $$
 declare
-    v_lock_class constant integer := 1936221042; -- sluice.claim's
+    v_lock_class constant integer := 1936221042; -- the lock of sluice.claim
     v_group sluice.share_group;
     v_last sluice.claim;
     v_claim sluice.claim;
     v_step record;
     v_is_news boolean;
     v_is_checked boolean;
-    -- A group that is worked on has the some 25 tables, indexes and sequences of its log. Of many, a part at each call, by chance.
+    -- Maintaining a group locks about 25 tables, indexes and sequences of its log. If there are many groups, each call maintains a random part.
     v_works_max constant integer := greatest(sluice._lock_slots() / 4 / 25, 1);
     v_works integer := 0;
     v_failed integer[]; -- groups that failed at their last attempt
@@ -61,7 +60,7 @@ begin
             continue;
         end if;
         exit when v_works = v_works_max;
-        -- Whatever is wrong with a group must not stop the others.
+        -- An error in one group must not stop the others.
         begin
             v_last := sluice._last_claim(v_group.group_id);
             v_claim := sluice._next_claim(v_last);
@@ -72,7 +71,7 @@ begin
                 and not exists (
                     select
                     from sluice.outcome as o
-                    where o.group_id = v_group.group_id and o.is_mail and o.outcome_txid >= pg_snapshot_xmin(v_last.mail_snapshot)
+                    where o.group_id = v_group.group_id and o.is_backlog and o.outcome_txid >= pg_snapshot_xmin(v_last.backlog_snapshot)
                 )
             then
                 perform sluice._wake_for_redeliveries(v_group, v_claim);
@@ -88,7 +87,7 @@ begin
                 return next;
                 continue;
             end if;
-            -- After the lock, each a statement of its own.
+            -- Separate statements after the lock.
             v_last := sluice._last_claim(v_group.group_id);
             perform from sluice.share_group as g where g.group_id = v_group.group_id and g.lost is null;
             continue when not found; -- dropped or given up just now
@@ -96,11 +95,11 @@ begin
             v_claim := sluice._next_claim(v_last);
             v_is_news := v_claim.clock_shift <> v_last.clock_shift; -- store the shift, or group time would stand still
             reason := null;
-            v_step := sluice._read_mail(v_group, v_claim);
+            v_step := sluice._read_outcomes(v_group, v_claim);
             v_claim := v_step.claim;
             if v_step.is_news then
                 v_is_news := true;
-                action := 'mail read';
+                action := 'backlog read';
                 return next;
             end if;
             if v_is_news or v_claim.claimed_at >= v_claim.look_at then
@@ -110,11 +109,11 @@ begin
                 v_claim.look_at := sluice._next_look(v_claim, v_step.is_busy);
                 if v_step.is_news or v_step.is_busy or v_is_checked then
                     v_is_news := true;
-                    action := 'leases looked at';
+                    action := 'leases checked';
                     return next;
                 end if;
             end if;
-            -- Where the last row holds nothing, and nothing is open before it, the position is what it was when that was written.
+            -- If the last claim row is empty and no claim before it is open, the position has not changed since it was written.
             if v_is_news or v_last.open_claim < v_last.claim_id or v_last.lease_until is not null then
                 v_step := sluice._move_group(v_group, v_claim);
                 v_claim := v_step.claim;
@@ -140,7 +139,7 @@ begin
         end;
     end loop;
 
-    -- What all groups share.
+    -- The ledgers of all groups.
     log_name := null;
     group_name := null;
     begin
@@ -161,6 +160,6 @@ end;
 $$;
 
 comment on function sluice.maintain_groups(text) is
-    'Maintain the share groups of one event log or all: what was said of claims, leases that ended, positions, and the ledgers they share. Says what, and why not.';
+    'Maintain the share groups of one event log or all: acknowledgement backlog, expired leases, positions, and the shared ledgers. Returns the actions, and the reasons for those that were not possible.';
 revoke execute on function sluice.maintain_groups(text) from public;
 grant execute on function sluice.maintain_groups(text) to pgq_admin, sluice_admin;

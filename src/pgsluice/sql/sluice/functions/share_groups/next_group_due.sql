@@ -1,10 +1,10 @@
 /*
- * What time brings to a share group: events that come again, leases that end, delayed events of the log. What was acknowledged since the last
- * claim is read by the next one; as long as some of it is unread, the answer is now.
+ * Time-based events of a share group are redeliveries, lease expiry, and delayed events of the log. While there is an acknowledgement backlog, which the next
+ * claim reads, the result is now.
  *
  * When the server's clock has stepped back since the last claim, the result is now: the next claim adjusts the group clock (sluice._next_claim).
  *
- * Where many leases or delayed events come before the one in question, the answer is a time by which to ask again.
+ * If many settled leases or other delayed events come first, the result is an earlier time, at which to call again.
  */
 create or replace function sluice.next_group_due(queue_name text, group_name text, after timestamptz default null)
 returns timestamptz
@@ -30,9 +30,9 @@ begin
     perform
     from sluice.outcome as o
     where o.group_id = v_group.group_id
-      and o.is_mail
-      and o.outcome_txid >= pg_snapshot_xmin(v_claim.mail_snapshot)
-      and not pg_visible_in_snapshot(o.outcome_txid, v_claim.mail_snapshot)
+      and o.is_backlog
+      and o.outcome_txid >= pg_snapshot_xmin(v_claim.backlog_snapshot)
+      and not pg_visible_in_snapshot(o.outcome_txid, v_claim.backlog_snapshot)
     limit 1;
     if found or clock_timestamp() + v_claim.clock_shift < v_claim.claimed_at then
         return clock_timestamp();
@@ -86,6 +86,6 @@ end;
 $$;
 
 comment on function sluice.next_group_due(text, text, timestamptz) is
-    'When a claim of a share group may next find something after a time (null: now) that no new event brings: one that comes again, a lease that ends, a delayed event; null when there is none.';
+    'Return the next time after a given one (null: now) at which a claim of a share group may find an event without a new one being inserted: a redelivery, an expired lease, a delayed event; null if there is none.';
 revoke execute on function sluice.next_group_due(text, text, timestamptz) from public;
 grant execute on function sluice.next_group_due(text, text, timestamptz) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

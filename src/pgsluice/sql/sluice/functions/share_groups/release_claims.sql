@@ -1,7 +1,7 @@
--- What was not settled may have been stored by the reader all the same: then it comes twice. So this is for a reader that is given up,
--- and that is told when it comes back.
+-- The reader may have stored messages that it has not settled: these are delivered twice. So this is for a reader that is given up; when it returns, it gets an
+-- error.
 --
--- Calls: sluice.hand_back, so that the claims count as no attempts. Writes: the queue's table, sluice.queue_stream.
+-- Calls: sluice.release_uncounted, so that the claims count as no attempts. Writes: the queue's table, sluice.queue_stream.
 create or replace function sluice.release_claims(stream_name text)
 returns bigint
 language plpgsql
@@ -36,7 +36,7 @@ begin
             using v_batch.mark, v_messages_max
             into v_msg_ids, v_read_cts;
             exit when v_msg_ids is null;
-            perform sluice.hand_back(v_stream.queue_name, v_msg_ids, v_read_cts, 0::double precision);
+            perform sluice.release_uncounted(v_stream.queue_name, v_msg_ids, v_read_cts, 0::double precision);
             v_messages := v_messages + cardinality(v_msg_ids);
         end loop;
     end loop;
@@ -46,6 +46,6 @@ end;
 $$;
 
 comment on function sluice.release_claims(text) is
-    'Give up a stream of a queue: what it claimed and did not settle is visible again at once. Returns how many messages; null when there is no such stream.';
+    'Give up a stream of a queue: its unsettled messages become visible immediately. Returns their number; null if the stream does not exist.';
 revoke execute on function sluice.release_claims(text) from public;
 grant execute on function sluice.release_claims(text) to sluice_admin, sluice_reader;

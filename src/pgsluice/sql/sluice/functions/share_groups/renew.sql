@@ -21,8 +21,7 @@ begin
             hint = 'renew for more than 0 and up to 100 years, or acknowledge with release';
     end if;
     v_claim := sluice._hold_claim(v_group, claim_id);
-    -- A statement after the lock.
-    -- At most the whole lease is left: the server's clock may have been set back since.
+    -- A separate statement after the lock. The rest of a lease is at most the whole lease: the server's clock may have been set back since.
     select coalesce(max(o.outcome_no), 0) + 1, coalesce(sum(o.events), 0), greatest(
             least(v_claim.lease_until - v_claim.clock_shift - v_now, v_claim.lease_until - v_claim.claimed_at),
             max(least(o.outcome_at + o.delay - v_now, o.delay)) filter (where o.outcome = 'renew')
@@ -37,14 +36,14 @@ begin
     v_outcome.claim_id := claim_id;
     v_outcome.outcome := 'renew';
     v_outcome.events := 0;
-    -- Never shorter than it is: when it ends is looked at then.
+    -- Never shortens the lease: its current end is already scheduled for a check.
     v_outcome.delay := greatest(coalesce(lease, v_group.lease), v_left);
-    v_outcome.is_mail := false;
+    v_outcome.is_backlog := false;
     return sluice._write_outcome(v_outcome) + v_outcome.delay;
 end;
 $$;
 
 comment on function sluice.renew(text, text, bigint, interval) is
-    'Hold a claim for longer: until so much time from now, never shorter than it is held already. Returns when that ends. It also says that the consumer is there.';
+    'Renew the lease of a claim: extend it to the given time from now; a longer lease is not shortened. Returns its new end. If the renewed lease expires, that counts as an attempt.';
 revoke execute on function sluice.renew(text, text, bigint, interval) from public;
 grant execute on function sluice.renew(text, text, bigint, interval) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

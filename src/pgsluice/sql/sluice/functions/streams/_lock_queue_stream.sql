@@ -22,13 +22,13 @@ begin
                 v_stream.stream_name, v_stream.settled_seq, from_seq
             ),
             detail = 'Another query reads under this name, or the checkpoint is older than the database.',
-            hint = 'give each query a name of its own; or start this one with a new checkpoint';
+            hint = 'use one name per query, or start this one with a new checkpoint';
     end if;
     return v_stream;
 end;
 $$;
 
 comment on function sluice._lock_queue_stream(bigint, bigint) is
-    'Lock a stream of a queue; an error when it is gone, or settled beyond where its reader stands.';
+    'Lock a stream of a queue; raise an error if it is gone, or settled beyond the position of its reader.';
 revoke execute on function sluice._lock_queue_stream(bigint, bigint) from public;
 grant execute on function sluice._lock_queue_stream(bigint, bigint) to sluice_admin, sluice_reader;

@@ -7,13 +7,13 @@ as $$
 begin
     raise exception using
         errcode = '55000',
-        message = format('stage %s does not hold what was put into it', stage_id),
+        message = format('stage %s has lost rows', stage_id),
         detail = detail,
-        hint = 'write the rows again: nothing of them was sent';
+        hint = 'write the rows again: none was sent';
 end;
 $$;
 
 comment on function sluice._refuse_stage(bigint, text) is
-    'Raise: the rows of a stage are gone, so what they belong to must not be committed.';
+    'Raise an error: the rows of a stage are gone, so their transaction must not commit.';
 revoke execute on function sluice._refuse_stage(bigint, text) from public;
 grant execute on function sluice._refuse_stage(bigint, text) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

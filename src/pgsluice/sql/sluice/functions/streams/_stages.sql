@@ -11,13 +11,13 @@ begin
         raise exception using
             errcode = '22004',
             message = 'stages or row_counts is null',
-            hint = 'give the number of each stage, and how many rows were put into it';
+            hint = 'pass the number of each stage, and its row count';
     end if;
     if cardinality(stages) <> cardinality(row_counts) then
         raise exception using
             errcode = '22023',
             message = format('%s stages have %s row counts', cardinality(stages), cardinality(row_counts)),
-            hint = 'give one count for each stage';
+            hint = 'pass one row count per stage';
     end if;
     select g.stage_id
     into v_lost
@@ -36,6 +36,6 @@ end;
 $$;
 
 comment on function sluice._stages(bigint[], bigint[]) is
-    'Stages in the order given, with their columns and how many rows each must have; an error when one is not there.';
+    'Return stages in the given order, with their columns and required row counts; raise an error if one does not exist.';
 revoke execute on function sluice._stages(bigint[], bigint[]) from public;
 grant execute on function sluice._stages(bigint[], bigint[]) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

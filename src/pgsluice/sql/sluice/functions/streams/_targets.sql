@@ -13,13 +13,13 @@ begin
         raise exception using
             errcode = '22004',
             message = format('rows of stage %s name no %s', stage_id, kind),
-            hint = format('give the name of the %1$s, or each row a value in the column %1$I', kind);
+            hint = format('pass the name of the %1$s, or set the column %1$I in each row', kind);
     end if;
     return coalesce(v_targets, '{}');
 end;
 $$;
 
 comment on function sluice._targets(bigint, text[], text) is
-    'The queues or logs that the rows of a stage name, each once; an error when a row names none.';
+    'Return the distinct queues or logs that the rows of a stage name; raise an error if a row names none.';
 revoke execute on function sluice._targets(bigint, text[], text) from public;
 grant execute on function sluice._targets(bigint, text[], text) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

@@ -2,11 +2,11 @@
  * A table for the rows of one task, until all tasks are done and one transaction sends them: sluice.send_staged,
  * sluice.insert_staged.
  *
- * Not logged, as nobody misses rows that were not sent: who sends them says how many there were, and a crash that emptied the
- * table is noticed. One for each task, as tasks that share a table wait for each other, and what a failed one left has to be told
- * apart. JSON is parsed here, where many do it at the same time, and not by the one who sends.
+ * Unlogged, because unsent rows need no durability: the sender passes the row counts, so a table emptied by a crash is
+ * detected. One per task, because tasks sharing a table would wait for each other, and rows of failed tasks must be
+ * distinguishable. JSON is parsed here, in parallel, and not by the sender.
  *
- * Security definer: who may send may not create tables. The table is the caller's to fill and to read, and nobody else's.
+ * Security definer: a role that may send may not create tables. Only the caller may fill and read the table.
  *
  * Writes: sluice.stage.
  */
@@ -57,6 +57,6 @@ end;
 $$;
 
 comment on function sluice.create_stage(text, bigint, text[]) is
-    'Make a table with these columns for rows that a sink will send as this version; returns its number: the 7th is stage_7 in schema sluice.';
+    'Create a table with these columns for rows that a sink will send as this version; returns its number: the 7th is stage_7 in schema sluice.';
 revoke execute on function sluice.create_stage(text, bigint, text[]) from public;
 grant execute on function sluice.create_stage(text, bigint, text[]) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

@@ -1,6 +1,6 @@
 /*
- * Rows of stages as events, in the order of the stages and of the rows in each: an insert into the table that the log is filling, as
- * by a COPY of a client's.
+ * Inserts rows of stages as events, in the order of the stages and of the rows in each, into the current table of the log,
+ * as COPY by a client does.
  *
  * Calls: sluice._stages, pgq.current_event_table. Writes: the logs' tables.
  */
@@ -31,7 +31,7 @@ begin
             raise exception using
                 errcode = '22023',
                 message = format('stage %s has no column of an event', v_stage.stage_id),
-                hint = 'what has a message is sent with sluice.send_staged';
+                hint = 'send messages with sluice.send_staged';
         end if;
 
         v_where := '';
@@ -63,6 +63,6 @@ end;
 $$;
 
 comment on function sluice.insert_staged(text, bigint[], bigint[]) is
-    'Append the rows of stages as events, to the log, or with null to the log that each row names; an error unless each stage has as many rows as its count says. Returns how many.';
+    'Append the rows of stages as events, to the log, or with null to the log that each row names; raises an error if a stage does not have the given row count. Returns their number.';
 revoke execute on function sluice.insert_staged(text, bigint[], bigint[]) from public;
 grant execute on function sluice.insert_staged(text, bigint[], bigint[]) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

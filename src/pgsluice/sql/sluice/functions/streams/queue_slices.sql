@@ -1,14 +1,12 @@
 /*
- * The rows of a queue, of its archive or its dead letters as queries that can run at the same time, by ranges of
- * their id.
+ * The rows of a queue, of its archive or its dead letters as queries that can run in parallel, by ranges of their id.
  *
- * A row never changes its id, so no row is read twice or missed because it moved. The first range is open below;
- * the last one ends at the highest id there is now, so that what is sent after this call is not read, however late
- * a query runs.
+ * A row never changes its id, so no row is read twice or missed because it moved. The first range is open below; the last
+ * one ends at the highest id now, so that messages sent after this call are not read, however late a query runs.
  *
- * Ids are no measure of rows: those of a queue's oldest messages are far apart, as most were archived between
- * them. So the ranges end at quantiles of the ids on some pages, drawn at random: about as many rows in each.
- * Statistics would do too, but those of a queue are old as soon as they are there.
+ * Id ranges do not reflect row counts: the ids of a queue's oldest messages are far apart, because most between them were
+ * archived. So the ranges end at quantiles of the ids on randomly sampled pages: about equal row counts. Statistics would
+ * do too, but those of a queue are soon outdated.
  *
  * Calls: pgmq.format_table_name, sluice._message_columns_sql. Reads: the queue's or the archive's table, or sluice.dead_letter.
  */
@@ -21,7 +19,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- 3 MB, read in some milliseconds. The share of a range is then off by a few in a hundred.
+    -- 3 MB, read in a few milliseconds. The size of a range is then off by a few percent.
     v_pages_max constant integer := 400;
     v_table text;
     v_id text := 'msg_id';
@@ -46,11 +44,11 @@ begin
     end if;
 
     if slice_count > 1 then
-        -- Of a partitioned table each partition has its pages.
+        -- Each partition of a partitioned table has its pages.
         select sum(pg_relation_size(part.relid)) / current_setting('block_size')::integer
         into v_pages
         from pg_partition_tree(v_table) as part;
-        -- The same pages each time, as long as the table is the same: so are the ranges when a read is repeated.
+        -- The same pages each time if the table is unchanged, so a repeated read has the same ranges.
         execute format(
             'select percentile_disc(array(select n::float8 / $1 from generate_series(1, $1 - 1) as n))
                  within group (order by m.%I)
@@ -82,6 +80,6 @@ end;
 $$;
 
 comment on function sluice.queue_slices(text, text, integer, text[]) is
-    'Queries that together give the rows of a queue (relation queue), its archive (archive) or its dead letters (dead_letters), each once.';
+    'Return queries that together read each row of a queue (relation queue), its archive (archive) or its dead letters (dead_letters) once.';
 revoke execute on function sluice.queue_slices(text, text, integer, text[]) from public;
 grant execute on function sluice.queue_slices(text, text, integer, text[]) to sluice_admin, sluice_reader;

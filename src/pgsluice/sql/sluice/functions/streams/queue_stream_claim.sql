@@ -1,13 +1,13 @@
 /*
  * The next micro-batch of a stream: one that was claimed and never read to its end, or a new one.
  *
- * A queue forgets what was read, a stream has to give it again. So the messages of a micro-batch are hidden with a vt that no other
- * micro-batch has, its mark, in the year 9000: they are found again by it, in the index of the deferred messages; nobody else
- * claims them; and whoever sets their vt takes them out. Rejected: a table with a row for each claimed message. It doubles
- * what is written, and has to be kept in step with what others do to the queue.
+ * A queue hides messages that were read, but a stream must be able to repeat them. So the messages of a micro-batch are
+ * hidden with a vt that is unique to it, its mark, in the year 9000: they are found by it in the index of deferred messages;
+ * no other consumer claims them; and a change of their vt removes them from the micro-batch. Rejected: a table with a row per
+ * claimed message, which doubles the writes and must be kept in step with other changes of the queue.
  *
- * The reader claims first and notes then, in a log of its own, that it did. If it dies between, this function finds the micro-batch
- * that it does not know of, and gives that one first. Claimed twice by a connection that was lost, it is the same one.
+ * The reader claims first and then records the claim in its own log. If it dies between, this function finds the unrecorded
+ * micro-batch and returns it first. A claim repeated after a lost connection returns the same micro-batch.
  *
  * Calls: sluice._lock_queue_stream, pgmq._reader, the queue's reader, sluice.claim_messages. Writes: the queue's table,
  * sluice.queue_stream_batch.
@@ -16,7 +16,7 @@ create or replace function sluice.queue_stream_claim(stream_id bigint, from_seq 
 returns table (seq bigint, messages bigint, first_enqueued_at timestamptz)
 language plpgsql
 set search_path = pg_catalog, pg_temp
--- Days of an interval are as long as the time zone says.
+-- The length of a day in an interval depends on the time zone.
 set timezone = 'UTC'
 as $$
 declare
@@ -70,6 +70,6 @@ end;
 $$;
 
 comment on function sluice.queue_stream_claim(bigint, bigint, integer) is
-    'The micro-batch of a stream after from_seq, if need be by claiming up to qty visible messages; no row when there are none. first_enqueued_at is null for one that was claimed before.';
+    'Return the micro-batch of a stream after from_seq, claiming up to qty visible messages if necessary; no row if there are none. first_enqueued_at is null for one claimed earlier.';
 revoke execute on function sluice.queue_stream_claim(bigint, bigint, integer) from public;
 grant execute on function sluice.queue_stream_claim(bigint, bigint, integer) to sluice_admin, sluice_reader;

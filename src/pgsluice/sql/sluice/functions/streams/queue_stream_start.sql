@@ -12,7 +12,7 @@ begin
         raise exception using
             errcode = '22004',
             message = 'stream_name or queue_name is null',
-            hint = 'name the reader, and the queue that it reads';
+            hint = 'pass the name of the reader, and of the queue it reads';
     end if;
     if octet_length(stream_name) not between 1 and v_bytes_max then
         raise exception using
@@ -46,6 +46,6 @@ end;
 $$;
 
 comment on function sluice.queue_stream_start(text, text) is
-    'Register a reader of a work queue by a name of its own, or find it; returns its id, and the last of its micro-batches that was settled.';
+    'Register or find a reader of a work queue by its unique name; returns its id, and its last settled micro-batch.';
 revoke execute on function sluice.queue_stream_start(text, text) from public;
 grant execute on function sluice.queue_stream_start(text, text) to sluice_admin, sluice_reader;

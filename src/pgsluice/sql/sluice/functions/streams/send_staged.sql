@@ -1,8 +1,8 @@
 /*
- * Rows of stages as messages, in the order of the stages and of the rows in each: one statement for each stage and queue, so triggers
- * that notify fire as often. Where they have deduplication keys, by sluice.send_batch in parts.
+ * Sends rows of stages as messages, in the order of the stages and of the rows in each: one statement per stage and queue, so
+ * statement triggers fire once each. Rows with deduplication keys are sent by sluice.send_batch in parts.
  *
- * Without a delay a message is visible from now(), which makes it ready and not deferred (../../pgmq/README.md).
+ * Without a delay a message is visible from now(), which makes it ready instead of deferred (../../pgmq/README.md).
  *
  * Calls: sluice._stages, sluice.send_batch. Writes: the queues' tables.
  */
@@ -14,7 +14,7 @@ set synchronize_seqscans = off
 as $$
 declare
     v_now timestamptz := clock_timestamp();
-    v_messages_max constant integer := 1000; -- in a part
+    v_messages_max constant integer := 1000; -- per part
     v_messages record;
     v_stage record;
     v_queues text[];
@@ -33,7 +33,7 @@ begin
             raise exception using
                 errcode = '22023',
                 message = format('stage %s has no column ''message''', v_stage.stage_id),
-                hint = 'what has ev_data is sent with sluice.insert_staged';
+                hint = 'insert events with sluice.insert_staged';
         end if;
         v_vt := case
             when 'vt' = any (v_stage.columns) then 'coalesce(s.vt, now())'
@@ -98,6 +98,6 @@ end;
 $$;
 
 comment on function sluice.send_staged(text, bigint[], bigint[]) is
-    'Send the rows of stages as messages, to the queue, or with null to the queue that each row names; an error unless each stage has as many rows as its count says. Returns how many.';
+    'Send the rows of stages as messages, to the queue, or with null to the queue that each row names; raises an error if a stage does not have the given row count. Returns their number.';
 revoke execute on function sluice.send_staged(text, bigint[], bigint[]) from public;
 grant execute on function sluice.send_staged(text, bigint[], bigint[]) to sluice_admin, sluice_writer;

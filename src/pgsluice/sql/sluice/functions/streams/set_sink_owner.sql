@@ -1,5 +1,5 @@
--- An owner may hand a sink over only to a role that it is a member of: else it could give another writer a sink whose version is so
--- high that all of that writer's versions look committed.
+-- An owner may transfer a sink only to a role that it is a member of: else it could give another writer a sink whose version
+-- is so high that all of that writer's versions look committed.
 create or replace function sluice.set_sink_owner(sink_id text, owner name)
 returns boolean
 language plpgsql
@@ -15,7 +15,7 @@ begin
         raise exception using
             errcode = 'undefined_object',
             message = format('role %L does not exist', owner),
-            hint = format('name the role that is to write to sink %L', sink_id);
+            hint = format('pass the role that will write to sink %L', sink_id);
     end if;
     perform sluice._require_sink_owner(sink_id, true);
     if not (
@@ -34,6 +34,6 @@ end;
 $$;
 
 comment on function sluice.set_sink_owner(text, name) is
-    'Hand a sink over to another role: by its owner to a role that it is a member of, by sluice_admin to any. False when there is no such sink.';
+    'Transfer a sink to another role: by its owner to a role that it is a member of, by sluice_admin to any. False if the sink does not exist.';
 revoke execute on function sluice.set_sink_owner(text, name) from public;
 grant execute on function sluice.set_sink_owner(text, name) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

@@ -1,11 +1,11 @@
 /*
- * The first step of a notifier's round: may it lead, and in which queues has a send begun?
+ * The first step of a notifier's cycle: leader election, and detection of queues with new sends.
  *
- * Looking into a thousand queues takes a tenth of a second; reading a thousand sequences takes five milliseconds. So a
- * round reads the sequences, and looks only where one has moved, or where something becomes due.
+ * Polling a thousand queues takes 0.1 s; reading a thousand sequences takes 5 ms. So a cycle reads the sequences, and
+ * polls only queues whose sequence has moved or whose messages become due.
  *
- * The leader is who looked last, as long as that is recent: were it whoever gets the lock, notifiers would take turns,
- * none would know what the other has announced, and all would be announced twice.
+ * The leader is the notifier that polled last, if that is recent. If each holder of the lock led, notifiers would
+ * alternate without knowing each other's announcements, and announce everything twice.
  *
  * Calls: sluice._lock_notifier. Writes: sluice.notifier_turn, outside of the transaction.
  */
@@ -31,7 +31,7 @@ begin
     end if;
     v_turn := pg_sequence_last_value('sluice.notifier_turn');
     v_age_ms := v_now_ms - (v_turn >> v_number_bits);
-    -- A turn of the future is that of another clock, before a failover.
+    -- A pulse in the future is that of another clock, before a failover.
     if v_age_ms >= 0
         and v_age_ms < extract(epoch from standby) * 1000
         and (v_turn & v_number_mask) <> (notifier & v_number_mask)
@@ -47,7 +47,7 @@ begin
         from unnest(id_sequences) with ordinality as s (id_sequence, position)
         left join pg_class as c on c.oid = s.id_sequence;
     exception
-        -- A queue is being dropped, or was right now.
+        -- A queue is being dropped, or was just dropped.
         when lock_not_available or internal_error then
             last_ids := null;
     end;
@@ -55,6 +55,6 @@ end;
 $$;
 
 comment on function sluice.notifier_pulse(integer, interval, oid[]) is
-    'Whether this notifier leads, which it does unless another one has looked within the standby time; and if so the last id of each sequence, or null for all when one is being dropped.';
+    'Return true if this notifier leads, which it does unless another one has polled within the standby time; then also the last id of each sequence, or null for all if one is being dropped.';
 revoke execute on function sluice.notifier_pulse(integer, interval, oid[]) from public;
 grant execute on function sluice.notifier_pulse(integer, interval, oid[]) to sluice_admin, sluice_reader;

@@ -1,12 +1,12 @@
--- A round of a notifier that remembers nothing, for pg_cron. It looks into every queue, and announces again what nobody takes: a
--- process is better at it. While one is at work this does nothing.
+-- One cycle of a stateless notifier, for pg_cron. It polls every queue, and announces unread messages again and again, so
+-- a notifier process is better. While one is running this does nothing.
 create or replace function sluice.notify_ready()
 returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_number constant integer := 0; -- its own among the notifiers
+    v_number constant integer := 0; -- its number among the notifiers
     v_standby constant interval := '2 seconds';
 begin
     if not (sluice.notifier_pulse(v_number, v_standby, '{}'::oid[])).is_leader then
@@ -16,7 +16,7 @@ begin
         array(
             select look.queue_name
             from (select array_agg(queue.queue_name) as names from sluice.notifier_queues() as queue) as every
-            cross join sluice.notifier_look(every.names, '{}'::bigint[], '{}'::timestamptz[]) as look
+            cross join sluice.notifier_poll(every.names, '{}'::bigint[], '{}'::timestamptz[]) as look
             where look.first_ready is not null or look.first_due is not null
         ),
         heartbeat => true
@@ -25,6 +25,6 @@ end;
 $$;
 
 comment on function sluice.notify_ready() is
-    'At the commit wake the listeners of every queue that has something to read, unless a notifier is at work; to be called every second. Returns how many channels were notified.';
+    'Notify the listeners of every queue with readable messages at the commit, unless a notifier is running; call it every second. Returns the number of channels notified.';
 revoke execute on function sluice.notify_ready() from public;
 grant execute on function sluice.notify_ready() to sluice_admin, sluice_reader;

@@ -1,4 +1,4 @@
--- For what is remembered by name: a missing table tells the others.
+-- For records by name: other functions notice a missing queue by its missing table.
 create or replace function sluice._registered_name(queue_name text)
 returns text
 language plpgsql
@@ -18,13 +18,13 @@ begin
         raise exception using
             errcode = 'QU005',
             message = format('queue %L does not exist', queue_name),
-            hint = format('create it with pgmq.create(%L), or look at pgmq.list_queues()', queue_name);
+            hint = format('create it with pgmq.create(%L); pgmq.list_queues() lists the existing ones', queue_name);
     end if;
     return v_registered;
 end;
 $$;
 
 comment on function sluice._registered_name(text) is
-    'A queue''s name as it was created, whatever the case it is given in; an error when there is none.';
+    'Return a queue''s name as it was created, for a name in any case; raise an error if it does not exist.';
 revoke execute on function sluice._registered_name(text) from public;
 grant execute on function sluice._registered_name(text) to sluice_admin, sluice_reader;

@@ -9,13 +9,13 @@ begin
         raise exception using
             errcode = '22023',
             message = format('relation %L is neither queue nor archive', relation),
-            hint = 'name one of the two';
+            hint = 'use queue or archive';
     end if;
     return pgmq.format_table_name(queue_name, case relation when 'queue' then 'q' else 'a' end);
 end;
 $$;
 
 comment on function sluice._relation_table(text, text) is
-    'The name of the table of a queue (relation queue) or its archive (archive).';
+    'Return the name of the table of a queue (relation queue) or its archive (archive).';
 revoke execute on function sluice._relation_table(text, text) from public;
 grant execute on function sluice._relation_table(text, text) to sluice_admin, sluice_reader;

@@ -1,8 +1,8 @@
 /*
- * The next page of a queue or an archive. The last msg_id of a page is where the next one begins.
+ * Returns the next page of a queue or an archive, which starts after the last msg_id of the previous page.
  *
  * Calls: sluice._stored_columns, sluice._relation_table, sluice._filter_sql. Reads: the queue's or the archive's table,
- * in the order of its primary key. Without a filter it reads what it returns; with one, also what it passes by.
+ * in the order of its primary key. Without a filter it reads only the rows it returns; with one, also those it skips.
  */
 create or replace function sluice.browse(
     queue_name text,
@@ -19,7 +19,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- By msg_id alone: times repeat, and a row keeps its msg_id wherever it goes.
+    -- By msg_id alone: times repeat, and a row keeps its msg_id when it is moved.
     return query execute format(
         'select %1$s
          from pgmq.%2$I as m
@@ -36,6 +36,6 @@ end;
 $$;
 
 comment on function sluice.browse(text, text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz) is
-    'Messages of a queue (relation queue) or its archive (archive) as they are, after a msg_id, lowest first; claims nothing. Time: enqueued_at or archived_at.';
+    'Return messages of a queue (relation queue) or its archive (archive) after a msg_id, lowest first, without reading them. Time: enqueued_at or archived_at.';
 revoke execute on function sluice.browse(text, text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz) from public;
 grant execute on function sluice.browse(text, text, bigint, integer, jsonb, jsonb, timestamptz, timestamptz) to sluice_admin, sluice_reader;

@@ -1,5 +1,5 @@
--- A second transaction with the same key waits here for the end of the first: so of two that handle the same thing at once, one does,
--- and the other learns whether it did.
+-- Deduplicates side effects by an idempotency key. A concurrent transaction with the same key waits here for the end of the
+-- first, and then learns whether it was done.
 --
 -- Security definer: a key that another role recorded is an error and not "done", so no role can suppress the work of another.
 --
@@ -11,7 +11,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- The two are an entry of an index, which has about 2,700.
+    -- Both are in one index entry, which is limited to about 2,700 bytes.
     v_bytes_max constant integer := 1024;
     v_now timestamptz := clock_timestamp();
     v_name text;
@@ -22,7 +22,7 @@ begin
         raise exception using
             errcode = '22004',
             message = 'handler, key or keep is null',
-            hint = 'name the handler, what it does by a key, and how long that is to be known';
+            hint = 'pass the handler, the idempotency key, and the time to keep it';
     end if;
     select a.name, octet_length(a.value)
     into v_name, v_bytes
@@ -32,18 +32,18 @@ begin
         raise exception using
             errcode = 'invalid_parameter_value',
             message = format('%s has %s bytes', v_name, v_bytes),
-            hint = format('use 1 to %s bytes; of longer ones a hash', v_bytes_max);
+            hint = format('use 1 to %s bytes, and a hash of longer ones', v_bytes_max);
     end if;
     if keep <= interval '0' then
         raise exception using
             errcode = 'invalid_parameter_value',
             message = format('keep is not positive: %s', keep),
-            hint = 'give an interval like 7 days, longer than a message may be on its way';
+            hint = 'pass an interval such as 7 days, longer than a message can be redelivered';
     end if;
 
     insert into sluice.inbox as i (handler, key, expires_at, recorded_by)
     values (once.handler, once.key, v_now + keep, sluice._caller_id())
-    -- Its time is over, and maintenance has not been there yet.
+    -- Expired, and not yet removed by maintenance.
     on conflict on constraint inbox_pkey do update set expires_at = excluded.expires_at, recorded_by = excluded.recorded_by
     where i.expires_at <= v_now;
     if found then
@@ -56,6 +56,6 @@ end;
 $$;
 
 comment on function sluice.once(text, text, interval) is
-    'Whether this is the first time that a handler does what it calls by this key; to be asked in the transaction that does it. Known for the time keep.';
+    'True if this is the first use of an idempotency key by a handler; call it in the transaction of the side effect. The key is kept for the time keep.';
 revoke execute on function sluice.once(text, text, interval) from public;
 grant execute on function sluice.once(text, text, interval) to sluice_admin, sluice_reader;

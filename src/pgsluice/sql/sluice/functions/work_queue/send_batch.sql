@@ -1,19 +1,19 @@
 /*
- * Send messages, each once for its key within the queue's window; the form with a time does the work.
+ * Sends messages, each once per deduplication key within the queue's window; the form with a time does the work.
  *
- * A key is taken before its message is sent. Two who send one key at once: the second waits at the unique key until the
- * first commits, and then gets its id, or until it rolls back, and then stores its own. Keys are taken in one order, so
- * that two batches with the same keys in opposite orders wait and do not deadlock. A key that is known already is read
- * without a lock: who sends it again waits for nobody.
+ * A key is inserted before its message is sent. Of two concurrent senders of one key, the second waits at the unique key
+ * until the first commits, and then gets its id, or rolls back, and then inserts its own. Keys are inserted in one order, so
+ * that two batches with the same keys in opposite orders wait and do not deadlock. An existing key is read without a lock:
+ * sending a duplicate does not wait.
  *
- * Above READ COMMITTED the one who waited gets a serialization failure instead, for the other's row is not in its
- * snapshot; run again, the transaction finds it.
+ * Above READ COMMITTED the waiting sender gets a serialization failure instead, because the other's row is not in its
+ * snapshot; the retried transaction finds it.
  *
- * The time is that of the call, before any wait: a sender who began within the window is within it, however long the
+ * The time is that of the call, before any wait: a sender that started within the window is within it, however long the
  * first transaction took.
  *
- * A key outlives its message: deleted, archived or purged, it is not sent again within the window. It does not outlive
- * its queue (dropped, or emptied by the crash that an unlogged queue does not survive).
+ * A key outlives its message: a deleted, archived or purged message is not sent again within the window. It does not outlive
+ * its queue (dropped, or an unlogged queue emptied by a crash).
  *
  * Calls: pgmq.send_batch, pgmq._validate_batch_params, sluice._deduplication, sluice._take_deduplication_keys,
  * sluice._note_deduplication_ids. Writes: the queue's table.
@@ -45,7 +45,7 @@ begin
         v_space.incarnation, v_space.is_unlogged, deduplication_keys, v_now, v_now + v_space.deduplication_window
     );
 
-    -- What has no key is always sent; of several with one key, the first.
+    -- A message without a key is always sent; of several with one key, the first.
     select array_agg(item.position order by item.position), array_agg(item.msg order by item.position),
         array_agg(item.header order by item.position), array_agg(item.key order by item.position)
     into v_positions, v_sent_msgs, v_sent_headers, v_sent_keys
@@ -75,7 +75,7 @@ end;
 $$;
 
 comment on function sluice.send_batch(text, jsonb[], text[], jsonb[], timestamptz) is
-    'Append messages, visible from the given time on, unless their key is known; returns for each the msg_id it was first sent with.';
+    'Append messages, visible from the given time on, except duplicates by their keys; returns for each the msg_id of its first send.';
 revoke execute on function sluice.send_batch(text, jsonb[], text[], jsonb[], timestamptz) from public;
 grant execute on function sluice.send_batch(text, jsonb[], text[], jsonb[], timestamptz) to sluice_admin, sluice_writer;
 
@@ -90,6 +90,6 @@ as $$
 $$;
 
 comment on function sluice.send_batch(text, jsonb[], text[], jsonb[], integer) is
-    'Append messages, visible after delay seconds, unless their key is known; returns for each the msg_id it was first sent with.';
+    'Append messages, visible after delay seconds, except duplicates by their keys; returns for each the msg_id of its first send.';
 revoke execute on function sluice.send_batch(text, jsonb[], text[], jsonb[], integer) from public;
 grant execute on function sluice.send_batch(text, jsonb[], text[], jsonb[], integer) to sluice_admin, sluice_writer;

@@ -1,10 +1,10 @@
 /*
- * Nobody who deletes or archives a message looks here: most messages have no row. So rows are looked at a minute after they were
- * written, and again when as much time has passed as since the first failure, a day at the most: a row outlives its message by
- * no more than its message lived, and a million that wait for their next attempt are not looked at again and again.
+ * Deleting or archiving a message does not touch this table, because most messages have no row. So a row is checked a minute
+ * after it was written, and again after as much time as has passed since the first failure, at most a day: a row outlives
+ * its message by no more than the message's lifetime, and a million pending retries are not checked again and again.
  *
- * Locked rows are skipped: somebody counts an attempt, or removes them. So any number may run at once. A message that is gone
- * does not come back under its id and enqueued_at.
+ * Locked rows are skipped, because another session counts an attempt or removes them, so any number of calls run
+ * concurrently. A deleted message does not return with its id and enqueued_at.
  *
  * Reads: the queues, by msg_id. Writes: sluice.attempt.
  */
@@ -54,7 +54,7 @@ begin
             get diagnostics v_removed = row_count;
             perform sluice._note_failure('attempts'::text, queue_name, null::text, null::text);
         exception
-            -- The table is being changed, or belongs to another role. It must not stop the other queues.
+            -- The table is being altered, or belongs to another role. It must not stop the other queues.
             when others then
                 v_removed := 0;
                 done := false;
@@ -66,7 +66,7 @@ begin
                 end if;
                 return next;
         end;
-        -- Also where it was given up: the next call must not begin with the same ones.
+        -- Also for skipped queues: the next call must not start with the same rows.
         update sluice.attempt as noted
         set check_at = v_now + least(
             greatest(v_now - coalesce(noted.first_failed_at, noted.claimed_at), interval '1 minute'), interval '1 day'
@@ -82,6 +82,6 @@ end;
 $$;
 
 comment on function sluice._maintain_attempts(integer) is
-    'Look at the next records of attempts, at most rows_max, and remove those whose message is gone; one row for each queue that had some, or that is given up for now.';
+    'Check the next records of attempts, at most rows_max, and remove those of deleted messages; returns a row per queue with removed records, or skipped for now.';
 revoke execute on function sluice._maintain_attempts(integer) from public;
 grant execute on function sluice._maintain_attempts(integer) to sluice_admin;

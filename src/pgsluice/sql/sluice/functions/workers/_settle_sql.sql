@@ -1,10 +1,10 @@
 /*
- * The heart of the batch forms of delete, archive, extend and release: an effect on those messages whose claim is still
- * current, and for each claim what became of it.
+ * The core of the batch forms of delete, archive, extend and release: an effect on the messages whose claim is still
+ * current, and an outcome per claim.
  *
- * read_ct is the fence: whoever claimed a message since has a higher one, and keeps it. The rows are locked in the order
- * of msg_id before anything is decided, so that batches in opposite orders wait for each other and do not deadlock; a
- * row that somebody changed meanwhile is seen as it is after the wait.
+ * read_ct is the fencing token: a later claim of the message has a higher one, and keeps the message. The rows are locked
+ * in the order of msg_id before anything is decided, so that batches in opposite orders wait for each other and do not
+ * deadlock; a row that was changed meanwhile is seen as it is after the wait.
  *
  * The effect is a list of common table expressions, the last one named settled and returning msg_id; it changes the
  * messages whose msg_id is in current. %1$I in it is the queue's table and %2$I its archive; $1 and $2 are the claims.
@@ -49,6 +49,6 @@ end;
 $$;
 
 comment on function sluice._settle_sql(text, bigint[], integer[], text) is
-    'The text of the query that has an effect on the messages of current claims, and says of each claim: done, stale or gone.';
+    'Return the query that applies an effect to the messages of current claims, and returns for each claim: done, stale or gone.';
 revoke execute on function sluice._settle_sql(text, bigint[], integer[], text) from public;
 grant execute on function sluice._settle_sql(text, bigint[], integer[], text) to sluice_admin, sluice_reader;

@@ -1,6 +1,6 @@
 /*
- * What begin_attempts, fail and hand_back end with. note says what is to be noted of the claim: begun, failed, handed back; or
- * dead: the message becomes a dead letter; null: nothing. visible_at: when the message is to be visible; null: as it is.
+ * The last step of begin_attempts, fail and release_uncounted. note is the record for the claim: begun, failed, handed back; or dead:
+ * the message is dead-lettered; null: none. visible_at: when the message becomes visible; null: unchanged.
  *
  * A message is named once or twice by the same claim; the first counts.
  *
@@ -16,7 +16,7 @@ declare
     v_given_back bigint[] := array(select t.msg_id from unnest(tried) as t where t.visible_at is not null);
 begin
     if v_dead <> '{}' then
-        -- In one statement: a message is in the queue or among the dead letters, never in both and never in neither.
+        -- One statement, so that a message is always either in the queue or in the dead-letter table.
         execute format(
             'with buried as (
                 delete from pgmq.%I as queued
@@ -48,7 +48,7 @@ begin
         execute format(
             'update pgmq.%I as queued
              set vt = t.visible_at,
-                 -- It waits, and is with nobody: sluice.release says why. What comes again at once waits for nothing.
+                 -- It waits unclaimed, see sluice.release. An immediate redelivery waits for nothing.
                  last_read_at = case when t.visible_at <= $3 then queued.last_read_at end
              from unnest($2) as t
              where queued.msg_id = any ($1)
@@ -69,7 +69,7 @@ begin
     from unnest(tried) as t
     where t.note <> 'dead'
     order by t.msg_id, t.position
-    -- What is in the way is of this message, or of one that is gone.
+    -- A conflicting row is that of this message, or of a deleted one.
     on conflict on constraint attempt_pkey do update
     set enqueued_at = excluded.enqueued_at,
         read_ct = excluded.read_ct,
@@ -86,6 +86,6 @@ end;
 $$;
 
 comment on function sluice._settle_tried(text, sluice.tried_message[]) is
-    'Do and note what is to become of locked messages: dead letters, visible again, begun, failed or handed back.';
+    'Apply and record the outcomes of locked messages: dead-lettered, visible again, begun, failed or handed back.';
 revoke execute on function sluice._settle_tried(text, sluice.tried_message[]) from public;
 grant execute on function sluice._settle_tried(text, sluice.tried_message[]) to sluice_admin, sluice_reader;

@@ -1,12 +1,12 @@
 /*
- * What begin_attempts, fail and hand_back begin with: the messages of claims, locked, and what is noted of them, in the order of
- * the claims. README.md, "Retries of work queues", tells the rule that attempts are counted by.
+ * The first step of begin_attempts, fail and release_uncounted: lock the messages of claims and return their recorded attempts, in
+ * the order of the claims. README.md, "Retries of work queues", explains how attempts are counted.
  *
- * outcome is done for a claim that is current, else stale or gone. is_noted: what is noted is about this very claim. attempts:
- * how many count before it.
+ * outcome is done for a current claim, else stale or gone. is_noted: the record belongs to this very claim. attempts: the
+ * number of earlier attempts that count.
  *
- * The rows are locked in the order of msg_id, as in _settle_sql. What is noted is read by a statement of its own, whose snapshot
- * is taken when the locks are there: nobody else changes it then.
+ * The rows are locked in the order of msg_id, as in _settle_sql. The records are read by a separate statement, whose snapshot
+ * is taken after the locks, so that no other session changes them.
  *
  * Calls: pgmq.format_table_name, sluice._require_claims. Reads: the queue, sluice.attempt.
  */
@@ -42,7 +42,7 @@ begin
     select claim.position, claim.msg_id, held.read_ct, held.enqueued_at, held.claimed_at,
         noted.state, noted.claimed_at, this.is_noted,
         case
-            -- Of the first claim nobody notes that it begins; unless it is the only one.
+            -- The start of the first claim is not recorded, unless it is the only one.
             when noted.msg_id is null then (held.read_ct > 1 and attempts_max > 1)::integer
             when this.is_noted and noted.state <> 'handed back' then noted.attempts - 1
             else noted.attempts
@@ -64,7 +64,7 @@ begin
     cross join lateral (
         select coalesce(
             noted.read_ct = held.read_ct
-            -- At the end of its range read_ct rises no more; a message that was given back has no time of its claim.
+            -- At the end of its range read_ct no longer increases; a released message has no claim time.
             and (held.read_ct < 2147483647 or held.claimed_at is null or held.claimed_at = noted.claimed_at),
             false
         )
@@ -74,6 +74,6 @@ end;
 $$;
 
 comment on function sluice._tried_messages(text, bigint[], integer[], integer) is
-    'Lock the messages of claims, and tell what is noted of their attempts.';
+    'Lock the messages of claims and return their recorded attempts.';
 revoke execute on function sluice._tried_messages(text, bigint[], integer[], integer) from public;
 grant execute on function sluice._tried_messages(text, bigint[], integer[], integer) to sluice_admin, sluice_reader;

@@ -1,9 +1,9 @@
 /*
- * Said of claims before their handlers start, and committed: so a message that kills its process is dead after as many starts as
- * it may have attempts. The first claim of a message need not be said (README.md).
+ * Called for claims before their handlers start, and committed, so that a message that kills its process is dead-lettered
+ * after max_attempts starts. The first claim of a message need not be recorded (README.md).
  *
- * Calls: sluice._tried_messages, sluice._settle_tried, sluice._retry_settings. Writes: sluice.attempt; what is dead: the queue,
- * sluice.dead_letter.
+ * Calls: sluice._tried_messages, sluice._settle_tried, sluice._retry_settings. Writes: sluice.attempt; for dead letters: the
+ * queue, sluice.dead_letter.
  */
 create or replace function sluice.begin_attempts(
     queue_name text, msg_ids bigint[], read_cts integer[], worker text, max_attempts integer default null
@@ -30,7 +30,7 @@ begin
             v_message.attempts := v_message.attempts + 1;
         else
             if v_message.noted_state = 'begun' then
-                -- And not a word since: the process has died, or its claim lapsed while it ran.
+                -- Without an outcome: the process died, or its claim expired while the handler ran.
                 v_message.first_failed_at := coalesce(v_message.first_failed_at, v_message.noted_claimed_at);
                 v_message.last_failed_at := v_message.noted_claimed_at;
             end if;
@@ -43,7 +43,7 @@ begin
                 v_message.outcome := 'dead';
                 v_message.note := 'dead';
                 v_message.reason := case v_message.noted_state
-                    when 'begun' then 'delivered too often without an answer'
+                    when 'begun' then 'delivered too often without an outcome'
                     else 'too many attempts'
                 end;
             end if;
@@ -56,6 +56,6 @@ end;
 $$;
 
 comment on function sluice.begin_attempts(text, bigint[], integer[], text, integer) is
-    'Note that handlers of claimed messages start; says of each claim, in their order: begun and the number of the attempt, dead (all attempts were begun and nobody answered: now a dead letter) or lost (the claim is over). Said again of the same claim it counts once.';
+    'Record that handlers of claimed messages start; returns for each claim, in order: begun with the number of the attempt, dead (all attempts started without an outcome: dead-lettered) or lost (the claim is no longer current). Idempotent per claim.';
 revoke execute on function sluice.begin_attempts(text, bigint[], integer[], text, integer) from public;
 grant execute on function sluice.begin_attempts(text, bigint[], integer[], text, integer) to sluice_admin, sluice_reader;

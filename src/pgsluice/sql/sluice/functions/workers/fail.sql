@@ -1,12 +1,12 @@
 /*
- * failures is a list of objects: msg_id and read_ct name the claim; reject: it is not to be tried again; delay: seconds until it
- * is, instead of the backoff; reason, error_type, error and trace are kept with it.
+ * failures is a list of objects: msg_id and read_ct name the claim; reject: do not retry; delay: seconds until the retry,
+ * instead of the back-off; reason, error_type, error and trace are stored with it.
  *
- * Said again, because the reply was lost, it changes nothing and says what was done, as long as nobody has claimed the message
- * since, or redriven its dead letter.
+ * Idempotent: repeated after a lost reply, it changes nothing and returns the same outcomes, unless the message was claimed
+ * since or its dead letter redriven.
  *
- * Calls: sluice._tried_messages, sluice._settle_tried, sluice._retry_settings, sluice._backoff. Writes: the queue, sluice.attempt,
- * sluice.dead_letter.
+ * Calls: sluice._tried_messages, sluice._settle_tried, sluice._retry_settings, sluice._backoff. Writes: the queue,
+ * sluice.attempt, sluice.dead_letter.
  */
 create or replace function sluice.fail(queue_name text, failures jsonb, worker text default null, policy jsonb default null)
 returns table (msg_id bigint, outcome text, attempt integer, delay double precision)
@@ -96,6 +96,6 @@ end;
 $$;
 
 comment on function sluice.fail(text, jsonb, text, jsonb) is
-    'Settle claimed messages whose handlers failed; says of each, in their order: retry (visible again after the backoff or its delay, given in seconds) or dead (rejected, or its last attempt: a dead letter), with the number of the attempt; stale (claimed again or handed back since) or gone.';
+    'Settle claimed messages whose handlers failed; returns for each, in order: retry (visible again after the back-off or its delay, in seconds) or dead (rejected, or the last attempt: dead-lettered), with the number of the attempt; stale (claimed again or handed back since) or gone.';
 revoke execute on function sluice.fail(text, jsonb, text, jsonb) from public;
 grant execute on function sluice.fail(text, jsonb, text, jsonb) to sluice_admin, sluice_reader;

@@ -1,15 +1,15 @@
 /*
- * One session at a time keeps the database in order, so that the others need not.
+ * Leader election: one session at a time runs the maintenance of a database, so that the others need not.
  *
- * It only saves work: whatever a leader does may be done by any number at once. So the lock belongs to the session, and ends with it,
- * whatever ends it. A leader that the network has cut off would keep it for hours: the server ends its session when nothing
- * came from it for a while. Behind a pooler the lock would stay with a session that is lent to others; there the number that
- * the client was given is not that of the server's process.
+ * It only saves work: any number of sessions may run the same maintenance concurrently. So the lock belongs to the session
+ * and ends with it. A leader cut off by the network would keep it for hours: the server ends its session after some time
+ * without a message. Behind a pooler the lock would stay with a server session that other clients use; there the backend pid
+ * that the client knows is not that of the server process.
  *
- * Any role that can connect may take an advisory lock, this one too. A session whose role may not lead holds it for nothing: then this
- * one leads all the same, with a warning that names the other.
+ * Any role that can connect can take an advisory lock, including this one. If the role of the holder may not lead, this
+ * session leads without the lock, with a warning that names the holder.
  *
- * Those who stand by hear a sign of life with each call of the leader, so that they need not ask.
+ * Standbys receive a heartbeat with each call of the leader, so that they need not poll.
  *
  * Calls: sluice._session.
  */
@@ -43,13 +43,13 @@ begin
             listen "sluice.leader";
             return false;
         end if;
-        raise warning 'maintenance goes on without its lock, which is held by %', v_foreign
+        raise warning 'maintenance continues without its lock, which is held by %', v_foreign
             using hint = 'its role may not maintain; end the session with pg_terminate_backend';
     end if;
     unlisten "sluice.leader";
     perform
         set_config('idle_session_timeout', v_silence_max, false),
-        -- A sign of life need not survive a crash.
+        -- A heartbeat need not survive a crash.
         set_config('synchronous_commit', 'off', false);
     if pg_notification_queue_usage() < v_usage_max then
         perform pg_notify('sluice.leader', '');
@@ -59,6 +59,6 @@ end;
 $$;
 
 comment on function sluice.lead(integer) is
-    'Become, or go on being, the session that keeps the database in order; to be called every second by a session of its own, with its backend_pid as the client knows it. False: another one leads, and this one is notified with each of its calls. Null: there is a pooler between, and nobody can lead.';
+    'Become or stay the leader that maintains the database; call it every second in a separate session, with the backend_pid that the client knows. False: another session leads, and this one is notified with each of its calls. Null: no leader is possible behind a pooler.';
 revoke execute on function sluice.lead(integer) from public;
 grant execute on function sluice.lead(integer) to sluice_admin;

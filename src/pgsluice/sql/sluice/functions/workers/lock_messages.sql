@@ -1,6 +1,6 @@
 /*
- * For who handles a message in the transaction that acknowledges it: while the row is locked every reader passes it by, also
- * when the time of the claim is over, so nothing has to be extended; and when the session dies the lock is gone with it.
+ * For handlers that acknowledge in their transaction: while the row is locked, every reader skips it, also after the claim
+ * has expired, so no renewal is needed; and the lock ends with the session.
  *
  * Calls: sluice._settle_sql.
  */
@@ -18,6 +18,6 @@ end;
 $$;
 
 comment on function sluice.lock_messages(text, bigint[], integer[]) is
-    'Lock claimed messages to the end of the transaction, so that nobody else claims them; says of each claim, in their order: done, stale (claimed again since) or gone (not in the queue).';
+    'Lock claimed messages until the end of the transaction, so that no other session claims them; returns for each claim, in order: done, stale (claimed again since) or gone (not in the queue).';
 revoke execute on function sluice.lock_messages(text, bigint[], integer[]) from public;
 grant execute on function sluice.lock_messages(text, bigint[], integer[]) to sluice_admin, sluice_reader;

@@ -1,6 +1,6 @@
 /*
- * For a worker that extends or settles several messages in one transaction: it leaves those out that another transaction has locked,
- * and so waits for none.
+ * For a worker that extends or settles several messages in one transaction: it skips messages that another transaction has
+ * locked, and so never waits.
  *
  * Calls: pgmq.format_table_name.
  */
@@ -27,7 +27,7 @@ begin
     using msg_ids
     into v_held;
 
-    -- A statement after the locks: what was deleted meanwhile is gone, and not locked.
+    -- A statement after the locks: a message deleted meanwhile is gone rather than locked.
     return query execute format(
         'select queued.msg_id
          from pgmq.%I as queued
@@ -40,6 +40,6 @@ end;
 $$;
 
 comment on function sluice.try_lock_messages(text, bigint[]) is
-    'Lock messages to the end of the transaction without waiting; returns the msg_ids of those that another transaction has locked.';
+    'Lock messages until the end of the transaction without waiting; returns the msg_ids that another transaction has locked.';
 revoke execute on function sluice.try_lock_messages(text, bigint[]) from public;
 grant execute on function sluice.try_lock_messages(text, bigint[]) to sluice_admin, sluice_reader;

@@ -1,0 +1,205 @@
+"""Folders, column names and states of current-state tables, without Delta.
+
+The state of a table is a file beside it, `_state/<table>.json`, which only the pipeline `changes` writes. A request to
+rebuild a table is another one, `_rebuild/<table>.json`, which only `pgsluice lake rebuild` writes. A request counts
+until the state has its token, so a crash between reading and applying it does no harm.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+from urllib.parse import unquote
+
+from pgsluice.lake.storage import Folder, files_in, folders_in, read_bytes, write_whole
+
+SEQ, CHANGED_AT, DELETED = "_seq", "_changed_at", "_deleted"
+ROW = "_row"  # identifies equal rows of a table without a key
+BUCKET = "_bucket"
+OWN_COLUMNS = (SEQ, CHANGED_AT, DELETED, ROW, BUCKET)
+
+_STATES, _REQUESTS = "_state", "_rebuild"
+# Delta refuses all of these but the percent sign, which makes the encoding reversible.
+_ENCODED = re.compile(r"[ ,;{}()\n\t=%]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableState:
+    """State of a current-state table.
+
+    Attributes:
+        name: `schema.table`.
+        log: Event log of its changes.
+        source: Identity of that log, see `sluice.log_incarnation`.
+        oid: Id of the table in PostgreSQL, which a rename keeps; None if unknown.
+        is_created: True if the lake table has been created.
+        parked: Reason why no change is applied any more, with the way out; None if changes are applied.
+        parked_at: Time of parking in ISO 8601.
+        snapshot: Token of the snapshot that began last.
+        complete_since: Time in ISO 8601 of the end of the snapshot that made the table complete; None if it may lack
+            rows from before its capture.
+        rebuild: Token of the last rebuild that began.
+    """
+
+    name: str
+    log: str
+    source: str = ""
+    oid: int | None = None
+    is_created: bool = False
+    parked: str | None = None
+    parked_at: str | None = None
+    snapshot: str | None = None
+    complete_since: str | None = None
+    rebuild: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A table in PostgreSQL with triggers that append its changes to a log.
+
+    Attributes:
+        name: `schema.table`.
+        oid: Its id.
+        takes_snapshots: True if `sluice.capture_snapshot` can append its rows; False for a partition, and for a table
+            with triggers of PgQ.
+    """
+
+    name: str
+    oid: int
+    takes_snapshots: bool
+
+
+def table_folder(current: Folder, name: str) -> Folder:
+    """Return the folder of a current-state table."""
+    return current / folder_name(name)
+
+
+def folder_name(name: str) -> str:
+    """Return the name of a current-state table's folder, unique for each table."""
+    return re.sub(r"[^\w.-]", lambda found: f"~{found[0].encode().hex()}", name, flags=re.ASCII)
+
+
+def lake_column(name: str) -> str:
+    """Return the name in the lake of a captured column: percent-encoded where Delta or pgsluice reserve characters."""
+    encoded = _ENCODED.sub(lambda found: f"%{ord(found[0]):02X}", name)
+    return f"%{ord(encoded[0]):02X}{encoded[1:]}" if encoded in OWN_COLUMNS else encoded
+
+
+def captured_column(name: str) -> str:
+    """Return the captured column with this name in the lake."""
+    return unquote(name)
+
+
+def state_of_folder(folder: Folder) -> TableState | None:
+    """Return the state of the current-state table in a folder; None if the pipeline has not stored one."""
+    return _state(folder.parent / _STATES, f"{folder.name}.json")
+
+
+def read_states(current: Folder) -> dict[str, TableState]:
+    """Return all states by table name."""
+    folder = current / _STATES
+    found = (_state(folder, name) for name in _notes(folder))
+    return {state.name: state for state in found if state is not None}
+
+
+def write_state(current: Folder, state: TableState) -> None:
+    """Store a state durably."""
+    _write(current / _STATES, state.name, asdict(state))
+
+
+def request_rebuild(current: Folder, name: str) -> str:
+    """Store a request to rebuild a table durably; return its token."""
+    token = uuid.uuid4().hex
+    _write(current / _REQUESTS, name, {"name": name, "token": token})
+    return token
+
+
+def rebuild_requests(current: Folder) -> dict[str, str]:
+    """Return the last requested rebuild of each table, as token by name."""
+    folder = current / _REQUESTS
+    found = [json.loads(read_bytes(folder, name)) for name in _notes(folder)]
+    return {request["name"]: request["token"] for request in found}
+
+
+def problems(
+    current: Folder,
+    log: str,
+    source: str,
+    captured: list[Captured],
+    states: Mapping[str, TableState],
+) -> dict[str, str]:
+    """Return why tables of a lake are not complete, by name, each with the way out.
+
+    Args:
+        current: Folder of the current-state tables.
+        log: Event log of the lake.
+        source: Its identity now.
+        captured: Captured tables of the log now.
+        states: From `read_states`.
+    """
+    lake = current.parent
+    found: dict[str, str] = {}
+    there = folders_in(current)
+    by_name = {table.name: table for table in captured}
+    names_by_oid = {table.oid: table.name for table in captured}
+    for name, state in states.items():
+        rebuild = f"pgsluice lake rebuild {name} --lake {lake}"
+        if state.parked is not None:
+            found[name] = f"parked since {state.parked_at}: {state.parked}"
+        elif state.is_created and table_folder(current, name).name not in there:
+            found[name] = f"the folder {table_folder(current, name)} does not exist; run: {rebuild}"
+        elif state.source and state.source != source:
+            found[name] = (
+                f"its rows come from another event log than {log!r} is now; use another lake"
+            )
+        elif name not in by_name:
+            renamed = names_by_oid.get(state.oid) if state.oid is not None else None
+            remove = f"remove {table_folder(current, name)} and {current / _STATES / _note(name)}"
+            found[name] = (
+                f"renamed to {renamed} in PostgreSQL, and its changes go to that table; {remove}"
+                if renamed
+                else f"no longer captured into {log!r}, as the table or its triggers were dropped; capture it again "
+                f"and run: {rebuild}, or {remove}"
+            )
+        elif state.oid not in (None, by_name[name].oid):
+            found[name] = (
+                f"dropped and created again in PostgreSQL, so it may have rows of the former table; run: {rebuild}"
+            )
+        elif state.complete_since is None and by_name[name].takes_snapshots:
+            found[name] = _incomplete(name, log)
+    for table in captured:
+        if table.name not in states and table.takes_snapshots:
+            found[table.name] = _incomplete(table.name, log)
+    return found
+
+
+def _incomplete(name: str, log: str) -> str:
+    return (
+        f"no complete snapshot, so rows from before its capture may be missing; run: pgsluice log snapshot {log} "
+        f"{name}"
+    )
+
+
+def _notes(folder: Folder) -> list[str]:
+    return sorted(name for name, _, _ in files_in(folder) if name.endswith(".json"))
+
+
+def _note(table: str) -> str:
+    return f"{folder_name(table)}.json"
+
+
+def _state(folder: Folder, name: str) -> TableState | None:
+    try:
+        stored = json.loads(read_bytes(folder, name))
+    except FileNotFoundError:
+        return None
+    known = {field.name for field in fields(TableState)}
+    return TableState(**{key: value for key, value in stored.items() if key in known})
+
+
+def _write(folder: Folder, table: str, content: Mapping[str, Any]) -> None:
+    write_whole(folder, _note(table), json.dumps(content).encode())

@@ -1,0 +1,139 @@
+"""Values that do not fit their columns, replaced by null and stored in the table `rejects` of the lake.
+
+The rejects of a table are committed before its rows, under a transaction id of their own: if the process ends between
+the two commits, the replayed micro-batch finds the first one and makes only the second.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import Schema as DeltaSchema
+
+from pgsluice.errors import ChangeError
+from pgsluice.lake.current_tables import CHANGED_AT, OWN_COLUMNS, SEQ, captured_column
+from pgsluice.lake.delta.commits import commit_durably, is_committed
+from pgsluice.lake.delta.opening import Use, is_delta, open_delta
+from pgsluice.lake.storage import Folder
+from pgsluice.pipelines.current_state.columns import TIMESTAMP, array_of, text_of
+from pgsluice.pipelines.current_state.envelope import Value
+
+REJECTS = pa.schema(
+    [
+        ("table", pa.string()),
+        ("column", pa.string()),
+        ("key", pa.string()),
+        ("ev_id", pa.int64()),
+        ("ev_time", TIMESTAMP),
+        ("value", pa.string()),
+        ("error", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A value that does not fit its column; the fields are the columns of the table `rejects`.
+
+    Attributes:
+        table, column: Its column.
+        key: Key of its row as JSON; the whole row if the table has no key.
+        ev_id, ev_time: Event of the value, and its time in microseconds since 1970.
+        value: The value as text.
+        error: Reason.
+    """
+
+    table: str
+    column: str
+    key: str
+    ev_id: int
+    ev_time: int
+    value: str
+    error: str
+
+
+def nulled(
+    changes: pa.Table, name: str, key: Collection[str], schema: pa.Schema
+) -> tuple[pa.Table, list[Reject]]:
+    """Return changes with null for each value that does not fit, and these values.
+
+    A value of a key column is left, as its row cannot be identified without it. `ROW` is left too, so that a row
+    without a key is found by its original values.
+
+    Args:
+        changes: Changes of one table, with the columns of `Portion.rows`.
+        name: `schema.table`.
+        key: The columns of its key in the lake.
+        schema: The columns of the table in the lake.
+    """
+    there = [column for column in changes.column_names if column not in OWN_COLUMNS]
+    cleaned, rejects = changes, []
+    for field in schema:
+        if field.name not in there or field.name in key:
+            continue
+        values = changes[field.name].to_pylist()
+        if changes[field.name].type == field.type or _error_of(values, field.type) is None:
+            continue
+        for at, value in enumerate(values):
+            error = _error_of([value], field.type)
+            if error is None:
+                continue
+            (row,) = changes.slice(at, 1).to_pylist()
+            known_by = {captured_column(column): row[column] for column in key or there}
+            rejects.append(
+                Reject(
+                    name,
+                    captured_column(field.name),
+                    json.dumps(known_by, ensure_ascii=False),
+                    row[SEQ],
+                    row[CHANGED_AT],
+                    text_of(value) or "",
+                    error,
+                )
+            )
+            values[at] = None
+        place = cleaned.column_names.index(field.name)
+        column = pa.array(values, changes[field.name].type)
+        cleaned = cleaned.set_column(place, field.name, column)
+    return cleaned, rejects
+
+
+def store_rejects(
+    folder: Folder, name: str, rejects: Sequence[Reject], *, app_id: str, version: int
+) -> None:
+    """Append the rejects of one table to the table `rejects`, once per app id and version.
+
+    Args:
+        folder: Folder of the table `rejects`; created if missing.
+        name: `schema.table`.
+        rejects: One or more.
+        app_id, version: See `CurrentStates.apply`.
+    """
+    if not is_delta(folder):
+        DeltaTable.create(str(folder), DeltaSchema.from_arrow(REJECTS), mode="ignore")
+    delta, app_id = open_delta(folder, Use.APPEND), f"{app_id}/{name}"
+    if is_committed(delta, app_id, version):
+        return
+    columns = [
+        pa.array([getattr(reject, field.name) for reject in rejects], field.type)
+        for field in REJECTS
+    ]
+    with commit_durably(delta, folder):
+        write_deltalake(
+            delta,
+            pa.table(columns, schema=REJECTS),
+            mode="append",
+            commit_properties=CommitProperties(app_transactions=[Transaction(app_id, version)]),
+        )
+
+
+def _error_of(values: Sequence[Value], kind: pa.DataType) -> str | None:
+    try:
+        array_of(values, kind, "")
+    except ChangeError as error:
+        return str(error.__context__)
+    return None

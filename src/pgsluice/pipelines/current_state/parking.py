@@ -1,0 +1,200 @@
+"""Park tables whose changes cannot be applied, record their snapshots, and begin requested rebuilds.
+
+A parked table stays at its last good version while the other tables go on; its changes are in the table of events
+only. The state is durable before the update ends, so a restart neither applies nor reports a change twice.
+
+A rebuild is a new snapshot: replaying the stored events would not restore rows from before the capture, values that
+`alter table` changed without events, and a key that older events lack. At the first update that finds the request, the
+table becomes empty and takes part again. The snapshot begins after the request is durable. So all events of an earlier
+update, which could not find it, are visible to the snapshot, and the table is the result of the snapshot and of all
+later changes.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from pgsluice.client.calls import spark as calls
+from pgsluice.errors import ChangeError
+from pgsluice.lake.current_tables import (
+    Captured,
+    TableState,
+    problems,
+    read_states,
+    rebuild_requests,
+    table_folder,
+    write_state,
+)
+from pgsluice.lake.delta.opening import is_delta
+from pgsluice.lake.storage import Folder
+from pgsluice.pipelines.current_state.reading import SNAPSHOT_EVENT, Event
+from pgsluice.spark.access import Access, driver_connection, run
+from pgsluice.spark.failure import translated
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Parking:
+    """The states of a lake's current-state tables; only the pipeline that writes the tables may use it.
+
+    Attributes:
+        current: Folder of the tables.
+        log: Their event log.
+        access: Access to the source database.
+        fails: True to raise the error of a table instead of parking it.
+    """
+
+    current: Folder
+    log: str
+    access: Access
+    fails: bool = False
+    _states: dict[str, TableState] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._states = read_states(self.current)
+
+    def parked(self) -> list[str]:
+        """Return the names of the parked tables, in order."""
+        return sorted(name for name, state in dict(self._states).items() if state.parked)
+
+    def is_parked(self, name: str) -> bool:
+        """True if no change of this table may be applied."""
+        state = self._states.get(name)
+        return state is not None and state.parked is not None
+
+    def warn(self, *, wanted: Callable[[str], bool], snapshots: Iterable[str] = ()) -> None:
+        """Log the tables of the lake that are not complete.
+
+        Args:
+            wanted: True for tables with a current state.
+            snapshots: Tables whose snapshot is about to be taken, in PostgreSQL's notation.
+        """
+        dsn = self.access.conninfo()
+        with driver_connection(self.access, autocommit=True) as database:
+            source = run(database, calls.log_incarnation(self.log), dsn)
+            captured = [
+                Captured(*row) for row in run(database, calls.captured_tables(self.log), dsn)
+            ]
+            pending = {run(database, calls.relation_name(table), dsn) for table in snapshots}
+        found = problems(self.current, self.log, source, captured, self._states)
+        for name, problem in found.items():
+            if wanted(name) and (name not in pending or self.is_parked(name)):
+                _log.warning("table not complete: %s", problem, extra={"table": name})
+
+    def begin_rebuilds(self, empty: Callable[[str], None]) -> None:
+        """Begin the rebuilds requested since the last call.
+
+        Args:
+            empty: Empties a table; does nothing if it does not exist.
+        """
+        for name, token in rebuild_requests(self.current).items():
+            state = self._states.get(name)
+            if state is None or state.rebuild == token:
+                continue
+            empty(name)
+            is_created = is_delta(table_folder(self.current, name))
+            self._put(replace(self._new_state(name), is_created=is_created, rebuild=token))
+            _log.info("rebuild of table begun", extra={"table": name})
+
+    @contextmanager
+    def guard(self, name: str) -> Iterator[None]:
+        """Park a table if its changes cannot be applied within the block.
+
+        Raises:
+            ChangeError: They cannot, and `fails` is set.
+        """
+        try:
+            yield
+        except Exception as failure:
+            error = _change_error(failure)
+            if error is None:
+                raise
+            if self.fails:
+                raise error from None
+            self._park(name, error)
+
+    def require_folder(self, name: str) -> None:
+        """Raise if the folder of a table that was created does not exist.
+
+        Raises:
+            ChangeError: Its rows are lost.
+        """
+        state, folder = self._states.get(name), table_folder(self.current, name)
+        if state is not None and state.is_created and not is_delta(folder):
+            raise ChangeError(
+                f"the folder {folder} does not exist; restore it, or rebuild the table"
+            )
+
+    def properties(self, name: str) -> dict[str, str]:
+        """Return the table properties that tell the origin of a table."""
+        state = self._state(name)
+        return {"pgsluice.log": state.log, "pgsluice.source": state.source}
+
+    def description(self, name: str) -> str:
+        """Return the description of a table, which tells since when it is complete."""
+        since = self._state(name).complete_since
+        if since is None:
+            return f"current state of {name}; rows from before its capture may be missing"
+        return f"current state of {name}; complete since {since}"
+
+    def note_created(self, name: str) -> None:
+        """Store durably that a table exists."""
+        state = self._state(name)
+        if not state.is_created:
+            self._put(replace(state, is_created=True))
+
+    def note_snapshots(self, events: Iterable[Event]) -> list[str]:
+        """Store the begin and end of snapshots among the applied events; return the tables that are complete now."""
+        complete = []
+        for _, at_us, kind, data, name, _ in events:
+            if kind != SNAPSHOT_EVENT or name is None or self.is_parked(name):
+                continue
+            mark, state = json.loads(data or "{}"), self._state(name)
+            if mark.get("state") == "began":
+                self._put(replace(state, snapshot=mark.get("token")))
+            elif state.snapshot is not None and mark.get("token") == state.snapshot:
+                since = datetime.fromtimestamp(at_us / 1_000_000, UTC).isoformat()
+                self._put(replace(state, snapshot=None, complete_since=since))
+                complete.append(name)
+        return complete
+
+    def _park(self, name: str, error: ChangeError) -> None:
+        way_out = f"pgsluice lake rebuild {name} --lake {self.current.parent}"
+        reason = f"{error}: {way_out}"
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        self._put(replace(self._state(name), parked=reason, parked_at=now))
+        _log.error("table parked: %s", reason, extra={"table": name})
+
+    def _state(self, name: str) -> TableState:
+        return self._states.get(name) or self._new_state(name)
+
+    def _new_state(self, name: str) -> TableState:
+        dsn = self.access.conninfo()
+        with driver_connection(self.access, autocommit=True) as database:
+            source = run(database, calls.log_incarnation(self.log), dsn)
+            captured = run(database, calls.captured_tables(self.log), dsn)
+        oids = {table: oid for table, oid, _ in captured}
+        return TableState(name=name, log=self.log, source=source, oid=oids.get(name))
+
+    def _put(self, state: TableState) -> None:
+        write_state(self.current, state)
+        self._states[state.name] = state
+
+
+def _change_error(failure: Exception) -> ChangeError | None:
+    """Return the ChangeError that this is, or that Spark's error about a task contains."""
+    if isinstance(failure, ChangeError):
+        return failure
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    if isinstance(failure, PySparkException | Py4JError):
+        error = translated(failure, "Spark")
+        return error if isinstance(error, ChangeError) else None
+    return None

@@ -1,0 +1,37 @@
+"""Micro-batches whose events are in the lake, and not yet in the current-state tables.
+
+Each has a file in the checkpoint, so a restart continues with them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pgsluice.lake.storage import write_whole
+from pgsluice.pipelines.current_state.event_files import Written
+
+
+class Pending:
+    """The pending micro-batches of one stream.
+
+    Args:
+        notes: Folder of their files.
+    """
+
+    def __init__(self, notes: Path) -> None:
+        self._notes = notes
+
+    def add(self, batch_id: int, written: Written) -> None:
+        """Add a micro-batch; if it exists, replace it."""
+        write_whole(self._notes, f"{batch_id}.json", written.to_json().encode())
+
+    def all(self) -> dict[int, Written]:
+        """Return the micro-batches by id, in order."""
+        notes = sorted(self._notes.glob("*.json"), key=lambda note: int(note.stem))
+        return {int(note.stem): Written.from_json(note.read_text()) for note in notes}
+
+    def remove(self, up_to: int) -> None:
+        """Remove the micro-batches up to an id, which are applied."""
+        for note in self._notes.glob("*.json"):
+            if int(note.stem) <= up_to:
+                note.unlink()

@@ -1,0 +1,62 @@
+"""Check that the current-state tables of a lake are complete."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgsluice.client.calls import spark as calls
+from pgsluice.errors import ConfigurationError
+from pgsluice.lake.current_tables import Captured, problems, read_states
+from pgsluice.lake.storage import folder_at, folders_in
+from pgsluice.verify.comparing import fetch, reading
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """The current-state tables of a lake.
+
+    Attributes:
+        complete: Time in ISO 8601 since which a table has all rows, by name; None if its capture records no snapshots.
+        problems: Why other tables are not complete, by name, with the way out.
+    """
+
+    complete: Mapping[str, str | None] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+
+def verify_changes(
+    log: str,
+    lake: str | Path,
+    *,
+    tables: Collection[str] | None = None,
+    dsn: str | None = None,
+) -> Completeness:
+    """Check that no table of a lake is parked, incomplete, renamed, or without its folder or capture.
+
+    Reads no rows; `verify_current` compares the rows of one table.
+
+    Args:
+        log: Event log of the lake.
+        lake: Lake folder of the pipeline `changes`.
+        tables: Tables with a current state, as `schema.table`; None: all captured tables.
+        dsn: Connection string; None to resolve it as `pgsluice.connection` does.
+
+    Raises:
+        ConfigurationError: The pipeline has not written to this folder.
+        LogNotFoundError: The log does not exist.
+    """
+    current = folder_at(lake) / "current"
+    if not folders_in(current):
+        raise ConfigurationError(
+            f"{lake} is not a lake of the pipeline changes; use the folder of its --lake"
+        )
+    states = read_states(current)
+    with reading(dsn) as database:
+        source = fetch(database, calls.log_incarnation(log))
+        captured = [Captured(*row) for row in fetch(database, calls.captured_tables(log))]
+    every = problems(current, log, source, captured, states)
+    found = {name: every[name] for name in sorted(every) if tables is None or name in tables}
+    complete = {name: state.complete_since for name, state in states.items() if name not in every}
+    return Completeness(complete, found)

@@ -1,0 +1,68 @@
+"""Startup of a worker: preflight checks and declared schedules."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from pgsluice.client import AsyncSchedules
+from pgsluice.connection import Target
+from pgsluice.errors import PrivilegeError, translate
+from pgsluice.settings import Settings
+from pgsluice.worker.engine import start_checks
+from pgsluice.worker.handlers.handler import HandlerSpec
+from pgsluice.worker.loops import run_in_thread
+from pgsluice.worker.upkeep.schedules import declare_schedules
+
+if TYPE_CHECKING:
+    from pgsluice.worker.app.app import App
+
+_log = logging.getLogger(__name__)
+
+
+async def start_up(
+    app: App, specs: Iterable[HandlerSpec], target: Target, *, connections: int
+) -> dict[str, Any]:
+    """Run preflight checks, and store the schedules that the app declares.
+
+    Args:
+        app: The app.
+        specs: The handlers.
+        target: The server.
+        connections: Maximum connections of the process.
+
+    Returns:
+        Options for connections to this server, as for `psycopg.connect`.
+
+    Raises:
+        ConnectionFailedError: The server is unreachable; retry.
+        SluiceError: A permanent error.
+    """
+    checking = run_in_thread("pgsluice start", start_checks.require, target, specs, connections)
+    options = await asyncio.wrap_future(checking)
+    if app.schedules:
+        await _declare(app, target)
+    return options
+
+
+async def _declare(app: App, target: Target) -> None:
+    try:
+        connection = await psycopg.AsyncConnection.connect(
+            target.conninfo,
+            autocommit=True,
+            connect_timeout=Settings.load().connect_timeout_s,
+            **start_checks.UNKNOWN,
+        )
+    except psycopg.Error as error:
+        raise translate(error) from error
+    async with connection:
+        try:
+            await declare_schedules(AsyncSchedules(connection), app.name, app.schedules.values())
+        except PrivilegeError as error:
+            _log.warning(
+                'schedules not stored app=%s reason="missing privilege" error="%s"', app.name, error
+            )

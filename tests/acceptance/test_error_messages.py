@@ -1,0 +1,216 @@
+"""Command errors caused by a server or its data: they name the object and the remedy."""
+
+from __future__ import annotations
+
+import json
+
+import psycopg
+import pytest
+
+from pgsluice.cli.main import main
+
+
+@pytest.fixture
+def run_as(capsys):
+    """Return a function that runs a command with a DSN; it returns exit code, output and errors."""
+
+    def run_as(dsn, *arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([*arguments, "--dsn", dsn])
+        printed = capsys.readouterr()
+        assert "Traceback" not in printed.err
+        return int(ended.value.code or 0), printed.out, printed.err
+
+    return run_as
+
+
+def as_user(dsn, user):
+    return psycopg.conninfo.make_conninfo(dsn, user=user)
+
+
+def test_status_of_a_role_without_rights_names_the_role_to_grant(database_18, run_as):
+    with database_18.connect() as connection:
+        connection.execute("drop role if exists without_rights")
+        connection.execute("create role without_rights login")
+    try:
+        code, output, _ = run_as(as_user(database_18.url, "without_rights"), "status", "--json")
+    finally:
+        with database_18.connect() as connection:
+            connection.execute("drop role without_rights")
+
+    report = json.loads(output)
+    (problem,) = report["problems"]
+    assert (code, report["user"]) == (0, "without_rights")
+    assert problem.startswith("user 'without_rights' cannot read the schema")
+    assert "sluice_reader" in problem
+
+
+def test_status_of_a_database_without_the_schema_names_the_command(database_18, run_as):
+    with database_18.connect() as connection:
+        connection.execute("drop schema pgmq, pgq, pgq_coop, sluice cascade")
+
+    code, output, _ = run_as(database_18.url, "status", "--json")
+
+    assert code == 0
+    (problem,) = json.loads(output)["problems"]
+    assert problem == "the schema is not installed; install it with: pgsluice schema install"
+
+
+def test_unknown_role_is_named_and_the_server_is_not_suspected(database_18, run_as):
+    code, _, errors = run_as(as_user(database_18.url, "nosuchrole"), "queue", "list")
+
+    assert code == 3
+    assert 'role "nosuchrole" does not exist; check the user,' in errors
+
+
+def test_value_of_a_log_setting_that_postgresql_refuses_is_a_usage_error(command):
+    command("log", "create", "changes")
+
+    refused = command("log", "config", "changes", "ticker_max_lag=abc", code=2).stderr
+
+    assert "'abc' is not a valid value for ticker_max_lag" in refused
+    assert "0:05:00" in command("log", "config", "changes", "ticker_max_lag=5m").stdout
+
+
+def test_json_on_standard_input_that_is_deep_or_pretty_printed_is_refused(command):
+    command("queue", "create", "orders")
+
+    deep = command("queue", "send", "orders", stdin="[" * 5000 + "]" * 5000, code=3).stderr
+    pretty = command("queue", "send", "orders", stdin='{\n  "a": 1\n}\n', code=3).stderr
+
+    assert "nested too deeply" in deep
+    assert "write one JSON value per line (jq -c .)" in pretty
+    assert command("queue", "count", "orders").stdout == "0\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("list", "nope"),
+        ("list", "nope", "--count"),
+        ("redrive", "nope", "--all"),
+        ("purge", "nope", "--older-than", "0", "--yes"),
+    ],
+)
+def test_dead_letters_of_an_unknown_queue_are_an_error(command, arguments):
+    refused = command("queue", "dead-letters", *arguments, code=3).stderr
+
+    assert (
+        "queue 'nope' does not exist and has no dead letters; see: pgsluice queue list" in refused
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "queue partitions nope",
+        "queue exports list nope",
+        "queue topics list nope",
+        "queue blocked nope",
+        "queue replay orders 1 --into nope",
+        "schedule create s --queue nope --interval 1h",
+        "log consumers nope",
+        "log captures nope",
+        "log config nope",
+        "log consume nope c",
+        "schedule create s --log nope --interval 1h",
+    ],
+)
+def test_missing_queue_or_log_is_named_with_the_command_that_creates_it(command, arguments):
+    command("queue", "create", "orders")
+    command("queue", "send", "orders", "1")
+    command("queue", "archive", "orders", "1")
+
+    refused = command(*arguments.split(), code=3).stderr
+
+    kind, group = ("event log", "log") if "log" in arguments else ("queue", "queue")
+    assert refused == (
+        f"pgsluice: {kind} 'nope' does not exist; create it with: pgsluice {group} create nope\n"
+    )
+
+
+def test_retention_that_deletes_archived_messages_needs_confirmation(command):
+    command("queue", "create", "orders")
+    command("queue", "send", "orders", "1")
+    command("queue", "archive", "orders", "1")
+
+    refused = command("queue", "retention", "orders", "0", code=2).stderr
+    kept = command("queue", "retention", "orders").stdout
+
+    assert "confirm with --yes" in refused
+    assert "forever" in kept
+    command("queue", "retention", "orders", "1h")
+    assert "0:00:00" in command("queue", "retention", "orders", "0", "--yes").stdout
+
+
+def test_durations_have_one_form_in_every_command(command):
+    command("queue", "create", "orders")
+    command("queue", "create", "parts", "--partitioned", "--interval", "1d", "--retention", "4w")
+    command("log", "create", "changes")
+
+    for delay in ("60", "60s", "1m"):
+        command("queue", "send", "orders", "1", "--delay", delay)
+    assert command("queue", "read", "orders", "--vt", "5m").stdout == ""
+    command("group", "create", "changes", "g", "--lease", "2h", "--backoff-base", "500ms")
+    command(
+        "queue", "retry-policy", "set", "orders", "--backoff-base", "1.5s", "--backoff-max", "1d"
+    )
+    (info,) = json.loads(command("group", "info", "changes", "g", "--json").stdout)
+    (policy,) = json.loads(command("queue", "retry-policy", "list", "orders", "--json").stdout)
+
+    assert (info["lease"], info["backoff_base"]) == (7200.0, 0.5)
+    assert (policy["backoff_base_s"], policy["backoff_max_s"]) == (1.5, 86400.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "way_out"),
+    [
+        ("queue topics bind a.# nope", 3, "`pgsluice queue list` lists the existing queues"),
+        ("queue replay orders --continue 77", 2, "`pgsluice queue replays` lists them"),
+        ("group create changes g --lease 5m", 3, "change it with `pgsluice group set`"),
+        ("group create changes h --start 9999", 3, "tick not found"),
+        ("schedule run nope", 3, "pgsluice schedule list"),
+    ],
+)
+def test_an_error_of_sql_names_the_command_and_no_function(command, arguments, code, way_out):
+    command("queue", "create", "orders")
+    command("log", "create", "changes")
+    command("group", "create", "changes", "g")
+
+    done = command(*arguments.split(), code=code)
+
+    assert way_out in done.stderr
+    for schema in ("pgmq.", "sluice."):
+        assert schema not in done.stderr
+
+
+def test_status_of_an_older_schema_names_the_upgrade(database_18, run_as):
+    with database_18.connect() as connection:
+        connection.execute("delete from sluice.migration where version like '%plain_names'")
+
+    _, output, _ = run_as(database_18.url, "status", "--json")
+
+    assert "pgsluice schema upgrade" in "".join(json.loads(output)["problems"])
+
+
+def test_command_without_the_schema_names_the_installation_in_one_line(database_18, run_as):
+    with database_18.connect() as connection:
+        connection.execute("drop schema pgmq, pgq, pgq_coop, sluice cascade")
+
+    maintained, _, errors = run_as(database_18.url, "maintain", "--once")
+    uninstalled, _, refused = run_as(database_18.url, "schema", "uninstall", "--yes")
+
+    assert (maintained, errors.count("\n")) == (3, 1)
+    assert "install it with: pgsluice schema install" in errors
+    assert uninstalled == 1
+    assert "nothing was dropped" in refused
+
+
+def test_dead_letters_are_not_redriven_to_an_unknown_queue(command):
+    command("queue", "create", "orders")
+
+    refused = command(
+        "queue", "dead-letters", "redrive", "orders", "--all", "--into", "nope", code=3
+    )
+
+    assert "queue 'nope' does not exist" in refused.stderr

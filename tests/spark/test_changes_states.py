@@ -1,0 +1,337 @@
+"""States, column names, types and rejects of current-state tables, without Spark."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import psycopg
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import Database
+from pgsluice.errors import CaptureError, ChangeError, ConfigurationError, ConnectionFailedError
+from pgsluice.lake.current_tables import (
+    OWN_COLUMNS,
+    Captured,
+    TableState,
+    captured_column,
+    lake_column,
+    problems,
+    read_states,
+    rebuild_requests,
+    request_rebuild,
+    table_folder,
+)
+from pgsluice.lake.delta.opening import open_dataset
+from pgsluice.pipelines.current_state.columns import array_of, identity_of
+from pgsluice.pipelines.current_state.envelope import Change, Row
+from pgsluice.pipelines.current_state.evolution import widen, wider_types
+from pgsluice.pipelines.current_state.parking import Parking
+from pgsluice.pipelines.current_state.reading import SNAPSHOT_EVENT, Event
+from pgsluice.pipelines.current_state.snapshot import rebuild
+from pgsluice.pipelines.current_state.table import CurrentTable, names_in
+from pgsluice.spark.access import Access
+from pgsluice.verify import verify_changes
+from spark.changing import NAME, apply
+from spark.conftest import LOG
+
+KINDS = {"id": pa.int64(), "price": pa.decimal128(6, 2), "ratio": pa.float32(), "at": pa.date32()}
+
+
+def change(op: str, seq: int, row: Row) -> Change:
+    before, after = (row, None) if op == "d" else (None, row)
+    return Change(NAME, ("id",), seq, seq, op, before, after)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> CurrentTable:
+    return CurrentTable.create(tmp_path, NAME, ("id",), KINDS, properties={"pgsluice.log": LOG})
+
+
+@given(st.text(min_size=1) | st.sampled_from(OWN_COLUMNS))
+def test_column_names_in_the_lake_are_reversible_and_not_refused(name: str):
+    encoded = lake_column(name)
+
+    assert captured_column(encoded) == name
+    assert encoded not in OWN_COLUMNS
+    assert not set(encoded) & set(" ,;{}()\n\t=")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        (pa.decimal128(6, 2), pa.decimal128(8, 3), "wider"),
+        (pa.decimal128(6, 2), pa.decimal128(6, 3), "refused"),  # three digits before the point
+        (pa.decimal128(6, 2), pa.decimal128(6, 1), "refused"),
+        (pa.float32(), pa.float64(), "wider"),
+        (pa.float64(), pa.float32(), "refused"),
+        (pa.int64(), pa.bool_(), "refused"),
+        (pa.int64(), pa.string(), "refused"),
+        (pa.string(), pa.int64(), "same"),  # text holds every value
+        (pa.int64(), pa.int64(), "same"),
+    ],
+)
+def test_only_types_that_hold_every_former_value_are_widened(
+    tmp_path: Path, before: pa.DataType, now: pa.DataType, expected: str
+):
+    table = CurrentTable.create(tmp_path, NAME, ("id",), {"id": pa.int64(), "c": before})
+
+    if expected == "refused":
+        with pytest.raises(ChangeError, match=r"column public.account.c is .* rebuild the table"):
+            wider_types(table, {"id": pa.int64(), "c": now})
+    else:
+        assert wider_types(table, {"c": now}) == ({"c": now} if expected == "wider" else {})
+
+
+def test_widened_table_keeps_its_rows_name_properties_and_applied_versions(table: CurrentTable):
+    apply(table, [change("c", 1, {"id": 1, "price": "1.25", "ratio": "0.5"})], version=0)
+
+    wide = widen(table.again(), {"price": pa.decimal128(12, 3), "ratio": pa.float64()})
+
+    assert wide.kinds == KINDS | {"price": pa.decimal128(12, 3), "ratio": pa.float64()}
+    assert not apply(wide, [change("c", 2, {"id": 9})], version=0)
+    assert apply(wide, [change("c", 2, {"id": 2, "price": "123456789.125"})], version=1)
+    rows = open_dataset(table.folder).to_table().sort_by("id")
+    assert rows["price"].to_pylist() == [Decimal("1.250"), Decimal("123456789.125")]
+    assert rows["ratio"].to_pylist() == [0.5, None]
+    assert names_in(table.folder.parent) == [NAME]
+    assert wide.delta.metadata().configuration["pgsluice.log"] == LOG
+    assert wide.key == ("id",)
+
+
+def test_infinite_times_are_the_first_and_last_that_every_reader_knows():
+    kinds = (pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
+
+    found = [
+        [str(v)[:10] for v in array_of(["infinity", "-infinity"], k, "c").to_pylist()]
+        for k in kinds
+    ]
+
+    assert found == [["9999-12-31", "0001-01-01"]] * 3
+    assert identity_of("infinity", kinds[2]) == identity_of("9999-12-31T23:59:59.999999Z", kinds[2])
+    assert identity_of("infinity", kinds[0]) == identity_of("9999-12-31", kinds[0])
+
+
+@pytest.mark.parametrize("are_many", [False, True])
+def test_rejects_are_stored_once_and_key_columns_are_no_rejects(
+    table: CurrentTable, tmp_path: Path, are_many: bool
+):
+    changes = [
+        change("c", 1, {"id": 1, "price": "NaN", "at": "2026-01-01"}),
+        change("c", 2, {"id": 2, "price": "1", "at": "never"}),
+        change("c", 3, {"id": 3, "price": "2", "at": "2026-01-01"}),
+        change("d", 4, {"id": 4}),
+    ]
+    rejects = tmp_path / "rejects"
+
+    assert apply(table, changes, version=0, rejects=rejects, are_many=are_many)
+    # A crash after the commit of the rejects repeats them.
+    other = CurrentTable.create(tmp_path / "other", NAME, ("id",), KINDS)
+    apply(other, changes, version=0, rejects=rejects, are_many=are_many)
+
+    rows = [tuple(row.values())[:4] for row in open_dataset(table.folder).to_table().to_pylist()]
+    assert sorted(rows) == [
+        (1, None, None, date(2026, 1, 1)),
+        (2, Decimal(1), None, None),
+        (3, Decimal(2), None, date(2026, 1, 1)),
+        (4, None, None, None),
+    ]
+    stored = open_dataset(rejects).to_table().to_pylist()
+    assert {(row["column"], row["key"], row["ev_id"], row["value"]) for row in stored} == {
+        ("price", '{"id": 1}', 1, "NaN"),
+        ("at", '{"id": 2}', 2, "never"),
+    }
+    assert len(stored) == 2
+    bad_key = [change("c", 5, {"id": "x", "price": "1", "at": "never"})]
+    with pytest.raises(ChangeError, match=r"public.account.id is int64"):
+        apply(table.again(), bad_key, version=1, rejects=rejects, are_many=are_many)
+
+
+@pytest.fixture
+def parking(log: psycopg.Connection, database_18: Database, tmp_path: Path) -> Parking:
+    log.execute("create table account (id int primary key)")
+    log.execute("select sluice.capture('account', %s)", (LOG,))
+    return Parking(tmp_path / "current", LOG, Access(database_18.url))
+
+
+def again(parking: Parking) -> Parking:
+    return Parking(parking.current, parking.log, parking.access)
+
+
+def test_parked_table_is_known_after_a_restart(parking: Parking):
+    with parking.guard(NAME):
+        raise ChangeError("column c does not fit; rebuild the table")
+
+    assert again(parking).parked() == parking.parked() == [NAME]
+    assert parking.is_parked(NAME)
+    assert not parking.is_parked("public.other")
+    assert read_states(parking.current)[NAME].parked == (
+        "column c does not fit; rebuild the table: pgsluice lake rebuild public.account --lake "
+        f"{parking.current.parent}"
+    )
+
+
+@pytest.mark.parametrize("error", [ConnectionFailedError("gone"), OSError("disk full")])
+def test_error_that_may_pass_parks_nothing(parking: Parking, error: Exception):
+    with pytest.raises(type(error)), parking.guard(NAME):
+        raise error
+
+    assert parking.parked() == []
+
+
+def test_error_of_a_change_is_raised_if_tables_are_not_parked(parking: Parking):
+    parking.fails = True
+
+    with pytest.raises(ChangeError), parking.guard(NAME):
+        raise ChangeError("column c does not fit; rebuild the table")
+
+    assert again(parking).parked() == []
+
+
+def test_requested_rebuild_begins_once_even_if_the_process_dies(parking: Parking):
+    emptied: list[str] = []
+    with parking.guard(NAME):
+        raise ChangeError("column c does not fit")
+    request_rebuild(parking.current, NAME)
+
+    with pytest.raises(OSError, match="died"):
+        parking.begin_rebuilds(_die)
+    assert again(parking).parked() == [NAME]
+    restarted = again(parking)
+    restarted.begin_rebuilds(emptied.append)
+    restarted.begin_rebuilds(emptied.append)
+    again(parking).begin_rebuilds(emptied.append)
+
+    assert emptied == [NAME]
+    assert again(parking).parked() == []
+    request_rebuild(parking.current, NAME)
+    again(parking).begin_rebuilds(emptied.append)
+    assert emptied == [NAME, NAME]
+
+
+def _die(_name: str) -> None:
+    raise OSError("died")
+
+
+def test_table_that_cannot_be_rebuilt_is_named_and_no_rebuild_begins(
+    parking: Parking, log: psycopg.Connection, database_18: Database
+):
+    lake = parking.current.parent
+    with pytest.raises(ConfigurationError, match=f"no current-state table {NAME}; it has none"):
+        rebuild(NAME, lake, dsn=database_18.url)
+    parking.note_created(NAME)
+    log.execute("select sluice.drop_capture('account', %s)", (LOG,))
+
+    with pytest.raises(CaptureError, match="is not captured into event log 'log'"):
+        rebuild(NAME, lake, dsn=database_18.url)
+
+    assert rebuild_requests(parking.current) == {}
+
+
+def test_completeness_is_checked_for_the_tables_of_the_pipeline(
+    parking: Parking, log: psycopg.Connection, database_18: Database
+):
+    log.execute("create table other (id int primary key)")
+    log.execute("select sluice.capture('other', %s)", (LOG,))
+    parking.note_snapshots([mark("began", "a"), mark("ended", "a")])
+
+    every = verify_changes(LOG, parking.current.parent, dsn=database_18.url)
+    mine = verify_changes(LOG, parking.current.parent, tables=[NAME], dsn=database_18.url)
+
+    assert list(every.complete) == list(mine.complete) == [NAME]
+    assert (list(every.problems), list(mine.problems)) == (["public.other"], [])
+
+
+def mark(state: str, token: str) -> Event:
+    text = json.dumps({"state": state, "token": token})
+    return 1, 1_000_000, SNAPSHOT_EVENT, text, NAME, None
+
+
+def test_snapshot_completes_a_table_only_if_its_begin_was_applied_too(parking: Parking):
+    assert parking.note_snapshots([mark("ended", "a")]) == []
+    assert parking.note_snapshots([mark("began", "b"), mark("ended", "a")]) == []
+    assert again(parking).note_snapshots([mark("ended", "b")]) == [NAME]
+
+    assert read_states(parking.current)[NAME].complete_since == "1970-01-01T00:00:01+00:00"
+    assert again(parking).description(NAME).endswith("; complete since 1970-01-01T00:00:01+00:00")
+
+
+def test_description_adds_no_feature_to_a_table_with_local_timestamps(tmp_path: Path):
+    table = CurrentTable.create(tmp_path, NAME, (), {"at": pa.timestamp("us")})
+    before = table.delta.protocol()
+
+    table.describe("complete since today")
+
+    assert table.again().delta.protocol() == before
+    assert table.again().delta.metadata().description == "complete since today"
+
+
+def test_table_whose_folder_is_gone_is_not_created_again(parking: Parking):
+    CurrentTable.create(parking.current, NAME, ("id",), {"id": pa.int64()})
+    parking.note_created(NAME)
+    parking.require_folder(NAME)
+    shutil.rmtree(table_folder(parking.current, NAME))
+
+    with pytest.raises(ChangeError, match="does not exist; restore it, or rebuild the table"):
+        again(parking).require_folder(NAME)
+
+
+def test_start_names_each_incomplete_table(
+    parking: Parking, log: psycopg.Connection, caplog: pytest.LogCaptureFixture
+):
+    log.execute("create table other (id int primary key)")
+    log.execute("select sluice.capture('other', %s)", (LOG,))
+    parking.note_created(NAME)
+    log.execute("alter table account rename to client")
+
+    again(parking).warn(wanted=lambda _name: True, snapshots=["other"])
+
+    found = {record.table: record.message for record in caplog.records}  # type: ignore[attr-defined]
+    assert set(found) == {NAME, "public.client"}
+    assert f"folder {table_folder(parking.current, NAME)} does not exist" in found[NAME]
+    assert "run: pgsluice log snapshot log public.client" in found["public.client"]
+
+
+def state(name: str, **facts: object) -> TableState:
+    facts = {"source": "s", "oid": 1, "complete_since": "now", **facts}
+    return TableState(name=name, log=LOG, **facts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("facts", "captured", "expected"),
+    [
+        ({}, Captured("t", 1, True), None),
+        ({"complete_since": None}, Captured("t", 1, True), "no complete snapshot"),
+        ({"complete_since": None}, Captured("t", 1, False), None),
+        ({"parked": "a reason"}, Captured("t", 1, True), "a reason"),
+        ({"is_created": True}, Captured("t", 1, True), "does not exist"),
+        ({"source": "other"}, Captured("t", 1, True), "come from another event log"),
+        ({}, Captured("t", 2, True), "dropped and created again"),
+        ({}, Captured("new", 1, True), "renamed to new"),
+        ({}, Captured("new", 2, True), "no longer captured"),
+    ],
+)
+def test_each_reason_for_missing_rows_is_named(
+    tmp_path: Path, facts: dict[str, object], captured: Captured, expected: str | None
+):
+    found = problems(tmp_path, LOG, "s", [captured], {"t": state("t", **facts)})
+
+    if expected is None:
+        assert found == {}
+    else:
+        assert expected in found["t"]
+
+
+def test_rejects_are_a_plain_delta_table(table: CurrentTable, tmp_path: Path):
+    rejects = tmp_path / "rejects"
+
+    apply(table, [change("c", 1, {"id": 1, "at": "never"})], version=0, rejects=rejects)
+
+    assert DeltaTable(str(rejects)).protocol().min_reader_version == 1

@@ -1,0 +1,150 @@
+"""An object store with the S3 protocol, moto's, in a process of its own, which can be made to fail.
+
+python object_store.py PORT
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+BUCKET = "lake"
+_FAULTS = "/_faults"
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]
+
+
+def environment(port: int) -> dict[str, str]:
+    """Return the variables by which delta-rs and pyiceberg find the store."""
+    url = f"http://127.0.0.1:{port}"
+    return {
+        "AWS_ACCESS_KEY_ID": "tests",
+        "AWS_SECRET_ACCESS_KEY": "sesame-object-store",
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ALLOW_HTTP": "true",
+        "PYICEBERG_CATALOG__STORE__S3__ENDPOINT": url,
+        "PYICEBERG_CATALOG__STORE__S3__ACCESS_KEY_ID": "tests",
+        "PYICEBERG_CATALOG__STORE__S3__SECRET_ACCESS_KEY": "sesame-object-store",
+        "PYICEBERG_CATALOG__STORE__S3__REGION": "us-east-1",
+    }
+
+
+class ObjectStore:
+    """A running store with one bucket."""
+
+    def __init__(self, port: int) -> None:
+        self._url = f"http://127.0.0.1:{port}"
+
+    def fail(self, how: str, *, method: str = "PUT", path: str = "", count: int = 1) -> None:
+        """Make the next requests fail.
+
+        Args:
+            how: A status such as `503` without effect; `lost` for an effect without an answer; `cut` for a closed
+                connection without effect.
+            method: HTTP method.
+            path: Part of the object's path.
+            count: Number of requests.
+        """
+        self._post({"how": how, "method": method, "path": path, "count": count})
+
+    def faults_left(self) -> int:
+        """Return the number of requests that `fail` still lets fail, and forget them."""
+        return self._post(None)
+
+    def _post(self, fault: dict[str, Any] | None) -> int:
+        request = urllib.request.Request(self._url + _FAULTS, json.dumps(fault).encode())
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return int(answer.read())
+
+
+@contextmanager
+def running_object_store(port: int) -> Iterator[ObjectStore]:
+    """Run a store on a port of this machine."""
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__)), str(port)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **environment(port)},
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n", "moto did not start"
+        yield ObjectStore(port)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+class _Faulty:
+    """WSGI application before moto's."""
+
+    def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
+        self._application = application
+        self._faults: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
+
+    def __call__(self, request: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        if request["PATH_INFO"] == _FAULTS:
+            return self._control(request, start)
+        how = self._fault_for(request)
+        if how is None:
+            return self._application(request, start)
+        if how == "lost":
+            list(self._application(request, lambda *_: lambda _: None))
+        if how in ("lost", "cut"):
+            request["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+        start(f"{how if how.isdigit() else 500} Failed", [("Content-Length", "0")])
+        return []
+
+    def _control(self, request: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        fault = json.loads(request["wsgi.input"].read(int(request["CONTENT_LENGTH"])))
+        with self._lock:
+            left = sum(one["count"] for one in self._faults)
+            self._faults = [] if fault is None else [*self._faults, fault]
+        start("200 OK", [])
+        return [str(left).encode()]
+
+    def _fault_for(self, request: dict[str, Any]) -> str | None:
+        with self._lock:
+            for fault in self._faults:
+                matches = (
+                    request["REQUEST_METHOD"] == fault["method"]
+                    and fault["path"] in request["PATH_INFO"]
+                )
+                if matches and fault["count"]:
+                    fault["count"] -= 1
+                    return str(fault["how"])
+        return None
+
+
+def _serve(port: int) -> None:
+    from moto.server import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    application = _Faulty(DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", port, application, threaded=True)  # type: ignore[arg-type]
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    put = urllib.request.Request(f"http://127.0.0.1:{port}/{BUCKET}", method="PUT")
+    put.add_header(
+        "Authorization", "AWS4-HMAC-SHA256 Credential=tests/20260101/us-east-1/s3/aws4_request"
+    )
+    urllib.request.urlopen(put, timeout=30).close()
+    print("ready", flush=True)
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    _serve(int(sys.argv[1]))
