@@ -45,12 +45,16 @@ class HeldWriter(LakeStreamWriter):
 
 class HeldSink(DeltaSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> LakeStreamWriter:
-        return HeldWriter(super().streamWriter(schema, overwrite).table)
+        return held(super().streamWriter(schema, overwrite))
 
 
 class HeldIcebergSink(IcebergSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> LakeStreamWriter:
-        return HeldWriter(super().streamWriter(schema, overwrite).table)
+        return held(super().streamWriter(schema, overwrite))
+
+
+def held(writer: LakeStreamWriter) -> HeldWriter:
+    return HeldWriter(writer.table, writer.checkpoint)
 
 
 def main() -> None:

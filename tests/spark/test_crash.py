@@ -43,6 +43,7 @@ class Driver:
         offsets: str,
         program: Path = DRIVER,
         lake: Path | str | None = None,
+        checkpoint: str | None = None,
     ) -> None:
         self.folder = folder
         for mark in ("held", "ready"):
@@ -50,8 +51,8 @@ class Driver:
         with (folder / "driver.log").open("ab") as output:
             self.process = subprocess.Popen(
                 [
-                    sys.executable, str(program), str(lake or folder / "lake"), str(folder / "checkpoint"),
-                    moment, str(folder), offsets,
+                    sys.executable, str(program), str(lake or folder / "lake"),
+                    checkpoint or str(folder / "checkpoint"), moment, str(folder), offsets,
                 ],
                 env={**os.environ, "PGSLUICE_DSN": database.url, "JAVA_HOME": str(java_home)},
                 stdout=output,
@@ -97,9 +98,10 @@ def driver(
     offsets: str,
     program: Path = DRIVER,
     lake: Path | str | None = None,
+    checkpoint: str | None = None,
 ) -> Iterator[Driver]:
     """Run a driver; kill it at the end."""
-    running = Driver(database, folder, moment, java_home, offsets, program, lake)
+    running = Driver(database, folder, moment, java_home, offsets, program, lake, checkpoint)
     try:
         yield running
     finally:

@@ -14,7 +14,7 @@ import pytest
 
 from conftest import Database
 from pgsluice.client import EventLog
-from pgsluice.errors import ConsumerInUseError
+from pgsluice.errors import ConsumerInUseError, SluiceError
 from pgsluice.pipelines.events import events
 from pgsluice.pipelines.keeper import Keeper
 from pgsluice.spark.running import Progress
@@ -36,16 +36,24 @@ class Query:
         self.shards = shards
         self.now = Progress()
         self.is_active = True
+        self.store_fails = False
+        self.store_failed = threading.Event()
 
     def keep(self, keeper: Keeper) -> None:
         keeper.start(
             lambda: (self.now, decode(self.now.offset, self.shards) if self.now.offset else {}),
             is_active=lambda: self.is_active,
             end=self.end,
+            before_commit=self.before_commit,
         )
 
     def end(self) -> None:
         self.is_active = False
+
+    def before_commit(self) -> None:
+        if self.store_fails:
+            self.store_failed.set()
+            raise SluiceError("the store failed")
 
 
 @pytest.fixture
@@ -76,7 +84,7 @@ def test_keeper_of_a_driver_whose_java_was_killed_ends_without_an_error(
 
     keeper = keeper_of(shards)
     keeper.hold()
-    keeper.start(refuse, is_active=refuse, end=refuse)
+    keeper.start(refuse, is_active=refuse, end=refuse, before_commit=refuse)
     assert asked.wait(20)
 
     keeper.close()
@@ -115,6 +123,27 @@ def test_start_waits_for_the_session_of_a_killed_driver_to_end(
     assert holder(log) is not None
     first.close()
     second.close()
+
+
+def test_position_does_not_move_before_the_checkpoint_is_stored(
+    log: psycopg.Connection, shards: dict[str, LogShard]
+):
+    keeper, query = keeper_of(shards), Query(shards)
+    shard, position = shards[""], "select last_tick from pgq.get_consumer_info('log', 'c')"
+    first = shard.first()
+    insert(log, "1")
+    end = shard.now()
+    assert end.tick != first.tick
+    keeper.hold()
+    query.store_fails = True
+    query.now = Progress(rows=1, micro_batches=1, offset=end.to_dict())
+    query.keep(keeper)
+    wait_until(lambda: query.store_failed.is_set(), "the store to fail")
+    assert value(log, position) == first.tick
+    query.store_fails = False
+
+    wait_until(lambda: value(log, position) == end.tick, "the position to move")
+    keeper.close()
 
 
 def test_consumer_is_held_again_after_a_lost_connection(

@@ -1,4 +1,4 @@
-"""Pipelines into an object store, in Spark's tasks, with the checkpoint on disk."""
+"""Pipelines into an object store, in Spark's tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 from conftest import Database
 from pgsluice import WorkQueue
-from pgsluice.errors import ConfigurationError
 from pgsluice.lake.jobs import compact, show
 from pgsluice.lake.storage import files_in, folder_at
 from pgsluice.pipelines.archive import ArchiveCopy, Source, archive
@@ -185,8 +184,3 @@ def test_a_table_is_parked_and_rebuilt(
     assert report.equal, report
     assert verify_changes(LOG, lake, dsn=database_18.url).problems == {}
     assert list(files_in(folder_at(f"{lake}/current/_collapsed"))) == []
-
-
-def test_a_checkpoint_in_an_object_store_is_refused(log: psycopg.Connection, database_18: Database):
-    with pytest.raises(ConfigurationError, match="use the path of a folder on the driver's disk"):
-        events(LOG, "s3://lake/a", "s3://lake/checkpoint", dsn=database_18.url)

@@ -306,3 +306,8 @@ def test_empty_folder_does_not_mean_the_current_one(blank):
         paths.checkpoint_folder(blank)
     with pytest.raises(ConfigurationError, match="the lake is empty"):
         address.parse(blank)
+
+
+def test_a_checkpoint_is_no_table():
+    with pytest.raises(ConfigurationError, match="the checkpoint 'iceberg:c/n.t' is an Iceberg"):
+        paths.checkpoint_folder("iceberg:c/n.t")

@@ -186,7 +186,8 @@ def _require_target(options: dict[str, Any]) -> None:
     "--checkpoint",
     required=True,
     metavar="DIR",
-    help="Spark's checkpoint folder, one per stream. Back up, move and delete it together with the table.",
+    help="Spark's checkpoint, one per stream: a folder, or a URL such as s3://bucket/orders.checkpoint. Back up, move "
+    "and delete it together with the table.",
 )
 @click.option(
     "--offsets",
@@ -230,7 +231,8 @@ def events(**options: Any) -> None:
     "--checkpoint",
     required=True,
     metavar="DIR",
-    help="Spark's checkpoint folder, one per stream. Back up, move and delete it together with the lake.",
+    help="Spark's checkpoint, one per stream: a folder, or a URL such as s3://bucket/shop.checkpoint. Back up, move "
+    "and delete it together with the lake.",
 )
 @click.option(
     "--snapshots",

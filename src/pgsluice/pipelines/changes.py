@@ -23,6 +23,7 @@ from pgsluice.pipelines.events import EventStream, holding, known_shards, read_l
 from pgsluice.pipelines.paths import (
     checkpoint_folder,
     delta_folder,
+    local_folder,
     open_table,
     own_consumer,
     record_consumer,
@@ -34,6 +35,7 @@ from pgsluice.spark.extra import require_extra
 from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.retry import with_retries
 from pgsluice.spark.running import Progress
+from pgsluice.spark.stored_checkpoint import CheckpointCopy
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -221,7 +223,7 @@ def changes(
         log: Event log that `sluice.capture`, `pgq.jsontriga` or `pgq.logutriga` write to.
         lake: Folder of all these tables, on disk or as a URL such as `s3://bucket/shop`; created if missing. One log
             per lake.
-        checkpoint: Folder of Spark's checkpoint. Lake and checkpoint belong together.
+        checkpoint: Folder of Spark's checkpoint, as of `events`. Lake and checkpoint belong together.
         dsn, consumer, once, starting, max_rows_per_trigger, trigger_s, partitions, driver_memory, spark, on_progress:
             See `events`.
         snapshots: Tables captured by `sluice.capture` whose existing rows are appended to the log too, once per
@@ -261,10 +263,11 @@ def changes(
     from pgsluice.pipelines.current_state.snapshot import Snapshots
     from pgsluice.spark.stream import LOG_SCHEMA
 
-    lake_folder, notes = delta_folder(lake, "lake"), checkpoint_folder(checkpoint)
+    lake_folder, stored = delta_folder(lake, "lake"), checkpoint_folder(checkpoint)
     events_folder = lake_folder / "events"
-    name = consumer or own_consumer(events_folder, notes)
+    name = consumer or own_consumer(events_folder, stored)
     with ExitStack() as cleanup:
+        notes = local_folder(stored, cleanup)
         access = access_for(dsn, cleanup)
         parking = Parking(lake_folder / "current", log, access, fails=on_bad_value == "fail")
         states = CurrentStates(
@@ -283,9 +286,11 @@ def changes(
             "consumer": name,
             "startingOffsets": starting,
             "maxRowsPerTrigger": str(max_rows_per_trigger),
+            "commitOffsets": "false",  # the keeper does
         }
         ways = known_shards(options)
         keeper = holding(ways, "changes", lake_folder, cleanup)
+        copy = CheckpointCopy.restored(stored, notes)
         table = open_table(events_folder, notes, LOG_SCHEMA)
         require_writable(lake_folder / "current", "lake")
         states.clean()
@@ -296,7 +301,7 @@ def changes(
         ends_by_itself = once and not wanted.pending()
         rows = read_log(session, options, partitions)
         applier = Applier(states, table, Pending(notes / "unapplied"), every_s=apply_every_s)
-        writer = rows.writeStream.foreachBatch(_batch_writer(table, notes, applier))
+        writer = rows.writeStream.foreachBatch(_batch_writer(table, copy, applier))
         stream = ChangeStream(
             triggered(writer, notes, None if ends_by_itself else trigger_s),
             snapshots=wanted,
@@ -310,6 +315,7 @@ def changes(
             consumer=name,
             shards=ways,
             keeper=keeper,
+            checkpoint=copy,
             cleanup=cleanup.pop_all(),
         )
     if ends_by_itself:
@@ -330,7 +336,7 @@ def _check_options(on_bad_value: str, apply_every_s: float, vacuum_retention_h: 
 
 
 def _batch_writer(
-    table: LakeTable, checkpoint: Path, applier: Applier
+    table: LakeTable, checkpoint: CheckpointCopy, applier: Applier
 ) -> Callable[[DataFrame, int], None]:
     from pgsluice.pipelines.current_state.event_files import write_files
 
@@ -339,9 +345,10 @@ def _batch_writer(
         app_id = MicroBatch.of(context).app_id
         # The files are also the source of the current state, so the database is read once, and nothing is cached.
         written = with_retries(lambda: write_files(events, table))
+        checkpoint.publish()
         table.commit(written.files, app_id=app_id, version=batch_id)
         if written.files:
-            note_written(checkpoint, app_id, batch_id)
+            note_written(checkpoint.local, app_id, batch_id)
         applier.add(context, app_id, batch_id, written)
 
     return write

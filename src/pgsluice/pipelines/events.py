@@ -22,6 +22,7 @@ from pgsluice.lake.storage import Folder
 from pgsluice.pipelines.keeper import Keeper
 from pgsluice.pipelines.paths import (
     checkpoint_folder,
+    local_folder,
     open_table,
     own_consumer,
     record_consumer,
@@ -33,6 +34,7 @@ from pgsluice.spark.offsets import Offset
 from pgsluice.spark.retry import with_retries
 from pgsluice.spark.running import Progress, RunningStream
 from pgsluice.spark.shards import LogShard, decode, encode, open_shards
+from pgsluice.spark.stored_checkpoint import CheckpointCopy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,6 +61,7 @@ class EventStream(RunningStream):
         consumer: str,
         shards: Mapping[str, LogShard],
         keeper: Keeper,
+        checkpoint: CheckpointCopy,
         cleanup: ExitStack,
     ) -> None:
         self.log = log
@@ -66,6 +69,7 @@ class EventStream(RunningStream):
         self.consumer = consumer
         self._shards = shards
         self._keeper = keeper
+        self._checkpoint = checkpoint
         for shard in shards.values():
             cleanup.callback(shard.close)
         super().__init__(
@@ -75,6 +79,7 @@ class EventStream(RunningStream):
             lambda: (self.progress(), self._offsets()),
             is_active=lambda: self.query.isActive,
             end=lambda: self.query.stop(),
+            before_commit=checkpoint.publish,
         )
 
     def progress(self) -> Progress:
@@ -122,6 +127,7 @@ class EventStream(RunningStream):
 
         Spark commits a micro-batch only when it plans the next one.
         """
+        self._checkpoint.publish()
         for name, offset in self._offsets().items():
             self._shards[name].commit(offset)
         for shard in self._shards.values():
@@ -157,7 +163,8 @@ def events(
         log: An existing event log.
         lake: Folder of the table, on disk or as a URL such as `s3://bucket/orders`, or
             `iceberg:catalogue/namespace.table`; created if missing. One log per table.
-        checkpoint: Folder of Spark's checkpoint, on disk. Table and checkpoint belong together.
+        checkpoint: Folder of Spark's checkpoint, on the driver's disk or as a URL such as `s3://bucket/orders.checkpoint`.
+            Table and checkpoint belong together.
         dsn: DSN; None: by the rule of `pgsluice.connection`. A password in it goes to Spark's workers through a file in
             the temporary folder that only this user can read, deleted when the stream or the program ends; after a
             kill -9, when this user's next such file is created. On a cluster use `env:NAME` or `file:PATH`: a variable
@@ -197,9 +204,10 @@ def events(
     from pgsluice.spark.lake_tables import table_at
     from pgsluice.spark.stream import log_schema
 
-    place, notes = parse(lake), checkpoint_folder(checkpoint)
-    name = consumer or own_consumer(place, notes)
+    place, stored = parse(lake), checkpoint_folder(checkpoint)
+    name = consumer or own_consumer(place, stored)
     with ExitStack() as cleanup:
+        notes = local_folder(stored, cleanup)
         options = {
             **_place(dsn, shards, cleanup),
             "log": log,
@@ -207,6 +215,7 @@ def events(
             "startingOffsets": starting,
             "offsets": offsets,
             "maxRowsPerTrigger": str(max_rows_per_trigger),
+            "commitOffsets": "false",  # the keeper does
         }
         ways = known_shards(options)
         schema = log_schema(options)
@@ -214,6 +223,7 @@ def events(
         if EVENT_DATE in by:
             schema = StructType([*schema, StructField(EVENT_DATE, DateType())])
         keeper = holding(ways, "events", place, cleanup)
+        copy = CheckpointCopy.restored(stored, notes)
         table = open_table(place, notes, schema, partition_by=by)
         record_consumer(name, place, notes)
         session = session_for(spark, "pgsluice events", driver_memory=driver_memory)
@@ -228,6 +238,7 @@ def events(
             consumer=name,
             shards=ways,
             keeper=keeper,
+            checkpoint=copy,
             cleanup=cleanup.pop_all(),
         )
         if once:

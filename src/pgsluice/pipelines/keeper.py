@@ -80,6 +80,7 @@ class Keeper:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._progress: Callable[[], tuple[Progress, Mapping[str, Offset]]] | None = None
+        self._before_commit: Callable[[], None] = lambda: None
         self._seen = Progress()
         self._committed_at: datetime | None = None
 
@@ -99,6 +100,7 @@ class Keeper:
         *,
         is_active: Callable[[], bool],
         end: Callable[[], None],
+        before_commit: Callable[[], None],
     ) -> None:
         """Start the thread.
 
@@ -106,10 +108,11 @@ class Keeper:
             progress: Returns the progress of the stream, and its last offsets by shard.
             is_active: True while the query runs; while it does not, the consumer is released.
             end: Ends the query; called if another session has taken the consumer after a lost connection.
+            before_commit: Called before each move of the position.
         """
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
-        self._progress = progress
+        self._progress, self._before_commit = progress, before_commit
 
         def keep() -> None:
             while not self._stop.wait(self._report_s):
@@ -149,6 +152,8 @@ class Keeper:
         progress, offsets = self._progress()
         if progress.micro_batches != self._seen.micro_batches:
             self._committed_at = datetime.now(UTC)
+        if progress.offset != self._seen.offset:
+            self._before_commit()
         left: list[int | None] = []
         for name, shard in self._shards.items():
             options = shard.options

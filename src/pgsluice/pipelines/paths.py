@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from contextlib import suppress
+import tempfile
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgsluice.errors import ConfigurationError
 from pgsluice.lake.address import IcebergAddress
-from pgsluice.lake.file_errors import require_writable
+from pgsluice.lake.file_errors import plain_errors, require_writable
 from pgsluice.lake.properties import property_of, set_property
-from pgsluice.lake.storage import Folder, folder_at, write_whole
+from pgsluice.lake.storage import Folder, folder_at, read_bytes, remove_folder, write_whole
 from pgsluice.spark.checkpoint import last_planned, last_written, query_id
 from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.session import QUICK, register, spark_session
+from pgsluice.spark.stored_checkpoint import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,28 +58,30 @@ def session_for(
     return spark
 
 
-def checkpoint_folder(path: str | Path) -> Path:
-    """Return the absolute path of a checkpoint, which need not exist.
+def checkpoint_folder(path: str | Path) -> Folder:
+    """Return the folder of a checkpoint, on disk or in an object store; it need not exist.
 
     Raises:
-        ConfigurationError: It is empty or a URL.
+        ConfigurationError: It is empty, an unsupported URL or the address of an Iceberg table.
     """
-    if not str(path).strip():
-        raise ConfigurationError("the checkpoint is empty; use the path of a folder")
-    if "://" in str(path) or str(path).startswith("iceberg:"):
-        raise ConfigurationError(
-            f"the checkpoint {str(path)!r} is not a folder; use the path of a folder on the driver's disk, which must "
-            "survive a restart"
-        )
-    return Path(path).expanduser().absolute()
+    return delta_folder(path, "checkpoint")
+
+
+def local_folder(checkpoint: Folder, cleanup: ExitStack) -> Path:
+    """Return the folder into which Spark writes a checkpoint: its own, or for an object store a temporary one."""
+    if isinstance(checkpoint, Path):
+        return checkpoint
+    folder = Path(tempfile.mkdtemp(prefix="pgsluice-checkpoint-"))
+    cleanup.callback(remove_folder, folder)
+    return folder
 
 
 def delta_folder(path: str | Path, what: str) -> Folder:
-    """Return the folder of Delta tables, on disk or in an object store.
+    """Return a folder that is no Iceberg table, on disk or in an object store.
 
     Args:
         path: A folder, which need not exist, or its URL.
-        what: Its purpose, for the error: `lake`, `gold`.
+        what: Its purpose, for the error: `lake`, `gold`, `checkpoint`.
 
     Raises:
         ConfigurationError: It is empty, an unsupported URL or the address of an Iceberg table.
@@ -95,7 +99,7 @@ def _new_consumer(lake: Folder | IcebergAddress) -> str:
     return f"spark:{name}:{hashlib.sha256(str(lake).encode()).hexdigest()[:8]}"
 
 
-def own_consumer(lake: Folder | IcebergAddress, checkpoint: Path) -> str:
+def own_consumer(lake: Folder | IcebergAddress, checkpoint: Folder) -> str:
     """Return the consumer name recorded in the checkpoint, else in the lake table, else a new one for this table."""
     return _noted(checkpoint) or recorded_consumer(lake) or _new_consumer(lake)
 
@@ -123,9 +127,12 @@ def _note(consumer: str, checkpoint: Path) -> None:
     write_whole(checkpoint, _CONSUMER, consumer.encode())
 
 
-def _noted(checkpoint: Path) -> str | None:
-    with suppress(FileNotFoundError, NotADirectoryError):
-        return (checkpoint / _CONSUMER).read_text() or None
+def _noted(checkpoint: Folder) -> str | None:
+    with (
+        plain_errors(f"the checkpoint {checkpoint}"),
+        suppress(FileNotFoundError, NotADirectoryError),
+    ):
+        return read_bytes(checkpoint, _CONSUMER).decode() or None
     return None
 
 
@@ -148,15 +155,16 @@ def open_table(
         require_writable(lake, "lake")
     table = table_at(str(lake), schema, partition_by=partition_by)
     is_table = table.exists()
-    has_run = query_id(checkpoint) is not None
+    has_run = last_planned(checkpoint) >= 0
+    place = address_of(checkpoint)
     if has_run and not is_table:
         raise ConfigurationError(
-            f"the checkpoint {checkpoint} belongs to the lake table {lake}, which does not exist; "
+            f"the checkpoint {place} belongs to the lake table {lake}, which does not exist; "
             "restore the table, or start with another checkpoint, which reads the log again"
         )
     if is_table and not has_run and table.row_count():
         raise ConfigurationError(
-            f"the lake table {lake} holds rows, and the checkpoint {checkpoint} is new, which would add events "
+            f"the lake table {lake} holds rows, and the checkpoint {place} is new, which would add events "
             "twice; use the checkpoint of this table, or another table"
         )
     if (query := query_id(checkpoint)) is not None:
@@ -173,22 +181,22 @@ def _require_same_position(table: LakeTable, lake: str, checkpoint: Path, query:
     Raises:
         ConfigurationError: One is a copy or a backup from another time, or of another stream.
     """
-    app_id = MicroBatch(query, 0).app_id
+    app_id, place = MicroBatch(query, 0).app_id, address_of(checkpoint)
     committed = table.last_version(app_id)
     way_out = "use the table and the checkpoint that were used together last"
     if committed is None and table.row_count():
         raise ConfigurationError(
-            f"the lake table {lake} holds rows of another checkpoint than {checkpoint}; {way_out}"
+            f"the lake table {lake} holds rows of another checkpoint than {place}; {way_out}"
         )
     # Not `committed or -1`: the id of the first micro-batch is 0.
     newest = -1 if committed is None else committed
     if newest > last_planned(checkpoint):
         raise ConfigurationError(
-            f"the lake table {lake} has rows that {checkpoint} has not written, so that checkpoint is a copy or a "
+            f"the lake table {lake} has rows that {place} has not written, so that checkpoint is a copy or a "
             f"backup, which would lose events; {way_out}"
         )
     if newest < last_written(checkpoint, app_id):
         raise ConfigurationError(
-            f"the lake table {lake} lacks rows that {checkpoint} has written, so that table is a copy or a backup, "
+            f"the lake table {lake} lacks rows that {place} has written, so that table is a copy or a backup, "
             f"which would lose events; {way_out}"
         )

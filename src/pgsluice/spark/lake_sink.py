@@ -24,6 +24,7 @@ from pgsluice.lake.table import LakeTable, Replace
 from pgsluice.spark.checkpoint import note_written
 from pgsluice.spark.micro_batch import MicroBatch, reported
 from pgsluice.spark.options import one_of, transaction
+from pgsluice.spark.stored_checkpoint import publish_plan
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class LakeStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         reports = _reports(messages)
         micro_batch = reported((message.micro_batch for message in reports), batchId)
         app_id = None if micro_batch is None else micro_batch.app_id
+        if self.checkpoint is not None:
+            publish_plan(self.checkpoint, batchId)
         _commit(self.table, reports, app_id, batchId, self.checkpoint)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

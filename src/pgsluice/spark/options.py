@@ -28,6 +28,7 @@ _LAKE = (
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "pgsluice": (
         "autoTick",
+        "commitOffsets",
         "connect.retries",
         "connect.retryIntervalMs",
         "consumer",

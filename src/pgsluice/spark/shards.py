@@ -53,6 +53,7 @@ class LogOptions:
     slice_count: int
     slice_events_min: int
     auto_tick: bool
+    commits: bool
     fail_on_data_loss: bool
 
     @classmethod
@@ -81,6 +82,7 @@ class LogOptions:
             slice_count=whole_number(options, "numPartitions", PARTITIONS_DEFAULT),
             slice_events_min=whole_number(options, "sliceEventsMin", SLICE_EVENTS_MIN),
             auto_tick=truth(options, "autoTick", default=True),
+            commits=truth(options, "commitOffsets", default=True),
             fail_on_data_loss=truth(options, "failOnDataLoss", default=True),
         )
         if found.consumer is None and found.start.is_latest:

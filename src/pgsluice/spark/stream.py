@@ -17,6 +17,8 @@ Options in addition to those of `source`:
                         registered at the checkpoint's offset, with a line on standard error, provided all later events
                         still exist; otherwise the stream fails. Without a consumer, the log may remove events before
                         they are read.
+    commitOffsets       Move the consumer to the end of a micro-batch when Spark plans the next one (true). If false,
+                        the caller does, as the pipelines do.
     maxRowsPerTrigger   Approximate maximum of events per micro-batch (200000; also Kafka's name
                         `maxOffsetsPerTrigger`). Tick intervals, and with snapshots transactions, are not divided.
     minOffsetsPerTrigger, maxTriggerDelay
@@ -159,6 +161,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         ]
 
     def commit(self, end: dict[str, Any]) -> None:
+        if not self.options.commits:
+            return
         for name, offset in decode(end, self.shards).items():
             self.shards[name].commit(offset)
 
