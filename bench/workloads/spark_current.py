@@ -225,9 +225,11 @@ def accounts(ids: Sequence[int], schema: pa.Schema) -> pa.Table:
 def rows_since(table: CurrentTable, seq: int) -> int:
     """Count the rows changed by events from this sequence number on."""
     import pyarrow.compute as pc
-    import pyarrow.dataset as ds
 
-    return ds.dataset(table.files, schema=table.schema).count_rows(filter=pc.field("_seq") >= seq)
+    from pgsluice.lake.storage import dataset
+
+    rows = dataset(table.folder, table.files, table.schema)
+    return rows.count_rows(filter=pc.field("_seq") >= seq)
 
 
 def bucket(aid: int, bucket_count: int) -> int:
