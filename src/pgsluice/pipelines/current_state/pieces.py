@@ -32,6 +32,7 @@ from pgsluice.pipelines.current_state.collapse import (
     replayed,
     together,
 )
+from pgsluice.pipelines.current_state.columnar import portion_of_json
 from pgsluice.pipelines.current_state.envelope import Change
 from pgsluice.pipelines.current_state.reading import COLUMNS, changes_of, events_in
 
@@ -140,20 +141,23 @@ class Collapsing:
     def _pieces(self, batch: pa.RecordBatch, wanted: Sequence[str]) -> Iterator[Piece]:
         changes: dict[str, list[Change]] = {}
         for table, events in events_in(batch, wanted):
+            portion = portion_of_json(table, events, self.kinds[table])
+            if portion is not None:
+                yield self._piece(portion)
+                continue
             try:
                 for change in changes_of(events):
                     changes.setdefault(change.table, []).append(change)
             except ChangeError as error:
                 yield Piece(table, None, {}, error=str(error))
         for table, found in changes.items():
-            yield self._piece(table, found)
+            try:
+                yield self._piece(portion_of(found, self.kinds.get(table, {})))
+            except ChangeError as error:
+                yield Piece(table, None, {}, error=str(error))
 
-    def _piece(self, table: str, changes: Sequence[Change]) -> Piece:
-        try:
-            portion = portion_of(changes, self.kinds.get(table, {}))
-        except ChangeError as error:
-            return Piece(table, None, {}, error=str(error))
-        rows = portion.rows
+    def _piece(self, portion: Portion) -> Piece:
+        table, rows = portion.table, portion.rows
         effect = Portion(
             table, portion.key, rows.schema.empty_table(), portion.columns, portion.truncated_at, portion.snapshots
         )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,26 +33,26 @@ def marks_in(events: pa.RecordBatch) -> list[Event]:
 
 def events_in(
     events: pa.RecordBatch, wanted: Collection[str]
-) -> Iterator[tuple[str, Iterator[Event]]]:
-    """Yield the events of each wanted table, by the name in `ev_extra1`; other events are not decoded."""
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield the events of each wanted table, by the name in `ev_extra1`."""
     chosen = events.filter(
         pc.is_in(events.column("ev_extra1"), pa.array(list(wanted), pa.string()))
     )
     names = chosen.column("ev_extra1")
     for name in pc.unique(names).to_pylist():
-        yield name, _rows(chosen.filter(pc.equal(names, name)))
+        yield name, chosen.filter(pc.equal(names, name))
 
 
-def changes_of(events: Iterable[Event]) -> Iterator[Change]:
+def changes_of(events: pa.RecordBatch) -> Iterator[Change]:
     """Yield the changes among events, ignoring other events.
 
     Args:
-        events: Values of `COLUMNS`, with the time as microseconds since 1970.
+        events: With `COLUMNS`.
 
     Raises:
         ChangeError: See `read_change`.
     """
-    for event in events:
+    for event in _rows(events):
         change = read_change(*event)
         if change is not None:
             yield change
