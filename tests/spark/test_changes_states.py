@@ -28,6 +28,7 @@ from pgsluice.lake.current_tables import (
     rebuild_requests,
     request_rebuild,
     table_folder,
+    write_state,
 )
 from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.pipelines.current_state.columns import array_of, identity_of
@@ -316,6 +317,7 @@ def state(name: str, **facts: object) -> TableState:
         ({}, Captured("t", 2, True), "dropped and created again"),
         ({}, Captured("new", 1, True), "renamed to new"),
         ({}, Captured("new", 2, True), "no longer captured"),
+        ({}, Captured("t", 1, True, ["t_2027"]), "partitions without capture: t_2027; keep"),
     ],
 )
 def test_each_reason_for_missing_rows_is_named(
@@ -327,6 +329,26 @@ def test_each_reason_for_missing_rows_is_named(
         assert found == {}
     else:
         assert expected in found["t"]
+
+
+def test_uncaptured_partitions_are_named_by_verify_until_they_are_captured(
+    tmp_path: Path, log: psycopg.Connection, database_18: Database
+):
+    log.execute("create table account (id int primary key) partition by range (id)")
+    log.execute("create table low partition of account for values from (0) to (100)")
+    log.execute("select sluice.capture('account', %s)", (LOG,))
+    log.execute("create table top partition of account for values from (100) to (200)")
+    log.execute("alter table account detach partition low")
+    write_state(tmp_path / "current", state("public.account", oid=None, source=""))
+
+    found = verify_changes(LOG, tmp_path, dsn=database_18.url).problems
+
+    assert found["public.account"].startswith("partitions without capture: top; keep pgsluice")
+    assert found["public.low"].startswith("detached from a captured table")
+    log.execute("select * from sluice.maintain()")
+    assert verify_changes(LOG, tmp_path, dsn=database_18.url).problems.keys() == {"public.low"}
+    log.execute("select sluice.drop_capture('low', %s)", (LOG,))
+    assert verify_changes(LOG, tmp_path, dsn=database_18.url).problems == {}
 
 
 def test_rejects_are_a_plain_delta_table(table: CurrentTable, tmp_path: Path):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 from urllib.parse import unquote
@@ -66,11 +66,15 @@ class Captured:
         oid: Its id.
         takes_snapshots: True if `sluice.capture_snapshot` can append its rows; False for a partition, and for a table
             with triggers of PgQ.
+        uncovered: Partitions without these triggers, in PostgreSQL's notation.
+        is_detached: True for a former partition of a captured table.
     """
 
     name: str
     oid: int
     takes_snapshots: bool
+    uncovered: Sequence[str] = ()
+    is_detached: bool = False
 
 
 def table_folder(current: Folder, name: str) -> Folder:
@@ -174,7 +178,21 @@ def problems(
     for table in captured:
         if table.name not in states and table.takes_snapshots:
             found[table.name] = _incomplete(table.name, log)
+        elif table.uncovered:
+            found.setdefault(table.name, _uncovered(table))
+        elif table.is_detached:
+            found[table.name] = (
+                "detached from a captured table, whose lake table still has its rows; rebuild that table with pgsluice "
+                f"lake rebuild, and run: select sluice.drop_capture('{table.name}', '{log}')"
+            )
     return found
+
+
+def _uncovered(table: Captured) -> str:
+    return (
+        f"partitions without capture: {', '.join(table.uncovered)}; keep pgsluice maintain running, as a role that may "
+        "create their triggers and read them, or call sluice.capture again as their owner"
+    )
 
 
 def _incomplete(name: str, log: str) -> str:

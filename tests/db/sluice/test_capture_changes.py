@@ -303,7 +303,13 @@ def test_a_new_partition_is_covered_by_calling_capture_again(partitioned):
     partitioned.execute("select sluice.capture('account', 'changes')")
     partitioned.execute("insert into top values (1002, 'b')")
 
-    assert [after["id"] for _, _, after in changes(partitioned)] == [1000, 1002]
+    # Its rows are appended, as it is not known which of them were captured.
+    assert [(op, after["id"]) for op, _, after in changes(partitioned)] == [
+        ("c", 1000),
+        ("r", 1000),
+        ("r", 1001),
+        ("c", 1002),
+    ]
 
 
 def test_a_closed_log_stops_the_writer(connection, captured):
@@ -371,3 +377,57 @@ def test_a_limit_what_a_row_trigger_changes_again_comes_before_what_it_changed(
         ("u", "second"),
         ("c", "first"),
     ]
+
+
+def test_truncate_of_a_partition_deletes_its_rows_and_that_of_the_table_is_one_event(partitioned):
+    partitioned.execute("insert into account values (1, 'a'), (100, 'b'), (101, 'c')")
+    partitioned.execute("truncate low")
+    partitioned.execute("truncate high")
+    assert changes(partitioned)[3:] == [
+        ("d", {"id": 1, "name": "a"}, None),
+        ("d", {"id": 100, "name": "b"}, None),
+        ("d", {"id": 101, "name": "c"}, None),
+    ]
+
+    with partitioned.transaction():
+        partitioned.execute("insert into account values (1, 'a'), (100, 'b')")
+        partitioned.execute("truncate account")
+        partitioned.execute("insert into low (id) values (2)")
+        partitioned.execute("truncate low")
+    assert [op for op, *_ in changes(partitioned)[6:]] == ["c", "c", "t", "c", "d"]
+
+
+def test_truncate_of_a_partition_that_cannot_see_all_rows_is_refused(partitioned):
+    partitioned.execute("insert into account values (1, 'a')")
+    with pytest.raises(psycopg.Error) as caught, partitioned.transaction():
+        partitioned.execute("set transaction isolation level repeatable read")
+        partitioned.execute("truncate low")
+
+    assert caught.value.sqlstate == "PQ004"
+    assert rows(partitioned, "select * from account") == [(1, "a")]
+
+
+def test_truncate_of_a_partition_needs_no_rights_of_the_writer_on_its_rows(partitioned, role):
+    partitioned.execute("insert into account values (1, 'a')")
+    partitioned.execute(f"grant truncate on low to {role}")
+    with partitioned.transaction():
+        partitioned.execute(f"set local role {role}")
+        partitioned.execute("truncate low")
+    partitioned.execute(f"revoke truncate on low from {role}")
+
+    assert changes(partitioned)[1:] == [("d", {"id": 1, "name": "a"}, None)]
+
+
+def test_detached_partition_stays_captured_as_part_of_its_former_table(partitioned):
+    partitioned.execute("insert into account values (1, 'a'), (2, 'b')")
+    partitioned.execute("alter table account detach partition low")
+    partitioned.execute("delete from low where id = 1")
+    partitioned.execute("alter table account attach partition low for values from (0) to (100)")
+    partitioned.execute("select * from sluice.maintain()")
+
+    assert changes(partitioned)[2:] == [("d", {"id": 1, "name": "a"}, None)]
+    assert rows(partitioned, "select distinct ev_extra1 from pgq.event_1") == [("public.account",)]
+    partitioned.execute("alter table account detach partition low")
+    assert value(partitioned, "select sluice.drop_capture('low', 'changes')")
+    partitioned.execute("truncate low")
+    assert len(changes(partitioned)) == 3

@@ -224,11 +224,19 @@ def column_types(table_name: str) -> Call[dict[str, str]]:
     )
 
 
-def captured_tables(queue_name: str) -> Call[list[tuple[str, int, bool]]]:
-    """Return the tables with triggers that append their changes to a log: name, oid, and if snapshots can be taken."""
+def captured_tables(queue_name: str) -> Call[list[tuple[str, int, bool, list[str], bool]]]:
+    """Return the tables with triggers that append their changes to a log.
+
+    Returns:
+        Name; oid; True if snapshots can be taken; names of the partitions without these triggers; True if it is a
+        detached partition.
+    """
     return Call(
         "select n.nspname || '.' || c.relname, c.oid::bigint, "
-        "bool_or(p.proname = 'capture_changes') and not c.relispartition "
+        "bool_or(p.proname = 'capture_changes' and t.tgnargs < 3) and not c.relispartition, "
+        "array(select u.partition::text from sluice.list_uncovered_partitions(%s::text) as u "
+        "where u.source_table = c.oid order by 1), "
+        "bool_or(p.proname = 'capture_changes' and t.tgnargs = 3) and not c.relispartition "
         "from pg_catalog.pg_trigger as t "
         "join pg_catalog.pg_proc as p on p.oid = t.tgfoid "
         "join pg_catalog.pg_namespace as f on f.oid = p.pronamespace "
@@ -240,7 +248,7 @@ def captured_tables(queue_name: str) -> Call[list[tuple[str, int, bool]]]:
         "and substring(t.tgargs from 1 for octet_length(q.name)) = q.name "
         "group by n.nspname, c.relname, c.oid, c.relispartition "
         "order by 1",
-        (queue_name,),
+        (queue_name, queue_name),
         list,
     )
 

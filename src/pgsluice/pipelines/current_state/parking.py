@@ -179,7 +179,7 @@ class Parking:
         with driver_connection(self.access, autocommit=True) as database:
             source = run(database, calls.log_incarnation(self.log), dsn)
             captured = run(database, calls.captured_tables(self.log), dsn)
-        oids = {table: oid for table, oid, _ in captured}
+        oids = {table: oid for table, oid, *_ in captured}
         return TableState(name=name, log=self.log, source=source, oid=oids.get(name))
 
     def _put(self, state: TableState) -> None:

@@ -23,7 +23,9 @@ as $$
 declare
     v_queue_id integer;
     v_shape record;
+    v_is_new boolean;
     v_trigger record;
+    v_partition regclass;
 begin
     if source_table is null or queue_name is null or options is null then
         raise exception using
@@ -37,6 +39,13 @@ begin
     v_shape := sluice._capture_shape(source_table::oid, options);
     perform sluice._require_capture_key(source_table, options, v_shape.key_columns);
 
+    v_is_new := not exists (
+        select
+        from sluice._captures() as c
+        where c.trigger_table = capture.source_table
+          and c.queue_name = capture.queue_name
+    );
+
     -- Triggers of an earlier call that are not needed now, or of a dropped log with this name.
     for v_trigger in
         select c.trigger_name, c.trigger_table::regclass as trigger_table
@@ -44,45 +53,29 @@ begin
         where c.source_table = capture.source_table
           and c.queue_name = capture.queue_name
           and (
-              c.trigger_name <> format('sluice_capture_%s_%s', c.operation, v_queue_id)
+              c.trigger_name <> all (array[
+                  format('sluice_capture_%s_%s', c.operation, v_queue_id), format('sluice_capture_truncating_%s', v_queue_id)
+              ])
               or not coalesce(capture.options -> 'operations' ? c.operation, true)
-              or (c.operation = 'truncate' and c.trigger_table <> c.source_table)
           )
     loop
         execute format('drop trigger %I on %s', v_trigger.trigger_name, v_trigger.trigger_table);
     end loop;
 
-    -- Statement triggers, not row triggers. A trigger with transition tables handles one operation. The triggers of a
-    -- partition fire for statements that name the partition, and those of its root for the others: each change is
-    -- captured once. Truncating one partition does not truncate the table, so TRUNCATE is captured at the root only.
-    for v_trigger in
-        select wanted.operation, wanted.transition_tables, t.relid
-        from (
-            select capture.source_table as relid
-            union
-            select p.relid from pg_partition_tree(capture.source_table) as p
-        ) as t
-        cross join (values
-            (1, 'insert', 'referencing new table as new_rows'),
-            (2, 'update', 'referencing old table as old_rows new table as new_rows'),
-            (3, 'delete', 'referencing old table as old_rows'),
-            (4, 'truncate', '')
-        ) as wanted (position, operation, transition_tables)
-        where coalesce(options -> 'operations' ? wanted.operation, true)
-          and (wanted.operation <> 'truncate' or t.relid = capture.source_table)
-        order by t.relid <> capture.source_table, t.relid::oid, wanted.position
+    perform sluice._create_capture_triggers(source_table, queue_name, options);
+    for v_partition in
+        select p.relid from pg_partition_tree(source_table) as p where p.relid <> source_table order by p.relid::oid
     loop
-        execute format(
-            'create or replace trigger %I after %s on %s %s
-             for each statement execute function sluice.capture_changes(%L, %L)',
-            format('sluice_capture_%s_%s', v_trigger.operation, v_queue_id),
-            v_trigger.operation, v_trigger.relid, v_trigger.transition_tables, queue_name, options
-        );
+        if v_is_new then
+            perform sluice._create_capture_triggers(v_partition, queue_name, options);
+        else
+            perform sluice._cover_partition(v_partition, queue_name, options);
+        end if;
     end loop;
 end;
 $$;
 
 comment on function sluice.capture(regclass, text, jsonb) is
-    'Capture with options: columns or ignore, key, before, operations. Called again it replaces the options, and covers new partitions.';
+    'Capture with options: columns or ignore, key, before, operations. Called again it replaces the options, and covers new partitions with their rows.';
 revoke execute on function sluice.capture(regclass, text, jsonb) from public;
 grant execute on function sluice.capture(regclass, text, jsonb) to pgq_admin, sluice_admin;

@@ -24,9 +24,26 @@ declare
     v_gone text;
     v_moved boolean := false;
     v_changes text;
+    v_root constant oid := coalesce(pg_partition_root(tg_relid)::oid, tg_relid);
+    v_marker constant text := format('sluice.truncating_%s', v_root);
+    v_is_partition constant boolean := tg_argv[2] is not null;
 begin
+    if tg_op = 'TRUNCATE' and v_is_partition and current_setting(v_marker, true) = 'on' then
+        return null;
+    elsif tg_op = 'TRUNCATE' and not v_is_partition then
+        perform set_config(v_marker, case tg_when when 'BEFORE' then 'on' else 'off' end, true);
+        if tg_when = 'BEFORE' then
+            return null;
+        end if;
+    end if;
     v_target := sluice._capture_target(tg_argv[0]);
-    v_shape := sluice._capture_shape(coalesce(pg_partition_root(tg_relid)::oid, tg_relid), v_options);
+    v_shape := sluice._capture_shape(v_root, v_options);
+    if v_is_partition and v_root = tg_relid then
+        -- It was detached. Its rows stay in the copies of its former table, until the capture is dropped.
+        select p.names[1], p.names[2]
+        into v_shape.schema_name, v_shape.table_name
+        from parse_ident(tg_argv[2]) as p (names);
+    end if;
     -- The whole row is c.*, because c alone could be a column.
     v_old := format('(select %s from old_rows as r) as c', v_shape.columns_sql);
     v_new := format('(select %s from new_rows as r) as c', v_shape.columns_sql);
@@ -35,7 +52,9 @@ begin
         else format('(select row_to_json(k.*) from (select %s) as k)', v_shape.key_sql)
     end;
     v_gone := case when v_before then 'row_to_json(c.*)' else v_key end;
-    if tg_op = 'UPDATE' and v_shape.partitioned then
+    if tg_op = 'TRUNCATE' and v_is_partition then
+        perform sluice._require_all_rows(tg_relid);
+    elsif tg_op = 'UPDATE' and v_shape.partitioned then
         -- A row that moves to another partition is lost if a trigger there returns null.
         execute 'select (select count(*) from old_rows) <> (select count(*) from new_rows)' into v_moved;
     end if;
@@ -46,6 +65,10 @@ begin
         )
         when tg_op = 'DELETE' then format(
             'select ''d'' as op, %s as before, null::json as after from %s', v_gone, v_old
+        )
+        when tg_op = 'TRUNCATE' and v_is_partition then format(
+            'select ''d'' as op, %s as before, null::json as after from (select %s from %I.%I as r) as c',
+            v_gone, v_shape.columns_sql, tg_table_schema, tg_table_name
         )
         when tg_op = 'TRUNCATE' then
             'select ''t'' as op, null::json as before, null::json as after'

@@ -16,7 +16,7 @@
  * Waiting for a row while holding others can deadlock with writers, and the writer may be the victim. So this waits only for
  * the first row of the chunk, when it holds none, and ends the chunk before the next row that another session has locked.
  *
- * Calls: sluice._captures, sluice._capture_shape, sluice._append_rows. Reads: the table, in the order of its key.
+ * Calls: sluice._captures, sluice._capture_shape, sluice._append_rows, sluice._append_table. Reads: the table, in the order of its key.
  */
 create or replace function sluice.capture_snapshot(
     source_table regclass, queue_name text, after_key jsonb default null, qty integer default 1000
@@ -39,7 +39,6 @@ declare
     v_locked boolean;
     v_contents json[];
     v_last jsonb;
-    v_rows_at_once constant integer := 1000; -- of a table without a key
 begin
     v_options := sluice._require_capture(source_table, queue_name);
     if qty is null or qty < 1 then
@@ -53,25 +52,7 @@ begin
     if v_walk.key_sql is null then
         -- Without a key there is no order to continue in, and events cannot be matched to rows. So writers are locked out.
         execute format('lock table %s in share mode', source_table);
-        v_shape := sluice._capture_shape(source_table::oid, v_options);
-        for v_contents in
-            execute format(
-                'select array_agg(c.content)
-                 from (
-                     select (select row_to_json(c.*) from (select %s) as c) as content,
-                         (row_number() over () - 1) / $1 as piece
-                     from %s as r
-                 ) as c
-                 group by c.piece
-                 order by c.piece',
-                v_shape.columns_sql, source_table
-            )
-            using v_rows_at_once
-        loop
-            perform sluice._append_rows(
-                queue_name, v_shape.schema_name, v_shape.table_name, v_shape.key_columns, v_contents
-            );
-        end loop;
+        perform sluice._append_table(source_table, source_table, queue_name, v_options);
         return null;
     end if;
 

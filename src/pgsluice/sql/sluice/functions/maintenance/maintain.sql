@@ -2,8 +2,8 @@
  * The one call that maintains queues: call it every few seconds, from any number of processes. Each step does a bounded part
  * of its work; concurrent calls share it. No rows: there was no work.
  *
- * A step is a function sluice._maintain_…() with the same columns. The partitions come last: they take locks that are held
- * until the end of the transaction. A step that fails is rolled back and returns one row, with done false and the error; the
+ * A step is a function sluice._maintain_…() with the same columns. Captures and partitions come last: they take locks that are
+ * held until the end of the transaction. A step that fails is rolled back and returns one row, with done false and the error; the
  * other steps run.
  */
 create or replace function sluice.maintain()
@@ -30,6 +30,7 @@ begin
         'sluice._maintain_attempts(5000)',
         'sluice._maintain_limits(10000)',
         'sluice._maintain_sinks(''1 day''::interval, 1000)',
+        'sluice._maintain_captures()',
         'sluice._maintain_partitions()'
     ]
     loop

@@ -1,0 +1,33 @@
+-- PostgreSQL gives new partitions no statement triggers. Statements that name the partition were not captured so far, nor the
+-- rows that it had when it was attached: so its rows are appended, under the lock of the new triggers, which lets no writer
+-- pass. A delete by a statement that named the partition is not known.
+create or replace function sluice._cover_partition(partition regclass, queue_name text, options jsonb)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_root constant regclass := pg_partition_root(partition);
+    v_was_captured constant boolean := exists (
+        select
+        from sluice._captures() as c
+        where c.trigger_table = partition
+          and c.queue_name = _cover_partition.queue_name
+          and c.operation <> 'truncate'
+    );
+begin
+    perform sluice._create_capture_triggers(partition, queue_name, options);
+    if v_was_captured
+        or not coalesce(options -> 'operations' ? 'insert', true)
+        or (select c.relkind <> 'r' from pg_class as c where c.oid = partition)
+    then
+        return;
+    end if;
+    perform sluice._append_table(v_root, partition, queue_name, options);
+end;
+$$;
+
+comment on function sluice._cover_partition(regclass, text, jsonb) is
+    'Create the triggers of a capture on a partition of its table; append the rows of a new partition as snapshot events.';
+revoke execute on function sluice._cover_partition(regclass, text, jsonb) from public;
+grant execute on function sluice._cover_partition(regclass, text, jsonb) to pgq_admin, sluice_admin;
