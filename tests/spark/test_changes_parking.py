@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterable
 from datetime import date
@@ -11,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from click.testing import CliRunner, Result
+from deltalake import DeltaTable
 
 from pgsluice.cli.pipeline import pipeline
 from pgsluice.lake.current_tables import read_states
@@ -88,6 +90,41 @@ def test_table_that_cannot_be_applied_is_parked_until_it_is_rebuilt(
     assert table is not None
     assert "; complete since 20" in table.delta.metadata().description
     assert table.delta.metadata().configuration["pgsluice.log"] == LOG
+
+
+@pytest.mark.slow
+def test_table_with_unsupported_features_or_other_buckets_is_parked(
+    place: Place, log: psycopg.Connection
+):
+    for name in ("good", "altered", "large"):
+        log.execute(f"create table {name} (id int primary key)")  # type: ignore[arg-type]
+        log.execute("select sluice.capture(%s, %s)", (name, LOG))
+        log.execute(f"insert into {name} values (1), (2)")  # type: ignore[arg-type]
+    place.run(buckets={"public.large": 2})
+    folder = place.lake / "current/public.altered"
+    DeltaTable(str(folder)).alter.add_constraint({"small": "id < 5"})
+    for name in ("good", "altered", "large"):
+        log.execute(f"delete from {name} where id = 1")  # type: ignore[arg-type]
+    buckets = {"public.large": 4}
+
+    assert place.run(buckets=buckets).progress().parked == ("public.altered", "public.large")
+
+    assert place.rows("public.good") == [(2,)]
+    states = read_states(place.lake / "current")
+    reason = str(states["public.altered"].parked)
+    assert "uses checkConstraints: pgsluice cannot" in reason
+    assert f"or remove {folder}, and rebuild the table: pgsluice lake rebuild public.altered" in reason
+    assert "has 2 buckets, but buckets is 4; set the wanted number, and rebuild the table" in str(
+        states["public.large"].parked
+    )
+    for name in ("altered", "large"):
+        rebuild(f"public.{name}", place.lake, dsn=place.dsn)
+    assert place.run(buckets=buckets).progress().parked == ("public.altered",)
+    shutil.rmtree(folder)
+    rebuild("public.altered", place.lake, dsn=place.dsn)
+    assert place.run(buckets=buckets).progress().parked == ()
+    for name in ("good", "altered", "large"):
+        assert place.equal(f"public.{name}")
 
 
 @pytest.mark.slow

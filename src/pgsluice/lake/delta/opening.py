@@ -139,6 +139,10 @@ _OFF = {
 }
 
 
+class UnsupportedFeatureError(ConfigurationError):
+    """A Delta table uses a feature or property that is not supported for an operation."""
+
+
 def is_delta(folder: Folder) -> bool:
     """True if the folder contains a Delta table."""
     from deltalake import DeltaTable
@@ -218,11 +222,11 @@ def require_delta(table: DeltaTable, folder: Folder, use: Use) -> DeltaTable:
     """Return the table if all features it uses are supported for the operation.
 
     Raises:
-        ConfigurationError: It uses an unsupported feature or property; the message names them.
+        UnsupportedFeatureError: It uses an unsupported feature or property; the message names them.
     """
     found = _unsupported(table, use)
     if found:
-        raise ConfigurationError(
+        raise UnsupportedFeatureError(
             f"the lake table in {folder} uses {', '.join(found)}: pgsluice cannot {use.value}; use the tool that "
             "made it, or copy its rows into a table without that feature"
         )

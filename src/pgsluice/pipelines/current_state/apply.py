@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from pgsluice.client.calls import spark as calls
-from pgsluice.errors import ConfigurationError
+from pgsluice.errors import ChangeError
 from pgsluice.lake.storage import Folder, make_folder, remove_folder
 from pgsluice.pipelines.current_state.bad_values import nulled, store_rejects
 from pgsluice.pipelines.current_state.buckets import rewrite
@@ -180,9 +180,10 @@ class CurrentStates:
             finally:
                 remove_folder(scratch)
         for name in self.parking.note_snapshots(mark for mark in marks if self.wants(str(mark[4]))):
-            table = CurrentTable.open(self.lake, name)
-            if table is not None:
-                table.describe(self.parking.description(name))
+            with self.parking.guard(name):
+                table = CurrentTable.open(self.lake, name)
+                if table is not None:
+                    table.describe(self.parking.description(name))
 
     def clean(self) -> None:
         """Remove files that a crash left; no other process may apply changes."""
@@ -230,7 +231,7 @@ class CurrentStates:
                 name,
                 table.key,
                 table.kinds,
-                bucket_count=table.bucket_count,
+                bucket_count=self.buckets.get(name, 0),
                 properties=self.parking.properties(name),
             )
 
@@ -259,9 +260,9 @@ class CurrentStates:
                 description=self.parking.description(name),
             )
         if table.bucket_count != bucket_count:
-            raise ConfigurationError(
+            raise ChangeError(
                 f"the current-state table of {name} has {table.bucket_count or 'no'} buckets, but buckets is "
-                f"{bucket_count or 'not set'}; set buckets to its number, or use another lake"
+                f"{bucket_count or 'not set'}; set the wanted number, and rebuild the table"
             )
         if columns:
             table.require_key(key)

@@ -30,7 +30,7 @@ from pgsluice.lake.current_tables import (
     table_folder,
     write_state,
 )
-from pgsluice.lake.delta.opening import is_delta
+from pgsluice.lake.delta.opening import UnsupportedFeatureError, is_delta
 from pgsluice.lake.storage import Folder
 from pgsluice.pipelines.current_state.reading import SNAPSHOT_EVENT, Event
 from pgsluice.spark.access import Access, driver_connection, run
@@ -97,10 +97,14 @@ class Parking:
             state = self._states.get(name)
             if state is None or state.rebuild == token:
                 continue
-            empty(name)
-            is_created = is_delta(table_folder(self.current, name))
-            self._put(replace(self._new_state(name), is_created=is_created, rebuild=token))
-            _log.info("rebuild of table begun", extra={"table": name})
+            begun = self._new_state(name)
+            with self.guard(name):
+                empty(name)
+                is_created = is_delta(table_folder(self.current, name))
+                self._put(replace(begun, is_created=is_created, rebuild=token))
+                _log.info("rebuild of table begun", extra={"table": name})
+            if self.is_parked(name):
+                self._put(replace(self._state(name), rebuild=token))
 
     @contextmanager
     def guard(self, name: str) -> Iterator[None]:
@@ -112,7 +116,7 @@ class Parking:
         try:
             yield
         except Exception as failure:
-            error = _change_error(failure)
+            error = self._change_error(name, failure)
             if error is None:
                 raise
             if self.fails:
@@ -164,6 +168,21 @@ class Parking:
                 complete.append(name)
         return complete
 
+    def _change_error(self, name: str, failure: Exception) -> ChangeError | None:
+        """Return the ChangeError that this is, or that Spark's error about a task contains."""
+        if isinstance(failure, ChangeError):
+            return failure
+        if isinstance(failure, UnsupportedFeatureError):
+            folder = table_folder(self.current, name)
+            return ChangeError(f"{failure}; or remove {folder}, and rebuild the table")
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
+
+        if isinstance(failure, PySparkException | Py4JError):
+            error = translated(failure, "Spark")
+            return error if isinstance(error, ChangeError) else None
+        return None
+
     def _park(self, name: str, error: ChangeError) -> None:
         way_out = f"pgsluice lake rebuild {name} --lake {self.current.parent}"
         reason = f"{error}: {way_out}"
@@ -185,16 +204,3 @@ class Parking:
     def _put(self, state: TableState) -> None:
         write_state(self.current, state)
         self._states[state.name] = state
-
-
-def _change_error(failure: Exception) -> ChangeError | None:
-    """Return the ChangeError that this is, or that Spark's error about a task contains."""
-    if isinstance(failure, ChangeError):
-        return failure
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
-    if isinstance(failure, PySparkException | Py4JError):
-        error = translated(failure, "Spark")
-        return error if isinstance(error, ChangeError) else None
-    return None
