@@ -113,7 +113,9 @@ def test_table_with_unsupported_features_or_other_buckets_is_parked(
     states = read_states(place.lake / "current")
     reason = str(states["public.altered"].parked)
     assert "uses checkConstraints: pgsluice cannot" in reason
-    assert f"or remove {folder}, and rebuild the table: pgsluice lake rebuild public.altered" in reason
+    assert (
+        f"or remove {folder}, and rebuild the table: pgsluice lake rebuild public.altered" in reason
+    )
     assert "has 2 buckets, but buckets is 4; set the wanted number, and rebuild the table" in str(
         states["public.large"].parked
     )
@@ -177,11 +179,11 @@ def test_wider_types_odd_names_and_infinite_times_are_stored(place: Place, log: 
     for name in ("account", "large"):
         log.execute(
             f'create table {name} (id int primary key, "unit price" numeric(6, 2), ratio real, "_seq" text,'  # type: ignore[arg-type]
-            ' "a%20;b" varchar(2), at timestamptz, due date)'
+            ' "a%20;b" varchar(2), at timestamptz, due date, n int, count int, price numeric(9, 8))'
         )
         log.execute("select sluice.capture(%s, %s)", (name, LOG))
         log.execute(
-            f"insert into {name} values (1, 1.25, 0.1, 'a', 'b', 'infinity', '-infinity')"  # type: ignore[arg-type]
+            f"insert into {name} values (1, 1.25, 0.1, 'a', 'b', 'infinity', '-infinity', 7, 8, 0.0000001)"  # type: ignore[arg-type]
         )
         log.execute(f"insert into {name} values (2, 2)")  # type: ignore[arg-type]
     options = {"buckets": {"public.large": 2}}
@@ -192,17 +194,18 @@ def test_wider_types_odd_names_and_infinite_times_are_stored(place: Place, log: 
     for name in ("account", "large"):
         log.execute(
             f'alter table {name} alter "unit price" type numeric(12, 3), alter ratio type float8,'  # type: ignore[arg-type]
-            ' alter id type bigint, alter "a%20;b" type varchar(9)'
+            ' alter id type bigint, alter "a%20;b" type varchar(9), alter n type numeric(12, 2),'
+            " alter count type numeric, alter price type numeric"
         )
         log.execute(
-            f"insert into {name} values (1 << 40, 123456789.125, 0.123456789012, 'c', 'bbbbb')"  # type: ignore[arg-type]
+            f"insert into {name} values (1::bigint << 40, 123456789.125, 0.123456789012, 'c', 'bbbbb', null, null, 7.25, 1.5, 2)"  # type: ignore[arg-type]
         )
     assert place.run(**options).progress().parked == ()
 
     for name in ("account", "large"):
         assert place.equal(f"public.{name}")
     assert live(place.spark, place.lake, "public.account").columns == [
-        "id", "unit price", "ratio", "_seq", "a%20;b", "at", "due",
+        "id", "unit price", "ratio", "_seq", "a%20;b", "at", "due", "n", "count", "price",
     ]  # fmt: skip
     # A type with other values of existing rows needs a rebuild.
     log.execute("alter table account alter ratio type int")

@@ -73,6 +73,9 @@ def test_column_names_in_the_lake_are_reversible_and_not_refused(name: str):
         (pa.decimal128(6, 2), pa.decimal128(6, 1), "refused"),
         (pa.float32(), pa.float64(), "wider"),
         (pa.float64(), pa.float32(), "refused"),
+        (pa.int64(), pa.decimal128(12, 3), "wider"),
+        (pa.int64(), pa.float64(), "wider"),
+        (pa.float64(), pa.decimal128(12, 3), "refused"),
         (pa.int64(), pa.bool_(), "refused"),
         (pa.int64(), pa.string(), "refused"),
         (pa.string(), pa.int64(), "same"),  # text holds every value
@@ -89,6 +92,42 @@ def test_only_types_that_hold_every_former_value_are_widened(
             wider_types(table, {"id": pa.int64(), "c": now})
     else:
         assert wider_types(table, {"c": now}) == ({"c": now} if expected == "wider" else {})
+
+
+def test_rows_that_are_found_by_their_text_or_bucket_keep_both_when_widened(tmp_path: Path):
+    kinds = {"id": pa.int64(), "n": pa.int64(), "d": pa.decimal128(4, 2)}
+    keyed = CurrentTable.create(tmp_path, "s.keyed", ("id",), kinds)
+    keyless = CurrentTable.create(tmp_path, "s.keyless", (), kinds)
+    wide, text = pa.decimal128(8, 3), pa.string()
+
+    assert wider_types(keyed, {"n": text, "d": text}, numeric=["n", "d"]) == {"n": text, "d": text}
+    assert wider_types(keyless, {"n": text, "d": text}, numeric=["n", "d"]).keys() == {"n", "d"}
+    assert wider_types(keyless, {"n": pa.decimal128(8, 0), "d": pa.decimal128(6, 2)})
+    for table, changed in (
+        (keyed, {"n": text}),
+        (keyed, {"id": wide}),
+        (keyless, {"n": wide}),
+        (keyless, {"d": wide}),
+    ):
+        with pytest.raises(ChangeError, match="rebuild the table"):
+            wider_types(table, changed)
+
+
+def test_each_widened_value_is_the_one_that_postgresql_stores(tmp_path: Path):
+    kinds = {"id": pa.int64(), "n": pa.int64(), "d": pa.decimal128(12, 8)}
+    table = CurrentTable.create(tmp_path, NAME, ("id",), kinds)
+    rows: list[Row] = [{"id": 1, "n": -5, "d": "0.0000001"}, {"id": 2, "n": 2**40, "d": None}]
+    apply(table, [change("c", n, row) for n, row in enumerate(rows)], version=0)
+
+    wide = widen(table.again(), {"n": pa.decimal128(38, 19), "d": pa.string()})
+    with pytest.raises(
+        ChangeError, match=r"account.n has a value in the lake that is no decimal128"
+    ):
+        widen(wide, {"n": pa.decimal128(20, 19)})
+
+    stored = open_dataset(table.folder).to_table(columns=["id", "n", "d"]).sort_by("id")
+    assert stored["n"].to_pylist() == [Decimal(-5), Decimal(2**40)]
+    assert stored["d"].to_pylist() == ["0.00000010", None]
 
 
 def test_widened_table_keeps_its_rows_name_properties_and_applied_versions(table: CurrentTable):

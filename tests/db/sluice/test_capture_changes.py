@@ -399,8 +399,8 @@ def test_truncate_of_a_partition_deletes_its_rows_and_that_of_the_table_is_one_e
 
 def test_truncate_of_a_partition_that_cannot_see_all_rows_is_refused(partitioned):
     partitioned.execute("insert into account values (1, 'a')")
-    with pytest.raises(psycopg.Error) as caught, partitioned.transaction():
-        partitioned.execute("set transaction isolation level repeatable read")
+    partitioned.execute("set default_transaction_isolation to 'repeatable read'")
+    with pytest.raises(psycopg.Error) as caught:
         partitioned.execute("truncate low")
 
     assert caught.value.sqlstate == "PQ004"

@@ -266,8 +266,10 @@ class CurrentStates:
             )
         if columns:
             table.require_key(key)
-        kinds = self._kinds(name)
-        wider = wider_types(table, kinds)
+        types = self._types(name)
+        kinds = self._kinds(name, types)
+        unlimited = [column for column, kind in types.items() if kind == "numeric"]
+        wider = wider_types(table, kinds, numeric=unlimited)
         if wider:
             table = widen(table, wider)
         new = [column for column in columns if column not in table.kinds]
@@ -276,10 +278,14 @@ class CurrentStates:
             table = table.again()
         return table
 
-    def _kinds(self, name: str) -> dict[str, pa.DataType]:
-        """Return the columns that the table has now, with their types in the lake."""
+    def _types(self, name: str) -> dict[str, str]:
+        """Return the columns that the table has now, with their types in PostgreSQL."""
         with driver_connection(self.access, autocommit=True) as database:
-            types = run(database, calls.column_types(name), self.access.conninfo())
+            return run(database, calls.column_types(name), self.access.conninfo())
+
+    def _kinds(self, name: str, types: Mapping[str, str] | None = None) -> dict[str, pa.DataType]:
+        """Return the columns that the table has now, with their types in the lake."""
+        types = self._types(name) if types is None else types
         return {
             column: lake_type(None if f"{name}.{column}" in self.text_columns else kind)
             for column, kind in types.items()

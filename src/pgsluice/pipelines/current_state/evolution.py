@@ -2,26 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from pgsluice.errors import ChangeError, SluiceError
 from pgsluice.lake.columns import plain
-from pgsluice.lake.current_tables import BUCKET, lake_column
+from pgsluice.lake.current_tables import BUCKET, captured_column, lake_column
 from pgsluice.lake.delta.commits import commit_durably, rewriting
 from pgsluice.lake.delta.opening import dataset_of
 from pgsluice.pipelines.current_state.table import CurrentTable
 
 
-def wider_types(table: CurrentTable, kinds: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A type change for which `alter column type` keeps every value exactly, or fails.
+
+    Attributes:
+        applies: True for these types in the lake, before and after.
+        keeps_text: True if PostgreSQL also writes each value as before. A row without a key is found by its text.
+        for_keys: True if keys of both types have the same identity, so the same bucket.
+    """
+
+    applies: Callable[[pa.DataType, pa.DataType], bool]
+    keeps_text: Callable[[pa.DataType, pa.DataType], bool]
+    for_keys: bool = False
+
+
+_RULES = (
+    _Rule(lambda was, now: pa.types.is_float32(was) and pa.types.is_float64(now), lambda *_: False),
+    _Rule(lambda was, now: pa.types.is_integer(was) and pa.types.is_float64(now), lambda *_: False),
+    _Rule(
+        lambda was, now: pa.types.is_integer(was) and pa.types.is_decimal(now),
+        lambda _, now: not now.scale,
+    ),
+    _Rule(
+        lambda was, now: (
+            pa.types.is_decimal(was)
+            and pa.types.is_decimal(now)
+            and now.scale >= was.scale
+            and now.precision - now.scale >= was.precision - was.scale
+        ),
+        lambda was, now: was.scale == now.scale,
+        for_keys=True,
+    ),
+)
+# To numeric without precision, which is text in the lake.
+_TO_NUMERIC = _Rule(
+    lambda was, now: (
+        (pa.types.is_integer(was) or pa.types.is_decimal(was)) and pa.types.is_string(now)
+    ),
+    lambda *_: True,
+)
+
+
+def wider_types(
+    table: CurrentTable, kinds: Mapping[str, pa.DataType], *, numeric: Collection[str] = ()
+) -> dict[str, pa.DataType]:
     """Return the columns of a table that need a wider type, with that type.
 
     Args:
         table: A current-state table.
         kinds: The lake types of the columns in PostgreSQL now.
+        numeric: The columns that have the type numeric without precision now.
 
     Raises:
         ChangeError: The type of a column changed otherwise: PostgreSQL may have changed its values without events.
@@ -31,7 +77,13 @@ def wider_types(table: CurrentTable, kinds: Mapping[str, pa.DataType]) -> dict[s
         now = kinds.get(column, kind)
         if now == kind or pa.types.is_string(kind):
             continue
-        if not _widens(kind, now):
+        rules = (*_RULES, _TO_NUMERIC) if column in numeric else _RULES
+        if not any(
+            rule.applies(kind, now)
+            and (rule.for_keys or column not in table.key)
+            and (bool(table.key) or rule.keeps_text(kind, now))
+            for rule in rules
+        ):
             raise ChangeError(
                 f"column {table.name}.{column} is {kind} in the lake, and its type in PostgreSQL is stored as {now} "
                 "now; rebuild the table"
@@ -44,6 +96,7 @@ def widen(table: CurrentTable, wider: Mapping[str, pa.DataType]) -> CurrentTable
     """Rewrite a table with wider types of some columns, in one commit; return it after the commit.
 
     Raises:
+        ChangeError: A stored value does not fit the type.
         SluiceError: Another commit was first; a retry reads the table again.
     """
     kinds = {lake_column(column): kind for column, kind in wider.items()}
@@ -52,10 +105,15 @@ def widen(table: CurrentTable, wider: Mapping[str, pa.DataType]) -> CurrentTable
     )
     schema = plain(schema)
     rows = dataset_of(table.delta, table.folder)
+    misfits: list[ChangeError] = []  # delta-rs raises an error of its own for them
 
     def cast() -> Iterator[pa.RecordBatch]:
         for batch in rows.to_batches():
-            columns = [batch.column(field.name).cast(field.type) for field in schema]
+            try:
+                columns = [_cast(table, batch.column(field.name), field) for field in schema]
+            except ChangeError as error:
+                misfits.append(error)
+                raise
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     try:
@@ -72,13 +130,26 @@ def widen(table: CurrentTable, wider: Mapping[str, pa.DataType]) -> CurrentTable
         raise SluiceError(
             f"the current-state table of {table.name} refused a commit: {error}; run the pipeline again"
         ) from error
+    except DeltaError:
+        if misfits:
+            raise misfits[0] from None
+        raise
     return table.again()
 
 
-def _widens(before: pa.DataType, now: pa.DataType) -> bool:
-    if pa.types.is_float32(before):
-        return bool(pa.types.is_float64(now))
-    if pa.types.is_decimal(before) and pa.types.is_decimal(now):
-        integral_digits = before.precision - before.scale
-        return bool(now.scale >= before.scale and now.precision - now.scale >= integral_digits)
-    return False
+def _cast(table: CurrentTable, values: pa.Array, field: pa.Field) -> pa.Array:
+    kind = field.type
+    if pa.types.is_decimal(values.type) and pa.types.is_string(kind):
+        # Arrow would write small values with an exponent.
+        return pa.array([None if v is None else f"{v:f}" for v in values.to_pylist()], kind)
+    try:
+        if pa.types.is_integer(values.type) and pa.types.is_decimal(kind):
+            values = values.cast(
+                pa.decimal256(76, kind.scale)
+            )  # Arrow requires space for every integer
+        return values.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise ChangeError(
+            f"column {table.name}.{captured_column(field.name)} has a value in the lake that is no {kind}: {error}; "
+            "rebuild the table"
+        ) from None
