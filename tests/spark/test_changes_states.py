@@ -31,6 +31,8 @@ from pgsluice.lake.current_tables import (
     write_state,
 )
 from pgsluice.lake.delta.opening import open_dataset
+from pgsluice.lake.jobs import compact
+from pgsluice.pipelines.current_state import evolution
 from pgsluice.pipelines.current_state.columns import array_of, identity_of
 from pgsluice.pipelines.current_state.envelope import Change, Row
 from pgsluice.pipelines.current_state.evolution import widen, wider_types
@@ -128,6 +130,35 @@ def test_each_widened_value_is_the_one_that_postgresql_stores(tmp_path: Path):
     stored = open_dataset(table.folder).to_table(columns=["id", "n", "d"]).sort_by("id")
     assert stored["n"].to_pylist() == [Decimal(-5), Decimal(2**40)]
     assert stored["d"].to_pylist() == ["0.00000010", None]
+
+
+@pytest.mark.parametrize("conflicts", [1, 2])
+def test_widening_is_retried_after_a_concurrent_compaction(
+    table: CurrentTable, monkeypatch: pytest.MonkeyPatch, conflicts: int
+):
+    def compact_first(*arguments: object) -> object:
+        if len(reads) < conflicts:
+            reads.append(compact(str(table.folder)).files_removed)
+            n = 50 + len(reads)
+            apply(newest(), [change("c", n, {"id": n})], version=n)
+        return unpatched(*arguments)
+
+    def newest() -> CurrentTable:
+        return table.again()
+
+    for n in range(4):
+        apply(newest(), [change("c", n, {"id": n, "price": "1.25"})], version=n)
+    reads: list[int] = []
+    unpatched = evolution.rows_in
+    monkeypatch.setattr(evolution, "rows_in", compact_first)
+
+    wide = widen(newest(), {"price": pa.decimal128(12, 3)})
+
+    assert reads[0] > 1
+    assert wide.kinds["price"] == pa.decimal128(12, 3)
+    rows = open_dataset(table.folder).to_table().sort_by("id")
+    assert rows["id"].to_pylist() == [0, 1, 2, 3, *range(51, 51 + conflicts)]
+    assert rows["price"].to_pylist()[:4] == [Decimal("1.250")] * 4
 
 
 def test_widened_table_keeps_its_rows_name_properties_and_applied_versions(table: CurrentTable):

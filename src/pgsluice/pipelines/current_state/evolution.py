@@ -6,14 +6,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
-from deltalake import CommitProperties, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError
 
-from pgsluice.errors import ChangeError, SluiceError
-from pgsluice.lake.columns import plain
-from pgsluice.lake.current_tables import BUCKET, captured_column, lake_column
-from pgsluice.lake.delta.commits import commit_durably, rewriting
-from pgsluice.lake.delta.opening import dataset_of
+from pgsluice.errors import ChangeError
+from pgsluice.lake.current_tables import captured_column, lake_column
+from pgsluice.pipelines.current_state.overwrite import columns_of, overwrite, rows_in
 from pgsluice.pipelines.current_state.table import CurrentTable
 
 
@@ -97,44 +93,19 @@ def widen(table: CurrentTable, wider: Mapping[str, pa.DataType]) -> CurrentTable
 
     Raises:
         ChangeError: A stored value does not fit the type.
-        SluiceError: Another commit was first; a retry reads the table again.
+        SluiceError: All attempts conflicted with other commits.
     """
     kinds = {lake_column(column): kind for column, kind in wider.items()}
-    schema = pa.schema(
-        [(f.name, kinds.get(f.name, f.type)) for f in pa.schema(table.delta.schema().to_arrow())]
-    )
-    schema = plain(schema)
-    rows = dataset_of(table.delta, table.folder)
-    misfits: list[ChangeError] = []  # delta-rs raises an error of its own for them
+    schema = pa.schema([(f.name, kinds.get(f.name, f.type)) for f in columns_of(table)])
 
-    def cast() -> Iterator[pa.RecordBatch]:
-        for batch in rows.to_batches():
-            try:
-                columns = [_cast(table, batch.column(field.name), field) for field in schema]
-            except ChangeError as error:
-                misfits.append(error)
-                raise
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    def cast(batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [_cast(table, batch.column(field.name), field) for field in schema]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    try:
-        with commit_durably(table.delta, table.folder):
-            write_deltalake(
-                table.delta,
-                pa.RecordBatchReader.from_batches(schema, cast()),
-                mode="overwrite",
-                schema_mode="overwrite",
-                partition_by=[BUCKET] if table.bucket_count else None,
-                commit_properties=CommitProperties(app_transactions=[rewriting(table.delta)]),
-            )
-    except CommitFailedError as error:
-        raise SluiceError(
-            f"the current-state table of {table.name} refused a commit: {error}; run the pipeline again"
-        ) from error
-    except DeltaError:
-        if misfits:
-            raise misfits[0] from None
-        raise
-    return table.again()
+    def rows(newest: CurrentTable) -> Iterator[pa.RecordBatch]:
+        return map(cast, rows_in(newest))
+
+    return overwrite(table, schema, rows)
 
 
 def _cast(table: CurrentTable, values: pa.Array, field: pa.Field) -> pa.Array:
