@@ -10,12 +10,14 @@ from decimal import Decimal
 from pathlib import Path
 
 import psycopg
+import pyarrow.compute as pc
 import pytest
 from click.testing import CliRunner, Result
 from deltalake import DeltaTable
 
 from pgsluice.cli.pipeline import pipeline
 from pgsluice.lake.current_tables import read_states
+from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.pipelines.current_state import event_files, upkeep
 from pgsluice.pipelines.current_state.snapshot import rebuild, snapshot
 from pgsluice.pipelines.current_state.table import CurrentTable, live
@@ -257,3 +259,35 @@ def test_table_is_rebuilt_while_writers_the_pipeline_and_its_maintenance_run(
         assert stream.progress().parked == ()
     assert place.equal("public.account")
     assert {place.lake / "current" / "public.account", place.lake / "rejects"} < maintained
+
+
+@pytest.mark.slow
+def test_rebuild_is_one_commit_for_readers(place: Place, log: psycopg.Connection):
+    log.execute("create table account (id int primary key, at date)")
+    log.execute("select sluice.capture('account', %s)", (LOG,))
+    log.execute("insert into account select n, '2026-01-01' from generate_series(1, 2500) as n")
+    place.run()
+    log.execute("insert into account values (0, '0044-03-15 BC')")
+    assert place.run().progress().parked == ("public.account",)
+    log.execute("delete from account where id < 10")
+    folder = place.lake / "current" / "public.account"
+    before = DeltaTable(str(folder)).version()
+
+    rebuild("public.account", place.lake, dsn=place.dsn)
+    log.execute("update account set at = '2026-01-02' where id = 1000")
+    place.run(max_rows_per_trigger=1000)
+
+    # Its versions: as parked, and rebuilt; then the description, and changes.
+    versions = range(before, DeltaTable(str(folder)).version() + 1)
+    row_counts = [
+        open_dataset(folder, version=version).count_rows(filter=~pc.field("_deleted"))
+        for version in versions
+    ]
+    assert row_counts[0] == 2500
+    assert set(row_counts[1:]) == {2491}
+    assert place.equal("public.account")
+    assert not (place.lake / "current/_rebuilding/public.account").exists()
+    log.execute("truncate account")
+    rebuild("public.account", place.lake, dsn=place.dsn)
+    assert place.run().progress().parked == ()
+    assert place.rows("public.account") == []

@@ -117,8 +117,9 @@ def show_(lake: str, history: int, as_json: bool) -> None:
 def rebuild(table: str, lake: str, dsn: str | None) -> None:
     """Rebuild the current-state table of TABLE (schema.table) by a new snapshot.
 
-    The pipeline may run: from its next update on, it empties the table, no longer parks it, and fills it from the
-    snapshot and later changes. Otherwise its next run does. Writers of the table are not blocked.
+    The pipeline may run: from its next update on, it no longer parks the table, and fills another one from the
+    snapshot and later changes, which then replaces the rows in one commit. Otherwise its next run does. Writers of the
+    table are not blocked.
     """
     from pgsluice.pipelines.current_state.snapshot import rebuild as run_rebuild
 

@@ -43,6 +43,7 @@ class TableState:
         complete_since: Time in ISO 8601 of the end of the snapshot that made the table complete; None if it may lack
             rows from before its capture.
         rebuild: Token of the last rebuild that began.
+        rebuilding: True until the rebuilt rows replace those of the table; changes are applied to the rebuilt rows.
     """
 
     name: str
@@ -55,6 +56,7 @@ class TableState:
     snapshot: str | None = None
     complete_since: str | None = None
     rebuild: str | None = None
+    rebuilding: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ChangeError
+from pgsluice.lake.current_tables import table_folder
 from pgsluice.lake.storage import Folder, make_folder, remove_folder
 from pgsluice.pipelines.current_state.bad_values import nulled, store_rejects
 from pgsluice.pipelines.current_state.buckets import rewrite
@@ -18,6 +20,7 @@ from pgsluice.pipelines.current_state.collapse import collapse
 from pgsluice.pipelines.current_state.columns import lake_type
 from pgsluice.pipelines.current_state.evolution import widen, wider_types
 from pgsluice.pipelines.current_state.merge import forget_deleted, merge
+from pgsluice.pipelines.current_state.overwrite import replace_table
 from pgsluice.pipelines.current_state.parking import Parking
 from pgsluice.pipelines.current_state.pieces import (
     PART_ROWS,
@@ -37,7 +40,7 @@ _COMMITS_BETWEEN_FORGETTING = 100  # removing tombstones reads the whole table
 # delta-rs holds the changes of a merge several times: 1,000,000 rows of 100 bytes took 600 MB.
 _ROWS_MERGED_MAX = 500_000
 _BYTES_MERGED_MAX = 100 << 20
-_SCRATCH = "_collapsed"
+_SCRATCH, _ASIDE = "_collapsed", "_rebuilding"
 
 
 def apply(
@@ -153,14 +156,14 @@ class CurrentStates:
         Raises:
             ChangeError: A change cannot be read or does not fit, and such tables are not to be parked.
         """
-        self.parking.begin_rebuilds(self._empty)
+        self.parking.begin_rebuilds(self._discard)
         version = max(files)
         kinds, applied = {}, {}
         for name in sorted(filter(self.wants, names)):
             if self.parking.is_parked(name):
                 continue
             with self.parking.guard(name):
-                table = CurrentTable.open(self.lake, name)
+                table = CurrentTable.open(self._home(name), name)
                 if table is None:
                     self.parking.require_folder(name)
                 elif table.has_applied(app_id, version):
@@ -179,7 +182,9 @@ class CurrentStates:
                             self._apply(name, pieces, app_id, version, scratch, tasks)
             finally:
                 remove_folder(scratch)
-        for name in self.parking.note_snapshots(mark for mark in marks if self.wants(str(mark[4]))):
+        wanted = [mark for mark in marks if self.wants(str(mark[4]))]
+        for name in self.parking.note_snapshots(wanted, partial(self._finish, app_id)):
+            self._discard(name)
             with self.parking.guard(name):
                 table = CurrentTable.open(self.lake, name)
                 if table is not None:
@@ -188,6 +193,8 @@ class CurrentStates:
     def clean(self) -> None:
         """Remove files that a crash left; no other process may apply changes."""
         remove_folder(self.lake / _SCRATCH)
+        if not self.parking.rebuilding():
+            remove_folder(self.lake / _ASIDE)
 
     def wants(self, name: str) -> bool:
         """True if this table has a current state."""
@@ -202,7 +209,7 @@ class CurrentStates:
         scratch: Folder,
         tasks: Tasks[Any, Any],
     ) -> None:
-        table = CurrentTable.open(self.lake, name)
+        table = CurrentTable.open(self._home(name), name)
         if table is not None and table.has_applied(app_id, version):
             return
         effect = collapse(effects(pieces))
@@ -222,18 +229,19 @@ class CurrentStates:
         )
         self.parking.note_created(name)
 
-    def _empty(self, name: str) -> None:
-        """Replace a table by an empty one; do nothing if it does not exist."""
-        table = CurrentTable.open(self.lake, name)
-        if table is not None:
-            CurrentTable.create(
-                self.lake,
-                name,
-                table.key,
-                table.kinds,
-                bucket_count=self.buckets.get(name, 0),
-                properties=self.parking.properties(name),
-            )
+    def _home(self, name: str) -> Folder:
+        """Return the folder with the table that changes are applied to."""
+        return self.lake / _ASIDE if name in self.parking.rebuilding() else self.lake
+
+    def _discard(self, name: str) -> None:
+        remove_folder(table_folder(self.lake / _ASIDE, name))
+
+    def _finish(self, app_id: str, name: str) -> None:
+        """Replace a table by the one aside."""
+        aside = CurrentTable.open(self.lake / _ASIDE, name)
+        replace_table(
+            self.lake, name, aside, app_id=app_id, properties=self.parking.properties(name)
+        )
 
     def _prepared(
         self,
@@ -251,7 +259,7 @@ class CurrentStates:
             in_order = [c for c in kinds if c in columns] + [c for c in columns if c not in kinds]
             wanted = {column: kinds.get(column, pa.string()) for column in in_order}
             return CurrentTable.create(
-                self.lake,
+                self._home(name),
                 name,
                 key,
                 wanted,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -13,6 +13,7 @@ from pgsluice.lake.columns import plain
 from pgsluice.lake.current_tables import BUCKET
 from pgsluice.lake.delta.commits import commit_durably, commit_once, rewriting
 from pgsluice.lake.delta.opening import dataset_of
+from pgsluice.lake.storage import Folder
 from pgsluice.pipelines.current_state.table import CurrentTable
 
 Rows = Callable[[CurrentTable], Iterator[pa.RecordBatch]]
@@ -72,6 +73,56 @@ def overwrite(
             raise failures[0] from None
         raise
     return table.again()
+
+
+def replace_table(
+    lake: Folder,
+    name: str,
+    new: CurrentTable | None,
+    *,
+    app_id: str,
+    properties: Mapping[str, str],
+) -> None:
+    """Replace the rows and columns of a table by those of another.
+
+    Readers see the former rows until one commit replaces them. If the table also gets another key, number of buckets
+    or source, which its properties tell, two commits before that empty it.
+
+    Args:
+        lake: Folder of the table.
+        name: `schema.table`; it is created if missing.
+        new: The other table; None for no rows, then columns and key of the next changes.
+        app_id: Id of the application whose applied versions the table takes over.
+        properties: Additional table properties.
+    """
+    table = CurrentTable.open(lake, name)
+    model = new or table
+    if model is None:
+        return
+    if table is None or new is None or not _are_alike(table, new, properties):
+        if table is not None:
+            # Created over rows, it could keep those that a concurrent compaction has just written.
+            overwrite(table, columns_of(table), lambda _: iter(()))
+        table = CurrentTable.create(
+            lake,
+            name,
+            model.key,
+            model.kinds,
+            bucket_count=model.bucket_count,
+            properties=properties,
+        )
+    if new is not None:
+        source = new
+        overwrite(table, columns_of(new), lambda _: rows_in(source), *new.applied(app_id))
+
+
+def _are_alike(table: CurrentTable, new: CurrentTable, properties: Mapping[str, str]) -> bool:
+    kept = table.delta.metadata().configuration
+    return (
+        table.key == new.key
+        and table.bucket_count == new.bucket_count
+        and properties.items() <= kept.items()
+    )
 
 
 def columns_of(table: CurrentTable) -> pa.Schema:

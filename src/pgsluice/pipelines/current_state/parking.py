@@ -4,10 +4,10 @@ A parked table stays at its last good version while the other tables go on; its 
 only. The state is durable before the update ends, so a restart neither applies nor reports a change twice.
 
 A rebuild is a new snapshot: replaying the stored events would not restore rows from before the capture, values that
-`alter table` changed without events, and a key that older events lack. At the first update that finds the request, the
-table becomes empty and takes part again. The snapshot begins after the request is durable. So all events of an earlier
-update, which could not find it, are visible to the snapshot, and the table is the result of the snapshot and of all
-later changes.
+`alter table` changed without events, and a key that older events lack. From the first update that finds the request,
+changes are applied to an empty table aside, which replaces the other in one commit when the snapshot is complete. The
+snapshot begins after the request is durable. So all events of an earlier update, which could not find it, are visible
+to the snapshot, and the table is the result of the snapshot and of all later changes.
 """
 
 from __future__ import annotations
@@ -87,24 +87,25 @@ class Parking:
             if wanted(name) and (name not in pending or self.is_parked(name)):
                 _log.warning("table not complete: %s", problem, extra={"table": name})
 
-    def begin_rebuilds(self, empty: Callable[[str], None]) -> None:
+    def rebuilding(self) -> list[str]:
+        """Return the names of the tables whose changes are applied to a table aside."""
+        return [name for name, state in self._states.items() if state.rebuilding]
+
+    def begin_rebuilds(self, discard: Callable[[str], None]) -> None:
         """Begin the rebuilds requested since the last call.
 
         Args:
-            empty: Empties a table; does nothing if it does not exist.
+            discard: Removes the table aside of an earlier rebuild; does nothing if it does not exist.
         """
         for name, token in rebuild_requests(self.current).items():
             state = self._states.get(name)
             if state is None or state.rebuild == token:
                 continue
-            begun = self._new_state(name)
-            with self.guard(name):
-                empty(name)
-                is_created = is_delta(table_folder(self.current, name))
-                self._put(replace(begun, is_created=is_created, rebuild=token))
-                _log.info("rebuild of table begun", extra={"table": name})
-            if self.is_parked(name):
-                self._put(replace(self._state(name), rebuild=token))
+            discard(name)
+            is_created = is_delta(table_folder(self.current, name))
+            begun = replace(self._new_state(name), is_created=is_created)
+            self._put(replace(begun, rebuild=token, rebuilding=True))
+            _log.info("rebuild of table begun", extra={"table": name})
 
     @contextmanager
     def guard(self, name: str) -> Iterator[None]:
@@ -130,7 +131,9 @@ class Parking:
             ChangeError: Its rows are lost.
         """
         state, folder = self._states.get(name), table_folder(self.current, name)
-        if state is not None and state.is_created and not is_delta(folder):
+        if state is None or state.rebuilding:
+            return
+        if state.is_created and not is_delta(folder):
             raise ChangeError(
                 f"the folder {folder} does not exist; restore it, or rebuild the table"
             )
@@ -150,11 +153,18 @@ class Parking:
     def note_created(self, name: str) -> None:
         """Store durably that a table exists."""
         state = self._state(name)
-        if not state.is_created:
+        if not state.is_created and not state.rebuilding:
             self._put(replace(state, is_created=True))
 
-    def note_snapshots(self, events: Iterable[Event]) -> list[str]:
-        """Store the begin and end of snapshots among the applied events; return the tables that are complete now."""
+    def note_snapshots(
+        self, events: Iterable[Event], finish: Callable[[str], None] = lambda _: None
+    ) -> list[str]:
+        """Store the begin and end of snapshots among the applied events; return the tables that are complete now.
+
+        Args:
+            events: The marks of snapshots, in order.
+            finish: Replaces a table by the one aside; may be called again after a crash.
+        """
         complete = []
         for _, at_us, kind, data, name, _ in events:
             if kind != SNAPSHOT_EVENT or name is None or self.is_parked(name):
@@ -163,6 +173,13 @@ class Parking:
             if mark.get("state") == "began":
                 self._put(replace(state, snapshot=mark.get("token")))
             elif state.snapshot is not None and mark.get("token") == state.snapshot:
+                if state.rebuilding:
+                    with self.guard(name):
+                        finish(name)
+                    if self.is_parked(name):
+                        continue
+                    is_created = is_delta(table_folder(self.current, name))
+                    state = replace(state, rebuilding=False, is_created=is_created)
                 since = datetime.fromtimestamp(at_us / 1_000_000, UTC).isoformat()
                 self._put(replace(state, snapshot=None, complete_since=since))
                 complete.append(name)
@@ -187,7 +204,7 @@ class Parking:
         way_out = f"pgsluice lake rebuild {name} --lake {self.current.parent}"
         reason = f"{error}: {way_out}"
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        self._put(replace(self._state(name), parked=reason, parked_at=now))
+        self._put(replace(self._state(name), parked=reason, parked_at=now, rebuilding=False))
         _log.error("table parked: %s", reason, extra={"table": name})
 
     def _state(self, name: str) -> TableState:

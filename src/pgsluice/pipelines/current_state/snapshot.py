@@ -60,8 +60,8 @@ def snapshot(table: str, log: str, *, dsn: str | None = None) -> None:
 def rebuild(table: str, lake: str | Path, *, dsn: str | None = None) -> None:
     """Rebuild a current-state table by a new snapshot, while the pipeline `changes` runs or before its next run.
 
-    From its next update on, the pipeline empties the table, no longer parks it, and fills it from the snapshot and
-    all later changes. It has all rows when the pipeline has caught up with the end of this call.
+    From its next update on, the pipeline no longer parks the table, and fills another one from the snapshot and all
+    later changes. When it has caught up with the end of this call, one commit replaces the rows of the table.
 
     Args:
         table: Table as `schema.table`, as in the lake.

@@ -176,6 +176,11 @@ class CurrentTable:
         version = self.delta.transaction_version(app_id)
         return -1 if version is None else version
 
+    def applied(self, app_id: str) -> list[Transaction]:
+        """Return the transactions with the last applied version of an application, and `emptied_at`."""
+        found = [(app_id, self.last_applied(app_id)), (_EMPTIED, self.emptied_at)]
+        return [Transaction(app, version) for app, version in found if version >= 0]
+
     def commit_once(
         self, commit: Callable[[CurrentTable], None], *, app_id: str, version: int
     ) -> CurrentTable | None:
