@@ -13,17 +13,20 @@ from typing import TYPE_CHECKING
 import psycopg
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from conftest import Database
 from pgsluice.client import WorkQueue
 from pgsluice.client.calls.spark_exports import Backlog
 from pgsluice.errors import ConfigurationError, ExportError, PrivilegeError, SluiceError
 from pgsluice.lake.archived import ranges_of
+from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.pipelines.archive import ArchiveCopy, ArchiveProgress, Source, archive
 from pgsluice.spark.access import Access
 from pgsluice.spark.batch import ARCHIVE_SCHEMA
 from pgsluice.spark.java import find_java
 from pgsluice.spark.lake_tables import table_at
+from pgsluice.verify import verify_archive
 from spark.held import held, run
 from spark.lake_reading import lake_column, lake_table
 from spark.plain_copy import PlainCopy
@@ -58,6 +61,56 @@ def contents(db: psycopg.Connection) -> list[tuple]:
         "select msg_id, read_ct, enqueued_at, last_read_at, archived_at, vt, message::text, headers::text "
         "from pgmq.a_orders order by msg_id",
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", ["archive", "queue"])
+def test_new_table_is_partitioned_and_later_copies_add_only_new_rows(
+    spark: SparkSession,
+    db: psycopg.Connection,
+    database_18: Database,
+    queue: WorkQueue,
+    tmp_path: Path,
+    table: str,
+):
+    def run(*partition_by: str) -> ArchiveProgress:
+        options = {"table": table, "dsn": database_18.url, "spark": spark}
+        return archive("orders", tmp_path / "lake", partition_by=partition_by, **options)  # type: ignore[arg-type]
+
+    by = ("archived_date", "read_ct") if table == "archive" else ("read_ct",)
+    if table == "archive":
+        archive_new(queue, 20)
+        db.execute(
+            "update pgmq.a_orders set archived_at = '2026-01-31 23:59:59.5+00' where msg_id < 4"
+        )
+    else:
+        queue.send_batch("orders", [{"n": n} for n in range(20)])
+        queue.read("orders", vt=0, qty=7)
+    spark.conf.set("spark.sql.session.timeZone", "Pacific/Kiritimati")  # UTC+14
+    try:
+        assert run(*by).rows == 20
+        assert run().rows == 0
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+    lake = DeltaTable(tmp_path / "lake")
+    assert lake.metadata().partition_columns == list(by)
+    if table == "archive":
+        stored = open_dataset(tmp_path / "lake").to_table().to_pylist()
+        assert all(row["archived_date"] == row["archived_at"].date() for row in stored)
+        assert len({row["archived_date"] for row in stored}) == 2
+        assert value(db, "select count(*) from pgmq.a_orders") == 20
+        assert (
+            archive(
+                "orders", tmp_path / "lake", drop=True, dsn=database_18.url, spark=spark
+            ).dropped
+            == 20
+        )
+    assert verify_archive(
+        "orders", tmp_path / "lake", table=table, dropped=True, dsn=database_18.url
+    ).equal
+    with pytest.raises(ConfigurationError, match="is partitioned by .*, not by msg_id"):
+        run("msg_id")
 
 
 @pytest.mark.slow

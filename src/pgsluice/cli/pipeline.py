@@ -338,6 +338,13 @@ def changes(tombstone_retention_s: float, vacuum_retention_s: float, **options: 
     help="After each export, delete the messages from the archive that all exports of the queue have verified in the"
     " lake.",
 )
+@click.option(
+    "--partition-by",
+    multiple=True,
+    metavar="COLUMN",
+    help="Partition column of a new table: one of the archive's or queue's, or archived_date, the date of archived_at "
+    "in UTC; repeatable.",
+)
 @_interval_option
 @_run_options
 def archive(**options: Any) -> None:

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 Connection = psycopg.Connection[Any]
 Result = TypeVar("Result")
 
+ARCHIVED_DATE = "archived_date"
+# In UTC; Spark's own conversion would use the time zone of the session.
+_DATE = "date_from_unix_date(int(floor(unix_seconds(archived_at) / 86400)))"
 _VERIFY_ROWS = 10_000
 _DROP_ROWS = 10_000
 
@@ -74,6 +77,7 @@ class Source:
         access: Database access of Spark's processes.
         partitions: Concurrent read tasks; None: Spark's parallelism.
         spark: Spark session to use; None: start one if there are rows to copy.
+        partition_by: Partition columns of a new lake table.
     """
 
     queue: str
@@ -82,6 +86,7 @@ class Source:
     access: Access
     partitions: int | None = None
     spark: SparkSession | None = None
+    partition_by: tuple[str, ...] = ()
 
     @property
     def app_id(self) -> str:
@@ -102,6 +107,7 @@ def archive(
     stop: threading.Event | None = None,
     dsn: str | None = None,
     partitions: int | None = None,
+    partition_by: Sequence[str] = (),
     spark: SparkSession | None = None,
     on_progress: Callable[[ArchiveProgress], None] | None = None,
 ) -> ArchiveProgress:
@@ -122,6 +128,8 @@ def archive(
         once: Return after one copy; otherwise repeat until `stop` is set.
         every_s: Pause between two copies, seconds.
         stop: Event that ends the repetition, also during a pause.
+        partition_by: Partition columns of a new table: columns of the archive or queue, or, of an archive,
+            `archived_date`, a column with the date of `archived_at` in UTC. An existing table keeps its own.
         dsn, partitions, spark: See `events`.
         on_progress: Called after each step of each copy.
 
@@ -147,7 +155,8 @@ def archive(
     progress = ArchiveProgress()
     with ExitStack() as cleanup:
         name = None if table == "queue" else export or place.name
-        source = Source(queue, table, name, access_for(dsn, cleanup), partitions, spark)
+        access = access_for(dsn, cleanup)
+        source = Source(queue, table, name, access, partitions, spark, tuple(partition_by))
         while True:
             copy = ArchiveCopy(source, place, progress, on_progress)
             copy.run(drop=drop)
@@ -192,6 +201,8 @@ class ArchiveCopy:
 
     def register(self, database: Connection) -> None:
         """Create the table if missing, and register the export, so that the archive keeps unverified messages."""
+        from pyspark.sql.types import DateType, StructField, StructType
+
         from pgsluice.spark.batch import ARCHIVE_SCHEMA, QUEUE_SCHEMA
         from pgsluice.spark.lake_tables import table_at
 
@@ -199,8 +210,11 @@ class ArchiveCopy:
         # Raise for an unknown queue before anything is created.
         self._ask(database, calls.queue_slices(source.queue, source.table, 1, ["msg_id"]))
         schema = QUEUE_SCHEMA if source.table == "queue" else ARCHIVE_SCHEMA
+        by = source.partition_by or table_at(str(self.place), schema).partition_by
+        if ARCHIVED_DATE in by and source.table == "archive":
+            schema = StructType([*schema, StructField(ARCHIVED_DATE, DateType())])
         require_writable(self.place, "lake")
-        table_at(str(self.place), schema).create()
+        table_at(str(self.place), schema, partition_by=by).create()
         there = open_delta(self.place, Use.APPEND)
         if there.transaction_version(source.app_id) is None and row_count(there) > 0:
             raise ConfigurationError(
@@ -227,6 +241,8 @@ class ArchiveCopy:
         The commit's version follows that of the lake state compared with, so the second of two concurrent copies adds
         nothing.
         """
+        from pyspark.sql import functions as f
+
         from pgsluice.lake.archived import files_with, ranges_of
 
         source = self.source
@@ -248,6 +264,8 @@ class ArchiveCopy:
         if paths:
             known = self._keys(session, there, paths, backlog)
             rows = rows.join(known, ["msg_id", "enqueued_at"], "left_anti").select(*rows.columns)
+        if ARCHIVED_DATE in there.metadata().partition_columns:
+            rows = rows.withColumn(ARCHIVED_DATE, f.expr(_DATE))
         writer = rows.write.format("pgsluice-delta").mode("append")
         writer = writer.option("txnAppId", source.app_id)
         writer = writer.option("txnVersion", str(0 if last is None else last + 1))
@@ -268,7 +286,9 @@ class ArchiveCopy:
         """Read the keys of messages in the lake, at least those of the backlog."""
         keys = session.read.schema("msg_id bigint, enqueued_at timestamp")
         if isinstance(self.place, Path):
-            return keys.parquet(*(str(self.place / path) for path in paths))
+            # Spark would infer the types of partition columns from the paths.
+            files = keys.parquet(*(str(self.place / path) for path in paths))
+            return files.select("msg_id", "enqueued_at")
         # Spark reads files of an object store only with a jar.
         reader = keys.format("pgsluice-delta").option("versionAsOf", str(there.version()))
         rows = reader.option("pushdown", "true").load(str(self.place))
