@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import Schema
+from pyspark.sql import types
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -82,7 +83,7 @@ def test_a_variant_is_refused(tmp_path: Path):
     schema = schemas.struct(id="long", payload="variant")
 
     for address in (str(tmp_path / "lake"), "iceberg:lake/a.b"):
-        with pytest.raises(ConfigurationError, match=r"'payload' is a variant.*to_json"):
+        with pytest.raises(ConfigurationError, match=r"'payload' has the type variant.*to_json"):
             table_at(address, schema)
 
 
@@ -95,3 +96,20 @@ def test_a_delta_table_is_written_and_compacted_without_pyspark(tmp_path: Path):
     )
 
     assert (result.stdout, result.stderr) == ("2 1\n", "")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [types.DayTimeIntervalType(), types.YearMonthIntervalType(), types.CalendarIntervalType()],
+)
+def test_interval_is_refused_by_name_before_a_table_is_created(
+    tmp_path: Path, kind: types.DataType
+):
+    schema = types.StructType([types.StructField("period", kind)])
+
+    with pytest.raises(
+        ConfigurationError, match="column 'period' has the type .*; cast it to string"
+    ):
+        table_at(str(tmp_path / "lake"), schema)
+
+    assert not (tmp_path / "lake").exists()

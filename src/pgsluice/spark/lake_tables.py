@@ -52,7 +52,7 @@ def delta_table(
         raise ConfigurationError(
             "the format pgsluice-delta needs the table's folder: start(path) or save(path)"
         )
-    _refuse_variants(schema)
+    _refuse_unsupported(schema)
     columns = nullable(schema)
     return DeltaLakeTable.in_folder(
         folder,
@@ -71,17 +71,20 @@ def iceberg_table(
     merge_schema: bool = False,
 ) -> IcebergLakeTable:
     """Return the Iceberg table at an address, as `table_at` does."""
-    _refuse_variants(schema)
+    _refuse_unsupported(schema)
     return IcebergLakeTable.at(
         address, arrow_schema(schema), partition_by=partition_by, merge_schema=merge_schema
     )
 
 
-def _refuse_variants(schema: StructType) -> None:
-    # In Arrow, a variant is a struct of two binary columns, and a table would store it as a struct.
-    names = [column.name for column in schema if column.dataType.typeName() == "variant"]
-    if names:
-        raise ConfigurationError(
-            f"column {', '.join(map(repr, names))} is a variant, which lake tables do not support; convert it to text "
-            "with to_json"
-        )
+def _refuse_unsupported(schema: StructType) -> None:
+    # In Arrow, a variant is a struct of two binary columns, and a table would store it as a struct. An interval has no
+    # type in the lake, and Delta would declare it as an integer.
+    ways_out = {"variant": "convert it to text with to_json", "interval": "cast it to string"}
+    for column in schema:
+        for kind, way_out in ways_out.items():
+            if column.dataType.typeName().endswith(kind):
+                raise ConfigurationError(
+                    f"column {column.name!r} has the type {column.dataType.simpleString()}, which lake tables do not "
+                    f"support; {way_out}"
+                )
