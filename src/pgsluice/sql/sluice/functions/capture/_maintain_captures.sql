@@ -16,7 +16,7 @@ begin
     task := 'captures';
     for v_found in
         select u.queue_name, u.partition, u.source_table, u.options
-        from sluice.list_uncovered_partitions() as u
+        from sluice.list_uncovered_partitions(null::text) as u
     loop
         queue_name := v_found.queue_name;
         begin

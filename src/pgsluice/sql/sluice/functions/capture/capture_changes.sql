@@ -53,7 +53,7 @@ begin
     end;
     v_gone := case when v_before then 'row_to_json(c.*)' else v_key end;
     if tg_op = 'TRUNCATE' and v_is_partition then
-        perform sluice._require_all_rows(tg_relid);
+        perform sluice._require_all_rows(tg_relid::regclass);
     elsif tg_op = 'UPDATE' and v_shape.partitioned then
         -- A row that moves to another partition is lost if a trigger there returns null.
         execute 'select (select count(*) from old_rows) <> (select count(*) from new_rows)' into v_moved;
