@@ -152,10 +152,10 @@ def test_unstorable_change_stops_the_stream_with_a_hint(place: Place, log: psyco
     log.execute("select sluice.capture('account', %s)", (LOG,))
     log.execute("insert into account values (1, '2026-01-01'), (2, '0044-03-15 BC')")
 
-    with pytest.raises(ChangeError, match="text_columns=public.account.due"):
+    with pytest.raises(ChangeError, match="column_types=.*public.account.due"):
         place.run(on_bad_value="fail")
     # Events exist already but no current-state table: the same micro-batch creates it.
-    place.run(text_columns=["public.account.due"])
+    place.run(column_types={"public.account.due": "string"})
 
     assert place.rows("public.account") == [(1, "2026-01-01"), (2, "0044-03-15 BC")]
     assert lake_table(place.lake / "events").num_rows == 2

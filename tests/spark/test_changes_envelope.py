@@ -228,5 +228,5 @@ def test_each_type_has_one_in_the_lake(postgres: str | None, lake: pa.DataType, 
     ],
 )
 def test_a_value_that_does_not_fit_is_an_error_with_a_way_out(postgres: str, value: str | int):
-    with pytest.raises(SluiceError, match=r"column t.c is .*text_columns=t.c"):
+    with pytest.raises(SluiceError, match=r"column t.c is .*column_types=.*t.c"):
         array_of([value], lake_type(postgres), "t.c")

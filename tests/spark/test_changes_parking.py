@@ -80,12 +80,12 @@ def test_table_that_cannot_be_applied_is_parked_until_it_is_rebuilt(
     log.execute("delete from keyed where id = 1")
     for name in ("late", "keyed"):
         rebuild(f"public.{name}", place.lake, dsn=place.dsn)
-    assert place.run(text_columns=["public.late.at"]).progress().parked == ()
+    assert place.run(column_types={"public.late.at": "string"}).progress().parked == ()
 
     assert place.equal("public.keyed")
     assert [row[0] for row in place.rows("public.late")] == [1, 2, 3]
     snapshot("good", LOG, dsn=place.dsn)
-    place.run(text_columns=["public.late.at"])
+    place.run(column_types={"public.late.at": "string"})
     check = command("verify", "changes", "--log", LOG, "--lake", place.lake, "--dsn", place.dsn)
     assert (check.exit_code, check.stdout.count(": complete since 20")) == (0, 3)
     table = CurrentTable.open(place.lake / "current", "public.good")

@@ -101,6 +101,7 @@ USAGE = {
     "pipeline run events --lake t": "Missing option '--log'",
     "pipeline run events --log l --lake t --checkpoint c --shard a": "NAME=DSN",
     "pipeline run changes --log l --lake t --checkpoint c --buckets a": "write schema.table=64",
+    "pipeline run changes --log l --lake t --checkpoint c --column-types s.t.c": "has no type",
     "schema install --tables-only --with legacy": "mutually exclusive",
     "worker run a.py:app": 'pass the module, without ".py": a:app',
     "worker check shop/tasks.py": "shop.tasks:app",

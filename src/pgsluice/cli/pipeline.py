@@ -12,7 +12,7 @@ from pgsluice.cli.main import did_you_mean
 from pgsluice.cli.options import combined, dsn_option, json_option
 from pgsluice.cli.output import show
 from pgsluice.cli.pipeline_run import run_kind, run_pipelines
-from pgsluice.cli.types import Duration, Time, counts_by_table, dsns_by_name
+from pgsluice.cli.types import Duration, Time, counts_by_table, dsns_by_name, types_by_column
 from pgsluice.cli.verify import verify
 from pgsluice.pipelines import config
 
@@ -256,10 +256,11 @@ def events(**options: Any) -> None:
     "process]",
 )
 @click.option(
-    "--text-columns",
+    "--column-types",
     multiple=True,
-    metavar="SCHEMA.TABLE.COLUMN",
-    help="Column to store as text in the lake; repeatable.",
+    callback=types_by_column,
+    metavar="SCHEMA.TABLE.COLUMN=TYPE",
+    help="Type of a column in the lake, as Spark writes it: string, array<bigint>, struct<name: string>; repeatable.",
 )
 @click.option(
     "--tombstone-retention",

@@ -180,6 +180,19 @@ def counts_by_table(
     return counts
 
 
+def types_by_column(
+    _context: click.Context, _option: click.Parameter, values: Sequence[str]
+) -> dict[str, str]:
+    """Parse schema.table.column=TYPE options to a dictionary."""
+    found = dict(value.partition("=")[::2] for value in values)
+    for column, kind in found.items():
+        if column.count(".") < 2 or not kind:
+            raise click.BadParameter(
+                f"{column!r} has no type or is no column; write schema.table.column=string"
+            )
+    return found
+
+
 def dsns_by_name(
     _context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
 ) -> dict[str, str] | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgsluice.errors import ConfigurationError
+from pgsluice.errors import ConfigurationError, one_line
 from pgsluice.lake.file_errors import require_writable
 from pgsluice.lake.jobs import RETENTION_HOURS_DEFAULT, RETENTION_HOURS_MIN
 from pgsluice.lake.storage import folder_at, folders_in
@@ -38,6 +38,7 @@ from pgsluice.spark.running import Progress
 from pgsluice.spark.stored_checkpoint import CheckpointCopy
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter
@@ -197,7 +198,7 @@ def changes(
     snapshots: Sequence[str] = (),
     tables: Sequence[str] | None = None,
     buckets: Mapping[str, int] | None = None,
-    text_columns: Sequence[str] = (),
+    column_types: Mapping[str, str] | None = None,
     deleted_kept_h: float = DELETED_KEPT_H,
     on_bad_value: str = "park",
     apply_every_s: float = 0.0,
@@ -232,7 +233,9 @@ def changes(
         tables: Tables with a current state, as `schema.table`; None: all tables with changes.
         buckets: Number of buckets of each table too large for the driver, as `schema.table`: Spark's executors then
             apply the changes. Fixed when the current-state table is created.
-        text_columns: Columns, as `schema.table.column`, stored as text: for values that do not fit the type.
+        column_types: Lake types of columns, by `schema.table.column`, as Spark's DDL writes them: `string`, for values
+            that do not fit the type; `array<bigint>` for arrays of built-in types; `struct<a: bigint, b: string>` for
+            json and jsonb, without the members that it does not name. For new tables, columns and rebuilds.
         deleted_kept_h: Minimum age of tombstones in hours before removal, 0 or more.
         on_bad_value: If a value does not fit its column: `park` its table; `null` stores null, and the value in the
             table `LAKE/rejects`; `fail` stops the stream, also for any other change that cannot be applied.
@@ -255,6 +258,7 @@ def changes(
         SluiceError: Any other error that stopped the stream.
     """
     _check_options(on_bad_value, apply_every_s, vacuum_retention_h)
+    buckets = _checked(buckets or {})
     require_extra()
     from pgsluice.pipelines.current_state.applier import Applier
     from pgsluice.pipelines.current_state.apply import CurrentStates
@@ -270,16 +274,6 @@ def changes(
         notes = local_folder(stored, cleanup)
         access = access_for(dsn, cleanup)
         parking = Parking(lake_folder / "current", log, access, fails=on_bad_value == "fail")
-        states = CurrentStates(
-            lake_folder / "current",
-            access,
-            None if tables is None else frozenset(tables),
-            _checked(buckets or {}),
-            frozenset(text_columns),
-            deleted_kept_h,
-            parking,
-            lake_folder / "rejects" if on_bad_value == "null" else None,
-        )
         options = {
             **access.options(),
             "log": log,
@@ -293,9 +287,19 @@ def changes(
         copy = CheckpointCopy.restored(stored, notes)
         table = open_table(events_folder, notes, LOG_SCHEMA)
         require_writable(lake_folder / "current", "lake")
-        states.clean()
         record_consumer(name, events_folder, notes)
         session = session_for(spark, "pgsluice changes", driver_memory=driver_memory)
+        states = CurrentStates(
+            lake_folder / "current",
+            access,
+            None if tables is None else frozenset(tables),
+            buckets,
+            _arrow_types(column_types or {}),
+            deleted_kept_h,
+            parking,
+            lake_folder / "rejects" if on_bad_value == "null" else None,
+        )
+        states.clean()
         wanted = Snapshots(snapshots, log, notes / "snapshots")
         parking.warn(wanted=states.wants, snapshots=wanted.pending())
         ends_by_itself = once and not wanted.pending()
@@ -352,6 +356,32 @@ def _batch_writer(
         applier.add(context, app_id, batch_id, written)
 
     return write
+
+
+def _arrow_types(column_types: Mapping[str, str]) -> dict[str, pa.DataType]:
+    """Return types of columns from Spark's notation; a session must run."""
+    import pyarrow as pa
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import DataType, StructType
+
+    from pgsluice.lake.nested import is_nested
+    from pgsluice.spark.schemas import arrow_schema
+
+    found = {}
+    for column, text in column_types.items():
+        try:
+            kind = arrow_schema(StructType().add("value", DataType.fromDDL(text))).field(0).type
+        except PySparkException as error:
+            raise ConfigurationError(
+                f"invalid type {text!r} of column {column}: {one_line(str(error))}; use string, or a type such as "
+                "array<bigint> or struct<name: string>"
+            ) from None
+        if not (is_nested(kind) or pa.types.is_string(kind)):
+            raise ConfigurationError(
+                f"column {column} cannot be stored as {text}; use string, array<...> or struct<...>"
+            )
+        found[column] = kind
+    return found
 
 
 def _checked(buckets: Mapping[str, int]) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ from pgsluice.client.calls import Call
 from pgsluice.client.calls import verify as calls
 from pgsluice.errors import ConfigurationError, translate
 from pgsluice.verify.lake import Lake, rows_of
-from pgsluice.verify.lines import key_of, lines_of, order_of, shown, values_of
+from pgsluice.verify.lines import key_of, lines_of, order_of, shown, values_of, with_nested
 from pgsluice.verify.report import KINDS, Difference, Kind, Report, Row, Side
 from pgsluice.verify.tally import Line, Tally, compare, matching
 
@@ -36,6 +36,7 @@ class Shape:
         columns: Column names, key columns first.
         forms: Text form of each column.
         key: Number of key columns.
+        nested: Type in the lake of each array and struct, by position.
         wrong: Columns that the lake lacks or stores with an incompatible type.
         ignored: Columns of the lake that are not compared.
     """
@@ -43,6 +44,7 @@ class Shape:
     columns: tuple[str, ...]
     forms: tuple[str, ...]
     key: int
+    nested: Mapping[int, Any]
     wrong: tuple[Difference, ...]
     ignored: tuple[str, ...]
 
@@ -65,6 +67,8 @@ class Shape:
         Raises:
             ConfigurationError: A key column is missing on one side, or its types are incompatible.
         """
+        from pgsluice.lake.nested import is_nested
+
         types = lake.types
         given = {column.name: column for column in columns}
         forms: dict[str, str] = {}
@@ -81,9 +85,10 @@ class Shape:
                 raise ConfigurationError(
                     f"the rows cannot be compared: {_in_words(difference)}; use another key, or another lake table"
                 )
+        nested = {at: types[name] for at, name in enumerate(forms) if is_nested(types[name])}
         ignored = tuple(name for name in types if name not in given)
         keys = len(key) or len(forms)
-        return cls(tuple(forms), tuple(forms.values()), keys, tuple(wrong), ignored)
+        return cls(tuple(forms), tuple(forms.values()), keys, nested, tuple(wrong), ignored)
 
 
 @dataclass(frozen=True)
@@ -151,7 +156,9 @@ class Comparison:
         statement = fetch(self.database, call)
         try:
             with self.database.cursor() as cursor, cursor.copy(statement.encode()) as copy:
-                rows = (bytes(row)[:-1] for row in copy)
+                rows: Iterator[bytes] = (bytes(row)[:-1] for row in copy)
+                if shape.nested:
+                    rows = with_nested(rows, shape.nested)
                 yield from self._compared(_keyed(rows, shape.key, self.here_alone))
         except psycopg.Error as error:
             raise translate(error) from error

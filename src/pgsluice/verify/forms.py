@@ -43,12 +43,17 @@ def own_form(column: Column, lake: pa.DataType) -> str | None:
 
 
 def captured_form(column: Column, lake: pa.DataType) -> str | None:
-    """Return the form for values captured as JSON, for which the lake may store any type as text.
+    """Return the form for values captured as JSON, for which the lake may store any type as text, array or struct.
 
     Current-state tables store infinite dates and timestamps as the first or last ones.
     """
+    from pgsluice.lake.nested import is_nested
+
     if _is_text(lake):
         return "json" if column.is_core else "text"
+    if is_nested(lake):
+        is_json = column.type_name in ("json", "jsonb") or column.type_name.endswith("[]")
+        return "json" if is_json and column.is_core else None
     form = own_form(column, lake)
     return f"{form}_bounded" if form in ("micros", "days") else form
 

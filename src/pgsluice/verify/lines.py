@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _ESCAPED = re.compile(r"\\(.)")
 _UNESCAPED = {escape[1]: character for character, escape in _ESCAPES}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CLIPPED_AT = 1000
+_PARSED_AT_ONCE = 1000
 
 
 def lines_of(batch: pa.RecordBatch, columns: Sequence[str], forms: Sequence[str]) -> list[bytes]:
@@ -46,6 +48,21 @@ def lines_of(batch: pa.RecordBatch, columns: Sequence[str], forms: Sequence[str]
         null_replacement=_NULL.decode(),
     )
     return joined.cast(pa.large_binary()).to_pylist()  # type: ignore[no-any-return]
+
+
+def with_nested(lines: Iterable[bytes], nested: Mapping[int, pa.DataType]) -> Iterator[bytes]:
+    """Replace the JSON of some columns by that of their values in the lake.
+
+    Args:
+        lines: Rows of PostgreSQL.
+        nested: The array or struct type of each such column, by position. A value that does not have this type is left.
+    """
+    left = iter(lines)
+    while rows := [line.split(b"\t") for line in islice(left, _PARSED_AT_ONCE)]:
+        for at, kind in nested.items():
+            for row, text in zip(rows, _nested_texts([row[at] for row in rows], kind), strict=True):
+                row[at] = text
+        yield from (b"\t".join(row) for row in rows)
 
 
 def key_of(line: bytes, columns: int) -> bytes:
@@ -93,9 +110,13 @@ def _text(column: pa.Array, form: str) -> pa.Array:
     import pyarrow.compute as pc
     import pyarrow.types as t
 
+    from pgsluice.lake.nested import is_nested, to_json
+
     text, kind = pa.large_string(), column.type
     if t.is_string(kind) or t.is_large_string(kind):
         return _escape(column.cast(text))
+    if is_nested(kind):
+        return _escape(pa.array(to_json(column), text))
     if form in ("micros", "micros_bounded", "time"):
         return column.cast(pa.int64()).cast(text)
     if form in ("days", "days_bounded"):
@@ -110,6 +131,19 @@ def _text(column: pa.Array, form: str) -> pa.Array:
         written = wide.view(bits[1]).cast(text)
         return pc.if_else(pc.is_nan(wide), pa.scalar("NaN", text), written)
     return column.cast(text)
+
+
+def _nested_texts(fields: Sequence[bytes], kind: pa.DataType) -> list[bytes]:
+    from pgsluice.lake.nested import from_json
+
+    documents = [None if field == _NULL else _unescape(field.decode()) for field in fields]
+    try:
+        texts = _text(from_json(documents, kind), "json").to_pylist()
+    except ValueError:
+        if len(fields) == 1:
+            return list(fields)
+        return [text for field in fields for text in _nested_texts([field], kind)]
+    return [_NULL if text is None else text.encode() for text in texts]
 
 
 def _plain(number: Decimal) -> str:

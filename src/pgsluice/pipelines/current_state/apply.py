@@ -117,7 +117,7 @@ class CurrentStates:
         access: Access to the source database, for the types of columns.
         tables: Tables to maintain, as `schema.table`; None for all.
         buckets: Number of buckets of each table that executors maintain.
-        text_columns: Columns stored as text regardless of their type, as `schema.table.column`.
+        column_types: Lake types of columns that do not have that of `lake_type`, by `schema.table.column`.
         deleted_kept_h: Minimum age of tombstones in hours before removal.
         parking: Their states.
         rejects: Folder of the table that receives values that do not fit, which become null; None to keep such values,
@@ -128,7 +128,7 @@ class CurrentStates:
     access: Access
     tables: frozenset[str] | None
     buckets: Mapping[str, int]
-    text_columns: frozenset[str]
+    column_types: Mapping[str, pa.DataType]
     deleted_kept_h: float
     parking: Parking
     rejects: Folder | None = None
@@ -295,7 +295,7 @@ class CurrentStates:
         """Return the columns that the table has now, with their types in the lake."""
         types = self._types(name) if types is None else types
         return {
-            column: lake_type(None if f"{name}.{column}" in self.text_columns else kind)
+            column: self.column_types.get(f"{name}.{column}", lake_type(kind))
             for column, kind in types.items()
         }
 

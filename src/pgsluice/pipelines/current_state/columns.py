@@ -1,8 +1,8 @@
 """Types of PostgreSQL columns in the lake, and the conversion of their values.
 
 Each type maps to one that holds all but its most unusual values unchanged. A type without counterpart in the lake
-becomes text, as PostgreSQL writes it. The dates and timestamps `infinity` and `-infinity` become the last and first of
-the years 1 to 9999.
+becomes text, as PostgreSQL writes it. Arrays and JSON become text too, or the array or struct type that the pipeline is
+given. The dates and timestamps `infinity` and `-infinity` become the last and first of the years 1 to 9999.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from decimal import Context, Decimal, InvalidOperation
 import pyarrow as pa
 
 from pgsluice.errors import ChangeError, one_line
+from pgsluice.lake.nested import from_json, is_nested
 from pgsluice.pipelines.current_state.envelope import Value
 
 TIMESTAMP = pa.timestamp("us", "UTC")
@@ -71,7 +72,7 @@ def array_of(values: Sequence[Value], kind: pa.DataType, column: str) -> pa.Arra
 
     Args:
         values: Values from events.
-        kind: Type from `lake_type`.
+        kind: Type from `lake_type`, or an array or struct for values in JSON.
         column: Qualified column name, for the error.
 
     Raises:
@@ -87,13 +88,15 @@ def array_of(values: Sequence[Value], kind: pa.DataType, column: str) -> pa.Arra
             return pa.array([None if t is None else _bytes(t) for t in texts], kind)
         if pa.types.is_string(kind):
             return pa.array(texts, kind)
+        if is_nested(kind):
+            return from_json(texts, kind)
         if ends := _ENDS.get(kind):
             texts = [None if t is None else ends.get(t, t) for t in texts]
         return pa.array(texts, pa.string()).cast(kind)
     except (pa.ArrowException, ValueError, KeyError, OverflowError) as error:
         raise ChangeError(
             f"column {column} is {kind} in the lake, and has a value that does not fit: {one_line(str(error))}; "
-            f"store the column as text (text_columns={column}), and rebuild the table"
+            f"store the column as text (column_types={{'{column}': 'string'}}), and rebuild the table"
         ) from None
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pgsluice.errors import ChangeError
 from pgsluice.lake.current_tables import captured_column, lake_column
+from pgsluice.lake.nested import is_nested
 from pgsluice.pipelines.current_state.overwrite import columns_of, overwrite, rows_in
 from pgsluice.pipelines.current_state.table import CurrentTable
 
@@ -71,7 +72,8 @@ def wider_types(
     wider = {}
     for column, kind in table.kinds.items():
         now = kinds.get(column, kind)
-        if now == kind or pa.types.is_string(kind):
+        # Text and nested types hold the values of many types; others do not parse, and park the table.
+        if now == kind or pa.types.is_string(kind) or is_nested(kind):
             continue
         rules = (*_RULES, _TO_NUMERIC) if column in numeric else _RULES
         if not any(

@@ -35,6 +35,7 @@ from pgsluice.lake.current_tables import (
 from pgsluice.lake.delta.commits import commit_once, is_committed
 from pgsluice.lake.delta.files import paths_of
 from pgsluice.lake.delta.opening import Use, is_delta, open_delta, require_delta
+from pgsluice.lake.nested import is_nested
 from pgsluice.lake.storage import Folder, folder_at, folders_in
 from pgsluice.pipelines.current_state.collapse import NEVER, another_key
 from pgsluice.pipelines.current_state.columns import TIMESTAMP, array_of
@@ -111,12 +112,19 @@ class CurrentTable:
             description: See `describe`.
 
         Raises:
-            ChangeError: It has columns that the lake cannot distinguish, or no key for buckets.
+            ChangeError: It has columns that the lake cannot distinguish, an array or struct in its key, or no key for
+                buckets.
         """
         _require_names(name, kinds)
         if bucket_count and not key:
             raise ChangeError(
                 f"{name} has no key for buckets; remove it from buckets, and rebuild the table"
+            )
+        nested = [column for column in key if is_nested(kinds[column])]
+        if nested:
+            raise ChangeError(
+                f"column {name}.{nested[0]} is part of the key and cannot be stored as {kinds[nested[0]]}; remove it "
+                "from column_types"
             )
         columns = {lake_column(column): kind for column, kind in kinds.items()} | _OWN
         if not key:
