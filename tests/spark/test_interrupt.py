@@ -65,3 +65,39 @@ def test_interrupted_start_of_spark_ends_in_seconds_and_leaves_no_java(
     assert len(log.splitlines()) <= LINES_MAX, log
     assert "Traceback" not in log
     assert "Exception" not in log
+
+
+STOPPED_IN_A_JOB = """
+import threading
+
+from pgsluice.spark.failure import concise
+from pgsluice.spark.session import spark_session
+
+spark = spark_session(master="local[2]")
+begun = threading.Event()
+
+def wait(batch, batch_id):
+    job = "reflect('java.util.concurrent.locks.LockSupport', 'parkNanos', 5000000000L)"
+    begun.set()
+    spark.range(1, numPartitions=1).selectExpr(job).collect()
+
+query = spark.readStream.format("rate").load().writeStream.foreachBatch(concise(wait)).start()
+begun.wait()
+while not spark.sparkContext.statusTracker().getActiveJobsIds():
+    threading.Event().wait(0.05)
+query.stop()
+print("failure:", query.exception())
+spark.stop()
+"""
+
+
+@pytest.mark.slow
+def test_a_query_stopped_within_a_job_of_foreach_batch_does_not_overflow_its_stack(tmp_path: Path):
+    (tmp_path / "stopped.py").write_text(STOPPED_IN_A_JOB)
+
+    with running([sys.executable, "stopped.py"], tmp_path) as process:
+        assert process.wait(60) == 0
+    log = (tmp_path / "log").read_text()
+
+    assert "failure: None\n" in log
+    assert "StackOverflowError" not in log

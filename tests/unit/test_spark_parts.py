@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import subprocess
 import sys
+import traceback
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,13 +20,14 @@ from pgsluice.errors import (
     MissingExtraError,
     MissingJavaError,
     ServerError,
+    SluiceError,
 )
 from pgsluice.lake import address
 from pgsluice.pipelines import paths
 from pgsluice.settings import Settings
 from pgsluice.spark.access import Access, access_for, private_file, scrub
 from pgsluice.spark.extra import require_extra
-from pgsluice.spark.failure import translated
+from pgsluice.spark.failure import concise, translated
 from pgsluice.spark.java import find_java
 from pgsluice.spark.offsets import Offset, Start, moment, starting
 from pgsluice.spark.shards import shard_accesses
@@ -213,6 +216,35 @@ def test_java_is_quoted_without_py4j():
     assert str(translated(RuntimeError(text), "the stream")) == (
         "the stream failed: java.io.IOException: no space left; see Spark's log"
     )
+
+
+def raising(error: BaseException) -> str:
+    """Return the text that py4j sends to Java for an error in a function of foreachBatch."""
+
+    def write(batch, batch_id):
+        raise error
+
+    with pytest.raises(type(error) if isinstance(error, SluiceError) else RuntimeError) as caught:
+        concise(write)(None, 0)
+    return "".join(traceback.format_exception(caught.value))
+
+
+def test_errors_in_foreach_batch_reach_spark_in_a_form_that_it_can_read():
+    call = "py4j.protocol.Py4JJavaError: An error occurred while calling o7.count.\n: "
+    frames = "\tat org.apache.spark.Job.run(Job.scala:1)\n" * 100
+
+    interrupted = raising(RuntimeError(f"{call}java.lang.InterruptedException\n{frames}"))
+    failed = raising(RuntimeError(f"{call}org.apache.spark.SparkException: no space\n{frames}"))
+    ours = raising(SluiceError("the table is locked"))
+
+    proxy_error = r"py4j.protocol.Py4JJavaError: An error occurred while calling(.{0,100})"
+    found = re.search(rf"{proxy_error}java\.lang\.InterruptedException", interrupted)
+    assert found, interrupted
+    assert frames not in interrupted
+    assert not re.search(proxy_error, failed)
+    assert "org.apache.spark.SparkException: no space" in failed
+    assert frames in failed
+    assert "pgsluice.errors.SluiceError: the table is locked" in ours
 
 
 def test_a_missing_package_is_named_with_the_way_out(monkeypatch: pytest.MonkeyPatch):

@@ -32,6 +32,7 @@ from pgsluice.pipelines.paths import (
 from pgsluice.spark.access import Access, access_for
 from pgsluice.spark.checkpoint import note_written
 from pgsluice.spark.extra import require_extra
+from pgsluice.spark.failure import concise
 from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.retry import with_retries
 from pgsluice.spark.running import Progress
@@ -305,7 +306,7 @@ def changes(
         ends_by_itself = once and not wanted.pending()
         rows = read_log(session, options, partitions)
         applier = Applier(states, table, Pending(notes / "unapplied"), every_s=apply_every_s)
-        writer = rows.writeStream.foreachBatch(_batch_writer(table, copy, applier))
+        writer = rows.writeStream.foreachBatch(concise(_batch_writer(table, copy, applier)))
         stream = ChangeStream(
             triggered(writer, notes, None if ends_by_itself else trigger_s),
             snapshots=wanted,
