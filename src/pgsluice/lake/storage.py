@@ -323,14 +323,30 @@ def _of_environment(folder: ObjectFolder) -> tuple[str, pyarrow.fs.FileSystem]:
         return path, access
     if parts.scheme in ("az", "abfs", "abfss"):
         container, _, host = parts.netloc.partition("@")
+        account = host.partition(".")[0] or given("AZURE_STORAGE_ACCOUNT_NAME") or ""
         access = AzureFileSystem(
-            account_name=host.partition(".")[0] or given("AZURE_STORAGE_ACCOUNT_NAME"),
+            account_name=account,
             account_key=given("AZURE_STORAGE_ACCOUNT_KEY") or given("AZURE_STORAGE_ACCESS_KEY"),
             sas_token=given("AZURE_STORAGE_SAS_TOKEN") or given("AZURE_STORAGE_SAS_KEY"),
+            **_azure_endpoint(account, given("AZURE_STORAGE_ENDPOINT") or given("AZURE_ENDPOINT")),
         )
         return f"{container}{parts.path}", access
     access, path = FileSystem.from_uri(folder.url)
     return path, access
+
+
+def _azure_endpoint(account: str, url: str | None) -> dict[str, str]:
+    """Return pyarrow's options for an endpoint other than Azure's own, such as that of an emulator."""
+    if not url:
+        return {}
+    parts = urlsplit(url)
+    # pyarrow puts the account before an authority that begins with a dot, and into the path otherwise.
+    authority = parts.netloc.removeprefix(account)
+    return {
+        f"{service}_storage_{option}": value
+        for service in ("blob", "dfs")
+        for option, value in (("authority", authority), ("scheme", parts.scheme))
+    }
 
 
 def _of_catalog(folder: ObjectFolder) -> tuple[str, pyarrow.fs.FileSystem]:
