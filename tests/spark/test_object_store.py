@@ -25,7 +25,7 @@ from pgsluice.lake.storage import (
     folders_in,
     write_whole,
 )
-from pgsluice.lake.table import LakeTable
+from pgsluice.lake.table import LakeTable, Replace
 from pgsluice.spark.lake_tables import table_at
 from pgsluice.spark.schemas import struct
 from spark.lake_reading import delta_rs_rows
@@ -138,6 +138,57 @@ def test_a_request_that_fails_neither_loses_nor_doubles_rows(
     assert app_id is None or one.last_version(app_id) == 1
     # The answer is lost, so this writer finds its commit as that of another.
     assert added is not (how == "lost" and path == LOG and app_id is not None)
+
+
+@pytest.mark.parametrize(
+    ("path", "how", "app_id", "replace"),
+    [
+        (LOG, "hang", "app", None),
+        (LOG, "hang-after", "app", None),
+        (LOG, "hang-after", None, None),
+        (LOG, "hang-after", None, Replace.TABLE),
+        ("part-", "hang-after", "app", None),
+    ],
+)
+def test_a_request_without_an_answer_times_out_and_its_commit_is_made_once(
+    lake: str,
+    object_store: ObjectStore,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    how: str,
+    app_id: str | None,
+    replace: Replace | None,
+):
+    monkeypatch.setenv("AWS_TIMEOUT", "1s")
+    add(lake, 0, version=0)
+    one, before = table(lake), show(lake).version
+    object_store.fail(how, path=f"/{path}")
+
+    one.commit(
+        write(one, 1), app_id=app_id, version=None if app_id is None else 1, replace=replace
+    )
+
+    assert ids(lake) == ([1] if replace else [0, 1])
+    assert show(lake).version == before + 1
+
+
+@pytest.mark.parametrize("how", ["hang", "hang-after"])
+def test_a_new_table_and_a_new_column_are_created_although_the_store_does_not_answer(
+    lake: str, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch, how: str
+):
+    monkeypatch.setenv("AWS_TIMEOUT", "1s")
+    object_store.fail(how, path="/_delta_log/")
+    table(lake).create()
+    object_store.fail(how, path="/_delta_log/")
+    table_at(lake, struct(id="long", kind="string", note="string"), merge_schema=True).create()
+
+    assert open_dataset(lake).schema.names == ["id", "kind", "note"]
+
+
+def test_a_time_out_in_other_units_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("AWS_TIMEOUT", "1 minute")
+    with pytest.raises(ConfigurationError, match=r"AWS_TIMEOUT is '1 minute'; use .* such as 30s"):
+        require_writable(folder_at("s3://lake/a"), "lake")
 
 
 def test_compaction_keeps_the_rows_and_its_old_files_stay_for_a_day(lake: str):

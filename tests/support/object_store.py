@@ -13,7 +13,7 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,8 @@ class ObjectStore:
 
         Args:
             how: A status such as `503` without effect; `lost` for an effect without an answer; `cut` for a closed
-                connection without effect.
+                connection without effect; `hang` and `hang-after` for an open connection without an answer, without
+                and with the effect.
             method: HTTP method.
             path: Part of the object's path.
             count: Number of requests.
@@ -102,10 +103,13 @@ class _Faulty:
         how = self._fault_for(request)
         if how is None:
             return self._application(request, start)
-        if how == "lost":
+        if how in ("lost", "hang-after"):
             list(self._application(request, lambda *_: lambda _: None))
-        if how in ("lost", "cut"):
-            request["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+        if how in ("hang", "hang-after"):
+            _wait_for_close(request["werkzeug.socket"])
+        if how in ("lost", "cut", "hang", "hang-after"):
+            with suppress(OSError):
+                request["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
         start(f"{how if how.isdigit() else 500} Failed", [("Content-Length", "0")])
         return []
 
@@ -128,6 +132,13 @@ class _Faulty:
                     fault["count"] -= 1
                     return str(fault["how"])
         return None
+
+
+def _wait_for_close(connection: socket.socket) -> None:
+    """Wait until the client closes the connection; discard what it sends."""
+    with suppress(OSError):
+        while connection.recv(65536):
+            pass
 
 
 def _serve(port: int) -> None:

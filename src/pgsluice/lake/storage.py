@@ -319,6 +319,8 @@ def _of_environment(folder: ObjectFolder) -> tuple[str, pyarrow.fs.FileSystem]:
             region=given("AWS_REGION") or given("AWS_DEFAULT_REGION"),
             endpoint_override=endpoint,
             retry_strategy=AwsDefaultS3RetryStrategy(max_attempts=_ATTEMPTS),
+            request_timeout=_seconds("AWS_TIMEOUT"),
+            connect_timeout=_seconds("AWS_CONNECT_TIMEOUT"),
         )
         return path, access
     if parts.scheme in ("az", "abfs", "abfss"):
@@ -347,6 +349,17 @@ def _azure_endpoint(account: str, url: str | None) -> dict[str, str]:
         for service in ("blob", "dfs")
         for option, value in (("authority", authority), ("scheme", parts.scheme))
     }
+
+
+def _seconds(name: str) -> float | None:
+    """Return a time-out from the environment, in delta-rs's notation; None for the default of pyarrow."""
+    given = os.environ.get(name)
+    if given is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s)", given)
+    if found is None:
+        raise ConfigurationError(f"{name} is {given!r}; use a number of seconds such as 30s")
+    return float(found[1]) / (1000 if found[2] == "ms" else 1)
 
 
 def _of_catalog(folder: ObjectFolder) -> tuple[str, pyarrow.fs.FileSystem]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
@@ -19,9 +20,12 @@ from pgsluice.lake.delta.files import TableFile, paths_of
 from pgsluice.lake.delta.opening import folder_of
 from pgsluice.lake.files import LakeFile
 from pgsluice.lake.reservation import claim
-from pgsluice.lake.storage import Folder, sync
+from pgsluice.lake.storage import Folder, ObjectFolder, sync
+
+Result = TypeVar("Result")
 
 COMMITS_MAX = 5  # a concurrent compaction causes a conflict
+_REQUESTS_MAX = 3  # each waits for the time-out of a request
 _APP_ID = "pgsluice:rewrite"
 
 
@@ -44,6 +48,20 @@ def rewriting(table: DeltaTable) -> Transaction:
     return Transaction(_APP_ID, 0 if last is None else last + 1)
 
 
+def retry_unanswered(folder: Folder, act: Callable[[], Result]) -> Result:
+    """Call an idempotent function again if a request to the object store failed or was not answered in time.
+
+    delta-rs does not repeat a commit after a time-out, as it does not know if the store has made it.
+
+    Raises:
+        OSError: The last attempt failed, or the folder is on a disk.
+    """
+    for _ in range(_REQUESTS_MAX - 1 if isinstance(folder, ObjectFolder) else 0):
+        with suppress(OSError):
+            return act()
+    return act()
+
+
 def commit_once(
     table: DeltaTable,
     commit: Callable[[DeltaTable], None],
@@ -54,9 +72,12 @@ def commit_once(
 ) -> DeltaTable | None:
     """Commit a version of an app idempotently; retry conflicts on the newest version of the table.
 
+    A commit to an object store whose outcome is unknown is retried in the same way.
+
     Args:
         table: The table for the first attempt.
-        commit: Commits on the given table; raises CommitFailedError on a conflict.
+        commit: Commits on the given table; raises CommitFailedError on a conflict. Without an app it must be
+            idempotent.
         reopen: Opens the newest version of the table.
         app_id: Id of the committing app; None to commit unconditionally.
         version: Increases with each commit of this app; the first may be 0.
@@ -68,17 +89,24 @@ def commit_once(
         CommitFailedError: `COMMITS_MAX` attempts conflicted with other commits.
     """
     conflicts = 0
-    while not is_committed(table, app_id, version):
-        try:
-            commit(table)
-        except CommitFailedError:
-            conflicts += 1
-            if conflicts == COMMITS_MAX:
-                raise
-            table = reopen()
-        else:
-            return table
-    return None
+    newest: DeltaTable | None = table
+
+    def attempt() -> DeltaTable | None:
+        nonlocal conflicts, newest
+        table, newest = newest or reopen(), None
+        while not is_committed(table, app_id, version):
+            try:
+                commit(table)
+            except CommitFailedError:
+                conflicts += 1
+                if conflicts == COMMITS_MAX:
+                    raise
+                table = reopen()
+            else:
+                return table
+        return None
+
+    return retry_unanswered(folder_of(table), attempt)
 
 
 def commit_files(

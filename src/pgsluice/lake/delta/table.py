@@ -30,6 +30,7 @@ from pgsluice.lake.delta.commits import (
     COMMITS_MAX,
     commit_files,
     commit_once,
+    retry_unanswered,
     rewriting,
     sync_delta_log,
 )
@@ -100,6 +101,9 @@ class DeltaLakeTable(LakeTable):
         return self._created(Use.APPEND)
 
     def _created(self, use: Use) -> DeltaTable:
+        return retry_unanswered(self.folder, lambda: self._create(use))
+
+    def _create(self, use: Use) -> DeltaTable:
         if not is_delta(self.folder):
             # `ignore`: a concurrent writer may create it first.
             DeltaTable.create(
@@ -140,6 +144,8 @@ class DeltaLakeTable(LakeTable):
         def change(table: DeltaTable) -> None:
             if not files and not removed:
                 return
+            if table is not first and {file.path for file in files} & paths_of(table):
+                return  # this commit, of which the object store had not answered
             if removed and {file.path for file in removed} - paths_of(table):
                 raise SluiceError(
                     f"{self} was not overwritten: a concurrent commit replaced its files; run the write again"
