@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -59,6 +60,15 @@ def object_store(object_store_port: int) -> Iterator[ObjectStore]:
     """A store with the S3 protocol and the bucket `lake`, which this process and Spark's workers reach."""
     with running_object_store(object_store_port) as store:
         yield store
+
+
+@pytest.fixture
+def iceberg(object_store: ObjectStore, home: Path, tmp_path: Path) -> str:
+    """The address of a table in a catalogue whose warehouse is in the object store."""
+    (home / ".pyiceberg.yaml").write_text(
+        f"catalog:\n  store:\n    uri: sqlite:///{tmp_path}/c.db\n    warehouse: s3://lake/{uuid4()}\n"
+    )
+    return "iceberg:store/events.orders"
 
 
 @pytest.fixture(scope="session")

@@ -10,13 +10,17 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from deltalake.transaction import CommitProperties, Transaction
 
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.lake import reservation
-from pgsluice.lake.delta.opening import open_dataset
+from pgsluice.lake.delta.commits import commit_once
+from pgsluice.lake.delta.merge import Changes, apply
+from pgsluice.lake.delta.opening import Use, open_dataset, open_delta
 from pgsluice.lake.file_errors import require_writable
 from pgsluice.lake.files import LakeFile
 from pgsluice.lake.jobs import compact, show, vacuum
+from pgsluice.lake.properties import property_of, set_property
 from pgsluice.lake.storage import (
     ObjectFolder,
     files_in,
@@ -26,9 +30,10 @@ from pgsluice.lake.storage import (
     write_whole,
 )
 from pgsluice.lake.table import LakeTable, Replace
+from pgsluice.pipelines.current_state.bad_values import Reject, store_rejects
 from pgsluice.spark.lake_tables import table_at
 from pgsluice.spark.schemas import struct
-from spark.lake_reading import delta_rs_rows
+from spark.lake_reading import delta_rs_rows, lake_column
 from support.object_store import ObjectStore
 
 SCHEMA = struct(id="long", kind="string")
@@ -164,9 +169,7 @@ def test_a_request_without_an_answer_times_out_and_its_commit_is_made_once(
     one, before = table(lake), show(lake).version
     object_store.fail(how, path=f"/{path}")
 
-    one.commit(
-        write(one, 1), app_id=app_id, version=None if app_id is None else 1, replace=replace
-    )
+    one.commit(write(one, 1), app_id=app_id, version=None if app_id is None else 1, replace=replace)
 
     assert ids(lake) == ([1] if replace else [0, 1])
     assert show(lake).version == before + 1
@@ -183,6 +186,66 @@ def test_a_new_table_and_a_new_column_are_created_although_the_store_does_not_an
     table_at(lake, struct(id="long", kind="string", note="string"), merge_schema=True).create()
 
     assert open_dataset(lake).schema.names == ["id", "kind", "note"]
+
+
+@pytest.mark.parametrize("how", ["hang", "hang-after"])
+def test_rows_and_properties_are_changed_once_although_the_store_does_not_answer(
+    lake: str, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch, how: str
+):
+    monkeypatch.setenv("AWS_TIMEOUT", "1s")
+    add(lake, 0, version=0)
+    folder = folder_at(lake)
+    rejects = [Reject("public.a", "b", "{}", 1, 0, "one", "not a number")]
+
+    def merge(newest: DeltaTable) -> None:
+        changes = Changes(pa.table({"id": [0, 1], "kind": ["b", "b"]}, ROWS), ["id"], "id")
+        transaction = CommitProperties(app_transactions=[Transaction("merge", 1)])
+        apply(changes, newest, transaction)
+
+    def reopened() -> DeltaTable:
+        return open_delta(folder, Use.MERGE)
+
+    object_store.fail(how, path="/_delta_log/")
+    commit_once(reopened(), merge, reopen=reopened, app_id="merge", version=1)
+    object_store.fail(how, path="/_delta_log/")
+    set_property(folder, "pgsluice.test", "set")
+    for path in ("/_delta_log/00000000000000000000.json", "/_delta_log/00000000000000000001.json"):
+        object_store.fail(how, path=f"rejects{path}")
+    store_rejects(folder / "rejects", "public.a", rejects, app_id="app", version=0)
+
+    assert open_dataset(folder / "rejects").to_table().column("value").to_pylist() == ["one"]
+    assert ids(lake) == [0, 1]
+    assert property_of(folder, "pgsluice.test") == "set"
+    assert show(lake).version == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "how", "count"),
+    [
+        ("/metadata/", "hang", 1),
+        ("/metadata/", "503", 4),  # more than pyiceberg's attempts
+        ("/metadata/", "lost", 4),
+        ("/data/", "hang-after", 1),
+    ],
+)
+def test_a_snapshot_of_an_iceberg_table_is_committed_once_although_requests_fail(
+    object_store: ObjectStore,
+    iceberg: str,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    how: str,
+    count: int,
+):
+    monkeypatch.setenv("PYICEBERG_CATALOG__STORE__S3__REQUEST_TIMEOUT", "1")
+    add(iceberg, 0, version=0)
+    object_store.fail(how, path=path, count=count)
+
+    assert add(iceberg, 1, version=1)
+
+    assert object_store.faults_left() == 0
+    assert lake_column(iceberg, "id") == [0, 1]
+    assert not add(iceberg, 1, version=1)
+    assert len(show(iceberg).history) == 2
 
 
 def test_a_time_out_in_other_units_is_refused(monkeypatch: pytest.MonkeyPatch):

@@ -36,15 +36,6 @@ def lake(object_store: ObjectStore) -> str:
     return f"s3://lake/{uuid4()}"
 
 
-@pytest.fixture
-def iceberg(object_store: ObjectStore, home: Path, tmp_path: Path) -> str:
-    """The address of a table in a catalogue whose warehouse is in the object store."""
-    (home / ".pyiceberg.yaml").write_text(
-        f"catalog:\n  store:\n    uri: sqlite:///{tmp_path}/c.db\n    warehouse: s3://lake/{uuid4()}\n"
-    )
-    return "iceberg:store/events.orders"
-
-
 class InterruptedCopy(ArchiveCopy):
     def verify(self, database: object, backlog: object) -> None:
         raise InterruptedError

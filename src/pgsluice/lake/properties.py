@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pgsluice.errors import SluiceError
 from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.delta.opening import Use, is_delta, open_delta
-from pgsluice.lake.storage import Folder
+from pgsluice.lake.storage import Folder, retry_unanswered
 
 
 def property_of(lake: Folder | IcebergAddress, name: str) -> str | None:
@@ -30,9 +30,9 @@ def set_property(lake: Folder | IcebergAddress, name: str, value: str) -> None:
     Raises:
         SluiceError: Commits conflicted; nothing was set.
     """
-    if property_of(lake, name) == value:
-        return
     if isinstance(lake, IcebergAddress):
+        if property_of(lake, name) == value:
+            return
         from pgsluice.lake.iceberg.catalog import retry_conflicts
 
         retry_conflicts(lambda: _set_iceberg(lake, name, value), lake)
@@ -41,10 +41,15 @@ def set_property(lake: Folder | IcebergAddress, name: str, value: str) -> None:
 
     from pgsluice.lake.delta.commits import commit_durably
 
-    table = open_delta(lake, Use.APPEND)
-    try:
+    def attempt() -> None:
+        if property_of(lake, name) == value:
+            return
+        table = open_delta(lake, Use.APPEND)
         with commit_durably(table, lake):
             table.alter.set_table_properties({name: value}, raise_if_not_exists=False)
+
+    try:
+        retry_unanswered(lake, attempt)
     except CommitFailedError as error:
         raise SluiceError(
             f"the lake table in {lake} refused the property {name}: {error}; run it again"

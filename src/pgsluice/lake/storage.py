@@ -19,12 +19,12 @@ import posixpath
 import re
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from pgsluice.errors import ConfigurationError
@@ -40,6 +40,7 @@ _LOGIN = re.compile(r"[^/@]*:[^/@]*@")
 _PROBE = ".pgsluice-probe"
 # pyarrow's default of 3 attempts spans less than a second.
 _ATTEMPTS = 10
+_CALLS_MAX = 3  # each waits for the time-out of a request
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ class ObjectFolder:
 
 
 Folder = Path | ObjectFolder
+Result = TypeVar("Result")
 
 
 def folder_at(place: str | Folder, what: str = "lake") -> Folder:
@@ -279,6 +281,20 @@ def write_whole(folder: Folder, name: str, content: bytes) -> None:
     if isinstance(folder, Path):
         (folder / new).replace(folder / name)
         sync(folder, [name], with_files=False)
+
+
+def retry_unanswered(folder: Folder, act: Callable[[], Result]) -> Result:
+    """Call an idempotent function again if a request to the object store failed or was not answered in time.
+
+    delta-rs does not repeat a commit after a time-out, as it does not know if the store has made it.
+
+    Raises:
+        OSError: The last attempt failed, or the folder is on a disk.
+    """
+    for _ in range(_CALLS_MAX - 1 if isinstance(folder, ObjectFolder) else 0):
+        with suppress(OSError):
+            return act()
+    return act()
 
 
 def probe(folder: Folder) -> None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import TypeVar
+from contextlib import contextmanager
 
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
@@ -20,12 +19,9 @@ from pgsluice.lake.delta.files import TableFile, paths_of
 from pgsluice.lake.delta.opening import folder_of
 from pgsluice.lake.files import LakeFile
 from pgsluice.lake.reservation import claim
-from pgsluice.lake.storage import Folder, ObjectFolder, sync
-
-Result = TypeVar("Result")
+from pgsluice.lake.storage import Folder, retry_unanswered, sync
 
 COMMITS_MAX = 5  # a concurrent compaction causes a conflict
-_REQUESTS_MAX = 3  # each waits for the time-out of a request
 _APP_ID = "pgsluice:rewrite"
 
 
@@ -46,20 +42,6 @@ def rewriting(table: DeltaTable) -> Transaction:
     """
     last = table.transaction_version(_APP_ID)
     return Transaction(_APP_ID, 0 if last is None else last + 1)
-
-
-def retry_unanswered(folder: Folder, act: Callable[[], Result]) -> Result:
-    """Call an idempotent function again if a request to the object store failed or was not answered in time.
-
-    delta-rs does not repeat a commit after a time-out, as it does not know if the store has made it.
-
-    Raises:
-        OSError: The last attempt failed, or the folder is on a disk.
-    """
-    for _ in range(_REQUESTS_MAX - 1 if isinstance(folder, ObjectFolder) else 0):
-        with suppress(OSError):
-            return act()
-    return act()
 
 
 def commit_once(

@@ -30,14 +30,13 @@ from pgsluice.lake.delta.commits import (
     COMMITS_MAX,
     commit_files,
     commit_once,
-    retry_unanswered,
     rewriting,
     sync_delta_log,
 )
 from pgsluice.lake.delta.files import TableFile, files_of, paths_of, row_count
 from pgsluice.lake.delta.opening import Use, is_delta, open_delta
 from pgsluice.lake.files import LakeFile, check_partition_columns
-from pgsluice.lake.storage import Folder
+from pgsluice.lake.storage import Folder, retry_unanswered
 from pgsluice.lake.table import LakeTable, Replace
 
 
@@ -145,7 +144,7 @@ class DeltaLakeTable(LakeTable):
             if not files and not removed:
                 return
             if table is not first and {file.path for file in files} & paths_of(table):
-                return  # this commit, of which the object store had not answered
+                return  # the unanswered attempt made this commit
             if removed and {file.path for file in removed} - paths_of(table):
                 raise SluiceError(
                     f"{self} was not overwritten: a concurrent commit replaced its files; run the write again"

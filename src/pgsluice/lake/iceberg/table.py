@@ -35,7 +35,7 @@ from pgsluice.lake.iceberg.catalog import (
 )
 from pgsluice.lake.iceberg.features import require_iceberg
 from pgsluice.lake.reservation import claim
-from pgsluice.lake.storage import Folder
+from pgsluice.lake.storage import Folder, retry_unanswered
 from pgsluice.lake.table import LakeTable, Replace
 
 if TYPE_CHECKING:
@@ -153,7 +153,9 @@ class IcebergLakeTable(LakeTable):
                     sync_newest(table)
                 return True
 
-        return retry_conflicts(attempt, self.address, "the write")
+        return retry_unanswered(
+            self.folder, lambda: retry_conflicts(attempt, self.address, "the write")
+        )
 
     def last_version(self, app_id: str) -> int | None:
         with opened_catalog(self.address.catalog) as catalog:

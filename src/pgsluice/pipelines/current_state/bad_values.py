@@ -18,7 +18,7 @@ from pgsluice.errors import ChangeError
 from pgsluice.lake.current_tables import CHANGED_AT, OWN_COLUMNS, SEQ, captured_column
 from pgsluice.lake.delta.commits import commit_durably, is_committed
 from pgsluice.lake.delta.opening import Use, is_delta, open_delta
-from pgsluice.lake.storage import Folder
+from pgsluice.lake.storage import Folder, retry_unanswered
 from pgsluice.pipelines.current_state.columns import TIMESTAMP, array_of, text_of
 from pgsluice.pipelines.current_state.envelope import Value
 
@@ -113,9 +113,15 @@ def store_rejects(
         rejects: One or more.
         app_id, version: See `CurrentStates.apply`.
     """
+    retry_unanswered(
+        folder, lambda: _store(folder, rejects, app_id=f"{app_id}/{name}", version=version)
+    )
+
+
+def _store(folder: Folder, rejects: Sequence[Reject], *, app_id: str, version: int) -> None:
     if not is_delta(folder):
         DeltaTable.create(str(folder), DeltaSchema.from_arrow(REJECTS), mode="ignore")
-    delta, app_id = open_delta(folder, Use.APPEND), f"{app_id}/{name}"
+    delta = open_delta(folder, Use.APPEND)
     if is_committed(delta, app_id, version):
         return
     columns = [

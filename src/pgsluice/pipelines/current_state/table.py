@@ -36,7 +36,7 @@ from pgsluice.lake.delta.commits import commit_once, is_committed
 from pgsluice.lake.delta.files import paths_of
 from pgsluice.lake.delta.opening import Use, is_delta, open_delta, require_delta
 from pgsluice.lake.nested import is_nested
-from pgsluice.lake.storage import Folder, folder_at, folders_in
+from pgsluice.lake.storage import Folder, folder_at, folders_in, retry_unanswered
 from pgsluice.pipelines.current_state.collapse import NEVER, another_key
 from pgsluice.pipelines.current_state.columns import TIMESTAMP, array_of
 
@@ -132,20 +132,25 @@ class CurrentTable:
         if bucket_count:
             columns[BUCKET] = pa.int32()
         folder = table_folder(lake, name)
-        delta = DeltaTable.create(
-            str(folder),
-            DeltaSchema.from_arrow(pa.schema(list(columns.items()))),
-            mode="overwrite",
-            partition_by=[BUCKET] if bucket_count else None,
-            name=name,
-            description=description,
-            configuration={
-                _KEY_PROPERTY: json.dumps(list(key)),
-                _BUCKETS_PROPERTY: str(bucket_count),
-                **(properties or {}),
-            },
-            raise_if_key_not_exists=False,
-        )
+        schema = DeltaSchema.from_arrow(pa.schema(list(columns.items())))
+
+        def make() -> DeltaTable:
+            return DeltaTable.create(
+                str(folder),
+                schema,
+                mode="overwrite",
+                partition_by=[BUCKET] if bucket_count else None,
+                name=name,
+                description=description,
+                configuration={
+                    _KEY_PROPERTY: json.dumps(list(key)),
+                    _BUCKETS_PROPERTY: str(bucket_count),
+                    **(properties or {}),
+                },
+                raise_if_key_not_exists=False,
+            )
+
+        delta = retry_unanswered(folder, make)
         return cls(name, folder, delta, key, bucket_count)
 
     @property
