@@ -15,6 +15,7 @@ import pytest
 
 from conftest import Database
 from pgsluice.errors import SluiceError
+from pgsluice.lake.storage import folder_at
 from pgsluice.pipelines.changes import changes
 from pgsluice.pipelines.current_state import apply
 from pgsluice.pipelines.current_state.table import table_folder
@@ -24,6 +25,7 @@ from spark.conftest import LOG
 from spark.lake_reading import lake_table
 from spark.test_crash import committed_micro_batches, driver, more_micro_batches
 from support import value, wait_until
+from support.object_store import ObjectStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,9 +67,9 @@ def running_pgbench(database: Database) -> Iterator[subprocess.Popen]:
             process.terminate()
 
 
-def assert_equal(database: Database, lake: Path) -> None:
+def assert_equal(database: Database, lake: Path | str) -> None:
     for table in TABLES:
-        folder = table_folder(lake / "current", f"public.{table}")
+        folder = str(table_folder(folder_at(lake) / "current", f"public.{table}"))
         report = verify_current(f"public.{table}", folder, dsn=database.url)
         assert report.equal, str(report)
 
@@ -148,27 +150,33 @@ def test_a_transaction_of_many_events_needs_little_memory(
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("place", ["disk", "s3"])
 def test_killed_while_pgbench_runs_every_table_ends_as_postgresql_has_it(
     spark: SparkSession,
     bench: psycopg.Connection,
     database_18: Database,
     tmp_path: Path,
     home: Path,
+    object_store: ObjectStore,
+    place: str,
 ):
     bench.execute(
         "update pgq.queue set queue_ticker_max_count = 50, queue_ticker_max_lag = '100 milliseconds'"
     )
     java = find_java(environ={"PATH": os.environ["PATH"], "PGSLUICE_HOME": str(home)}).home
-    lake, checkpoint = tmp_path / "lake", tmp_path / "checkpoint"
+    lake = f"s3://lake/{tmp_path.name}-changes" if place == "s3" else str(tmp_path / "lake")
+    checkpoint = tmp_path / "checkpoint"
+    if place == "s3":
+        object_store.disturb(every=15)
 
     with running_pgbench(database_18):
         # Between two tables of the first micro-batch, while snapshots run.
-        with driver(database_18, tmp_path, "after 1", java, "ticks", PROGRAM) as run:
+        with driver(database_18, tmp_path, "after 1", java, "ticks", PROGRAM, lake) as run:
             run.wait_for("held")
         assert committed_micro_batches(tmp_path) == 0
 
         # At a random point.
-        with driver(database_18, tmp_path, "never", java, "ticks", PROGRAM) as run:
+        with driver(database_18, tmp_path, "never", java, "ticks", PROGRAM, lake) as run:
             run.wait_for("ready")
             more_micro_batches(run, tmp_path)
         before = committed_micro_batches(tmp_path)
@@ -182,8 +190,9 @@ def test_killed_while_pgbench_runs_every_table_ends_as_postgresql_has_it(
     stream = changes(
         LOG, lake, checkpoint, dsn=database_18.url, once=True, snapshots=TABLES, spark=spark
     )
+    object_store.faults_left()
     assert before >= 2
     assert stream.progress().rows > 0
     assert_equal(database_18, lake)
     in_log = value(bench, "select count(*) from pgq.event_1")
-    assert lake_table(lake / "events").num_rows == in_log
+    assert lake_table(f"{lake}/events").num_rows == in_log

@@ -19,6 +19,7 @@ from typing import Any
 
 BUCKET = "lake"
 _FAULTS = "/_faults"
+_KINDS = ("500", "503", "cut", "lost")
 
 
 def free_port() -> int:
@@ -61,8 +62,12 @@ class ObjectStore:
         """
         self._post({"how": how, "method": method, "path": path, "count": count})
 
+    def disturb(self, *, every: int) -> None:
+        """Make one of `every` requests fail, in turn with 500, 503, cut and lost, until `faults_left`."""
+        self._post({"every": every, "count": 0})
+
     def faults_left(self) -> int:
-        """Return the number of requests that `fail` still lets fail, and forget them."""
+        """Return the number of requests that `fail` still lets fail; end all faults."""
         return self._post(None)
 
     def _post(self, fault: dict[str, Any] | None) -> int:
@@ -95,6 +100,7 @@ class _Faulty:
     def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
         self._application = application
         self._faults: list[dict[str, Any]] = []
+        self._every = self._requests = 0
         self._lock = threading.Lock()
 
     def __call__(self, request: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
@@ -118,17 +124,21 @@ class _Faulty:
         with self._lock:
             left = sum(one["count"] for one in self._faults)
             self._faults = [] if fault is None else [*self._faults, fault]
+            self._every = 0 if fault is None else fault.get("every", self._every)
         start("200 OK", [])
         return [str(left).encode()]
 
     def _fault_for(self, request: dict[str, Any]) -> str | None:
         with self._lock:
+            self._requests += 1
+            if self._every and self._requests % self._every == 0:
+                return _KINDS[self._requests // self._every % len(_KINDS)]
             for fault in self._faults:
-                matches = (
+                matches = fault["count"] and (
                     request["REQUEST_METHOD"] == fault["method"]
                     and fault["path"] in request["PATH_INFO"]
                 )
-                if matches and fault["count"]:
+                if matches:
                     fault["count"] -= 1
                     return str(fault["how"])
         return None
