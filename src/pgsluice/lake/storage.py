@@ -14,6 +14,7 @@ waits, and threads of pyarrow that call it abort the process at its end.
 
 from __future__ import annotations
 
+import logging
 import os
 import posixpath
 import re
@@ -27,13 +28,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from pgsluice.errors import ConfigurationError
+from pgsluice.errors import ConfigurationError, one_line
 from pgsluice.lake.disk import sync_file, sync_folder
 
 if TYPE_CHECKING:
     import pyarrow.dataset
     import pyarrow.fs
 
+_log = logging.getLogger(__name__)
 # URL schemes of delta-rs; s3a and abfss are the names in Hadoop and Spark.
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 _LOGIN = re.compile(r"[^/@]*:[^/@]*@")
@@ -292,8 +294,11 @@ def retry_unanswered(folder: Folder, act: Callable[[], Result]) -> Result:
         OSError: The last attempt failed, or the folder is on a disk.
     """
     for _ in range(_CALLS_MAX - 1 if isinstance(folder, ObjectFolder) else 0):
-        with suppress(OSError):
+        try:
             return act()
+        except OSError as error:
+            facts = {"folder": str(folder), "error": one_line(str(error))}
+            _log.warning("request to the object store repeated", extra=facts)
     return act()
 
 
