@@ -37,7 +37,7 @@ def held(program: Path, *arguments: object, folder: Path, **variables: str) -> I
         wait_until(there, f"{program.name} to be held", DEADLINE_S)
         yield
     finally:
-        _kill(process)
+        kill(process)
 
 
 def run(program: Path, *arguments: object, **variables: str) -> None:
@@ -52,16 +52,16 @@ def run(program: Path, *arguments: object, **variables: str) -> None:
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
-def _kill(process: subprocess.Popen) -> None:
+def kill(process: subprocess.Popen) -> None:
     """Kill every process of its session: driver, JVM and Python workers."""
-    for pid in _session(process.pid):
+    for pid in session(process.pid):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     process.wait(DEADLINE_S)
-    wait_until(lambda: not list(_session(process.pid)), "its processes to end", DEADLINE_S)
+    wait_until(lambda: not list(session(process.pid)), "its processes to end", DEADLINE_S)
 
 
-def _session(leader: int) -> Iterator[int]:
+def session(leader: int) -> Iterator[int]:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             # pid (name) state parent group session …; names may contain spaces and parentheses
