@@ -25,12 +25,13 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from pgsluice.client.calls import spark_exports
+from pgsluice.lake.address import parse
 from pgsluice.pipelines import archive
 from pgsluice.pipelines.archive import ArchiveCopy, ArchiveProgress, Source
 from pgsluice.spark import lake_source
 from pgsluice.spark.access import Access
 from pgsluice.spark.lake_sink import LakeBatchWriter
-from pgsluice.spark.lake_source import DeltaSource
+from pgsluice.spark.lake_source import DeltaSource, IcebergSource
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from spark.plain_copy import PlainCopy
@@ -54,10 +55,18 @@ class HeldWriter(LakeBatchWriter):
         reached("commit", wanted=self.step, folder=self.folder)
 
 
-class HeldSink(DeltaSource):
+class _Held:
     def writer(self, schema: StructType, overwrite: bool) -> LakeBatchWriter:
-        table = super().writer(schema, overwrite).table
-        return HeldWriter(table, self.options, overwrite=overwrite)
+        table = super().writer(schema, overwrite).table  # type: ignore[misc]
+        return HeldWriter(table, self.options, overwrite=overwrite)  # type: ignore[attr-defined]
+
+
+class HeldSink(_Held, DeltaSource):
+    pass
+
+
+class HeldIcebergSink(_Held, IcebergSource):
+    pass
 
 
 class HeldCopy(PlainCopy):
@@ -88,6 +97,7 @@ class HeldCopy(PlainCopy):
 
 def main() -> None:
     lake_source.DeltaSource = HeldSink  # type: ignore[misc]
+    lake_source.IcebergSource = HeldIcebergSink  # type: ignore[misc]
     archive._VERIFY_ROWS = archive._DROP_ROWS = 10
     if KIND == "spark":
         from pgsluice.spark.session import spark_session
@@ -96,7 +106,7 @@ def main() -> None:
         conf = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
         spark_session("pgsluice archive driver", conf=conf)
     source = Source("orders", "archive", "lake", Access(dsn_env="PGSLUICE_DSN"))
-    HeldCopy(source, Path(LAKE), ArchiveProgress()).run(drop=True)
+    HeldCopy(source, parse(LAKE), ArchiveProgress()).run(drop=True)
 
 
 if __name__ == "__main__":

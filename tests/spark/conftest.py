@@ -100,6 +100,16 @@ def spark(home: Path, event_log: Path, object_store_port: int) -> Iterator[Spark
 
 
 @pytest.fixture
+def iceberg(home: Path, tmp_path: Path) -> Iterator[str]:
+    """The address of the namespace `shop` of a catalogue, configured for this process and for Spark's."""
+    config = home / ".pyiceberg.yaml"
+    uri, warehouse = f"sqlite:///{tmp_path}/catalogue.db", tmp_path / "a warehouse"
+    config.write_text(f"catalog:\n  lake:\n    uri: {uri}\n    warehouse: {warehouse}\n")
+    yield "iceberg:lake/shop"
+    config.unlink()
+
+
+@pytest.fixture
 def db(database_18: Database) -> Iterator[psycopg.Connection]:
     """A connection in autocommit mode to this test's database."""
     with database_18.connect() as connection:

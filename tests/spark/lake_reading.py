@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
 
 ICEBERG = "iceberg:"
 
@@ -37,7 +43,20 @@ def has_rows(lake: Path | str) -> bool:
     return bool(DeltaTable(str(lake)).file_uris())
 
 
+def exists(lake: Path | str) -> bool:
+    if not str(lake).startswith(ICEBERG):
+        return DeltaTable.is_deltatable(str(lake))
+    with _catalog(str(lake)) as (catalog, table):
+        return catalog.table_exists(table)
+
+
 def iceberg_rows(address: str) -> pa.Table:
+    with _catalog(address) as (catalog, table):
+        return catalog.load_table(table).scan().to_arrow()
+
+
+@contextmanager
+def _catalog(address: str) -> Iterator[tuple[Catalog, str]]:
     from pyiceberg.catalog import load_catalog
     from pyiceberg.utils.config import Config
 
@@ -45,6 +64,6 @@ def iceberg_rows(address: str) -> pa.Table:
     # pyiceberg reads its configuration only once, at its import.
     catalog = load_catalog(name, **Config().get_catalog_config(name))
     try:
-        return catalog.load_table(table).scan().to_arrow()
+        yield catalog, table
     finally:
         catalog.close()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from deltalake import DeltaTable
-
 from pgsluice.client.calls import spark as calls
 from pgsluice.client.calls import spark_exports
-from pgsluice.lake.archived import IdRange, read_again
+from pgsluice.lake.archived import IdRange, open_archived, read_again
 from pgsluice.pipelines.archive import ArchiveCopy
 from pgsluice.spark.arrow_io import read_batches
 from pgsluice.spark.batch import ARCHIVE_SCHEMA
@@ -28,7 +26,7 @@ class PlainCopy(ArchiveCopy):
             reader, spark_exports.export_slices(source.queue, source.export or "", 2, names)
         )
         prepare = calls.use_snapshot(self._ask(reader, calls.export_snapshot()))
-        there = DeltaTable(str(self.place))
+        there = open_archived(self.place)
         known = {msg_id for found in read_again(there, EVERYTHING) for msg_id in found.msg_ids}
         table = table_at(str(self.place), ARCHIVE_SCHEMA)
         files = []
@@ -40,7 +38,7 @@ class PlainCopy(ArchiveCopy):
             )
             files += table.write(new, part=part)
         self.reached("files")
-        last = there.transaction_version(source.app_id)
+        last = there.last_version(source.app_id)
         table.commit(files, app_id=source.app_id, version=0 if last is None else last + 1)
         self.reached("commit")
 

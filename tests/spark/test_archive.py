@@ -13,22 +13,23 @@ from typing import TYPE_CHECKING
 import psycopg
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
 
 from conftest import Database
 from pgsluice.client import WorkQueue
 from pgsluice.client.calls.spark_exports import Backlog
 from pgsluice.errors import ConfigurationError, ExportError, PrivilegeError, SluiceError
+from pgsluice.lake.address import parse
 from pgsluice.lake.archived import ranges_of
-from pgsluice.lake.delta.opening import open_dataset
+from pgsluice.lake.jobs import show
 from pgsluice.pipelines.archive import ArchiveCopy, ArchiveProgress, Source, archive
 from pgsluice.spark.access import Access
 from pgsluice.spark.batch import ARCHIVE_SCHEMA
 from pgsluice.spark.java import find_java
 from pgsluice.spark.lake_tables import table_at
 from pgsluice.verify import verify_archive
+from pgsluice.verify.lake import open_lake
 from spark.held import held, run
-from spark.lake_reading import lake_column, lake_table
+from spark.lake_reading import exists, lake_column, lake_table
 from spark.plain_copy import PlainCopy
 from support import rows, value
 from support.exports import archived
@@ -45,6 +46,14 @@ def queue(db: psycopg.Connection) -> WorkQueue:
     work = WorkQueue(db)
     work.create("orders")
     return work
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a table that does not exist, with a name that must be escaped in URLs."""
+    if request.param == "iceberg":
+        return f"{request.getfixturevalue('iceberg')}.lake"
+    return str(tmp_path / "the läke")
 
 
 def archive_new(queue: WorkQueue, count: int) -> list[int]:
@@ -70,12 +79,12 @@ def test_new_table_is_partitioned_and_later_copies_add_only_new_rows(
     db: psycopg.Connection,
     database_18: Database,
     queue: WorkQueue,
-    tmp_path: Path,
+    lake: str,
     table: str,
 ):
     def run(*partition_by: str) -> ArchiveProgress:
         options = {"table": table, "dsn": database_18.url, "spark": spark}
-        return archive("orders", tmp_path / "lake", partition_by=partition_by, **options)  # type: ignore[arg-type]
+        return archive("orders", lake, partition_by=partition_by, **options)  # type: ignore[arg-type]
 
     by = ("archived_date", "read_ct") if table == "archive" else ("read_ct",)
     if table == "archive":
@@ -93,22 +102,15 @@ def test_new_table_is_partitioned_and_later_copies_add_only_new_rows(
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
-    lake = DeltaTable(tmp_path / "lake")
-    assert lake.metadata().partition_columns == list(by)
+    assert show(lake).partition_by == list(by)
     if table == "archive":
-        stored = open_dataset(tmp_path / "lake").to_table().to_pylist()
+        names = ["archived_at", "archived_date"]
+        stored = [row for batch in open_lake(lake).batches(names) for row in batch.to_pylist()]
         assert all(row["archived_date"] == row["archived_at"].date() for row in stored)
         assert len({row["archived_date"] for row in stored}) == 2
         assert value(db, "select count(*) from pgmq.a_orders") == 20
-        assert (
-            archive(
-                "orders", tmp_path / "lake", drop=True, dsn=database_18.url, spark=spark
-            ).dropped
-            == 20
-        )
-    assert verify_archive(
-        "orders", tmp_path / "lake", table=table, dropped=True, dsn=database_18.url
-    ).equal
+        assert archive("orders", lake, drop=True, dsn=database_18.url, spark=spark).dropped == 20
+    assert verify_archive("orders", lake, table=table, dropped=True, dsn=database_18.url).equal
     with pytest.raises(ConfigurationError, match="is partitioned by .*, not by msg_id"):
         run("msg_id")
 
@@ -119,9 +121,9 @@ def test_verified_rows_are_dropped_and_late_commits_are_exported_by_the_next_run
     db: psycopg.Connection,
     database_18: Database,
     queue: WorkQueue,
-    tmp_path: Path,
+    lake: str,
 ):
-    lake, seen = tmp_path / "the läke", []
+    seen = []
 
     def run() -> ArchiveProgress:
         seen.clear()
@@ -214,11 +216,11 @@ def source(database: Database) -> Source:
     return Source("orders", "archive", "lake", Access(dsn=database.url))
 
 
-def filled(database: Database, lake: Path) -> FilledCopy:
-    return FilledCopy(source(database), lake)
+def filled(database: Database, lake: Path | str) -> FilledCopy:
+    return FilledCopy(source(database), parse(lake))
 
 
-def fill(lake: Path, messages: list[tuple], version: int = 0) -> None:
+def fill(lake: Path | str, messages: list[tuple], version: int = 0) -> None:
     table = table_at(str(lake), ARCHIVE_SCHEMA)
     columns = list(zip(*messages, strict=True))
     arrays = [
@@ -232,43 +234,43 @@ def fill(lake: Path, messages: list[tuple], version: int = 0) -> None:
 
 
 def test_archive_row_that_differs_in_the_lake_is_named_and_kept(
-    db: psycopg.Connection, database_18: Database, queue: WorkQueue, tmp_path: Path
+    db: psycopg.Connection, database_18: Database, queue: WorkQueue, lake: str
 ):
     archive_new(queue, 4)
     messages = contents(db)
     messages[2] = (*messages[2][:6], '{"n": 2}', None)
-    fill(tmp_path / "lake", messages)
+    fill(lake, messages)
 
     with pytest.raises(
         SluiceError, match="1 messages in the lake table .* differ from the archive of queue"
     ):
-        filled(database_18, tmp_path / "lake").run(drop=True)
+        filled(database_18, lake).run(drop=True)
 
     assert archived(db) == [1, 2, 3, 4]
     assert value(db, "select sluice.drop_exported('orders')") == 3
 
 
 def test_archive_row_duplicated_in_the_lake_is_named_and_kept(
-    db: psycopg.Connection, database_18: Database, queue: WorkQueue, tmp_path: Path
+    db: psycopg.Connection, database_18: Database, queue: WorkQueue, lake: str
 ):
     archive_new(queue, 4)
     for version in range(2):
-        fill(tmp_path / "lake", contents(db)[1:2], version)
+        fill(lake, contents(db)[1:2], version)
 
     with pytest.raises(SluiceError, match="holds the message with msg_id 2 twice"):
-        filled(database_18, tmp_path / "lake").run(drop=True)
+        filled(database_18, lake).run(drop=True)
 
     assert archived(db) == [1, 2, 3, 4]
 
 
 def test_a_message_that_is_not_in_the_lake_is_kept(
-    db: psycopg.Connection, database_18: Database, queue: WorkQueue, tmp_path: Path
+    db: psycopg.Connection, database_18: Database, queue: WorkQueue, lake: str
 ):
     archive_new(queue, 4)
     messages = contents(db)
-    fill(tmp_path / "lake", [messages[0], messages[3]])
+    fill(lake, [messages[0], messages[3]])
 
-    copy = filled(database_18, tmp_path / "lake")
+    copy = filled(database_18, lake)
     copy.run(drop=True)
 
     assert (copy.progress.verified, copy.progress.dropped) == (2, 2)
@@ -279,10 +281,11 @@ def test_verified_files_are_synced_to_disk_for_any_folder_name(
     db: psycopg.Connection,
     database_18: Database,
     queue: WorkQueue,
+    lake: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    lake, forced = tmp_path / "the läke", set()
+    forced = set()
     archive_new(queue, 1)
     fill(lake, contents(db))
     monkeypatch.setattr(os, "fsync", lambda handle: forced.add(os.fstat(handle).st_ino))
@@ -291,7 +294,9 @@ def test_verified_files_are_synced_to_disk_for_any_folder_name(
 
     assert archived(db) == []
     # The file that probed the folder has been deleted.
-    assert forced >= {path.stat().st_ino for path in (lake, *lake.rglob("*"))}
+    folder = tmp_path / ("a warehouse/shop/lake" if lake.startswith("iceberg:") else "the läke")
+    named = {path for path in (folder, *folder.rglob("*")) if "00000-" not in path.name}
+    assert forced >= {path.stat().st_ino for path in named}
 
 
 def test_a_new_table_does_not_take_the_place_of_the_one_that_was_verified(
@@ -351,9 +356,8 @@ def test_the_rows_of_two_queues_are_not_mixed_in_one_table(
     db: psycopg.Connection,
     database_18: Database,
     queue: WorkQueue,
-    tmp_path: Path,
+    lake: str,
 ):
-    lake = tmp_path / "lake"
     archive_new(queue, 3)
     archive("orders", lake, dsn=database_18.url, spark=spark)
     queue.create("other")
@@ -375,15 +379,15 @@ def test_a_queue_is_neither_verified_nor_dropped(
 
 
 def test_any_number_of_copies_at_once_lose_nothing_and_double_nothing(
-    db: psycopg.Connection, database_18: Database, queue: WorkQueue, tmp_path: Path
+    db: psycopg.Connection, database_18: Database, queue: WorkQueue, lake: str
 ):
-    lake, ever, refused = tmp_path / "lake", archive_new(queue, 30), []
+    ever, refused = archive_new(queue, 30), []
     archiving = threading.Event()
 
     def copy_on() -> None:
         while not archiving.is_set():
             try:
-                PlainCopy(source(database_18), lake).run(drop=True)
+                PlainCopy(source(database_18), parse(lake)).run(drop=True)
             except SluiceError as error:  # concurrent commits to the lake are refused
                 refused.append(error)
 
@@ -395,16 +399,16 @@ def test_any_number_of_copies_at_once_lose_nothing_and_double_nothing(
         archiving.set()
     for copy in copies:
         copy.result()
-    PlainCopy(source(database_18), lake).run(drop=True)
+    PlainCopy(source(database_18), parse(lake)).run(drop=True)
 
     assert archived(db) == []
     assert lake_column(lake, "msg_id") == ever
     assert all("refused a commit" in str(error) for error in refused), refused
 
 
-def check_places(db: psycopg.Connection, lake: Path, ever: list[int]) -> None:
+def check_places(db: psycopg.Connection, lake: str, ever: list[int]) -> None:
     """Check that each archived message is in the archive or the lake, and in the lake only once."""
-    in_lake = Counter(lake_column(lake, "msg_id")) if (lake / "_delta_log").exists() else Counter()
+    in_lake = Counter(lake_column(lake, "msg_id")) if exists(lake) else Counter()
     assert set(ever) - set(in_lake) - set(archived(db)) == set(), "in neither place"
     assert [msg_id for msg_id, count in in_lake.items() if count > 1] == [], "twice in the lake"
 
@@ -417,12 +421,12 @@ def test_killed_at_every_step_no_message_is_in_neither_place_and_none_twice_in_t
     db: psycopg.Connection,
     database_18: Database,
     queue: WorkQueue,
+    lake: str,
     tmp_path: Path,
     home: Path,
     kind: str,
 ):
     """Kill the copy at each step; the transaction of one archived message stays open throughout."""
-    lake = tmp_path / "lake"
     java = find_java(environ={"PATH": os.environ["PATH"], "PGSLUICE_HOME": str(home)}).home
     ever: list[int] = []
     with database_18.connect(autocommit=False) as late:

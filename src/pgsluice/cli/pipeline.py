@@ -20,7 +20,7 @@ _lake_option = click.option(
     "--lake",
     required=True,
     metavar="DIR",
-    help="Folder of the Delta table; created if it does not exist.",
+    help="Folder of the Delta table, or iceberg:CATALOG/NAMESPACE.TABLE; created if it does not exist.",
 )
 _interval_option = click.option(
     "--interval",
@@ -179,7 +179,7 @@ def _require_target(options: dict[str, Any]) -> None:
         raise click.UsageError("give exactly one of --queue and --log")
 
 
-@run.command(short_help="Stream an event log into a Delta table.")
+@run.command(short_help="Stream an event log into a lake table.")
 @click.option("--log", required=True, metavar="NAME", help="Event log.")
 @_lake_option
 @click.option(
@@ -212,9 +212,9 @@ def _require_target(options: dict[str, Any]) -> None:
 )
 @_stream_options
 def events(**options: Any) -> None:
-    """Stream an event log into a Delta table, with each committed event exactly once.
+    """Stream an event log into a lake table, with each committed event exactly once.
 
-    --lake iceberg:CATALOG/NAMESPACE.TABLE writes an Iceberg table of a catalog configured for pyiceberg.
+    Catalogs of Iceberg tables are configured for pyiceberg.
     """
     run_kind("events", **options)
 
@@ -318,7 +318,7 @@ def changes(tombstone_retention_s: float, vacuum_retention_s: float, **options: 
     run_kind("changes", deleted_kept_h=tombstone_retention_s / 3600, **options)
 
 
-@run.command(short_help="Export an archive or queue to a Delta table.")
+@run.command(short_help="Export an archive or queue to a lake table.")
 @click.option("--queue", required=True, metavar="NAME", help="Work queue.")
 @click.option(
     "--table",
@@ -331,7 +331,7 @@ def changes(tombstone_retention_s: float, vacuum_retention_s: float, **options: 
 @click.option(
     "--export",
     metavar="NAME",
-    help="Name of this export.  [default: the last part of the lake folder]",
+    help="Name of this export.  [default: the last part of the lake folder, or NAMESPACE.TABLE]",
 )
 @click.option(
     "--drop",
@@ -349,7 +349,7 @@ def changes(tombstone_retention_s: float, vacuum_retention_s: float, **options: 
 @_interval_option
 @_run_options
 def archive(**options: Any) -> None:
-    """Export rows that the Delta table does not contain yet, in one commit, and verify them there.
+    """Export rows that the lake table does not contain yet, in one commit, and verify them there.
 
     From the first run, the archive keeps messages that the export has not verified, regardless of its retention;
     `pgsluice queue exports drop` ends that. A restart resumes after the last commit.

@@ -1,4 +1,4 @@
-"""A queue's archive into a Delta table: the pipeline `archive`.
+"""A queue's archive into a Delta or Iceberg table: the pipeline `archive`.
 
 archive("invoices", "/lake/invoices")              # copy messages archived since the last run
 archive("invoices", "/lake/invoices", drop=True)   # and delete verified messages from PostgreSQL
@@ -27,19 +27,19 @@ from pgsluice.client.calls import Call, spark_exports
 from pgsluice.client.calls import spark as calls
 from pgsluice.client.calls.spark_exports import Backlog
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.lake.delta.files import paths_of, row_count
-from pgsluice.lake.delta.opening import Use, open_delta
+from pgsluice.lake.address import IcebergAddress, parse
 from pgsluice.lake.file_errors import require_writable
 from pgsluice.lake.storage import Folder
-from pgsluice.pipelines.paths import delta_folder, session_for
+from pgsluice.pipelines.paths import session_for
 from pgsluice.spark.access import Access, access_for, driver_connection, run
 from pgsluice.spark.extra import require_extra
 from pgsluice.spark.retry import with_retries
 from pgsluice.spark.running import Progress
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
+
+    from pgsluice.lake.archived import ArchivedTable
 
 Connection = psycopg.Connection[Any]
 Result = TypeVar("Result")
@@ -111,7 +111,7 @@ def archive(
     spark: SparkSession | None = None,
     on_progress: Callable[[ArchiveProgress], None] | None = None,
 ) -> ArchiveProgress:
-    """Copy archived messages to a Delta table, verify the copy, and optionally drop them from PostgreSQL.
+    """Copy archived messages to a lake table, verify the copy, and optionally drop them from PostgreSQL.
 
     From its first run on, the archive keeps messages that this export has not verified, regardless of retention;
     `drop_export` ends that. Idempotent: a run killed at any moment can be repeated, and no message is lost, or
@@ -119,11 +119,12 @@ def archive(
 
     Args:
         queue: An existing queue.
-        lake: Folder of the table, on disk or as a URL such as `s3://bucket/orders`; created if missing. One queue per
-            table.
+        lake: Folder of the table, on disk or as a URL such as `s3://bucket/orders`, or
+            `iceberg:catalogue/namespace.table`; created if missing. One queue per table.
         table: `archive`, or `queue` to copy the queue's rows, each in the state in which it was first
             read. Those are neither verified nor dropped.
-        export: Name of this copy among those of the queue; None: the last part of the folder's path.
+        export: Name of this copy among those of the queue; None: the last part of the folder's path, or
+            the `namespace.table` of an Iceberg table.
         drop: Delete messages from the archive that this and all other exports of the queue have verified.
         once: Return after one copy; otherwise repeat until `stop` is set.
         every_s: Pause between two copies, seconds.
@@ -150,11 +151,12 @@ def archive(
             "drop and export apply to archives, as messages leave a queue when archived or deleted; "
             "omit them, or copy the table archive"
         )
-    place = delta_folder(lake, "lake")
+    place = parse(lake)
     ended = stop or threading.Event()
     progress = ArchiveProgress()
     with ExitStack() as cleanup:
-        name = None if table == "queue" else export or place.name
+        own_name = place.identifier if isinstance(place, IcebergAddress) else place.name
+        name = None if table == "queue" else export or own_name
         access = access_for(dsn, cleanup)
         source = Source(queue, table, name, access, partitions, spark, tuple(partition_by))
         while True:
@@ -171,7 +173,7 @@ class ArchiveCopy:
     def __init__(
         self,
         source: Source,
-        place: Folder,
+        place: Folder | IcebergAddress,
         progress: ArchiveProgress | None = None,
         on_progress: Callable[[ArchiveProgress], None] | None = None,
     ) -> None:
@@ -203,6 +205,7 @@ class ArchiveCopy:
         """Create the table if missing, and register the export, so that the archive keeps unverified messages."""
         from pyspark.sql.types import DateType, StructField, StructType
 
+        from pgsluice.lake.archived import open_archived
         from pgsluice.spark.batch import ARCHIVE_SCHEMA, QUEUE_SCHEMA
         from pgsluice.spark.lake_tables import table_at
 
@@ -213,18 +216,18 @@ class ArchiveCopy:
         by = source.partition_by or table_at(str(self.place), schema).partition_by
         if ARCHIVED_DATE in by and source.table == "archive":
             schema = StructType([*schema, StructField(ARCHIVED_DATE, DateType())])
-        require_writable(self.place, "lake")
-        table_at(str(self.place), schema, partition_by=by).create()
-        there = open_delta(self.place, Use.APPEND)
-        if there.transaction_version(source.app_id) is None and row_count(there) > 0:
+        table = table_at(str(self.place), schema, partition_by=by)
+        require_writable(table.folder, "lake")
+        table.create()
+        there = open_archived(self.place)
+        if there.last_version(source.app_id) is None and there.row_count() > 0:
             raise ConfigurationError(
                 f"the lake table {self.place} holds rows that were not copied from the {source.table} of queue "
-                f"{source.queue!r}; use another folder, one for each queue"
+                f"{source.queue!r}; use another table, one for each queue"
             )
         if source.export is not None:
-            lake_id = str(there.metadata().id)
             call = spark_exports.create_export(
-                source.queue, source.export, str(self.place), lake_id
+                source.queue, source.export, str(self.place), there.id
             )
             self._ask(database, call)
 
@@ -243,7 +246,7 @@ class ArchiveCopy:
         """
         from pyspark.sql import functions as f
 
-        from pgsluice.lake.archived import files_with, ranges_of
+        from pgsluice.lake.archived import open_archived, ranges_of
 
         source = self.source
         snapshot = self._ask(reader, calls.export_snapshot())
@@ -258,19 +261,19 @@ class ArchiveCopy:
         if source.export is not None:
             options["export"] = source.export
         rows = with_retries(lambda: session.read.format("pgsluice").options(**options).load())
-        there = open_delta(self.place, Use.APPEND)
-        last = there.transaction_version(source.app_id)
-        paths = paths_of(there) if backlog is None else files_with(there, ranges_of(backlog))
+        there = open_archived(self.place)
+        last = there.last_version(source.app_id)
+        paths = there.files(None if backlog is None else ranges_of(backlog))
         if paths:
             known = self._keys(session, there, paths, backlog)
             rows = rows.join(known, ["msg_id", "enqueued_at"], "left_anti").select(*rows.columns)
-        if ARCHIVED_DATE in there.metadata().partition_columns:
+        if ARCHIVED_DATE in there.partition_by:
             rows = rows.withColumn(ARCHIVED_DATE, f.expr(_DATE))
-        writer = rows.write.format("pgsluice-delta").mode("append")
+        writer = rows.write.format(there.reading[0]).mode("append")
         writer = writer.option("txnAppId", source.app_id)
         writer = writer.option("txnVersion", str(0 if last is None else last + 1))
         with_retries(lambda: writer.save(str(self.place)))
-        added = row_count(open_delta(self.place, Use.READ)) - row_count(there)
+        added = open_archived(self.place).row_count() - there.row_count()
         self._report(
             rows=self.progress.rows + added,
             micro_batches=self.progress.micro_batches + (added > 0),
@@ -279,19 +282,20 @@ class ArchiveCopy:
     def _keys(
         self,
         session: SparkSession,
-        there: DeltaTable,
+        there: ArchivedTable,
         paths: Collection[str],
         backlog: Sequence[Backlog] | None,
     ) -> DataFrame:
         """Read the keys of messages in the lake, at least those of the backlog."""
         keys = session.read.schema("msg_id bigint, enqueued_at timestamp")
-        if isinstance(self.place, Path):
+        if isinstance(there.folder, Path):
             # Spark would infer the types of partition columns from the paths.
-            files = keys.parquet(*(str(self.place / path) for path in paths))
+            files = keys.parquet(*(str(there.folder / path) for path in paths))
             return files.select("msg_id", "enqueued_at")
         # Spark reads files of an object store only with a jar.
-        reader = keys.format("pgsluice-delta").option("versionAsOf", str(there.version()))
-        rows = reader.option("pushdown", "true").load(str(self.place))
+        source, version = there.reading
+        reader = keys.format(source).options(pushdown="true", **version)
+        rows = reader.load(str(self.place))
         if backlog is None:
             return rows
         first = min(part.first_msg_id for part in backlog)
@@ -300,11 +304,11 @@ class ArchiveCopy:
 
     def verify(self, database: Connection, backlog: Sequence[Backlog]) -> None:
         """Read the table again, and let PostgreSQL compare it with its own rows."""
-        from pgsluice.lake.archived import files_with, force_to_disk, ranges_of, read_again
+        from pgsluice.lake.archived import open_archived, ranges_of, read_again
 
-        table = open_delta(self.place, Use.READ)
+        table = open_archived(self.place)
         ranges = ranges_of(backlog)
-        force_to_disk(self.place, files_with(table, ranges))
+        table.force_to_disk(table.files(ranges))
         different: list[int] = []
         for ids in ranges:
             for found in read_again(table, ids):

@@ -134,6 +134,7 @@ def plain_files(
     *,
     snapshot_id: int | None = None,
     conditions: Sequence[Condition] = (),
+    any_of: Sequence[Sequence[Condition]] = (),
 ) -> list[DataFile]:
     """Return the files of a snapshot, if they can be read without Iceberg's metadata.
 
@@ -142,16 +143,22 @@ def plain_files(
         address: Its address.
         snapshot_id: The snapshot; None for the newest.
         conditions: Return only files that may contain rows that meet all of them.
+        any_of: Return only files that may contain rows that also meet all conditions of one of these, if any.
 
     Raises:
         ConfigurationError: The snapshot has deleted rows or changed columns that the files do not show, or it has
             expired.
     """
+    from pyiceberg.expressions import AlwaysFalse, And, Or
+
     if snapshot_id is not None and table.snapshot_by_id(snapshot_id) is None:
         raise ConfigurationError(
             f"snapshot {snapshot_id} of the lake table {address} has expired; read the newest snapshot"
         )
-    tasks = list(table.scan(_expression(conditions), snapshot_id=snapshot_id).plan_files())
+    wanted = _expression(conditions)
+    if any_of:
+        wanted = And(wanted, Or(AlwaysFalse(), AlwaysFalse(), *map(_expression, any_of)))
+    tasks = list(table.scan(wanted, snapshot_id=snapshot_id).plan_files())
     require_plain(table, tasks, str(address))
     return [task.file for task in tasks]
 
@@ -211,8 +218,13 @@ def name_of(folder: Folder, file: DataFile) -> str:
     return name
 
 
-def sync_newest(table: Table) -> None:
-    """Fsync the metadata of the newest snapshot; pyiceberg does not."""
+def sync_newest(table: Table, *, with_older: bool = False) -> None:
+    """Fsync the metadata of the newest snapshot; pyiceberg does not.
+
+    Args:
+        table: The table.
+        with_older: Also fsync the manifests that it shares with older snapshots.
+    """
     paths = [table.metadata_location]
     snapshot = table.current_snapshot()
     if snapshot is not None:
@@ -220,7 +232,7 @@ def sync_newest(table: Table) -> None:
         paths += [
             manifest.manifest_path
             for manifest in snapshot.manifests(table.io)
-            if manifest.added_snapshot_id == snapshot.snapshot_id
+            if with_older or manifest.added_snapshot_id == snapshot.snapshot_id
         ]
     folder = folder_at(table.location(), "table")
     sync(folder, [name for path in paths if (name := name_in(folder, path)) is not None])

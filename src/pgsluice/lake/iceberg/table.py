@@ -141,7 +141,7 @@ class IcebergLakeTable(LakeTable):
             nonlocal removed
             with opened_catalog(self.address.catalog) as catalog:
                 table = self._create(catalog)
-                last = None if app_id is None else _last_version(table, app_id)
+                last = None if app_id is None else committed_version(table, app_id)
                 # Not `last or -1`: the id of the first micro-batch is 0.
                 if last is not None and version is not None and last >= version:
                     return False
@@ -160,7 +160,7 @@ class IcebergLakeTable(LakeTable):
     def last_version(self, app_id: str) -> int | None:
         with opened_catalog(self.address.catalog) as catalog:
             table = load_table(catalog, self.address)
-            return None if table is None else _last_version(table, app_id)
+            return None if table is None else committed_version(table, app_id)
 
     def row_count(self) -> int:
         with opened_catalog(self.address.catalog) as catalog:
@@ -308,7 +308,8 @@ def newest_snapshot(address: IcebergAddress) -> int | None:
         return None if newest is None else int(newest.snapshot_id)
 
 
-def _last_version(table: Table, app_id: str) -> int | None:
+def committed_version(table: Table, app_id: str) -> int | None:
+    """Return the last version that an app committed; None without a commit."""
     version = table.properties.get(_TXN + app_id)
     return None if version is None else int(version)
 
