@@ -96,7 +96,7 @@ def measure(_place: Place, question: Question) -> float:
     table = CurrentTable.open(lake, NAME)
     if table is None:
         raise RuntimeError("the table is not there")
-    version = table.delta.version()
+    version = table.stored.delta.version()
     first_seq = (version + 1) * 1_000_000_000
     events = updates(OPTIONS[question.option], table.bucket_count, first_seq)
     took_s = (by_executors if question.by_buckets else by_driver)(table, events, version)
@@ -150,7 +150,7 @@ def applied(
         counts = {NAME: table.bucket_count} if table.bucket_count else {}
         begin = time.perf_counter()
         how = Collapsing({NAME: table.kinds}, {}, Path(folder), Division(counts, 1))
-        pieces = collapse_files({version: [str(path)]}, how, tasks)[NAME]
+        pieces = collapse_files({version: [path]}, how, tasks)[NAME]
         apply(
             table, pieces, app_id="bench", version=version, deleted_kept_h=DELETED_KEPT_H,
             scratch=Path(folder), tasks=tasks,
@@ -190,7 +190,7 @@ def make(lake: Path, rows: int, by_buckets: bool) -> None:
     count = max(BUCKETS_CHANGED, rows // BUCKET_ROWS) if by_buckets else 0
     table = CurrentTable.create(lake, NAME, ("aid",), kinds, bucket_count=count)
     if not by_buckets:
-        write_deltalake(table.delta, accounts(range(rows), table.schema), mode="append")
+        write_deltalake(table.stored.delta, accounts(range(rows), table.schema), mode="append")
         return
     if any(bucket(aid, count) != bucket_of((aid,), count) for aid in range(1000)):
         raise RuntimeError("the bucket function differs from the pipeline's")

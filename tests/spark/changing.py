@@ -13,6 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
+from pgsluice.lake.address import IcebergAddress
+from pgsluice.lake.delta.opening import open_dataset
+from pgsluice.lake.iceberg.catalog import opened_catalog
+from pgsluice.lake.iceberg.mutable import IcebergMutableTable
 from pgsluice.pipelines.current_state import apply as applying
 from pgsluice.pipelines.current_state.collapse import Collapsed, collapse, portion_of
 from pgsluice.pipelines.current_state.envelope import Change, Row
@@ -24,6 +28,7 @@ from pgsluice.pipelines.current_state.pieces import (
 )
 from pgsluice.pipelines.current_state.reading import COLUMNS
 from pgsluice.pipelines.current_state.table import CurrentTable
+from spark.lake_reading import iceberg_rows
 
 NAME = "public.account"
 KINDS = {"id": pa.int64(), "name": pa.string(), "extra": pa.int64()}
@@ -139,6 +144,22 @@ def event_of(change: Change) -> tuple:
     return change.seq, change.at_us, change.op, json.dumps(envelope), change.table, None
 
 
+def stored(table: CurrentTable) -> pa.Table:
+    """Return all rows of the newest version of a table, read by another reader than the pipeline's."""
+    if isinstance(table.stored, IcebergMutableTable):
+        return iceberg_rows(str(table.stored.place))
+    return open_dataset(table.folder).to_table()
+
+
+def delete_by_hand(table: CurrentTable, where: str) -> None:
+    """Delete rows of the newest version of a table as another tool does."""
+    if isinstance(table.stored, IcebergMutableTable):
+        with opened_catalog(table.stored.place.catalog) as catalog:
+            catalog.load_table(table.stored.place.identifier).delete(where)
+    else:
+        table.again().stored.delta.delete(where)
+
+
 def live(rows: pa.Table) -> list[tuple]:
     return sorted(
         (tuple(row[name] for name in KINDS) for row in rows.to_pylist() if not row["_deleted"]),
@@ -174,7 +195,7 @@ def apply(
     kept_h: float = 1e6,
     part_count: int = 1,
     are_many: bool = False,
-    rejects: Path | None = None,
+    rejects: Path | IcebergAddress | None = None,
 ) -> bool:
     """Apply changes as the pipeline does, in this process; by rewriting files if they are many."""
     with tempfile.TemporaryDirectory() as folder:
@@ -182,7 +203,7 @@ def apply(
         write_events(scratch / "events.parquet", changes)
         counts = {table.name: table.bucket_count} if table.bucket_count else {}
         how = Collapsing({table.name: table.kinds}, {}, scratch, Division(counts, part_count))
-        found = collapse_files({version: [str(scratch / "events.parquet")]}, how, in_turn)
+        found = collapse_files({version: [scratch / "events.parquet"]}, how, in_turn)
         with patch.object(applying, "_ROWS_MERGED_MAX", -1 if are_many else 500_000):
             return applying.apply(
                 table, found[table.name], app_id=app_id, version=version, deleted_kept_h=kept_h,

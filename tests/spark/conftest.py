@@ -12,6 +12,8 @@ import psycopg
 import pytest
 
 from conftest import Database
+from pgsluice.lake.current_tables import Tables
+from pgsluice.lake.tables import tables_in
 from support.object_store import ObjectStore, environment, free_port, running_object_store
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ def object_store(object_store_port: int) -> Iterator[ObjectStore]:
 
 
 @pytest.fixture
-def iceberg(object_store: ObjectStore, home: Path, tmp_path: Path) -> str:
+def iceberg_in_store(object_store: ObjectStore, home: Path, tmp_path: Path) -> str:
     """The address of a table in a catalogue whose warehouse is in the object store."""
     (home / ".pyiceberg.yaml").write_text(
         f"catalog:\n  store:\n    uri: sqlite:///{tmp_path}/c.db\n    warehouse: s3://lake/{uuid4()}\n"
@@ -107,6 +109,14 @@ def iceberg(home: Path, tmp_path: Path) -> Iterator[str]:
     config.write_text(f"catalog:\n  lake:\n    uri: {uri}\n    warehouse: {warehouse}\n")
     yield "iceberg:lake/shop"
     config.unlink()
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def current(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
+    """The current-state tables of a new lake."""
+    if request.param == "iceberg":
+        return tables_in(request.getfixturevalue("iceberg"))
+    return tables_in(tmp_path)
 
 
 @pytest.fixture

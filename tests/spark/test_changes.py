@@ -10,8 +10,10 @@ import pytest
 
 from conftest import Database
 from pgsluice.errors import CaptureError, ChangeError, ConfigurationError, LogNotFoundError
+from pgsluice.lake.current_tables import Tables, beside, place_of
+from pgsluice.lake.tables import names_in, tables_in
 from pgsluice.pipelines.changes import changes
-from pgsluice.pipelines.current_state.table import CurrentTable, live, names_in
+from pgsluice.pipelines.current_state.table import CurrentTable, live
 from pgsluice.verify import verify_current
 from spark.conftest import LOG
 from spark.lake_reading import lake_table
@@ -26,9 +28,11 @@ if TYPE_CHECKING:
 class Place:
     """A lake, its checkpoint, and the database whose changes it receives."""
 
-    def __init__(self, spark: SparkSession, database: Database, folder: Path) -> None:
+    def __init__(
+        self, spark: SparkSession, database: Database, folder: Path, lake: Path | str
+    ) -> None:
         self.spark = spark
-        self.lake = folder / "lake"
+        self.lake = lake
         self.checkpoint = folder / "checkpoint"
         self.dsn = database.url
 
@@ -42,12 +46,35 @@ class Place:
         return sorted(map(tuple, live(self.spark, self.lake, table).collect()), key=repr)
 
     def equal(self, table: str) -> bool:
-        return verify_current(table, self.lake / "current" / table, dsn=self.dsn).equal
+        return verify_current(table, self.at(table), dsn=self.dsn).equal
+
+    def at(self, table: str) -> str:
+        return str(place_of(self.current, table))
+
+    @property
+    def current(self) -> Tables:
+        return tables_in(self.lake)
+
+    @property
+    def events(self) -> str:
+        return str(beside(self.current, "events"))
+
+    @property
+    def folder(self) -> Path:
+        assert isinstance(self.lake, Path)
+        return self.lake
 
 
-@pytest.fixture
-def place(spark: SparkSession, database_18: Database, tmp_path: Path) -> Place:
-    return Place(spark, database_18, tmp_path)
+@pytest.fixture(params=["delta", "iceberg"])
+def place(
+    spark: SparkSession, database_18: Database, tmp_path: Path, request: pytest.FixtureRequest
+) -> Place:
+    is_iceberg = request.param == "iceberg"
+    lake = request.getfixturevalue("iceberg") if is_iceberg else tmp_path / "lake"
+    return Place(spark, database_18, tmp_path, lake)
+
+
+only_delta = pytest.mark.parametrize("place", ["delta"], indirect=True)
 
 
 def rows_of(connection: psycopg.Connection, query: str) -> list[tuple]:
@@ -99,7 +126,7 @@ def test_every_kind_of_change_ends_in_the_current_state(place: Place, log: psyco
         row["text"] for row in live(place.spark, place.lake, "public.note").collect()
     ) == [text for (text,) in rows_of(log, "select text from note")]
     assert place.rows("public.Odd.Table") == [("a", True)]
-    assert names_in(place.lake / "current") == ["public.Odd.Table", "public.account", "public.note"]
+    assert names_in(place.current) == ["public.Odd.Table", "public.account", "public.note"]
 
     # A truncate, and changes after it.
     log.execute(
@@ -110,7 +137,7 @@ def test_every_kind_of_change_ends_in_the_current_state(place: Place, log: psyco
     assert place.rows("public.account") == rows_of(log, "select * from account")
     assert place.rows("public.note") == []
     in_log = value(log, "select count(*) from pgq.event_1")
-    assert lake_table(place.lake / "events").num_rows == in_log
+    assert lake_table(place.events).num_rows == in_log
     assert first.rows + second.rows + third.rows == in_log
 
 
@@ -141,7 +168,7 @@ def test_executors_apply_what_the_driver_would(place: Place, log: psycopg.Connec
 
 
 def files_of(place: Place) -> set[str]:
-    table = CurrentTable.open(place.lake / "current", "public.account")
+    table = CurrentTable.open(place.current, "public.account")
     assert table is not None
     return set(table.files)
 
@@ -158,10 +185,11 @@ def test_unstorable_change_stops_the_stream_with_a_hint(place: Place, log: psyco
     place.run(column_types={"public.account.due": "string"})
 
     assert place.rows("public.account") == [(1, "2026-01-01"), (2, "0044-03-15 BC")]
-    assert lake_table(place.lake / "events").num_rows == 2
+    assert lake_table(place.events).num_rows == 2
 
 
 @pytest.mark.slow
+@only_delta
 def test_only_chosen_tables_get_a_current_state(place: Place, log: psycopg.Connection):
     log.execute("create table account (id int primary key)")
     log.execute("select sluice.capture('account', %s)", (LOG,))
@@ -169,11 +197,12 @@ def test_only_chosen_tables_get_a_current_state(place: Place, log: psycopg.Conne
 
     place.run(tables=["public.other"])
 
-    assert names_in(place.lake / "current") == []
-    assert lake_table(place.lake / "events").num_rows == 1
+    assert names_in(place.current) == []
+    assert lake_table(place.events).num_rows == 1
 
 
 @pytest.mark.slow
+@only_delta
 def test_mistakes_are_named(place: Place, log: psycopg.Connection):
     with pytest.raises(LogNotFoundError):
         changes("none", place.lake, place.checkpoint, dsn=place.dsn, spark=place.spark)
@@ -189,14 +218,15 @@ def test_mistakes_are_named(place: Place, log: psycopg.Connection):
 
 
 @pytest.mark.slow
+@only_delta
 def test_lake_of_changes_that_is_moved_keeps_its_consumer(place: Place, log: psycopg.Connection):
     log.execute("create table item (id int primary key)")
     log.execute("select sluice.capture('item', %s)", (LOG,))
     log.execute("insert into item values (1)")
     name = place.run().consumer
-    moved = place.lake.parent / "moved"
+    moved = place.folder.parent / "moved"
     moved.mkdir()
-    place.lake = place.lake.rename(moved / "lake")
+    place.lake = place.folder.rename(moved / "lake")
     place.checkpoint = place.checkpoint.rename(moved / "checkpoint")
     log.execute("insert into item values (2)")
 
@@ -207,6 +237,7 @@ def test_lake_of_changes_that_is_moved_keeps_its_consumer(place: Place, log: psy
 
 
 @pytest.mark.slow
+@only_delta
 def test_current_state_is_updated_less_often_than_events_arrive(
     place: Place, log: psycopg.Connection
 ):
@@ -218,7 +249,7 @@ def test_current_state_is_updated_less_often_than_events_arrive(
 
     def arrived(count: int) -> None:
         log.execute("select sluice.log_tick(%s)", (LOG,))
-        wait_until(lambda: lake_table(place.lake / "events").num_rows == count, "the events", 60)
+        wait_until(lambda: lake_table(place.events).num_rows == count, "the events", 60)
 
     log.execute("insert into account values (1, 'a'); insert into note values ('x'), ('x')")
     stream.catch_up()  # applies at once
@@ -241,6 +272,7 @@ def test_current_state_is_updated_less_often_than_events_arrive(
 
 
 @pytest.mark.slow
+@only_delta
 def test_due_update_needs_no_further_event(place: Place, log: psycopg.Connection):
     log.execute("create table account (id int primary key)")
     log.execute("select sluice.capture('account', %s)", (LOG,))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -11,19 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgsluice.errors import ChangeError
-from pgsluice.lake.delta.opening import open_dataset
+from pgsluice.lake.current_tables import Tables
 from pgsluice.pipelines.current_state.buckets import bucket_of
 from pgsluice.pipelines.current_state.envelope import Change
 from pgsluice.pipelines.current_state.table import CurrentTable
-from spark.changing import KINDS, NAME, Source, apply, cut, live, played, steps
+from spark.changing import KINDS, NAME, Source, apply, cut, live, played, steps, stored
 
 
-def made(folder: Path, bucket_count: int = 4) -> CurrentTable:
-    return CurrentTable.create(folder, NAME, ("id",), KINDS, bucket_count=bucket_count)
+def made(current: Tables, bucket_count: int = 4) -> CurrentTable:
+    return CurrentTable.create(current, NAME, ("id",), KINDS, bucket_count=bucket_count)
 
 
 def contents(table: CurrentTable) -> list[tuple]:
-    return live(open_dataset(table.folder).to_table())
+    return live(stored(table))
 
 
 def inserts(*numbers: int, seq: int = 0) -> list[Change]:
@@ -53,8 +52,8 @@ def test_batches_in_any_order_and_any_number_of_times_end_with_the_table(
     assert contents(table) == source.contents()
 
 
-def test_only_buckets_with_changes_are_read_and_written(tmp_path: Path):
-    table = made(tmp_path)
+def test_only_buckets_with_changes_are_read_and_written(current: Tables):
+    table = made(current)
     apply(table, inserts(*range(100)), version=0)
     before = set(table.again().files)
     for file in before:
@@ -66,16 +65,16 @@ def test_only_buckets_with_changes_are_read_and_written(tmp_path: Path):
     assert len(before & set(table.again().files)) == len(before) - 1 == 3
 
 
-def test_a_batch_is_applied_once(tmp_path: Path):
-    table = made(tmp_path)
+def test_a_batch_is_applied_once(current: Tables):
+    table = made(current)
 
     assert apply(table, inserts(1), version=0)
     assert not apply(table.again(), inserts(2, seq=9), version=0)
     assert contents(table) == [(1, "n", None)]
 
 
-def test_stale_writer_changes_nothing(tmp_path: Path):
-    table = made(tmp_path)
+def test_stale_writer_changes_nothing(current: Tables):
+    table = made(current)
     apply(table, inserts(1), version=0)
     late = table.again()
     apply(table.again(), inserts(2, seq=9), version=1)
@@ -84,8 +83,8 @@ def test_stale_writer_changes_nothing(tmp_path: Path):
     assert contents(table) == [(1, "n", None), (2, "n", None)]
 
 
-def test_files_removed_by_a_concurrent_commit_are_not_removed_again(tmp_path: Path):
-    table = made(tmp_path, bucket_count=2)
+def test_files_removed_by_a_concurrent_commit_are_not_removed_again(current: Tables):
+    table = made(current, bucket_count=2)
     apply(table, inserts(1), version=0)
     stale = table.again()
     apply(table.again(), inserts(2, seq=10), version=0, app_id="other")
@@ -94,8 +93,8 @@ def test_files_removed_by_a_concurrent_commit_are_not_removed_again(tmp_path: Pa
     assert contents(table) == [(1, "n", None), (2, "n", None), (3, "n", None)]
 
 
-def test_a_truncate_reads_no_file_that_is_all_below_it(tmp_path: Path):
-    table = made(tmp_path)
+def test_a_truncate_reads_no_file_that_is_all_below_it(current: Tables):
+    table = made(current)
     apply(table, inserts(*range(100)), version=0)
     for file in table.again().files:
         (table.folder / file).unlink()
@@ -108,24 +107,24 @@ def test_a_truncate_reads_no_file_that_is_all_below_it(tmp_path: Path):
     assert contents(table) == [(7, "n", None)]
 
 
-def test_traces_of_deleted_rows_go_when_they_are_old(tmp_path: Path):
-    table = made(tmp_path, bucket_count=2)
+def test_traces_of_deleted_rows_go_when_they_are_old(current: Tables):
+    table = made(current, bucket_count=2)
     apply(table, inserts(1, 2), version=0)
     gone = Change(NAME, ("id",), 50, 1, "d", {"id": 1}, None)
 
     apply(table.again(), [gone], version=1)
-    kept = open_dataset(table.folder).to_table()["id"].to_pylist()
+    kept = stored(table)["id"].to_pylist()
     apply(table.again(), inserts(*range(3, 20), seq=60), version=2, kept_h=1)
 
     assert sorted(kept) == [1, 2]
-    assert sorted(open_dataset(table.folder).to_table()["id"].to_pylist()) == list(range(2, 20))
+    assert sorted(stored(table)["id"].to_pylist()) == list(range(2, 20))
 
 
-def test_a_table_without_a_key_has_no_buckets(tmp_path: Path):
+def test_a_table_without_a_key_has_no_buckets(current: Tables):
     with pytest.raises(ChangeError, match="has no key for buckets"):
-        CurrentTable.create(tmp_path, NAME, (), KINDS, bucket_count=2)
+        CurrentTable.create(current, NAME, (), KINDS, bucket_count=2)
 
 
-def test_columns_that_the_lake_cannot_distinguish_are_named(tmp_path: Path):
+def test_columns_that_the_lake_cannot_distinguish_are_named(current: Tables):
     with pytest.raises(ChangeError, match="the columns A and a, which the lake cannot distinguish"):
-        CurrentTable.create(tmp_path, NAME, (), dict.fromkeys(["A", "a"], pa.string()))
+        CurrentTable.create(current, NAME, (), dict.fromkeys(["A", "a"], pa.string()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgsluice.errors import SluiceError
-from pgsluice.lake.delta.opening import open_dataset
+from pgsluice.lake.current_tables import Tables, lake_of
+from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.current_state.buckets import combine
 from pgsluice.pipelines.current_state.collapse import (
     NEVER,
@@ -22,7 +24,18 @@ from pgsluice.pipelines.current_state.collapse import (
 )
 from pgsluice.pipelines.current_state.envelope import Change, Row
 from pgsluice.pipelines.current_state.table import CurrentTable, rows_of
-from spark.changing import KINDS, NAME, Source, apply, collapsed, cut, live, played, steps
+from spark.changing import (
+    KINDS,
+    NAME,
+    Source,
+    apply,
+    collapsed,
+    cut,
+    live,
+    played,
+    steps,
+    stored,
+)
 
 
 class InMemory:
@@ -83,6 +96,7 @@ def test_batches_in_order_show_the_table_as_it_was_after_each(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("current", ["delta", "iceberg"], indirect=True)
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -92,13 +106,14 @@ def test_batches_in_order_show_the_table_as_it_was_after_each(
     before=st.booleans(),
     dice=st.randoms(use_true_random=False),
 )
-def test_merges_into_a_delta_table_end_with_the_table(
-    tmp_path_factory: pytest.TempPathFactory,
+def test_merges_into_a_lake_table_end_with_the_table(
+    current: Tables,
     history: list[tuple], has_key: bool, before: bool, dice: random.Random,
 ):  # fmt: skip
     key = ("id",) if has_key else ()
     source = played(Source(key=key, before=before or not has_key), history)
-    table = CurrentTable.create(tmp_path_factory.mktemp("lake"), NAME, key, KINDS)
+    lake = tables_in(f"{lake_of(current)}{uuid4().hex}")
+    table = CurrentTable.create(lake, NAME, key, KINDS)
     batches = cut(source.log, dice)[:6]
     batches.append(source.log[sum(map(len, batches)) :])
     if has_key:
@@ -113,7 +128,7 @@ def test_merges_into_a_delta_table_end_with_the_table(
                 applied = apply(table, batch, version=version, part_count=3, are_many=are_many)
                 assert not (again and applied and table.has_applied("a", version))
 
-    assert live(open_dataset(table.folder).to_table()) == source.contents()
+    assert live(stored(table)) == source.contents()
 
 
 def change(op: str, seq: int, before: Row | None, after: Row | None) -> Change:

@@ -15,10 +15,10 @@ import pytest
 
 from conftest import Database
 from pgsluice.errors import SluiceError
-from pgsluice.lake.storage import folder_at
+from pgsluice.lake.current_tables import beside, place_of, table_folder
+from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.changes import changes
 from pgsluice.pipelines.current_state import apply
-from pgsluice.pipelines.current_state.table import table_folder
 from pgsluice.spark.java import find_java
 from pgsluice.verify import verify_current
 from spark.conftest import LOG
@@ -69,8 +69,8 @@ def running_pgbench(database: Database) -> Iterator[subprocess.Popen]:
 
 def assert_equal(database: Database, lake: Path | str) -> None:
     for table in TABLES:
-        folder = str(table_folder(folder_at(lake) / "current", f"public.{table}"))
-        report = verify_current(f"public.{table}", folder, dsn=database.url)
+        place = place_of(tables_in(lake), f"public.{table}")
+        report = verify_current(f"public.{table}", str(place), dsn=database.url)
         assert report.equal, str(report)
 
 
@@ -79,14 +79,18 @@ class CrashError(SluiceError):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_a_micro_batch_that_died_between_two_tables_is_applied_once_to_each(
     spark: SparkSession,
     bench: psycopg.Connection,
     database_18: Database,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    request: pytest.FixtureRequest,
 ):
-    lake, checkpoint = tmp_path / "lake", tmp_path / "checkpoint"
+    lake = request.getfixturevalue("iceberg") if kind == "iceberg" else tmp_path / "lake"
+    checkpoint = tmp_path / "checkpoint"
     merge = apply.merge
 
     def run() -> None:
@@ -122,7 +126,7 @@ def test_a_micro_batch_that_died_between_two_tables_is_applied_once_to_each(
 
     assert_equal(database_18, lake)
     in_log = value(bench, "select count(*) from pgq.event_1")
-    assert lake_table(lake / "events").num_rows == in_log
+    assert lake_table(str(beside(tables_in(lake), "events"))).num_rows == in_log
 
 
 @pytest.mark.long

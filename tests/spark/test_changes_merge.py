@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 
 from pgsluice.errors import ChangeError
-from pgsluice.lake.delta.opening import open_dataset
+from pgsluice.lake.current_tables import Tables
+from pgsluice.lake.tables import names_in
 from pgsluice.pipelines.current_state.envelope import Change, Row
 from pgsluice.pipelines.current_state.merge import forget_deleted
-from pgsluice.pipelines.current_state.table import CurrentTable, names_in, table_folder
-from spark.changing import KINDS, NAME, live
+from pgsluice.pipelines.current_state.table import CurrentTable
+from spark.changing import KINDS, NAME, delete_by_hand, live, stored
 from spark.changing import apply as apply_changes
 
 
@@ -26,12 +25,12 @@ def apply(table: CurrentTable, *changes: Change, version: int) -> bool:
 
 
 def contents(table: CurrentTable) -> list[tuple]:
-    return live(open_dataset(table.folder).to_table())
+    return live(stored(table))
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> CurrentTable:
-    return CurrentTable.create(tmp_path, NAME, ("id",), KINDS)
+def table(current: Tables) -> CurrentTable:
+    return CurrentTable.create(current, NAME, ("id",), KINDS)
 
 
 def test_a_batch_is_applied_once(table: CurrentTable):
@@ -52,7 +51,7 @@ def test_stale_writer_changes_nothing(table: CurrentTable):
 def test_concurrent_commit_of_another_writer_is_harmless(table: CurrentTable):
     apply(table, change("c", 1, {"id": 1, "name": "a"}), version=0)
     stale = table.again()
-    table.again().delta.delete("id = 1")
+    delete_by_hand(table, "id = 1")
 
     assert apply(stale, change("u", 2, {"id": 1, "name": "b"}), version=1)
     assert contents(table) == [(1, "b", None)]
@@ -70,11 +69,11 @@ def test_traces_of_deleted_rows_go_when_they_are_old(table: CurrentTable):
     apply(table, change("d", 1, {"id": 1}), change("c", 2, {"id": 2, "name": "b"}), version=0)
 
     forget_deleted(table.again(), kept_h=24 * 365 * 100)
-    kept = open_dataset(table.folder).to_table()["id"].to_pylist()
+    kept = stored(table)["id"].to_pylist()
     forget_deleted(table.again(), kept_h=1)
 
     assert sorted(kept) == [1, 2]
-    assert open_dataset(table.folder).to_table()["id"].to_pylist() == [2]
+    assert stored(table)["id"].to_pylist() == [2]
 
 
 def test_columns_are_added_and_null_in_older_rows(table: CurrentTable):
@@ -84,26 +83,26 @@ def test_columns_are_added_and_null_in_older_rows(table: CurrentTable):
     row: Row = {"id": 2, "name": "b", "price": "1.5", "at": "2026-01-01T00:00:00"}
     apply(table.again(), change("c", 2, row), version=1)
 
-    prices = open_dataset(table.folder).to_table().sort_by("id")["price"].to_pylist()
+    prices = stored(table).sort_by("id")["price"].to_pylist()
     assert [price and str(price) for price in prices] == [None, "1.50"]
 
 
-def test_a_table_that_never_took_a_change_may_still_become_another(tmp_path: Path):
+def test_a_table_that_never_took_a_change_may_still_become_another(current: Tables):
     for kind in (pa.date32(), pa.int64(), pa.string()):
-        assert CurrentTable.open(tmp_path, NAME) is None
-        table = CurrentTable.create(tmp_path, NAME, ("id",), {"id": pa.int64(), "due": kind})
+        assert CurrentTable.open(current, NAME) is None
+        table = CurrentTable.create(current, NAME, ("id",), {"id": pa.int64(), "due": kind})
 
     apply(table, change("c", 1, {"id": 1, "due": "infinity"}), version=0)
 
-    found = CurrentTable.open(tmp_path, NAME)
+    found = CurrentTable.open(current, NAME)
     assert found is not None
     assert found.kinds["due"] == pa.string()
 
 
-def test_odd_names_are_names_like_others(tmp_path: Path):
+def test_odd_names_are_names_like_others(current: Tables):
     name = 'Odd/Schema.tá"ble'
     kinds = {'I"d': pa.int64(), "Größe": pa.string()}
-    table = CurrentTable.create(tmp_path, name, ('I"d',), kinds)
+    table = CurrentTable.create(current, name, ('I"d',), kinds)
     changes = [
         Change(name, ('I"d',), seq, seq, "c", None, {'I"d': 1, "Größe": text})
         for seq, text in ((1, "a"), (2, "b"))
@@ -111,17 +110,15 @@ def test_odd_names_are_names_like_others(tmp_path: Path):
     for version, one in enumerate(changes):
         apply(table.again(), one, version=version)
 
-    found = CurrentTable.open(tmp_path, name)
+    found = CurrentTable.open(current, name)
 
     assert found is not None
-    assert open_dataset(found.folder).to_table()["Größe"].to_pylist() == ["b"]
-    assert names_in(tmp_path) == [name]
-    assert table_folder(tmp_path, name).parent == tmp_path
-    assert table_folder(tmp_path, "public.account").name == "public.account"
+    assert stored(found)["Größe"].to_pylist() == ["b"]
+    assert names_in(current) == [name]
 
 
-def test_of_equal_rows_a_delete_takes_away_one(tmp_path: Path):
-    table = CurrentTable.create(tmp_path, NAME, (), KINDS)
+def test_of_equal_rows_a_delete_takes_away_one(current: Tables):
+    table = CurrentTable.create(current, NAME, (), KINDS)
     equal = [change("c", seq, {"id": 1, "name": "a"}, key="") for seq in (1, 2, 3)]
     apply(table, *equal, change("c", 4, {"id": 2, "name": "b"}, key=""), version=0)
 
@@ -131,8 +128,8 @@ def test_of_equal_rows_a_delete_takes_away_one(tmp_path: Path):
     assert contents(table) == [(1, "a", None), (1, "a", None), (2, "b", None)]
 
 
-def test_a_snapshot_of_a_table_without_a_key_is_the_table(tmp_path: Path):
-    table = CurrentTable.create(tmp_path, NAME, (), KINDS)
+def test_a_snapshot_of_a_table_without_a_key_is_the_table(current: Tables):
+    table = CurrentTable.create(current, NAME, (), KINDS)
     apply(table, change("c", 1, {"id": 1, "name": "captured"}, key=""), version=0)
     snapshot = [
         Change(NAME, (), seq, seq, "r", None, {"id": number, "name": "captured"}, txid=7)

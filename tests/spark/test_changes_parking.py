@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterable
 from datetime import date
 from decimal import Decimal
-from pathlib import Path
 
 import psycopg
 import pyarrow.compute as pc
@@ -16,15 +15,16 @@ from click.testing import CliRunner, Result
 from deltalake import DeltaTable
 
 from pgsluice.cli.pipeline import pipeline
-from pgsluice.lake.current_tables import read_states
+from pgsluice.lake.current_tables import beside, place_of, read_states
 from pgsluice.lake.delta.opening import open_dataset
+from pgsluice.lake.tables import Place as TablePlace
 from pgsluice.pipelines.current_state import event_files, upkeep
 from pgsluice.pipelines.current_state.snapshot import rebuild, snapshot
 from pgsluice.pipelines.current_state.table import CurrentTable, live
 from pgsluice.verify import verify_current
 from spark.conftest import LOG
 from spark.lake_reading import lake_table
-from spark.test_changes import Place, place
+from spark.test_changes import Place, only_delta, place
 from support import value
 
 __all__ = ["place"]
@@ -57,15 +57,13 @@ def test_table_that_cannot_be_applied_is_parked_until_it_is_rebuilt(
     assert answer.stdout.endswith(", parked public.keyed, public.late\n")
     assert place.equal("public.good")
     assert len(place.rows("public.late")) == len(place.rows("public.keyed")) == 1
-    assert lake_table(place.lake / "events").num_rows == value(
-        log, "select count(*) from pgq.event_1"
-    )
-    states = read_states(place.lake / "current")
+    assert lake_table(place.events).num_rows == value(log, "select count(*) from pgq.event_1")
+    states = read_states(place.current)
     assert "has a value that does not fit" in str(states["public.late"].parked)
     assert f"pgsluice lake rebuild public.late --lake {place.lake}" in str(
         states["public.late"].parked
     )
-    report = verify_current("late", place.lake / "current/public.late", dsn=place.dsn)
+    report = verify_current("late", place.at("public.late"), dsn=place.dsn)
     assert report.counts["parked"] == 1
     assert not report.equal
     check = command("verify", "changes", "--log", LOG, "--lake", place.lake, "--dsn", place.dsn)
@@ -88,13 +86,14 @@ def test_table_that_cannot_be_applied_is_parked_until_it_is_rebuilt(
     place.run(column_types={"public.late.at": "string"})
     check = command("verify", "changes", "--log", LOG, "--lake", place.lake, "--dsn", place.dsn)
     assert (check.exit_code, check.stdout.count(": complete since 20")) == (0, 3)
-    table = CurrentTable.open(place.lake / "current", "public.good")
+    table = CurrentTable.open(place.current, "public.good")
     assert table is not None
-    assert "; complete since 20" in table.delta.metadata().description
-    assert table.delta.metadata().configuration["pgsluice.log"] == LOG
+    assert "; complete since 20" in str(table.stored.description)
+    assert table.stored.properties["pgsluice.log"] == LOG
 
 
 @pytest.mark.slow
+@only_delta
 def test_table_with_unsupported_features_or_other_buckets_is_parked(
     place: Place, log: psycopg.Connection
 ):
@@ -103,7 +102,7 @@ def test_table_with_unsupported_features_or_other_buckets_is_parked(
         log.execute("select sluice.capture(%s, %s)", (name, LOG))
         log.execute(f"insert into {name} values (1), (2)")  # type: ignore[arg-type]
     place.run(buckets={"public.large": 2})
-    folder = place.lake / "current/public.altered"
+    folder = place.folder / "current/public.altered"
     DeltaTable(str(folder)).alter.add_constraint({"small": "id < 5"})
     for name in ("good", "altered", "large"):
         log.execute(f"delete from {name} where id = 1")  # type: ignore[arg-type]
@@ -112,7 +111,7 @@ def test_table_with_unsupported_features_or_other_buckets_is_parked(
     assert place.run(buckets=buckets).progress().parked == ("public.altered", "public.large")
 
     assert place.rows("public.good") == [(2,)]
-    states = read_states(place.lake / "current")
+    states = read_states(place.current)
     reason = str(states["public.altered"].parked)
     assert "uses checkConstraints: pgsluice cannot" in reason
     assert (
@@ -150,7 +149,7 @@ def test_values_that_do_not_fit_become_null_beside_their_rejects(
     options = {"on_bad_value": "null", "buckets": {"public.large": 2, "public.dated": 2}}
 
     assert place.run(**options).progress().parked == ("public.dated",)
-    reason = str(read_states(place.lake / "current")["public.dated"].parked)
+    reason = str(read_states(place.current)["public.dated"].parked)
     assert reason.startswith("column public.dated.at is date32[day] in the lake, and has a value")
     assert reason.endswith(f": pgsluice lake rebuild public.dated --lake {place.lake}")
 
@@ -159,7 +158,7 @@ def test_values_that_do_not_fit_become_null_beside_their_rejects(
         assert place.rows(f"public.{name}") == expected
     rejects = sorted(
         (row["table"], row["column"], row["key"], row["value"])
-        for row in lake_table(place.lake / "rejects").to_pylist()
+        for row in lake_table(str(beside(place.current, "rejects"))).to_pylist()
     )
     assert rejects[:3] == [
         ("public.account", "amount", '{"id": 3}', "NaN"),
@@ -173,7 +172,7 @@ def test_values_that_do_not_fit_become_null_beside_their_rejects(
     place.run(**options)
 
     assert place.rows("public.note") == expected[:2]
-    assert lake_table(place.lake / "rejects").num_rows == 9
+    assert lake_table(str(beside(place.current, "rejects"))).num_rows == 9
 
 
 @pytest.mark.slow
@@ -222,10 +221,10 @@ def test_wider_types_odd_names_and_infinite_times_are_stored(place: Place, log: 
 def test_table_is_rebuilt_while_writers_the_pipeline_and_its_maintenance_run(
     place: Place, log: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ):
-    maintained: set[Path] = set()
+    maintained: set[TablePlace] = set()
 
-    def maintain(folders: Iterable[Path], *, retention_h: float) -> None:
-        chosen = list(folders)
+    def maintain(places: Iterable[TablePlace], *, retention_h: float) -> None:
+        chosen = list(places)
         maintained.update(chosen)
         unpatched(chosen, retention_h=retention_h)
 
@@ -258,10 +257,14 @@ def test_table_is_rebuilt_while_writers_the_pipeline_and_its_maintenance_run(
 
         assert stream.progress().parked == ()
     assert place.equal("public.account")
-    assert {place.lake / "current" / "public.account", place.lake / "rejects"} < maintained
+    assert {
+        place_of(place.current, "public.account"),
+        beside(place.current, "events"),
+    } <= maintained
 
 
 @pytest.mark.slow
+@only_delta
 def test_rebuild_is_one_commit_for_readers(place: Place, log: psycopg.Connection):
     log.execute("create table account (id int primary key, at date)")
     log.execute("select sluice.capture('account', %s)", (LOG,))
@@ -270,7 +273,7 @@ def test_rebuild_is_one_commit_for_readers(place: Place, log: psycopg.Connection
     log.execute("insert into account values (0, '0044-03-15 BC')")
     assert place.run().progress().parked == ("public.account",)
     log.execute("delete from account where id < 10")
-    folder = place.lake / "current" / "public.account"
+    folder = place.folder / "current" / "public.account"
     before = DeltaTable(str(folder)).version()
 
     rebuild("public.account", place.lake, dsn=place.dsn)
@@ -286,7 +289,7 @@ def test_rebuild_is_one_commit_for_readers(place: Place, log: psycopg.Connection
     assert row_counts[0] == 2500
     assert set(row_counts[1:]) == {2491}
     assert place.equal("public.account")
-    assert not (place.lake / "current/_rebuilding/public.account").exists()
+    assert not (place.folder / "current/_rebuilding/public.account").exists()
     log.execute("truncate account")
     rebuild("public.account", place.lake, dsn=place.dsn)
     assert place.run().progress().parked == ()

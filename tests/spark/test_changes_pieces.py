@@ -40,7 +40,7 @@ def test_a_table_takes_only_micro_batches_that_it_does_not_have(tmp_path: Path):
     for batch_id in range(3):
         path = tmp_path / f"{batch_id}.parquet"
         write_events(path, [insert(batch_id, batch_id), insert(batch_id, 7, table="public.other")])
-        files[batch_id] = [str(path)]
+        files[batch_id] = [path]
     kinds = {NAME: KINDS, "public.other": KINDS}
 
     found = collapse_files(files, Collapsing(kinds, {NAME: 1}, tmp_path, Division({}, 1)), in_turn)
@@ -55,7 +55,7 @@ def test_events_of_other_tables_are_not_decoded(tmp_path: Path):
     write_events(path, [insert(1, 1), bad], row_groups=1)
     how = Collapsing({NAME: KINDS}, {}, tmp_path, Division({}, 1))
 
-    assert list(collapse_files({0: [str(path)]}, how, in_turn)) == [NAME]
+    assert list(collapse_files({0: [path]}, how, in_turn)) == [NAME]
 
 
 def test_an_unreadable_change_concerns_its_table_only(tmp_path: Path):
@@ -66,7 +66,7 @@ def test_an_unreadable_change_concerns_its_table_only(tmp_path: Path):
     kinds = dict.fromkeys([NAME, "public.other", "public.bad"], KINDS)
     how = Collapsing(kinds, {}, tmp_path, Division({}, 1))
 
-    found = collapse_files({0: [str(path)]}, how, in_turn)
+    found = collapse_files({0: [path]}, how, in_turn)
 
     with pytest.raises(SluiceError, match=r"the key of public.account was"):
         collapsed(found[NAME])
@@ -79,7 +79,7 @@ def test_tasks_hand_over_no_rows(tmp_path: Path):
     path = tmp_path / "events.parquet"
     write_events(path, [insert(number, number) for number in range(5000)], row_groups=1)
 
-    (piece,) = Collapsing({NAME: KINDS}, {}, tmp_path, Division({}, 1)).task((0, str(path), 0))
+    (piece,) = Collapsing({NAME: KINDS}, {}, tmp_path, Division({}, 1)).task((0, path, 0))
 
     assert isinstance(piece.effect, Portion)
     assert piece.row_count == 5000

@@ -20,7 +20,9 @@ from pgsluice.errors import CaptureError, ChangeError, ConfigurationError, Conne
 from pgsluice.lake.current_tables import (
     OWN_COLUMNS,
     Captured,
+    Tables,
     TableState,
+    beside,
     captured_column,
     lake_column,
     problems,
@@ -30,8 +32,8 @@ from pgsluice.lake.current_tables import (
     table_folder,
     write_state,
 )
-from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.lake.jobs import compact
+from pgsluice.lake.tables import names_in
 from pgsluice.pipelines.current_state import evolution
 from pgsluice.pipelines.current_state.columns import array_of, identity_of
 from pgsluice.pipelines.current_state.envelope import Change, Row
@@ -39,11 +41,12 @@ from pgsluice.pipelines.current_state.evolution import widen, wider_types
 from pgsluice.pipelines.current_state.parking import Parking
 from pgsluice.pipelines.current_state.reading import SNAPSHOT_EVENT, Event
 from pgsluice.pipelines.current_state.snapshot import rebuild
-from pgsluice.pipelines.current_state.table import CurrentTable, names_in
+from pgsluice.pipelines.current_state.table import CurrentTable
 from pgsluice.spark.access import Access
 from pgsluice.verify import verify_changes
-from spark.changing import NAME, apply
+from spark.changing import NAME, apply, stored
 from spark.conftest import LOG
+from spark.lake_reading import lake_table
 
 KINDS = {"id": pa.int64(), "price": pa.decimal128(6, 2), "ratio": pa.float32(), "at": pa.date32()}
 
@@ -54,8 +57,8 @@ def change(op: str, seq: int, row: Row) -> Change:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> CurrentTable:
-    return CurrentTable.create(tmp_path, NAME, ("id",), KINDS, properties={"pgsluice.log": LOG})
+def table(current: Tables) -> CurrentTable:
+    return CurrentTable.create(current, NAME, ("id",), KINDS, properties={"pgsluice.log": LOG})
 
 
 @given(st.text(min_size=1) | st.sampled_from(OWN_COLUMNS))
@@ -85,9 +88,9 @@ def test_column_names_in_the_lake_are_reversible_and_not_refused(name: str):
     ],
 )
 def test_only_types_that_hold_every_former_value_are_widened(
-    tmp_path: Path, before: pa.DataType, now: pa.DataType, expected: str
+    current: Tables, before: pa.DataType, now: pa.DataType, expected: str
 ):
-    table = CurrentTable.create(tmp_path, NAME, ("id",), {"id": pa.int64(), "c": before})
+    table = CurrentTable.create(current, NAME, ("id",), {"id": pa.int64(), "c": before})
 
     if expected == "refused":
         with pytest.raises(ChangeError, match=r"column public.account.c is .* rebuild the table"):
@@ -96,10 +99,10 @@ def test_only_types_that_hold_every_former_value_are_widened(
         assert wider_types(table, {"c": now}) == ({"c": now} if expected == "wider" else {})
 
 
-def test_rows_that_are_found_by_their_text_or_bucket_keep_both_when_widened(tmp_path: Path):
+def test_rows_that_are_found_by_their_text_or_bucket_keep_both_when_widened(current: Tables):
     kinds = {"id": pa.int64(), "n": pa.int64(), "d": pa.decimal128(4, 2)}
-    keyed = CurrentTable.create(tmp_path, "s.keyed", ("id",), kinds)
-    keyless = CurrentTable.create(tmp_path, "s.keyless", (), kinds)
+    keyed = CurrentTable.create(current, "s.keyed", ("id",), kinds)
+    keyless = CurrentTable.create(current, "s.keyless", (), kinds)
     wide, text = pa.decimal128(8, 3), pa.string()
 
     assert wider_types(keyed, {"n": text, "d": text}, numeric=["n", "d"]) == {"n": text, "d": text}
@@ -115,9 +118,9 @@ def test_rows_that_are_found_by_their_text_or_bucket_keep_both_when_widened(tmp_
             wider_types(table, changed)
 
 
-def test_each_widened_value_is_the_one_that_postgresql_stores(tmp_path: Path):
+def test_each_widened_value_is_the_one_that_postgresql_stores(current: Tables):
     kinds = {"id": pa.int64(), "n": pa.int64(), "d": pa.decimal128(12, 8)}
-    table = CurrentTable.create(tmp_path, NAME, ("id",), kinds)
+    table = CurrentTable.create(current, NAME, ("id",), kinds)
     rows: list[Row] = [{"id": 1, "n": -5, "d": "0.0000001"}, {"id": 2, "n": 2**40, "d": None}]
     apply(table, [change("c", n, row) for n, row in enumerate(rows)], version=0)
 
@@ -127,9 +130,9 @@ def test_each_widened_value_is_the_one_that_postgresql_stores(tmp_path: Path):
     ):
         widen(wide, {"n": pa.decimal128(20, 19)})
 
-    stored = open_dataset(table.folder).to_table(columns=["id", "n", "d"]).sort_by("id")
-    assert stored["n"].to_pylist() == [Decimal(-5), Decimal(2**40)]
-    assert stored["d"].to_pylist() == ["0.00000010", None]
+    rows_now = stored(table).sort_by("id")
+    assert rows_now["n"].to_pylist() == [Decimal(-5), Decimal(2**40)]
+    assert rows_now["d"].to_pylist() == ["0.00000010", None]
 
 
 @pytest.mark.parametrize("conflicts", [1, 2])
@@ -138,7 +141,7 @@ def test_widening_is_retried_after_a_concurrent_compaction(
 ):
     def compact_first(*arguments: object) -> object:
         if len(reads) < conflicts:
-            reads.append(compact(str(table.folder)).files_removed)
+            reads.append(compact(str(table.stored.place)).files_removed)
             n = 50 + len(reads)
             apply(newest(), [change("c", n, {"id": n})], version=n)
         return unpatched(*arguments)
@@ -156,12 +159,14 @@ def test_widening_is_retried_after_a_concurrent_compaction(
 
     assert reads[0] > 1
     assert wide.kinds["price"] == pa.decimal128(12, 3)
-    rows = open_dataset(table.folder).to_table().sort_by("id")
+    rows = stored(table).sort_by("id")
     assert rows["id"].to_pylist() == [0, 1, 2, 3, *range(51, 51 + conflicts)]
     assert rows["price"].to_pylist()[:4] == [Decimal("1.250")] * 4
 
 
-def test_widened_table_keeps_its_rows_name_properties_and_applied_versions(table: CurrentTable):
+def test_widened_table_keeps_its_rows_name_properties_and_applied_versions(
+    table: CurrentTable, current: Tables
+):
     apply(table, [change("c", 1, {"id": 1, "price": "1.25", "ratio": "0.5"})], version=0)
 
     wide = widen(table.again(), {"price": pa.decimal128(12, 3), "ratio": pa.float64()})
@@ -169,11 +174,11 @@ def test_widened_table_keeps_its_rows_name_properties_and_applied_versions(table
     assert wide.kinds == KINDS | {"price": pa.decimal128(12, 3), "ratio": pa.float64()}
     assert not apply(wide, [change("c", 2, {"id": 9})], version=0)
     assert apply(wide, [change("c", 2, {"id": 2, "price": "123456789.125"})], version=1)
-    rows = open_dataset(table.folder).to_table().sort_by("id")
+    rows = stored(table).sort_by("id")
     assert rows["price"].to_pylist() == [Decimal("1.250"), Decimal("123456789.125")]
     assert rows["ratio"].to_pylist() == [0.5, None]
-    assert names_in(table.folder.parent) == [NAME]
-    assert wide.delta.metadata().configuration["pgsluice.log"] == LOG
+    assert names_in(current) == [NAME]
+    assert wide.stored.properties["pgsluice.log"] == LOG
     assert wide.key == ("id",)
 
 
@@ -192,7 +197,7 @@ def test_infinite_times_are_the_first_and_last_that_every_reader_knows():
 
 @pytest.mark.parametrize("are_many", [False, True])
 def test_rejects_are_stored_once_and_key_columns_are_no_rejects(
-    table: CurrentTable, tmp_path: Path, are_many: bool
+    table: CurrentTable, current: Tables, tmp_path: Path, are_many: bool
 ):
     changes = [
         change("c", 1, {"id": 1, "price": "NaN", "at": "2026-01-01"}),
@@ -200,26 +205,26 @@ def test_rejects_are_stored_once_and_key_columns_are_no_rejects(
         change("c", 3, {"id": 3, "price": "2", "at": "2026-01-01"}),
         change("d", 4, {"id": 4}),
     ]
-    rejects = tmp_path / "rejects"
+    rejects = beside(current, "rejects")
 
     assert apply(table, changes, version=0, rejects=rejects, are_many=are_many)
     # A crash after the commit of the rejects repeats them.
     other = CurrentTable.create(tmp_path / "other", NAME, ("id",), KINDS)
     apply(other, changes, version=0, rejects=rejects, are_many=are_many)
 
-    rows = [tuple(row.values())[:4] for row in open_dataset(table.folder).to_table().to_pylist()]
+    rows = [tuple(row.values())[:4] for row in stored(table).to_pylist()]
     assert sorted(rows) == [
         (1, None, None, date(2026, 1, 1)),
         (2, Decimal(1), None, None),
         (3, Decimal(2), None, date(2026, 1, 1)),
         (4, None, None, None),
     ]
-    stored = open_dataset(rejects).to_table().to_pylist()
-    assert {(row["column"], row["key"], row["ev_id"], row["value"]) for row in stored} == {
+    found = lake_table(rejects).to_pylist()
+    assert {(row["column"], row["key"], row["ev_id"], row["value"]) for row in found} == {
         ("price", '{"id": 1}', 1, "NaN"),
         ("at", '{"id": 2}', 2, "never"),
     }
-    assert len(stored) == 2
+    assert len(found) == 2
     bad_key = [change("c", 5, {"id": "x", "price": "1", "at": "never"})]
     with pytest.raises(ChangeError, match=r"public.account.id is int64"):
         apply(table.again(), bad_key, version=1, rejects=rejects, are_many=are_many)
@@ -336,22 +341,22 @@ def test_snapshot_completes_a_table_only_if_its_begin_was_applied_too(parking: P
 
 def test_description_adds_no_feature_to_a_table_with_local_timestamps(tmp_path: Path):
     table = CurrentTable.create(tmp_path, NAME, (), {"at": pa.timestamp("us")})
-    before = table.delta.protocol()
+    before = table.stored.delta.protocol()
 
     table.describe("complete since today")
 
-    assert table.again().delta.protocol() == before
-    assert table.again().delta.metadata().description == "complete since today"
+    assert table.again().stored.delta.protocol() == before
+    assert table.again().stored.delta.metadata().description == "complete since today"
 
 
 def test_table_whose_folder_is_gone_is_not_created_again(parking: Parking):
     CurrentTable.create(parking.current, NAME, ("id",), {"id": pa.int64()})
     parking.note_created(NAME)
-    parking.require_folder(NAME)
+    parking.require_table(NAME)
     shutil.rmtree(table_folder(parking.current, NAME))
 
     with pytest.raises(ChangeError, match="does not exist; restore it, or rebuild the table"):
-        again(parking).require_folder(NAME)
+        again(parking).require_table(NAME)
 
 
 def test_start_names_each_incomplete_table(
@@ -393,7 +398,8 @@ def state(name: str, **facts: object) -> TableState:
 def test_each_reason_for_missing_rows_is_named(
     tmp_path: Path, facts: dict[str, object], captured: Captured, expected: str | None
 ):
-    found = problems(tmp_path, LOG, "s", [captured], {"t": state("t", **facts)})
+    lost = ["t"] if "is_created" in facts else []
+    found = problems(tmp_path, LOG, "s", [captured], {"t": state("t", **facts)}, lost)
 
     if expected is None:
         assert found == {}

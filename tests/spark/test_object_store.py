@@ -230,22 +230,22 @@ def test_rows_and_properties_are_changed_once_although_the_store_does_not_answer
 )
 def test_a_snapshot_of_an_iceberg_table_is_committed_once_although_requests_fail(
     object_store: ObjectStore,
-    iceberg: str,
+    iceberg_in_store: str,
     monkeypatch: pytest.MonkeyPatch,
     path: str,
     how: str,
     count: int,
 ):
     monkeypatch.setenv("PYICEBERG_CATALOG__STORE__S3__REQUEST_TIMEOUT", "1")
-    add(iceberg, 0, version=0)
+    add(iceberg_in_store, 0, version=0)
     object_store.fail(how, path=path, count=count)
 
-    assert add(iceberg, 1, version=1)
+    assert add(iceberg_in_store, 1, version=1)
 
     assert object_store.faults_left() == 0
-    assert lake_column(iceberg, "id") == [0, 1]
-    assert not add(iceberg, 1, version=1)
-    assert len(show(iceberg).history) == 2
+    assert lake_column(iceberg_in_store, "id") == [0, 1]
+    assert not add(iceberg_in_store, 1, version=1)
+    assert len(show(iceberg_in_store).history) == 2
 
 
 def test_a_time_out_in_other_units_is_refused(monkeypatch: pytest.MonkeyPatch):

@@ -53,7 +53,7 @@ def test_each_event_is_in_the_lake_once_although_the_store_fails(
     kind: str,
     request: pytest.FixtureRequest,
 ):
-    lake = request.getfixturevalue("lake" if kind == "delta" else "iceberg")
+    lake = request.getfixturevalue("lake" if kind == "delta" else "iceberg_in_store")
     checkpoint = tmp_path / "checkpoint"
 
     def run() -> None:

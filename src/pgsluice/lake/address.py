@@ -1,5 +1,5 @@
 """Lake table addresses: `/lake/events` or `s3://bucket/events`, the folder of a Delta table, or
-`iceberg:catalogue/namespace.table`.
+`iceberg:catalogue/namespace.table`. A lake of several tables is a folder or a namespace, `iceberg:catalogue/namespace`.
 
 Configure the catalogue for pyiceberg, with `.pyiceberg.yaml` or environment variables. This keeps its URL, which may
 contain a password, out of Spark's options:
@@ -33,6 +33,47 @@ class IcebergAddress:
 
     def __str__(self) -> str:
         return f"{_ICEBERG}{self.catalog}/{self.identifier}"
+
+    @property
+    def namespace(self) -> IcebergNamespace:
+        """The namespace of the table."""
+        return IcebergNamespace(self.catalog, self.identifier.rpartition(".")[0])
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergNamespace:
+    """Address of a namespace, which holds the tables of a lake.
+
+    Attributes:
+        catalog: The catalogue's name in pyiceberg's configuration.
+        name: Its name, of one or more parts.
+    """
+
+    catalog: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{_ICEBERG}{self.catalog}/{self.name}"
+
+    def __truediv__(self, table: str) -> IcebergAddress:
+        return IcebergAddress(self.catalog, f"{self.name}.{table}")
+
+
+def parse_lake(lake: str | Path) -> Folder | IcebergNamespace:
+    """Parse the address of a lake of several tables.
+
+    Raises:
+        ConfigurationError: It is neither the path of a folder nor the address of a namespace.
+    """
+    text = str(lake)
+    if not text.startswith(_ICEBERG):
+        return folder_at(text)
+    catalog, _, name = text.removeprefix(_ICEBERG).partition("/")
+    if not catalog or not all(name.split(".")) or "/" in name:
+        raise ConfigurationError(
+            f"invalid Iceberg address {text!r}; write iceberg:catalogue/namespace, as this lake has several tables"
+        )
+    return IcebergNamespace(catalog, name)
 
 
 def parse(lake: str | Path) -> Folder | IcebergAddress:

@@ -1,4 +1,4 @@
-"""Folders, column names and states of current-state tables, without Delta.
+"""Addresses, column names and states of current-state tables, without their formats.
 
 The state of a table is a file beside it, `_state/<table>.json`, which only the pipeline `changes` writes. A request to
 rebuild a table is another one, `_rebuild/<table>.json`, which only `pgsluice lake rebuild` writes. A request counts
@@ -10,19 +10,21 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 from urllib.parse import unquote
 
-from pgsluice.lake.storage import Folder, files_in, folders_in, read_bytes, write_whole
+from pgsluice.lake.address import IcebergAddress, IcebergNamespace
+from pgsluice.lake.storage import Folder, files_in, read_bytes, write_whole
 
 SEQ, CHANGED_AT, DELETED = "_seq", "_changed_at", "_deleted"
 ROW = "_row"  # identifies equal rows of a table without a key
 BUCKET = "_bucket"
 OWN_COLUMNS = (SEQ, CHANGED_AT, DELETED, ROW, BUCKET)
 
-_STATES, _REQUESTS = "_state", "_rebuild"
+_STATES, _REQUESTS, _ASIDE = "_state", "_rebuild", "_rebuilding"
+_SEPARATOR = "__"
 # Delta refuses all of these but the percent sign, which makes the encoding reversible.
 _ENCODED = re.compile(r"[ ,;{}()\n\t=%]")
 
@@ -79,14 +81,80 @@ class Captured:
     is_detached: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class IcebergTables:
+    """Current-state tables in a namespace of an Iceberg catalogue.
+
+    Attributes:
+        namespace: The namespace; it also has the tables `events` and `rejects`.
+        notes: Folder of their states, requests and scratch files.
+        prefix: Begin of their names.
+    """
+
+    namespace: IcebergNamespace
+    notes: Folder
+    prefix: str = ""
+
+    def __str__(self) -> str:
+        return str(self.namespace)
+
+
+# The current-state tables of a lake: those in a folder, or in a namespace.
+Tables = Folder | IcebergTables
+
+
+def place_of(current: Tables, name: str) -> Folder | IcebergAddress:
+    """Return the address of a current-state table."""
+    if isinstance(current, IcebergTables):
+        return current.namespace / (current.prefix + iceberg_name(name))
+    return table_folder(current, name)
+
+
+def beside(current: Tables, name: str) -> Folder | IcebergAddress:
+    """Return the address of another table of the lake: `events` or `rejects`."""
+    return lake_of(current) / name
+
+
+def lake_of(current: Tables) -> Folder | IcebergNamespace:
+    """Return the address of the lake."""
+    return current.namespace if isinstance(current, IcebergTables) else current.parent
+
+
+def aside(current: Tables) -> Tables:
+    """Return the tables that are filled by a rebuild."""
+    if isinstance(current, IcebergTables):
+        return replace(current, prefix=f"{_ASIDE}{_SEPARATOR}")
+    return current / _ASIDE
+
+
+def notes_of(current: Tables) -> Folder:
+    """Return the folder of states, requests and scratch files."""
+    return current.notes if isinstance(current, IcebergTables) else current
+
+
 def table_folder(current: Folder, name: str) -> Folder:
     """Return the folder of a current-state table."""
     return current / folder_name(name)
 
 
+def iceberg_name(name: str) -> str:
+    """Return the name of a current-state table in a namespace, unique for each table: `schema__table`."""
+    odd = re.compile(r"\W|^_|_$|_(?=_)", re.ASCII)
+    parts = name.partition(".")[::2]
+    return _SEPARATOR.join(
+        odd.sub(lambda found: f"~{found[0].encode().hex()}", part) for part in parts
+    )
+
+
 def folder_name(name: str) -> str:
     """Return the name of a current-state table's folder, unique for each table."""
     return re.sub(r"[^\w.-]", lambda found: f"~{found[0].encode().hex()}", name, flags=re.ASCII)
+
+
+def described(place: Folder | IcebergAddress) -> str:
+    """Return an address for errors."""
+    kind = "table" if isinstance(place, IcebergAddress) else "folder"
+    return f"the {kind} {place}"
 
 
 def lake_column(name: str) -> str:
@@ -100,71 +168,74 @@ def captured_column(name: str) -> str:
     return unquote(name)
 
 
-def state_of_folder(folder: Folder) -> TableState | None:
-    """Return the state of the current-state table in a folder; None if the pipeline has not stored one."""
-    return _state(folder.parent / _STATES, f"{folder.name}.json")
+def state_at(current: Tables, place: Folder | IcebergAddress) -> TableState | None:
+    """Return the state of the current-state table at an address; None if the pipeline has not stored one."""
+    found = read_states(current).items()
+    return next((state for name, state in found if place_of(current, name) == place), None)
 
 
-def read_states(current: Folder) -> dict[str, TableState]:
+def read_states(current: Tables) -> dict[str, TableState]:
     """Return all states by table name."""
-    folder = current / _STATES
+    folder = notes_of(current) / _STATES
     found = (_state(folder, name) for name in _notes(folder))
     return {state.name: state for state in found if state is not None}
 
 
-def write_state(current: Folder, state: TableState) -> None:
+def write_state(current: Tables, state: TableState) -> None:
     """Store a state durably."""
-    _write(current / _STATES, state.name, asdict(state))
+    _write(notes_of(current) / _STATES, state.name, asdict(state))
 
 
-def request_rebuild(current: Folder, name: str) -> str:
+def request_rebuild(current: Tables, name: str) -> str:
     """Store a request to rebuild a table durably; return its token."""
     token = uuid.uuid4().hex
-    _write(current / _REQUESTS, name, {"name": name, "token": token})
+    _write(notes_of(current) / _REQUESTS, name, {"name": name, "token": token})
     return token
 
 
-def rebuild_requests(current: Folder) -> dict[str, str]:
+def rebuild_requests(current: Tables) -> dict[str, str]:
     """Return the last requested rebuild of each table, as token by name."""
-    folder = current / _REQUESTS
+    folder = notes_of(current) / _REQUESTS
     found = [json.loads(read_bytes(folder, name)) for name in _notes(folder)]
     return {request["name"]: request["token"] for request in found}
 
 
 def problems(
-    current: Folder,
+    current: Tables,
     log: str,
     source: str,
     captured: list[Captured],
     states: Mapping[str, TableState],
+    missing: Collection[str] = (),
 ) -> dict[str, str]:
     """Return why tables of a lake are not complete, by name, each with the way out.
 
     Args:
-        current: Folder of the current-state tables.
+        current: The current-state tables.
         log: Event log of the lake.
         source: Its identity now.
         captured: Captured tables of the log now.
         states: From `read_states`.
+        missing: Tables that were created and do not exist.
     """
-    lake = current.parent
+    lake = lake_of(current)
     found: dict[str, str] = {}
-    there = folders_in(current)
     by_name = {table.name: table for table in captured}
     names_by_oid = {table.oid: table.name for table in captured}
     for name, state in states.items():
         rebuild = f"pgsluice lake rebuild {name} --lake {lake}"
         if state.parked is not None:
             found[name] = f"parked since {state.parked_at}: {state.parked}"
-        elif state.is_created and table_folder(current, name).name not in there:
-            found[name] = f"the folder {table_folder(current, name)} does not exist; run: {rebuild}"
+        elif name in missing:
+            found[name] = f"{described(place_of(current, name))} does not exist; run: {rebuild}"
         elif state.source and state.source != source:
             found[name] = (
                 f"its rows come from another event log than {log!r} is now; use another lake"
             )
         elif name not in by_name:
             renamed = names_by_oid.get(state.oid) if state.oid is not None else None
-            remove = f"remove {table_folder(current, name)} and {current / _STATES / _note(name)}"
+            state_file = notes_of(current) / _STATES / _note(name)
+            remove = f"remove {place_of(current, name)} and {state_file}"
             found[name] = (
                 f"renamed to {renamed} in PostgreSQL, and its changes go to that table; {remove}"
                 if renamed

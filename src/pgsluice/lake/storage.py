@@ -165,12 +165,9 @@ def open_output(folder: Folder, name: str) -> Any:
     return filesystem(folder).open_output_stream(name)
 
 
-def open_path(path: str) -> Any:
+def open_path(path: Folder) -> Any:
     """Return a source for pyarrow for a file by its whole path or URL."""
-    if "://" not in path:
-        return path
-    url, _, name = path.rpartition("/")
-    return open_input(ObjectFolder(url), name)
+    return open_input(path.parent, path.name)
 
 
 def read_bytes(folder: Folder, name: str) -> bytes:

@@ -58,6 +58,11 @@ class LakeTable(ABC):
     keeps_partition_columns: ClassVar[bool] = False
 
     @property
+    @abstractmethod
+    def place(self) -> str:
+        """The address of the table."""
+
+    @property
     def folder(self) -> Folder:
         """The folder of its files."""
         return folder_at(self.path)

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgsluice.errors import ConfigurationError, one_line
+from pgsluice.lake.current_tables import beside, lake_of, notes_of
 from pgsluice.lake.file_errors import require_writable
 from pgsluice.lake.jobs import RETENTION_HOURS_DEFAULT, RETENTION_HOURS_MIN
-from pgsluice.lake.storage import folder_at, folders_in
 from pgsluice.pipelines.events import EventStream, holding, known_shards, read_log, triggered
 from pgsluice.pipelines.paths import (
     checkpoint_folder,
-    delta_folder,
     local_folder,
     open_table,
     own_consumer,
@@ -166,15 +165,11 @@ class ChangeStream(EventStream):
             self._apply(now=False)
 
     def _maintain(self) -> None:
+        from pgsluice.lake.tables import places_in
         from pgsluice.pipelines.current_state.upkeep import maintain
 
-        lake = folder_at(str(self.lake))
         while not self._stop.wait(self._upkeep.every_s):
-            current = lake / "current"
-            folders = [current / name for name in folders_in(current)]
-            maintain(
-                [lake / "events", lake / "rejects", *folders], retention_h=self._upkeep.retention_h
-            )
+            maintain(places_in(self._parking.current), retention_h=self._upkeep.retention_h)
 
     def _apply(self, *, now: bool) -> None:
         app_id = MicroBatch(str(self.query.id), 0).app_id
@@ -223,8 +218,9 @@ def changes(
 
     Args:
         log: Event log that `sluice.capture`, `pgq.jsontriga` or `pgq.logutriga` write to.
-        lake: Folder of all these tables, on disk or as a URL such as `s3://bucket/shop`; created if missing. One log
-            per lake.
+        lake: Folder of all these tables, on disk or as a URL such as `s3://bucket/shop`; created if missing. Or
+            `iceberg:catalogue/namespace`, for Iceberg tables in a namespace, named `events`, `rejects` and
+            `schema__table`. One log per lake.
         checkpoint: Folder of Spark's checkpoint, as of `events`. Lake and checkpoint belong together.
         dsn, consumer, once, starting, max_rows_per_trigger, trigger_s, partitions, driver_memory, spark, on_progress:
             See `events`.
@@ -261,6 +257,7 @@ def changes(
     _check_options(on_bad_value, apply_every_s, vacuum_retention_h)
     buckets = _checked(buckets or {})
     require_extra()
+    from pgsluice.lake.tables import tables_in
     from pgsluice.pipelines.current_state.applier import Applier
     from pgsluice.pipelines.current_state.apply import CurrentStates
     from pgsluice.pipelines.current_state.parking import Parking
@@ -268,13 +265,15 @@ def changes(
     from pgsluice.pipelines.current_state.snapshot import Snapshots
     from pgsluice.spark.stream import LOG_SCHEMA
 
-    lake_folder, stored = delta_folder(lake, "lake"), checkpoint_folder(checkpoint)
-    events_folder = lake_folder / "events"
-    name = consumer or own_consumer(events_folder, stored)
+    current, stored = tables_in(lake), checkpoint_folder(checkpoint)
+    place = beside(current, "events")
+    name = consumer or own_consumer(place, stored)
     with ExitStack() as cleanup:
         notes = local_folder(stored, cleanup)
         access = access_for(dsn, cleanup)
-        parking = Parking(lake_folder / "current", log, access, fails=on_bad_value == "fail")
+        parking = Parking(current, log, access, fails=on_bad_value == "fail")
+        rejects = beside(current, "rejects") if on_bad_value == "null" else None
+        chosen = None if tables is None else frozenset(tables)
         options = {
             **access.options(),
             "log": log,
@@ -284,21 +283,15 @@ def changes(
             "commitOffsets": "false",  # the keeper does
         }
         ways = known_shards(options)
-        keeper = holding(ways, "changes", lake_folder, cleanup)
+        keeper = holding(ways, "changes", lake_of(current), cleanup)
         copy = CheckpointCopy.restored(stored, notes)
-        table = open_table(events_folder, notes, LOG_SCHEMA)
-        require_writable(lake_folder / "current", "lake")
-        record_consumer(name, events_folder, notes)
+        table = open_table(place, notes, LOG_SCHEMA)
+        require_writable(notes_of(current), "lake")
+        record_consumer(name, place, notes)
         session = session_for(spark, "pgsluice changes", driver_memory=driver_memory)
+        kinds = _arrow_types(column_types or {})
         states = CurrentStates(
-            lake_folder / "current",
-            access,
-            None if tables is None else frozenset(tables),
-            buckets,
-            _arrow_types(column_types or {}),
-            deleted_kept_h,
-            parking,
-            lake_folder / "rejects" if on_bad_value == "null" else None,
+            current, access, chosen, buckets, kinds, deleted_kept_h, parking, rejects
         )
         states.clean()
         wanted = Snapshots(snapshots, log, notes / "snapshots")
@@ -316,7 +309,7 @@ def changes(
             upkeep=Upkeep(math.inf if once else compact_every_s, vacuum_retention_h),
             context=session.sparkContext,
             log=log,
-            lake=lake_folder,
+            lake=lake_of(current),
             consumer=name,
             shards=ways,
             keeper=keeper,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgsluice.errors import LogStateError
-from pgsluice.lake.address import IcebergAddress, parse
+from pgsluice.lake.address import IcebergAddress, IcebergNamespace, parse
 from pgsluice.lake.storage import Folder
 from pgsluice.pipelines.keeper import Keeper
 from pgsluice.pipelines.paths import (
@@ -57,7 +57,7 @@ class EventStream(RunningStream):
         writer: DataStreamWriter,
         *,
         log: str,
-        lake: Folder | IcebergAddress,
+        lake: Folder | IcebergAddress | IcebergNamespace,
         consumer: str,
         shards: Mapping[str, LogShard],
         keeper: Keeper,
@@ -255,9 +255,7 @@ def known_shards(options: Mapping[str, str]) -> dict[str, LogShard]:
     return shards
 
 
-def holding(
-    shards: Mapping[str, LogShard], kind: str, lake: Folder | IcebergAddress, cleanup: ExitStack
-) -> Keeper:
+def holding(shards: Mapping[str, LogShard], kind: str, lake: object, cleanup: ExitStack) -> Keeper:
     """Hold the consumer of a new stream until `cleanup`; raise if another query does, before Java starts."""
     keeper = Keeper(shards, kind=kind, lake=str(lake))
     cleanup.callback(keeper.close)

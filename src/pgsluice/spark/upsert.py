@@ -22,8 +22,9 @@ from deltalake.transaction import CommitProperties, Transaction
 from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.lake.address import IcebergAddress, parse
 from pgsluice.lake.delta.commits import COMMITS_MAX, commit_once, is_committed
-from pgsluice.lake.delta.merge import Changes, apply
+from pgsluice.lake.delta.merge import apply
 from pgsluice.lake.delta.opening import Use, open_delta
+from pgsluice.lake.mutable import Changes
 from pgsluice.lake.storage import Folder
 from pgsluice.spark.lake_tables import delta_table
 

@@ -15,8 +15,8 @@ import psycopg
 
 from pgsluice.client.calls import spark as log_calls
 from pgsluice.errors import ConfigurationError, LogStateError, PrivilegeError, SluiceError
-from pgsluice.lake.delta.opening import Use, open_delta
-from pgsluice.lake.storage import folder_at
+from pgsluice.lake.address import parse
+from pgsluice.lake.tables import last_version
 from pgsluice.verify.comparing import Shape, fetch
 from pgsluice.verify.lake import Lake, rows_of
 from pgsluice.verify.lines import key_of, lines_of
@@ -102,7 +102,7 @@ def changed_keys(lake: Lake, shape: Shape, events: frozenset[int]) -> frozenset[
         raise ConfigurationError(
             f"the lake table {lake.name} has no column {_SEQ}; only a current-state table can be verified at a tick"
         )
-    if open_delta(folder_at(lake.name), Use.READ).transaction_version(_EMPTIED) in events:
+    if last_version(parse(lake.name), _EMPTIED) in events:
         raise LogStateError(f"the table of {lake.name} was truncated meanwhile; verify again")
     columns, forms = shape.columns[: shape.key], shape.forms[: shape.key]
     later = pa.array(sorted(events), pa.int64())

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ConfigurationError
-from pgsluice.lake.current_tables import Captured, problems, read_states
-from pgsluice.lake.storage import folder_at, folders_in
+from pgsluice.lake.current_tables import Captured, notes_of, problems, read_states
+from pgsluice.lake.storage import folders_in
+from pgsluice.lake.tables import missing, tables_in
 from pgsluice.verify.comparing import fetch, reading
 
 
@@ -39,24 +40,22 @@ def verify_changes(
 
     Args:
         log: Event log of the lake.
-        lake: Lake folder of the pipeline `changes`.
+        lake: Lake of the pipeline `changes`: a folder, or `iceberg:catalogue/namespace`.
         tables: Tables with a current state, as `schema.table`; None: all captured tables.
         dsn: Connection string; None to resolve it as `pgsluice.connection` does.
 
     Raises:
-        ConfigurationError: The pipeline has not written to this folder.
+        ConfigurationError: The pipeline has not written to this lake.
         LogNotFoundError: The log does not exist.
     """
-    current = folder_at(lake) / "current"
-    if not folders_in(current):
-        raise ConfigurationError(
-            f"{lake} is not a lake of the pipeline changes; use the folder of its --lake"
-        )
+    current = tables_in(lake)
+    if not folders_in(notes_of(current)):
+        raise ConfigurationError(f"{lake} is not a lake of the pipeline changes; use its --lake")
     states = read_states(current)
     with reading(dsn) as database:
         source = fetch(database, calls.log_incarnation(log))
         captured = [Captured(*row) for row in fetch(database, calls.captured_tables(log))]
-    every = problems(current, log, source, captured, states)
+    every = problems(current, log, source, captured, states, missing(current, states))
     found = {name: every[name] for name in sorted(every) if tables is None or name in tables}
     complete = {name: state.complete_since for name, state in states.items() if name not in every}
     return Completeness(complete, found)

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 from pgsluice import connection
 from pgsluice.client.calls import verify as calls
 from pgsluice.errors import ConfigurationError
+from pgsluice.lake.address import IcebergAddress, parse
 from pgsluice.lake.current_tables import (
     OWN_COLUMNS,
+    Tables,
+    beside,
     captured_column,
-    state_of_folder,
+    state_at,
 )
 from pgsluice.lake.properties import property_of
-from pgsluice.lake.storage import folder_at
+from pgsluice.lake.tables import Place, tables_in
 from pgsluice.verify.at_tick import await_lake, changed_keys, events_after
 from pgsluice.verify.comparing import Comparison, Shape, fetch, reading
 from pgsluice.verify.forms import captured_form
@@ -66,7 +69,8 @@ def verify_current(
         SluiceError: The pipeline did not write the events of the snapshot within the deadline.
     """
     there, later = _Captured(open_lake(lake), deleted), frozenset[int]()
-    state = state_of_folder(folder_at(lake)) if not str(lake).startswith("iceberg:") else None
+    place = parse(lake)
+    state = state_at(_tables_around(place), place)
     with reading(dsn, in_one_snapshot=at_tick is not None) as database:
         if at_tick is not None:
             snapshot = fetch(database, calls.current_snapshot())
@@ -151,9 +155,13 @@ class _Captured:
         return names | others
 
 
+def _tables_around(place: Place) -> Tables:
+    """Return the current-state tables of the lake with a table at this address."""
+    return tables_in(str(place.namespace)) if isinstance(place, IcebergAddress) else place.parent
+
+
 def _recorded_consumer(lake: str | Path) -> str:
-    # LAKE/events beside LAKE/current/schema.table
-    events = folder_at(lake).parent.parent / "events"
+    events = beside(_tables_around(parse(lake)), "events")
     found = property_of(events, "pgsluice.consumer")
     if found is None:
         raise ConfigurationError(

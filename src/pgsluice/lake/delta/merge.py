@@ -2,35 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.transaction import CommitProperties
 
 from pgsluice.lake.delta.commits import commit_durably, commit_files
 from pgsluice.lake.delta.opening import folder_of
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """Rows to merge into a Delta table.
-
-    Attributes:
-        rows: One row per key, with the table's columns.
-        key: Non-null columns that identify a row.
-        seq: Column that orders the rows of one key. A row updates the table's row if its `seq` is higher, and is
-            inserted if its key is new.
-        deleted: Boolean column; where true, the table's row is deleted regardless of its `seq`. None for no column.
-        emptied_at: Delete the table's rows with a lower `seq`; None to keep them.
-    """
-
-    rows: pa.Table
-    key: Sequence[str]
-    seq: str
-    deleted: str | None = None
-    emptied_at: int | None = None
+from pgsluice.lake.mutable import Changes
 
 
 def apply(changes: Changes, table: DeltaTable, properties: CommitProperties) -> None:

@@ -88,6 +88,10 @@ class DeltaLakeTable(LakeTable):
             partition_by=tuple(partition_by) or _partition_columns(there),
         )
 
+    @property
+    def place(self) -> str:
+        return self.path
+
     def open(self) -> DeltaTable | None:
         """Open the newest version of the table; None if it does not exist."""
         return open_delta(self.folder, Use.READ) if is_delta(self.folder) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,12 +37,14 @@ def opened_catalog(name: str) -> Iterator[Catalog]:
 
     Raises:
         MissingExtraError: pyiceberg is not installed.
-        ConfigurationError: pyiceberg's configuration has no such catalogue.
-        SluiceError: The catalogue's database failed, here or within the block; a pending commit may be committed.
+        ConfigurationError: pyiceberg's configuration has no such catalogue, or it refuses the credentials.
+        SluiceError: The catalogue failed, here or within the block; a pending commit may be committed.
     """
     require_packages("Iceberg tables need", _NEEDED, "iceberg")
     from pyiceberg.catalog import load_catalog
+    from pyiceberg.exceptions import ForbiddenError, OAuthError, RESTError, UnauthorizedError
     from pyiceberg.utils.config import Config
+    from requests.exceptions import RequestException
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
     settings = Config().get_catalog_config(name)
@@ -62,7 +64,11 @@ def opened_catalog(name: str) -> Iterator[Catalog]:
             yield catalog
         finally:
             catalog.close()
-    except SQLAlchemyError as error:
+    except (ForbiddenError, OAuthError, UnauthorizedError) as error:
+        raise ConfigurationError(
+            f"the Iceberg catalogue {name!r} refuses the credentials: {one_line(str(error))}; check its properties"
+        ) from None
+    except (SQLAlchemyError, RESTError, RequestException) as error:
         # Drop the cause, which may contain the password.
         said = _scrubbed(one_line(str(error)), properties.get("uri", ""))
         raise SluiceError(
@@ -159,7 +165,7 @@ def plain_files(
     if any_of:
         wanted = And(wanted, Or(AlwaysFalse(), AlwaysFalse(), *map(_expression, any_of)))
     tasks = list(table.scan(wanted, snapshot_id=snapshot_id).plan_files())
-    require_plain(table, tasks, str(address))
+    require_plain(table, tasks, str(address), snapshot_id=snapshot_id)
     return [task.file for task in tasks]
 
 
@@ -183,6 +189,35 @@ def _expression(conditions: Sequence[Condition]) -> BooleanExpression:
         values = () if wanted.test.endswith("null") else (wanted.value,)
         found = e.And(found, kinds[wanted.test](column, *values))
     return found
+
+
+def new_location(catalog: Catalog, address: IcebergAddress) -> str:
+    """Return the location of a new table: in that of its namespace, or else in the warehouse.
+
+    Raises:
+        ConfigurationError: Neither is known.
+    """
+    namespace, _, name = address.identifier.rpartition(".")
+    return f"{location_of(catalog, namespace)}/{name}"
+
+
+def location_of(catalog: Catalog, namespace: str) -> str:
+    """Return the location of a namespace, which need not exist; for errors see `new_location`."""
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
+    with suppress(NoSuchNamespaceError):
+        location = catalog.load_namespace_properties(namespace).get("location")
+        if location:
+            return str(location).rstrip("/")
+    # The warehouse of a REST catalogue may be a name.
+    warehouse = str(catalog.properties.get("warehouse", ""))
+    if not warehouse.startswith(("/", "file:")) and "://" not in warehouse:
+        raise ConfigurationError(
+            f"the catalogue {catalog.name!r} has no warehouse with a location; set the property location of the "
+            f"namespace {namespace}, or PYICEBERG_CATALOG__{catalog.name.upper()}__WAREHOUSE, to a folder that Spark's "
+            "driver and executors share, or a URL such as s3://bucket/lake"
+        )
+    return f"{warehouse.rstrip('/')}/{namespace.replace('.', '/')}"
 
 
 def folder_of(location: str, address: IcebergAddress) -> Folder:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table
 
 _FORMAT_VERSION_MAX = 2
+# Table property: the oldest schema with which a file of the newest snapshot was written.
+OLDEST_SCHEMA = "pgsluice.oldest-schema"
 _TOOLS = "use the tool that made it, or copy its rows into a new table"
 
 
@@ -32,26 +34,34 @@ def require_iceberg(table: Table, name: str) -> Table:
     return table
 
 
-def require_plain(table: Table, tasks: Sequence[FileScanTask], name: str) -> None:
+def require_plain(
+    table: Table, tasks: Sequence[FileScanTask], name: str, *, snapshot_id: int | None = None
+) -> None:
     """Refuse files that cannot be read as plain Parquet, with columns matched by name.
+
+    Args:
+        table: The table.
+        tasks: The files.
+        name: Its address, for the error.
+        snapshot_id: Snapshot of the files; None for the newest.
 
     Raises:
         ConfigurationError: There are delete files, or renamed, replaced or retyped columns; or files are encrypted, not
             Parquet, or lack a partition column.
     """
-    found = _hidden(table, tasks)
+    found = _hidden(table, tasks, snapshot_id)
     if found:
         raise ConfigurationError(
             f"the lake table {name} has {found}, which its files alone do not show; {_TOOLS}"
         )
 
 
-def _hidden(table: Table, tasks: Sequence[FileScanTask]) -> str | None:
+def _hidden(table: Table, tasks: Sequence[FileScanTask], snapshot_id: int | None) -> str | None:
     if any(task.delete_files for task in tasks):
         return "deleted rows"
     if any(len(column.names) > 1 for column in (table.name_mapping() or ())):
         return "renamed columns"
-    if changed := _changed_columns(table):
+    if changed := _changed_columns(table, snapshot_id):
         return f"renamed, replaced or retyped columns ({', '.join(changed)})"
     for task in tasks:
         file: Any = task.file
@@ -67,11 +77,14 @@ def _hidden(table: Table, tasks: Sequence[FileScanTask]) -> str | None:
     return None
 
 
-def _changed_columns(table: Table) -> list[str]:
-    """Return the columns whose name, field id or type differs between the table's schemas, past ones included."""
+def _changed_columns(table: Table, snapshot_id: int | None) -> list[str]:
+    """Return the columns whose name, field id or type differs between the schemas that files may have."""
     by_id: dict[int, set[tuple[str, str]]] = {}
     by_name: dict[str, set[int]] = {}
+    oldest = _oldest_schema(table, snapshot_id)
     for schema in table.metadata.schemas:
+        if schema.schema_id < oldest:
+            continue
         for name in schema.column_names:
             field = schema.find_field(name)
             kind = str(field.field_type) if field.field_type.is_primitive else ""
@@ -79,3 +92,13 @@ def _changed_columns(table: Table) -> list[str]:
             by_name.setdefault(name, set()).add(field.field_id)
     changed = {name for seen in by_id.values() if len(seen) > 1 for name, _ in seen}
     return sorted(changed | {name for name, numbers in by_name.items() if len(numbers) > 1})
+
+
+def _oldest_schema(table: Table, snapshot_id: int | None) -> int:
+    """Return the id of the oldest schema that a file of a snapshot may have."""
+    oldest = int(table.properties.get(OLDEST_SCHEMA, 0))
+    snapshot = (
+        table.current_snapshot() if snapshot_id is None else table.snapshot_by_id(snapshot_id)
+    )
+    # An older snapshot, also one that another tool restored, has older files.
+    return oldest if snapshot is None or (snapshot.schema_id or 0) >= oldest else 0

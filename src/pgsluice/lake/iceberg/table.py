@@ -27,6 +27,7 @@ from pgsluice.lake.files import LakeFile, check_partition_columns
 from pgsluice.lake.iceberg.catalog import (
     folder_of,
     load_table,
+    new_location,
     opened_catalog,
     partition_columns,
     plain_files,
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table, Transaction
 
-_TXN = "pgsluice.txn."
+TXN = "pgsluice.txn."
 # The files have no field ids; pyiceberg's `add_files` sets this property.
-_NAME_MAPPING = "schema.name-mapping.default"
+NAME_MAPPING = "schema.name-mapping.default"
 _NO_RETRIES = {"commit.retry.num-retries": "0"}
 # Without merging, a stream that commits every second would add a manifest every second.
 _PROPERTIES = {**_NO_RETRIES, "commit.manifest-merge.enabled": "true"}
@@ -94,7 +95,7 @@ class IcebergLakeTable(LakeTable):
             there = load_table(catalog, address)
             if there is None:
                 check_partition_columns(rows, partition_by)
-                location = _new_location(catalog, address)
+                location = new_location(catalog, address)
             else:
                 location = there.location()
                 partition_by = partition_by or partition_columns(there, address)
@@ -111,6 +112,10 @@ class IcebergLakeTable(LakeTable):
         if there is not None:
             wanted._columns_to_add(there)
         return wanted
+
+    @property
+    def place(self) -> str:
+        return str(self.address)
 
     @property
     def folder(self) -> Folder:
@@ -181,7 +186,7 @@ class IcebergLakeTable(LakeTable):
         summary, properties = {}, {}
         if app_id is not None and version is not None:
             summary = {"pgsluice.app-id": app_id, "pgsluice.version": str(version)}
-            properties = {_TXN + app_id: str(version)}
+            properties = {TXN + app_id: str(version)}
         with table.transaction() as transaction:
             if removed:
                 self._replace(transaction, table, files, removed, summary)
@@ -232,7 +237,7 @@ class IcebergLakeTable(LakeTable):
 
         if table.name_mapping() is None:
             mapping = table.schema().name_mapping.model_dump_json()
-            transaction.set_properties({_NAME_MAPPING: mapping})
+            transaction.set_properties({NAME_MAPPING: mapping})
         try:
             with transaction.update_snapshot(snapshot_properties=summary).overwrite() as change:
                 for file in removed:
@@ -310,7 +315,7 @@ def newest_snapshot(address: IcebergAddress) -> int | None:
 
 def committed_version(table: Table, app_id: str) -> int | None:
     """Return the last version that an app committed; None without a commit."""
-    version = table.properties.get(_TXN + app_id)
+    version = table.properties.get(TXN + app_id)
     return None if version is None else int(version)
 
 
@@ -325,14 +330,3 @@ def _widened(schema: pa.Schema) -> pa.Schema:
     return pa.schema(
         [field.with_type(pa.int32()) if field.type in small else field for field in schema]
     )
-
-
-def _new_location(catalog: Catalog, address: IcebergAddress) -> str:
-    warehouse = catalog.properties.get("warehouse")
-    if not warehouse:
-        raise ConfigurationError(
-            f"the catalogue {address.catalog!r} has no warehouse; set "
-            f"PYICEBERG_CATALOG__{address.catalog.upper()}__WAREHOUSE to a folder that Spark's driver and "
-            "executors share, or a URL such as s3://bucket/lake"
-        )
-    return f"{warehouse.rstrip('/')}/{address.identifier.replace('.', '/')}"

@@ -56,7 +56,7 @@ class Applier:
     def _apply(self, context: SparkContext, app_id: str, batches: Mapping[int, Written]) -> None:
         folder = self._events.folder
         files = {
-            batch_id: [str(folder / file.path) for file in written.files]
+            batch_id: [folder / file.path for file in written.files]
             for batch_id, written in batches.items()
         }
         rows = sum(written.row_count for written in batches.values())

@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ChangeError
-from pgsluice.lake.current_tables import table_folder
+from pgsluice.lake.address import IcebergAddress
+from pgsluice.lake.current_tables import Tables, aside, notes_of
 from pgsluice.lake.storage import Folder, make_folder, remove_folder
+from pgsluice.lake.tables import drop_all_aside, drop_aside
 from pgsluice.pipelines.current_state.bad_values import nulled, store_rejects
 from pgsluice.pipelines.current_state.buckets import rewrite
 from pgsluice.pipelines.current_state.collapse import collapse
@@ -40,7 +42,7 @@ _COMMITS_BETWEEN_FORGETTING = 100  # removing tombstones reads the whole table
 # delta-rs holds the changes of a merge several times: 1,000,000 rows of 100 bytes took 600 MB.
 _ROWS_MERGED_MAX = 500_000
 _BYTES_MERGED_MAX = 100 << 20
-_SCRATCH, _ASIDE = "_collapsed", "_rebuilding"
+_SCRATCH = "_collapsed"
 
 
 def apply(
@@ -52,7 +54,7 @@ def apply(
     deleted_kept_h: float,
     scratch: Folder,
     tasks: Tasks[Any, Any],
-    rejects: Folder | None = None,
+    rejects: Folder | IcebergAddress | None = None,
 ) -> bool:
     """Apply changes to a current-state table in one commit, idempotent by app id and version.
 
@@ -66,7 +68,7 @@ def apply(
         deleted_kept_h: Minimum age of tombstones in hours before removal.
         scratch: Folder for the rows of parts, existing, shared by all machines.
         tasks: Runs the tasks.
-        rejects: Folder of the table that receives values that do not fit, which become null; None to raise instead.
+        rejects: Address of the table that receives values that do not fit, which become null; None to raise instead.
 
     Returns:
         False if this or a later version was already applied; then nothing is done.
@@ -103,7 +105,7 @@ def apply(
         return False
     # A rewritten part has no expired tombstones, and a table without a key has no tombstones.
     keeps_traces = not rewrites and bool(table.key)
-    if keeps_traces and committed.delta.version() % _COMMITS_BETWEEN_FORGETTING == 0:
+    if keeps_traces and committed.stored.number % _COMMITS_BETWEEN_FORGETTING == 0:
         forget_deleted(committed, kept_h=deleted_kept_h)
     return True
 
@@ -113,29 +115,29 @@ class CurrentStates:
     """The current-state tables of one log.
 
     Attributes:
-        lake: Their folder.
+        lake: Where they are.
         access: Access to the source database, for the types of columns.
         tables: Tables to maintain, as `schema.table`; None for all.
         buckets: Number of buckets of each table that executors maintain.
         column_types: Lake types of columns that do not have that of `lake_type`, by `schema.table.column`.
         deleted_kept_h: Minimum age of tombstones in hours before removal.
         parking: Their states.
-        rejects: Folder of the table that receives values that do not fit, which become null; None to keep such values,
+        rejects: Address of the table that receives values that do not fit, which become null; None to keep such values,
             whose table then cannot be applied.
     """
 
-    lake: Folder
+    lake: Tables
     access: Access
     tables: frozenset[str] | None
     buckets: Mapping[str, int]
     column_types: Mapping[str, pa.DataType]
     deleted_kept_h: float
     parking: Parking
-    rejects: Folder | None = None
+    rejects: Folder | IcebergAddress | None = None
 
     def apply(
         self,
-        files: Mapping[int, Sequence[str]],
+        files: Mapping[int, Sequence[Folder]],
         names: Collection[str],
         *,
         marks: Sequence[Event] = (),
@@ -165,14 +167,14 @@ class CurrentStates:
             with self.parking.guard(name):
                 table = CurrentTable.open(self._home(name), name)
                 if table is None:
-                    self.parking.require_folder(name)
+                    self.parking.require_table(name)
                 elif table.has_applied(app_id, version):
                     continue
                 kinds[name] = table.kinds if table else self._kinds(name)
                 applied[name] = -1 if table is None else table.last_applied(app_id)
         if kinds:
             division = Division(self.buckets, 1 + row_count // PART_ROWS)
-            scratch = self.lake / _SCRATCH / str(uuid.uuid4())
+            scratch = notes_of(self.lake) / _SCRATCH / str(uuid.uuid4())
             make_folder(scratch)
             try:
                 how = Collapsing(kinds, applied, scratch, division)
@@ -192,9 +194,9 @@ class CurrentStates:
 
     def clean(self) -> None:
         """Remove files that a crash left; no other process may apply changes."""
-        remove_folder(self.lake / _SCRATCH)
+        remove_folder(notes_of(self.lake) / _SCRATCH)
         if not self.parking.rebuilding():
-            remove_folder(self.lake / _ASIDE)
+            drop_all_aside(self.lake)
 
     def wants(self, name: str) -> bool:
         """True if this table has a current state."""
@@ -229,19 +231,17 @@ class CurrentStates:
         )
         self.parking.note_created(name)
 
-    def _home(self, name: str) -> Folder:
-        """Return the folder with the table that changes are applied to."""
-        return self.lake / _ASIDE if name in self.parking.rebuilding() else self.lake
+    def _home(self, name: str) -> Tables:
+        """Return where the table is that changes are applied to."""
+        return aside(self.lake) if name in self.parking.rebuilding() else self.lake
 
     def _discard(self, name: str) -> None:
-        remove_folder(table_folder(self.lake / _ASIDE, name))
+        drop_aside(self.lake, name)
 
     def _finish(self, app_id: str, name: str) -> None:
         """Replace a table by the one aside."""
-        aside = CurrentTable.open(self.lake / _ASIDE, name)
-        replace_table(
-            self.lake, name, aside, app_id=app_id, properties=self.parking.properties(name)
-        )
+        new = CurrentTable.open(aside(self.lake), name)
+        replace_table(self.lake, name, new, app_id=app_id, properties=self.parking.properties(name))
 
     def _prepared(
         self,

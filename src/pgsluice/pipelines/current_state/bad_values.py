@@ -11,14 +11,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake import Schema as DeltaSchema
 
 from pgsluice.errors import ChangeError
+from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.current_tables import CHANGED_AT, OWN_COLUMNS, SEQ, captured_column
-from pgsluice.lake.delta.commits import commit_durably, is_committed
-from pgsluice.lake.delta.opening import Use, is_delta, open_delta
-from pgsluice.lake.storage import Folder, retry_unanswered
+from pgsluice.lake.storage import Folder
+from pgsluice.lake.tables import lake_table
 from pgsluice.pipelines.current_state.columns import TIMESTAMP, array_of, text_of
 from pgsluice.pipelines.current_state.envelope import Value
 
@@ -103,38 +101,31 @@ def nulled(
 
 
 def store_rejects(
-    folder: Folder, name: str, rejects: Sequence[Reject], *, app_id: str, version: int
+    place: Folder | IcebergAddress,
+    name: str,
+    rejects: Sequence[Reject],
+    *,
+    app_id: str,
+    version: int,
 ) -> None:
     """Append the rejects of one table to the table `rejects`, once per app id and version.
 
     Args:
-        folder: Folder of the table `rejects`; created if missing.
+        place: Address of the table `rejects`; created if missing.
         name: `schema.table`.
         rejects: One or more.
         app_id, version: See `CurrentStates.apply`.
     """
-    retry_unanswered(
-        folder, lambda: _store(folder, rejects, app_id=f"{app_id}/{name}", version=version)
-    )
-
-
-def _store(folder: Folder, rejects: Sequence[Reject], *, app_id: str, version: int) -> None:
-    if not is_delta(folder):
-        DeltaTable.create(str(folder), DeltaSchema.from_arrow(REJECTS), mode="ignore")
-    delta = open_delta(folder, Use.APPEND)
-    if is_committed(delta, app_id, version):
-        return
     columns = [
         pa.array([getattr(reject, field.name) for reject in rejects], field.type)
         for field in REJECTS
     ]
-    with commit_durably(delta, folder):
-        write_deltalake(
-            delta,
-            pa.table(columns, schema=REJECTS),
-            mode="append",
-            commit_properties=CommitProperties(app_transactions=[Transaction(app_id, version)]),
-        )
+    table, app_id = lake_table(place, REJECTS), f"{app_id}/{name}"
+    last = table.last_version(app_id)
+    if last is not None and last >= version:
+        return
+    files = table.write(pa.table(columns, schema=REJECTS).to_batches(), part=0)
+    table.commit(files, app_id=app_id, version=version)
 
 
 def _error_of(values: Sequence[Value], kind: pa.DataType) -> str | None:

@@ -20,11 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 import pyarrow.parquet as pq
 
+from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.current_tables import BUCKET, CHANGED_AT, DELETED, ROW, SEQ
-from pgsluice.lake.delta.commits import commit_files, rewriting
-from pgsluice.lake.delta.files import TableFile
-from pgsluice.lake.delta.opening import local_path
 from pgsluice.lake.files import LakeFile, write_partition
+from pgsluice.lake.mutable import RowFile
 from pgsluice.lake.storage import Folder, dataset, open_path
 from pgsluice.pipelines.current_state.bad_values import Reject, nulled, store_rejects
 from pgsluice.pipelines.current_state.collapse import (
@@ -112,6 +111,7 @@ class Rewriting:
 
     Attributes:
         name, folder, schema, bucket_count: Properties of the table.
+        keeps_bucket: True if its files contain the column of the bucket.
         key: Columns of its key in the lake.
         part_count: Number of parts, in a table without buckets.
         divides_changes: True if the table has more parts than its changes.
@@ -126,6 +126,7 @@ class Rewriting:
     schema: pa.Schema
     key: tuple[str, ...]
     bucket_count: int
+    keeps_bucket: bool
     part_count: int
     divides_changes: bool
     emptied_at: int
@@ -133,7 +134,7 @@ class Rewriting:
     scratch: Folder
     nulls: bool
 
-    def divide(self, row_group: tuple[str, int]) -> dict[int, Batch]:
+    def divide(self, row_group: tuple[Folder, int]) -> dict[int, Batch]:
         """Divide the rows in one row group of a file into parts."""
         path, number = row_group
         with pq.ParquetFile(open_path(path)) as file:
@@ -171,6 +172,9 @@ class Rewriting:
         if not combined.num_rows:
             return [], rejects
         partition = {BUCKET: str(part.number)} if self.bucket_count else {}
+        if self.keeps_bucket:
+            bucket = pa.repeat(pa.scalar(part.number, pa.int32()), combined.num_rows)
+            combined = combined.append_column(BUCKET, bucket)
         file = write_partition(self.folder, combined, partition, part=part.number)
         return [file], rejects
 
@@ -205,7 +209,7 @@ def rewrite(
     deleted_kept_h: float,
     scratch: Folder,
     tasks: Tasks[Any, Any],
-    rejects: Folder | None = None,
+    rejects: Folder | IcebergAddress | None = None,
 ) -> None:
     """Rewrite the changed parts of a table, and replace their files in one commit.
 
@@ -218,7 +222,6 @@ def rewrite(
 
     Raises:
         ChangeError: A value does not fit its column.
-        CommitFailedError: Another commit was first.
     """
     emptied_at = emptied(effects(pieces))
     draws_line = emptied_at > table.emptied_at
@@ -247,6 +250,7 @@ def rewrite(
         table.schema,
         table.key_columns,
         table.bucket_count,
+        bool(table.bucket_count) and table.stored.keeps_partition_columns,
         part_count,
         part_count > of_changes,
         line,
@@ -261,7 +265,7 @@ def rewrite(
             files.setdefault(file.bucket, []).append(file.file.path)
         numbers = changes.keys() | files.keys()
     else:
-        paths = [str(table.folder / file.file.path) for file in kept]
+        paths = [table.folder / file.file.path for file in kept]
         for divided in tasks(how.divide, row_groups(paths)):
             for number, batch in divided.items():
                 rows.setdefault(number, []).append(batch)
@@ -279,11 +283,10 @@ def rewrite(
     found = [reject for _, rejects_of_part in rewritten for reject in rejects_of_part]
     if rejects is not None and found:
         store_rejects(rejects, table.name, found, app_id=app_id, version=version)
-    commit_files(
-        table.delta,
-        added=[file for files_of_part, _ in rewritten for file in files_of_part],
-        removed=[file.file for file in touched],
-        properties=table.commit_properties(app_id, version, emptied_at, rewriting(table.delta)),
+    table.stored.replace(
+        [file for files_of_part, _ in rewritten for file in files_of_part],
+        [file.file for file in touched],
+        table.versions(app_id, version, emptied_at),
     )
 
 
@@ -299,7 +302,7 @@ class _File:
         key_range: Lowest and highest value of the first column of the key; None if not recorded.
     """
 
-    file: TableFile
+    file: RowFile
     bucket: int
     row_count: int
     last_seq: int
@@ -307,24 +310,20 @@ class _File:
 
 
 def _files(table: CurrentTable) -> list[_File]:
+    key = table.key_columns[:1]
     found = []
-    for action in pa.table(table.delta.get_add_actions(flatten=True)).to_pylist():
-        bucket, last_seq = action.get(f"partition.{BUCKET}"), action.get(f"max.{SEQ}")
-        lowest, highest = (
-            action.get(f"{end}.{table.key_columns[0]}") if table.key else None
-            for end in ("min", "max")
-        )
+    for file in table.stored.files([SEQ, *key]):
+        keys = file.ranges[key[0]] if key else None
+        last_seq = file.ranges[SEQ].high
         found.append(
             _File(
-                TableFile(
-                    local_path(action["path"], table.folder),
-                    action["size_bytes"],
-                    {} if bucket is None else {BUCKET: str(bucket)},
-                ),
-                int(bucket or 0),
-                action.get("num_records") or 0,
+                file,
+                int(file.partition.get(BUCKET) or 0),
+                file.row_count,
                 2**63 - 1 if last_seq is None else last_seq,
-                None if lowest is None or highest is None else (lowest, highest),
+                None
+                if keys is None or keys.low is None or keys.high is None
+                else (keys.low, keys.high),
             )
         )
     return found

@@ -114,7 +114,7 @@ def write_files(events: DataFrame, table: LakeTable) -> Written:
     with tempfile.TemporaryDirectory(prefix="pgsluice-") as folder:
         report = Path(folder, _REPORT)
         writer = events.write.format(EventFiles.name()).mode("append")
-        writer.option(_REPORT, str(report)).save(table.path)
+        writer.option(_REPORT, str(report)).save(table.place)
         return Written.from_json(report.read_text())
 
 

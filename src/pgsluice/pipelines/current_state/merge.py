@@ -1,18 +1,15 @@
-"""Apply changes to a current-state table on the driver, with delta-rs: for up to about ten million rows."""
+"""Apply changes to a current-state table on the driver: for up to about ten million rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake.exceptions import CommitFailedError
 
-from pgsluice.lake.current_tables import DELETED, ROW, SEQ
-from pgsluice.lake.delta.commits import commit_durably
-from pgsluice.lake.delta.merge import Changes, apply
+from pgsluice.lake.current_tables import CHANGED_AT, DELETED, ROW, SEQ
+from pgsluice.lake.mutable import Changes
 from pgsluice.lake.storage import dataset
 from pgsluice.pipelines.current_state.collapse import Collapsed, Taken
 from pgsluice.pipelines.current_state.table import CurrentTable, rows_of
@@ -28,7 +25,6 @@ def merge(table: CurrentTable, collapsed: Collapsed, *, app_id: str, version: in
 
     Raises:
         ChangeError: A value does not fit its column.
-        CommitFailedError: Another commit was first.
     """
     collapsed = collapsed.above(table.emptied_at)
     rows = rows_of(table.name, table.schema, collapsed.rows)
@@ -43,16 +39,14 @@ def merge(table: CurrentTable, collapsed: Collapsed, *, app_id: str, version: in
             deleted=None if table.key else DELETED,
             emptied_at=collapsed.emptied_at if empties else None,
         )
-        properties = table.commit_properties(app_id, version, collapsed.emptied_at)
-        apply(changes, table.delta, properties)
+        table.stored.merge(changes, table.versions(app_id, version, collapsed.emptied_at))
 
 
 def forget_deleted(table: CurrentTable, *, kept_h: float) -> None:
     """Remove tombstones older than `kept_h` hours."""
     before = datetime.now(UTC) - timedelta(hours=kept_h)
     # A conflict with a concurrent compaction is ignored; a later call removes them.
-    with suppress(CommitFailedError), commit_durably(table.delta, table.folder):
-        table.delta.delete(f"{DELETED} and _changed_at < '{before.isoformat()}'")
+    table.stored.forget(DELETED, CHANGED_AT, before)
 
 
 def gone(there: pa.Table, taken: Sequence[Taken], emptied_at: int) -> list[int]:

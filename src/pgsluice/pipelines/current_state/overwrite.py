@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError
 
-from pgsluice.errors import SluiceError
-from pgsluice.lake.columns import plain
-from pgsluice.lake.current_tables import BUCKET
-from pgsluice.lake.delta.commits import commit_durably, commit_once, rewriting
-from pgsluice.lake.delta.opening import dataset_of
-from pgsluice.lake.storage import Folder
+from pgsluice.lake.current_tables import Tables
 from pgsluice.pipelines.current_state.table import CurrentTable
 
 Rows = Callable[[CurrentTable], Iterator[pa.RecordBatch]]
 
 
 def overwrite(
-    table: CurrentTable, schema: pa.Schema, rows: Rows, *transactions: Transaction
+    table: CurrentTable, schema: pa.Schema, rows: Rows, versions: Mapping[str, int] | None = None
 ) -> CurrentTable:
     """Replace the rows and columns of a table in one commit, with retries after concurrent compactions.
 
@@ -28,7 +22,7 @@ def overwrite(
         table: The table.
         schema: Its new columns.
         rows: Returns its new rows, with this schema; called at each attempt, with the table at its newest version.
-        transactions: Application transactions of the commit.
+        versions: Versions of applications that the commit records.
 
     Returns:
         The table after the commit.
@@ -36,47 +30,14 @@ def overwrite(
     Raises:
         SluiceError: An error of `rows`, or all attempts conflicted with other commits.
     """
-    failures: list[SluiceError] = []  # delta-rs raises an error of its own for them
-
-    def read(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from found
-        except SluiceError as error:
-            failures.append(error)
-            raise
-
-    def commit(delta: DeltaTable) -> None:
-        newest = CurrentTable(table.name, table.folder, delta, table.key, table.bucket_count)
-        found = rows(newest)  # opens the table, which delta-rs cannot do within its writer
-        with commit_durably(delta, table.folder):
-            write_deltalake(
-                delta,
-                pa.RecordBatchReader.from_batches(schema, read(found)),
-                mode="overwrite",
-                schema_mode="overwrite",
-                partition_by=[BUCKET] if table.bucket_count else None,
-                commit_properties=CommitProperties(
-                    app_transactions=[rewriting(delta), *transactions]
-                ),
-            )
-
-    try:
-        commit_once(
-            table.delta, commit, reopen=lambda: table.again().delta, app_id=None, version=None
-        )
-    except CommitFailedError as error:
-        raise SluiceError(
-            f"the current-state table of {table.name} refused a commit: {error}; run the pipeline again"
-        ) from error
-    except DeltaError:
-        if failures:
-            raise failures[0] from None
-        raise
+    table.stored.overwrite(
+        schema, lambda newest: rows(replace(table, stored=newest)), versions or {}
+    )
     return table.again()
 
 
 def replace_table(
-    lake: Folder,
+    lake: Tables,
     name: str,
     new: CurrentTable | None,
     *,
@@ -89,7 +50,7 @@ def replace_table(
     or source, which its properties tell, two commits before that empty it.
 
     Args:
-        lake: Folder of the table.
+        lake: The current-state tables of the lake.
         name: `schema.table`; it is created if missing.
         new: The other table; None for no rows, then columns and key of the next changes.
         app_id: Id of the application whose applied versions the table takes over.
@@ -113,11 +74,11 @@ def replace_table(
         )
     if new is not None:
         source = new
-        overwrite(table, columns_of(new), lambda _: rows_in(source), *new.applied(app_id))
+        overwrite(table, columns_of(new), lambda _: rows_in(source), new.applied(app_id))
 
 
 def _are_alike(table: CurrentTable, new: CurrentTable, properties: Mapping[str, str]) -> bool:
-    kept = table.delta.metadata().configuration
+    kept = table.stored.properties
     return (
         table.key == new.key
         and table.bucket_count == new.bucket_count
@@ -127,16 +88,15 @@ def _are_alike(table: CurrentTable, new: CurrentTable, properties: Mapping[str, 
 
 def columns_of(table: CurrentTable) -> pa.Schema:
     """Return the columns of a table, with the column of its buckets."""
-    return plain(pa.schema(table.delta.schema().to_arrow()))
+    return table.stored.columns
 
 
 def rows_in(table: CurrentTable) -> Iterator[pa.RecordBatch]:
     """Return the rows of a table with these columns."""
     schema = columns_of(table)
-    batches = dataset_of(table.delta, table.folder).to_batches()
     return (
         pa.RecordBatch.from_arrays(
             [batch.column(field.name).cast(field.type) for field in schema], schema=schema
         )
-        for batch in batches
+        for batch in table.stored.rows()
     )

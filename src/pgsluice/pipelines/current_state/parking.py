@@ -23,15 +23,18 @@ from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ChangeError
 from pgsluice.lake.current_tables import (
     Captured,
+    Tables,
     TableState,
+    described,
+    lake_of,
+    place_of,
     problems,
     read_states,
     rebuild_requests,
-    table_folder,
     write_state,
 )
-from pgsluice.lake.delta.opening import UnsupportedFeatureError, is_delta
-from pgsluice.lake.storage import Folder
+from pgsluice.lake.delta.opening import UnsupportedFeatureError
+from pgsluice.lake.tables import exists, missing
 from pgsluice.pipelines.current_state.reading import SNAPSHOT_EVENT, Event
 from pgsluice.spark.access import Access, driver_connection, run
 from pgsluice.spark.failure import translated
@@ -44,13 +47,13 @@ class Parking:
     """The states of a lake's current-state tables; only the pipeline that writes the tables may use it.
 
     Attributes:
-        current: Folder of the tables.
+        current: The tables.
         log: Their event log.
         access: Access to the source database.
         fails: True to raise the error of a table instead of parking it.
     """
 
-    current: Folder
+    current: Tables
     log: str
     access: Access
     fails: bool = False
@@ -82,7 +85,8 @@ class Parking:
                 Captured(*row) for row in run(database, calls.captured_tables(self.log), dsn)
             ]
             pending = {run(database, calls.relation_name(table), dsn) for table in snapshots}
-        found = problems(self.current, self.log, source, captured, self._states)
+        lost = missing(self.current, self._states)
+        found = problems(self.current, self.log, source, captured, self._states, lost)
         for name, problem in found.items():
             if wanted(name) and (name not in pending or self.is_parked(name)):
                 _log.warning("table not complete: %s", problem, extra={"table": name})
@@ -102,7 +106,7 @@ class Parking:
             if state is None or state.rebuild == token:
                 continue
             discard(name)
-            is_created = is_delta(table_folder(self.current, name))
+            is_created = exists(place_of(self.current, name))
             begun = replace(self._new_state(name), is_created=is_created)
             self._put(replace(begun, rebuild=token, rebuilding=True))
             _log.info("rebuild of table begun", extra={"table": name})
@@ -124,18 +128,18 @@ class Parking:
                 raise error from None
             self._park(name, error)
 
-    def require_folder(self, name: str) -> None:
-        """Raise if the folder of a table that was created does not exist.
+    def require_table(self, name: str) -> None:
+        """Raise if a table that was created does not exist.
 
         Raises:
             ChangeError: Its rows are lost.
         """
-        state, folder = self._states.get(name), table_folder(self.current, name)
+        state, place = self._states.get(name), place_of(self.current, name)
         if state is None or state.rebuilding:
             return
-        if state.is_created and not is_delta(folder):
+        if state.is_created and not exists(place):
             raise ChangeError(
-                f"the folder {folder} does not exist; restore it, or rebuild the table"
+                f"{described(place)} does not exist; restore it, or rebuild the table"
             )
 
     def properties(self, name: str) -> dict[str, str]:
@@ -178,7 +182,7 @@ class Parking:
                         finish(name)
                     if self.is_parked(name):
                         continue
-                    is_created = is_delta(table_folder(self.current, name))
+                    is_created = exists(place_of(self.current, name))
                     state = replace(state, rebuilding=False, is_created=is_created)
                 since = datetime.fromtimestamp(at_us / 1_000_000, UTC).isoformat()
                 self._put(replace(state, snapshot=None, complete_since=since))
@@ -190,8 +194,8 @@ class Parking:
         if isinstance(failure, ChangeError):
             return failure
         if isinstance(failure, UnsupportedFeatureError):
-            folder = table_folder(self.current, name)
-            return ChangeError(f"{failure}; or remove {folder}, and rebuild the table")
+            place = place_of(self.current, name)
+            return ChangeError(f"{failure}; or remove {place}, and rebuild the table")
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
@@ -201,7 +205,7 @@ class Parking:
         return None
 
     def _park(self, name: str, error: ChangeError) -> None:
-        way_out = f"pgsluice lake rebuild {name} --lake {self.current.parent}"
+        way_out = f"pgsluice lake rebuild {name} --lake {lake_of(self.current)}"
         reason = f"{error}: {way_out}"
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self._put(replace(self._state(name), parked=reason, parked_at=now, rebuilding=False))

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -56,13 +57,13 @@ def in_turn(act: Callable[[Unit], Result], units: Sequence[Unit]) -> list[Result
 class Batch:
     """A record batch in an Arrow file."""
 
-    path: str
+    path: Folder
     index: int
 
     def read(self) -> pa.Table:
         """Return its rows."""
         source = open_path(self.path)
-        if source is self.path:  # on disk
+        if isinstance(self.path, Path):
             source = pa.memory_map(source)
         with pa.ipc.open_file(source) as file:
             return pa.Table.from_batches([file.get_batch(self.index)])
@@ -127,7 +128,7 @@ class Collapsing:
     folder: Folder
     division: Division
 
-    def task(self, unit: tuple[int, str, int]) -> list[Piece]:
+    def task(self, unit: tuple[int, Folder, int]) -> list[Piece]:
         """Collapse the events in one row group of a file of a micro-batch."""
         batch_id, path, number = unit
         wanted = [table for table in self.kinds if self.applied.get(table, -1) < batch_id]
@@ -177,7 +178,7 @@ class Collapsing:
 
 
 def collapse_files(
-    files: Mapping[int, Sequence[str]], how: Collapsing, tasks: Tasks[Any, Any]
+    files: Mapping[int, Sequence[Folder]], how: Collapsing, tasks: Tasks[Any, Any]
 ) -> dict[str, list[Piece]]:
     """Collapse the events in Parquet files.
 
@@ -197,7 +198,7 @@ def collapse_files(
     return found
 
 
-def row_groups(paths: Iterable[str]) -> list[tuple[str, int]]:
+def row_groups(paths: Iterable[Folder]) -> list[tuple[Folder, int]]:
     """Return the row groups of Parquet files, each as file and number."""
     return [
         (path, n) for path in paths for n in range(pq.read_metadata(open_path(path)).num_row_groups)
@@ -250,7 +251,7 @@ def write_parts(folder: Folder, rows: pa.Table, count: int) -> dict[int, Batch]:
     ):
         for part in parts.values():
             file.write_table(part.combine_chunks())
-    return {number: Batch(str(folder / name), index) for index, number in enumerate(parts)}
+    return {number: Batch(folder / name, index) for index, number in enumerate(parts)}
 
 
 def parts_of(rows: pa.Table, count: int) -> dict[int, pa.Table]:

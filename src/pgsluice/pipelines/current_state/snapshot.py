@@ -22,10 +22,12 @@ from pgsluice.errors import CaptureError, ConfigurationError
 from pgsluice.lake.current_tables import (
     Captured,
     folder_name,
+    lake_of,
     read_states,
     request_rebuild,
 )
-from pgsluice.lake.storage import folder_at, write_whole
+from pgsluice.lake.storage import write_whole
+from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.current_state.reading import SNAPSHOT_EVENT
 from pgsluice.spark.access import Access, access_for, driver_connection, run
 
@@ -65,7 +67,7 @@ def rebuild(table: str, lake: str | Path, *, dsn: str | None = None) -> None:
 
     Args:
         table: Table as `schema.table`, as in the lake.
-        lake: Lake folder of the pipeline.
+        lake: Lake of the pipeline: a folder, or `iceberg:catalogue/namespace`.
         dsn: DSN; None: by the rule of `pgsluice.connection`.
 
     Raises:
@@ -73,11 +75,11 @@ def rebuild(table: str, lake: str | Path, *, dsn: str | None = None) -> None:
         CaptureError: The table is not captured into the log of the lake by `sluice.capture`.
         PrivilegeError: The role may not take snapshots.
     """
-    current = folder_at(lake) / "current"
+    current = tables_in(lake)
     states = read_states(current)
     if table not in states:
         raise ConfigurationError(
-            f"the lake {current.parent} has no current-state table {table}; it has "
+            f"the lake {lake_of(current)} has no current-state table {table}; it has "
             f"{', '.join(states) or 'none'}"
         )
     log = states[table].log

@@ -1,4 +1,4 @@
-"""The current-state table: a Delta table with the columns of a captured table, and one row for each of its rows.
+"""The current-state table: a lake table with the columns of a captured table, and one row for each of its rows.
 
 Each row also has `_seq`, the id of the event that wrote it; `_changed_at`, the time of that event; and `_deleted`. A
 deleted row stays for a while as a tombstone with its key, so that an older change that arrives later cannot restore
@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Field, Transaction
-from deltalake import Schema as DeltaSchema
-from deltalake.exceptions import CommitFailedError
 
-from pgsluice.errors import ChangeError, ConfigurationError, SluiceError
+from pgsluice.errors import ChangeError, ConfigurationError
+from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.current_tables import (
     BUCKET,
     CHANGED_AT,
@@ -28,15 +26,16 @@ from pgsluice.lake.current_tables import (
     OWN_COLUMNS,
     ROW,
     SEQ,
+    Tables,
     captured_column,
+    described,
     lake_column,
-    table_folder,
+    place_of,
 )
-from pgsluice.lake.delta.commits import commit_once, is_committed
-from pgsluice.lake.delta.files import paths_of
-from pgsluice.lake.delta.opening import Use, is_delta, open_delta, require_delta
+from pgsluice.lake.mutable import MutableTable
 from pgsluice.lake.nested import is_nested
-from pgsluice.lake.storage import Folder, folder_at, folders_in, retry_unanswered
+from pgsluice.lake.storage import Folder
+from pgsluice.lake.tables import create_mutable, open_mutable, tables_in
 from pgsluice.pipelines.current_state.collapse import NEVER, another_key
 from pgsluice.pipelines.current_state.columns import TIMESTAMP, array_of
 
@@ -45,9 +44,9 @@ if TYPE_CHECKING:
 
 _OWN = {SEQ: pa.int64(), CHANGED_AT: TIMESTAMP, DELETED: pa.bool_()}
 _KEY_PROPERTY, _BUCKETS_PROPERTY = "pgsluice.key", "pgsluice.buckets"
-# `emptied_at` is stored as the transaction version of this application id, so it is part of the commit that sets it,
+# `emptied_at` is stored as the version of this application id, so it is part of the commit that sets it,
 # and concurrent commits conflict with it.
-_EMPTIED = "pgsluice:emptied"
+EMPTIED = "pgsluice:emptied"
 
 
 @dataclass(frozen=True)
@@ -56,42 +55,36 @@ class CurrentTable:
 
     Attributes:
         name: `schema.table`, as in PostgreSQL.
-        folder: Its folder in the lake.
-        delta: The Delta table, at some version.
+        stored: The lake table, at some version.
         key: Columns of its key in PostgreSQL; empty if it has none.
         bucket_count: Number of buckets by key hash; 0 for none.
     """
 
     name: str
-    folder: Folder
-    delta: DeltaTable
+    stored: MutableTable
     key: tuple[str, ...]
     bucket_count: int
 
     @classmethod
-    def open(cls, lake: Folder, name: str) -> CurrentTable | None:
+    def open(cls, lake: Tables, name: str) -> CurrentTable | None:
         """Return the table of this name in a lake; None if it does not exist, or was created and never changed."""
-        folder = table_folder(lake, name)
-        if not is_delta(folder):
+        place = place_of(lake, name)
+        # A table that never changed is created again, as the first changes may not have fitted its columns.
+        stored = open_mutable(place)
+        if stored is None:
             return None
-        delta = open_delta(folder, Use.MERGE)
-        # Created again, as the first changes may not have fitted its columns.
-        if any(commit["operation"].startswith("CREATE") for commit in delta.history(1)):
-            return None
-        kept = delta.metadata().configuration
+        kept = stored.properties
         if not {_KEY_PROPERTY, _BUCKETS_PROPERTY} <= kept.keys():
             raise ConfigurationError(
-                f"the lake table in {folder} is not a current-state table of {name}; use another lake"
+                f"{described(place)} is not a current-state table of {name}; use another lake"
             )
         key, bucket_count = tuple(json.loads(kept[_KEY_PROPERTY])), int(kept[_BUCKETS_PROPERTY])
-        if bucket_count:
-            require_delta(delta, folder, Use.REPLACE)
-        return cls(name, folder, delta, key, bucket_count)
+        return cls(name, stored, key, bucket_count)
 
     @classmethod
     def create(
         cls,
-        lake: Folder,
+        lake: Tables,
         name: str,
         key: tuple[str, ...],
         kinds: Mapping[str, pa.DataType],
@@ -103,7 +96,7 @@ class CurrentTable:
         """Create the table, in place of one of this name.
 
         Args:
-            lake: Folder of all current-state tables.
+            lake: The current-state tables of the lake.
             name: `schema.table`.
             key: Columns of its key; empty if it has none.
             kinds: Its columns and their types.
@@ -131,27 +124,24 @@ class CurrentTable:
             columns[ROW] = pa.string()
         if bucket_count:
             columns[BUCKET] = pa.int32()
-        folder = table_folder(lake, name)
-        schema = DeltaSchema.from_arrow(pa.schema(list(columns.items())))
+        stored = create_mutable(
+            place_of(lake, name),
+            pa.schema(list(columns.items())),
+            partition_by=[BUCKET] if bucket_count else [],
+            name=name,
+            description=description,
+            properties={
+                _KEY_PROPERTY: json.dumps(list(key)),
+                _BUCKETS_PROPERTY: str(bucket_count),
+                **(properties or {}),
+            },
+        )
+        return cls(name, stored, key, bucket_count)
 
-        def make() -> DeltaTable:
-            return DeltaTable.create(
-                str(folder),
-                schema,
-                mode="overwrite",
-                partition_by=[BUCKET] if bucket_count else None,
-                name=name,
-                description=description,
-                configuration={
-                    _KEY_PROPERTY: json.dumps(list(key)),
-                    _BUCKETS_PROPERTY: str(bucket_count),
-                    **(properties or {}),
-                },
-                raise_if_key_not_exists=False,
-            )
-
-        delta = retry_unanswered(folder, make)
-        return cls(name, folder, delta, key, bucket_count)
+    @property
+    def folder(self) -> Folder:
+        """The folder of its files."""
+        return self.stored.folder
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -161,8 +151,8 @@ class CurrentTable:
     @property
     def schema(self) -> pa.Schema:
         """The columns of its files, in order."""
-        schema = pa.schema(self.delta.schema().to_arrow())
-        return pa.schema([(field.name, field.type) for field in schema if field.name != BUCKET])
+        columns = self.stored.columns
+        return pa.schema([(field.name, field.type) for field in columns if field.name != BUCKET])
 
     @property
     def kinds(self) -> dict[str, pa.DataType]:
@@ -172,32 +162,32 @@ class CurrentTable:
     @property
     def files(self) -> list[str]:
         """Its Parquet files, relative to its folder."""
-        return list(paths_of(self.delta))
+        return [file.path for file in self.stored.files()]
 
     @property
     def emptied_at(self) -> int:
         """Rows with a lower seq are removed; `NEVER` if none."""
-        version = self.delta.transaction_version(_EMPTIED)
+        version = self.stored.last_version(EMPTIED)
         return NEVER if version is None else version
 
     def has_applied(self, app_id: str, version: int) -> bool:
         """True if this or a later version of an application is committed."""
-        return is_committed(self.delta, app_id, version)
+        return self.last_applied(app_id) >= version
 
     def last_applied(self, app_id: str) -> int:
         """Return the last version of an application that is committed; -1 if none."""
-        version = self.delta.transaction_version(app_id)
+        version = self.stored.last_version(app_id)
         return -1 if version is None else version
 
-    def applied(self, app_id: str) -> list[Transaction]:
-        """Return the transactions with the last applied version of an application, and `emptied_at`."""
-        found = [(app_id, self.last_applied(app_id)), (_EMPTIED, self.emptied_at)]
-        return [Transaction(app, version) for app, version in found if version >= 0]
+    def applied(self, app_id: str) -> dict[str, int]:
+        """Return the last applied version of an application, and `emptied_at`, as versions for a commit."""
+        found = {app_id: self.last_applied(app_id), EMPTIED: self.emptied_at}
+        return {app: version for app, version in found.items() if version >= 0}
 
     def commit_once(
         self, commit: Callable[[CurrentTable], None], *, app_id: str, version: int
     ) -> CurrentTable | None:
-        """Commit a version of an app idempotently; see `pgsluice.lake.delta.commits.commit_once`.
+        """Commit a version of an app idempotently; see `MutableTable.commit_once`.
 
         Returns:
             The table after the commit; None if this or a later version was already committed.
@@ -205,19 +195,10 @@ class CurrentTable:
         Raises:
             SluiceError: All attempts conflicted with other commits.
         """
-        try:
-            delta = commit_once(
-                self.delta,
-                lambda newest: commit(replace(self, delta=newest)),
-                reopen=lambda: self.again().delta,
-                app_id=app_id,
-                version=version,
-            )
-        except CommitFailedError as error:
-            raise SluiceError(
-                f"the current-state table of {self.name} refused a commit: {error}; run the pipeline again"
-            ) from error
-        return delta and replace(self, delta=delta)
+        stored = self.stored.commit_once(
+            lambda newest: commit(replace(self, stored=newest)), app_id=app_id, version=version
+        )
+        return None if stored is None else replace(self, stored=stored)
 
     def require_key(self, key: tuple[str, ...]) -> None:
         """Raise if changes have another key.
@@ -236,32 +217,23 @@ class CurrentTable:
         """
         _require_names(self.name, {**self.kinds, **kinds})
         columns = [(lake_column(column), kind) for column, kind in kinds.items()]
-        added = DeltaSchema.from_arrow(pa.schema(columns))
-        self.delta.alter.add_columns([Field(f.name, f.type) for f in added.fields])
+        self.stored.add_columns(pa.schema(columns))
 
     def describe(self, description: str) -> None:
-        """Set the description of the Delta table, in a commit if it differs."""
-        # Not a table property: delta-rs 1.6.6 adds the feature variantType to a table with timestamps without a zone
-        # when it sets properties of an existing table.
-        if self.delta.metadata().description != description:
-            self.delta.alter.set_table_description(description)
+        """Set the description of the lake table, in a commit if it differs."""
+        self.stored.describe(description)
 
     def again(self) -> CurrentTable:
         """Return the table at its newest version."""
-        use = Use.REPLACE if self.bucket_count else Use.MERGE
-        return replace(self, delta=open_delta(self.folder, use))
+        return replace(self, stored=self.stored.newest())
 
-    def commit_properties(
-        self, app_id: str, version: int, emptied_at: int, *others: Transaction
-    ) -> CommitProperties:
-        """Return the properties that mark a commit as this version of an application, and set `emptied_at`.
+    def versions(self, app_id: str, version: int, emptied_at: int) -> dict[str, int]:
+        """Return the versions that mark a commit as this version of an application, and set `emptied_at`.
 
         A concurrent commit of the same application makes this one fail.
         """
-        transactions = [Transaction(app_id, version), *others]
-        if emptied_at > self.emptied_at:
-            transactions.append(Transaction(_EMPTIED, emptied_at))
-        return CommitProperties(app_transactions=transactions)
+        line = {EMPTIED: emptied_at} if emptied_at > self.emptied_at else {}
+        return {app_id: version, **line}
 
 
 def rows_of(name: str, schema: pa.Schema, changes: pa.Table) -> pa.Table:
@@ -287,26 +259,25 @@ def rows_of(name: str, schema: pa.Schema, changes: pa.Table) -> pa.Table:
     return pa.table([column(field) for field in schema], schema=schema)
 
 
-def names_in(lake: Folder) -> list[str]:
-    """Return the names of the tables with a current state in this lake, in order."""
-    folders = [lake / name for name in folders_in(lake)]
-    return [open_delta(folder, Use.READ).metadata().name for folder in folders if is_delta(folder)]
-
-
 def live(spark: SparkSession, lake: str | Path, name: str) -> DataFrame:
     """Return the current rows of a captured table as a Spark DataFrame.
 
     Args:
         spark: A session.
-        lake: Lake folder of the pipeline `changes`.
+        lake: Lake of the pipeline `changes`: a folder, or `iceberg:catalogue/namespace`.
         name: `schema.table`.
 
     Raises:
         ConfigurationError: The table does not exist in the lake.
     """
-    from pgsluice.spark.lake_reading import read_table
+    from pgsluice.spark.lake_reading import read_iceberg, read_table
 
-    rows = read_table(spark, table_folder(folder_at(lake) / "current", name))
+    place = place_of(tables_in(lake), name)
+    rows = (
+        read_iceberg(spark, place)
+        if isinstance(place, IcebergAddress)
+        else read_table(spark, place)
+    )
     live = rows.where(~rows[DELETED]).drop(*OWN_COLUMNS)
     return live.toDF(*map(captured_column, live.columns))
 

@@ -1,0 +1,173 @@
+"""Open, create and drop lake tables by their addresses, whatever their format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import Schema
+
+from pgsluice.lake.address import IcebergAddress, parse_lake
+from pgsluice.lake.current_tables import (
+    IcebergTables,
+    Tables,
+    TableState,
+    aside,
+    beside,
+    place_of,
+)
+from pgsluice.lake.delta.mutable import DeltaMutableTable
+from pgsluice.lake.delta.opening import Use, is_delta, open_delta
+from pgsluice.lake.delta.table import DeltaLakeTable
+from pgsluice.lake.iceberg.catalog import folder_of, load_table, location_of, opened_catalog
+from pgsluice.lake.iceberg.mutable import NAME, IcebergMutableTable, drop
+from pgsluice.lake.iceberg.table import IcebergLakeTable
+from pgsluice.lake.mutable import MutableTable
+from pgsluice.lake.storage import Folder, folders_in, remove_folder
+from pgsluice.lake.table import LakeTable
+
+Place = Folder | IcebergAddress
+_NOTES = "_pgsluice"
+
+
+def tables_in(lake: str | Path) -> Tables:
+    """Return the current-state tables of a lake, a folder or `iceberg:catalogue/namespace`; nothing need exist.
+
+    Raises:
+        ConfigurationError: The address is invalid, or the catalogue is not configured.
+    """
+    place = parse_lake(lake)
+    if isinstance(place, Folder):
+        return place / "current"
+    with opened_catalog(place.catalog) as catalog:
+        location = location_of(catalog, place.name)
+    return IcebergTables(place, folder_of(f"{location}/{_NOTES}", place / _NOTES))
+
+
+def exists(place: Place) -> bool:
+    """Return True if there is a table at an address."""
+    if isinstance(place, IcebergAddress):
+        with opened_catalog(place.catalog) as catalog:
+            return bool(catalog.table_exists(place.identifier))
+    return is_delta(place)
+
+
+def last_version(place: Place, app_id: str) -> int | None:
+    """Return the last version that an app committed to an existing table; None without a commit."""
+    if isinstance(place, IcebergAddress):
+        table = IcebergMutableTable.open(place)
+        return None if table is None else table.last_version(app_id)
+    version: int | None = open_delta(place, Use.READ).transaction_version(app_id)
+    return version
+
+
+def missing(current: Tables, states: Mapping[str, TableState]) -> list[str]:
+    """Return the names of current-state tables that were created and do not exist."""
+    return [
+        name
+        for name, state in states.items()
+        if state.is_created and not exists(place_of(current, name))
+    ]
+
+
+def names_in(current: Tables) -> list[str]:
+    """Return the names of the current-state tables that exist, in order."""
+    if isinstance(current, IcebergTables):
+        found = {name: address for address in _in_namespace(current) if (name := _name(address))}
+        return sorted(name for name in found if found[name] == place_of(current, name))
+    folders = [current / name for name in folders_in(current)]
+    return [open_delta(folder, Use.READ).metadata().name for folder in folders if is_delta(folder)]
+
+
+def places_in(current: Tables) -> list[Place]:
+    """Return the addresses that all tables of a lake may have."""
+    others = [beside(current, name) for name in ("events", "rejects")]
+    if isinstance(current, IcebergTables):
+        return [*others, *(one for one in _in_namespace(current) if one not in others)]
+    return [*others, *(current / name for name in folders_in(current))]
+
+
+def open_mutable(place: Place) -> MutableTable | None:
+    """Return the table at an address; None if it does not exist, or was created and never changed.
+
+    Raises:
+        ConfigurationError: It uses a feature not supported for changes.
+    """
+    if isinstance(place, IcebergAddress):
+        return IcebergMutableTable.open(place)
+    return DeltaMutableTable.open(place)
+
+
+def create_mutable(
+    place: Place,
+    schema: pa.Schema,
+    *,
+    partition_by: Sequence[str],
+    name: str,
+    description: str | None,
+    properties: Mapping[str, str],
+) -> MutableTable:
+    """Create a table without rows, in place of one at this address."""
+    if isinstance(place, IcebergAddress):
+        return IcebergMutableTable.create(
+            place,
+            schema,
+            partition_by=partition_by,
+            name=name,
+            description=description,
+            properties=properties,
+        )
+    return DeltaMutableTable.create(
+        place,
+        schema,
+        partition_by=partition_by,
+        name=name,
+        description=description,
+        properties=properties,
+    )
+
+
+def lake_table(place: Place, schema: pa.Schema) -> LakeTable:
+    """Return the table at an address, for appending rows; nothing is created or changed."""
+    if isinstance(place, IcebergAddress):
+        return IcebergLakeTable.at(place, schema)
+    return DeltaLakeTable.in_folder(place, schema, Schema.from_arrow(schema).to_json())
+
+
+def drop_aside(current: Tables, name: str) -> None:
+    """Remove the table that a rebuild fills, if it exists."""
+    place = place_of(aside(current), name)
+    if isinstance(place, IcebergAddress):
+        drop(place)
+    else:
+        remove_folder(place)
+
+
+def drop_all_aside(current: Tables) -> None:
+    """Remove all tables that rebuilds fill."""
+    tables = aside(current)
+    if isinstance(tables, IcebergTables):
+        for address in _in_namespace(tables):
+            drop(address)
+    else:
+        remove_folder(tables)
+
+
+def _in_namespace(current: IcebergTables) -> list[IcebergAddress]:
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
+    namespace = current.namespace
+    with opened_catalog(namespace.catalog) as catalog:
+        try:
+            found = [identifier[-1] for identifier in catalog.list_tables(namespace.name)]
+        except NoSuchNamespaceError:
+            return []
+    return [namespace / name for name in sorted(found) if name.startswith(current.prefix)]
+
+
+def _name(address: IcebergAddress) -> str | None:
+    """Return the name of a current-state table; None for another table."""
+    with opened_catalog(address.catalog) as catalog:
+        table = load_table(catalog, address)
+    return None if table is None else table.properties.get(NAME)
