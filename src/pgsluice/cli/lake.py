@@ -111,7 +111,7 @@ def show_(lake: str, history: int, as_json: bool) -> None:
     "--lake",
     required=True,
     metavar="DIR",
-    help="Lake folder of the pipeline changes.",
+    help="Lake of the pipeline changes: its folder, or iceberg:CATALOG/NAMESPACE.",
 )
 @dsn_option
 def rebuild(table: str, lake: str, dsn: str | None) -> None:

@@ -225,7 +225,8 @@ def events(**options: Any) -> None:
     "--lake",
     required=True,
     metavar="DIR",
-    help="Folder of the tables: events, and current/schema.table for each table.",
+    help="Folder of the tables: events, and current/schema.table for each table; or iceberg:CATALOG/NAMESPACE, with "
+    "the tables events, and schema__table for each table.",
 )
 @click.option(
     "--checkpoint",
