@@ -16,9 +16,10 @@ from pgsluice.errors import ConfigurationError
 from pgsluice.lake import copy_on_write
 from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.current_tables import iceberg_name, place_of
-from pgsluice.lake.iceberg.catalog import plain_files
+from pgsluice.lake.file_errors import UnsupportedFeatureError
+from pgsluice.lake.iceberg.catalog import opened_catalog, plain_files
 from pgsluice.lake.jobs import compact
-from pgsluice.lake.tables import tables_in
+from pgsluice.lake.tables import drop_all_aside, exists, names_in, places_in, tables_in
 from pgsluice.pipelines.current_state.envelope import Change, Row
 from pgsluice.pipelines.current_state.evolution import widen
 from pgsluice.pipelines.current_state.table import CurrentTable
@@ -97,7 +98,7 @@ def test_overwrite_writes_files_of_limited_size(
 DYING = """
 import os, signal, sys
 from pyiceberg.catalog.sql import SqlCatalog
-from pgsluice.lake.tables import tables_in
+from pgsluice.lake.tables import drop_all_aside, exists, names_in, places_in, tables_in
 from pgsluice.pipelines.current_state.table import CurrentTable
 from spark.changing import NAME, apply
 from spark.test_iceberg_current import inserts
@@ -178,6 +179,34 @@ def test_table_with_a_retyped_column_is_compacted_and_its_older_snapshots_are_re
     assert newest.schema().column_names[:3] == ["id", "price", "ratio"]
     with pytest.raises(ConfigurationError, match="renamed, replaced or retyped columns"):
         plain_files(newest, place, snapshot_id=older)
+
+
+def test_table_that_another_tool_changed_is_refused_by_name(table: CurrentTable, iceberg: str):
+    apply(table, inserts(1), version=0)
+    with opened_catalog("lake") as catalog:
+        there = catalog.load_table("shop.public__account")
+        with there.update_schema() as update:
+            update.rename_column("extra", "renamed")
+
+    with pytest.raises(UnsupportedFeatureError, match="renamed columns"):
+        apply(table.again(), inserts(2, seq=5), version=1)
+
+
+def test_other_tables_of_the_namespace_are_left_alone(table: CurrentTable, iceberg: str):
+    with opened_catalog("lake") as catalog:
+        for name in ("other", "_rebuilding__other"):
+            catalog.create_table(f"shop.{name}", schema=pa.schema([("id", pa.int64())]))
+    current = tables_in(iceberg)
+
+    drop_all_aside(current)
+
+    assert names_in(current) == [NAME]
+    assert [str(place).rpartition(".")[2] for place in places_in(current)] == [
+        "events",
+        "rejects",
+        "public__account",
+    ]
+    assert exists(IcebergAddress("lake", "shop._rebuilding__other"))
 
 
 @pytest.mark.parametrize(

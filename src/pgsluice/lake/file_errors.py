@@ -1,4 +1,4 @@
-"""Translate file system errors into one-sentence errors that name the path."""
+"""Errors of lake tables; file system errors are translated into one sentence that names the path."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ _PERMANENT = re.compile(
 )
 _WAY_OUT = "check the path, its permissions and the free disk space"
 _STORE_WAY_OUT = "check the URL and the credentials, region and endpoint in the environment"
+
+
+class UnsupportedFeatureError(ConfigurationError):
+    """A lake table uses a feature or property that is not supported for an operation."""
 
 
 def require_writable(folder: Folder, what: str) -> None:

@@ -74,17 +74,17 @@ def missing(current: Tables, states: Mapping[str, TableState]) -> list[str]:
 def names_in(current: Tables) -> list[str]:
     """Return the names of the current-state tables that exist, in order."""
     if isinstance(current, IcebergTables):
-        found = {name: address for address in _in_namespace(current) if (name := _name(address))}
-        return sorted(name for name in found if found[name] == place_of(current, name))
+        found = _in_namespace(current)
+        return sorted(name for place, name in found.items() if place == place_of(current, name))
     folders = [current / name for name in folders_in(current)]
     return [open_delta(folder, Use.READ).metadata().name for folder in folders if is_delta(folder)]
 
 
 def places_in(current: Tables) -> list[Place]:
-    """Return the addresses that all tables of a lake may have."""
+    """Return the addresses that tables of a lake may have."""
     others = [beside(current, name) for name in ("events", "rejects")]
     if isinstance(current, IcebergTables):
-        return [*others, *(one for one in _in_namespace(current) if one not in others)]
+        return [*others, *_in_namespace(current)]
     return [*others, *(current / name for name in folders_in(current))]
 
 
@@ -154,20 +154,21 @@ def drop_all_aside(current: Tables) -> None:
         remove_folder(tables)
 
 
-def _in_namespace(current: IcebergTables) -> list[IcebergAddress]:
+def _in_namespace(current: IcebergTables) -> dict[IcebergAddress, str]:
+    """Return the current-state tables in a namespace with their names; it may have other tables."""
     from pyiceberg.exceptions import NoSuchNamespaceError
 
-    namespace = current.namespace
+    namespace, found = current.namespace, {}
     with opened_catalog(namespace.catalog) as catalog:
         try:
-            found = [identifier[-1] for identifier in catalog.list_tables(namespace.name)]
+            names = sorted(identifier[-1] for identifier in catalog.list_tables(namespace.name))
         except NoSuchNamespaceError:
-            return []
-    return [namespace / name for name in sorted(found) if name.startswith(current.prefix)]
-
-
-def _name(address: IcebergAddress) -> str | None:
-    """Return the name of a current-state table; None for another table."""
-    with opened_catalog(address.catalog) as catalog:
-        table = load_table(catalog, address)
-    return None if table is None else table.properties.get(NAME)
+            return {}
+        for name in names:
+            table = (
+                load_table(catalog, namespace / name) if name.startswith(current.prefix) else None
+            )
+            own_name = None if table is None else table.properties.get(NAME)
+            if own_name is not None:
+                found[namespace / name] = own_name
+    return found

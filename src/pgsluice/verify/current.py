@@ -15,6 +15,7 @@ from pgsluice.lake.address import IcebergAddress, parse
 from pgsluice.lake.current_tables import (
     OWN_COLUMNS,
     Tables,
+    TableState,
     beside,
     captured_column,
     state_at,
@@ -69,8 +70,7 @@ def verify_current(
         SluiceError: The pipeline did not write the events of the snapshot within the deadline.
     """
     there, later = _Captured(open_lake(lake), deleted), frozenset[int]()
-    place = parse(lake)
-    state = state_at(_tables_around(place), place)
+    state = _state(parse(lake))
     with reading(dsn, in_one_snapshot=at_tick is not None) as database:
         if at_tick is not None:
             snapshot = fetch(database, calls.current_snapshot())
@@ -153,6 +153,16 @@ class _Captured:
         # A captured column that has the name of one of ours comes last.
         others = {captured_column(name): name for name in self.lake.types if name not in names}
         return names | others
+
+
+def _state(place: Place) -> TableState | None:
+    """Return the state of a current-state table; None if the pipeline has not stored one."""
+    try:
+        return state_at(_tables_around(place), place)
+    except (
+        ConfigurationError
+    ):  # the table of another tool, in a catalogue without a location for ours
+        return None
 
 
 def _tables_around(place: Place) -> Tables:

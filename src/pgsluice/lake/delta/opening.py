@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pgsluice.errors import ConfigurationError
+from pgsluice.lake.file_errors import UnsupportedFeatureError
 from pgsluice.lake.storage import Folder, filesystem, folder_at
 
 if TYPE_CHECKING:
@@ -137,10 +138,6 @@ _OFF = {
     "delta.enableRowTracking": "false",
     "delta.enableTypeWidening": "false",
 }
-
-
-class UnsupportedFeatureError(ConfigurationError):
-    """A Delta table uses a feature or property that is not supported for an operation."""
 
 
 def is_delta(folder: Folder) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgsluice.errors import ConfigurationError
+from pgsluice.lake.file_errors import UnsupportedFeatureError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,14 +21,14 @@ def require_iceberg(table: Table, name: str) -> Table:
     """Return the table if its format version and properties are supported.
 
     Raises:
-        ConfigurationError: Its format version is later than 2, or it is encrypted.
+        UnsupportedFeatureError: Its format version is later than 2, or it is encrypted.
     """
     found = []
     if table.metadata.format_version > _FORMAT_VERSION_MAX:
         found.append(f"format version {table.metadata.format_version}")
     found += sorted(one for one in table.properties if one.startswith("encryption."))
     if found:
-        raise ConfigurationError(
+        raise UnsupportedFeatureError(
             f"the lake table {name} uses {', '.join(found)}: pgsluice cannot read or write it; {_TOOLS}"
         )
     return table
@@ -46,12 +46,12 @@ def require_plain(
         snapshot_id: Snapshot of the files; None for the newest.
 
     Raises:
-        ConfigurationError: There are delete files, or renamed, replaced or retyped columns; or files are encrypted, not
-            Parquet, or lack a partition column.
+        UnsupportedFeatureError: There are delete files, or renamed, replaced or retyped columns; or files are
+            encrypted, not Parquet, or lack a partition column.
     """
     found = _hidden(table, tasks, snapshot_id)
     if found:
-        raise ConfigurationError(
+        raise UnsupportedFeatureError(
             f"the lake table {name} has {found}, which its files alone do not show; {_TOOLS}"
         )
 

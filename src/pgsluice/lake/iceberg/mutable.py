@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.errors import SluiceError
 from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.compaction import rows_of
 from pgsluice.lake.copy_on_write import filtered, merged, written
+from pgsluice.lake.file_errors import UnsupportedFeatureError
 from pgsluice.lake.files import LakeFile
 from pgsluice.lake.iceberg.catalog import (
     columns_of,
@@ -281,7 +282,7 @@ class IcebergMutableTable(MutableTable):
     def _name(self, file: DataFile) -> str:
         name = name_in(self.folder, file.file_path)
         if name is None:
-            raise ConfigurationError(
+            raise UnsupportedFeatureError(
                 f"the lake table {self.place} has files outside {self.folder}, such as {file.file_path}; copy its rows "
                 "into a new table"
             )

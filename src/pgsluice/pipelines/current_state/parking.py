@@ -33,7 +33,7 @@ from pgsluice.lake.current_tables import (
     rebuild_requests,
     write_state,
 )
-from pgsluice.lake.delta.opening import UnsupportedFeatureError
+from pgsluice.lake.file_errors import UnsupportedFeatureError
 from pgsluice.lake.tables import exists, missing
 from pgsluice.pipelines.current_state.reading import SNAPSHOT_EVENT, Event
 from pgsluice.spark.access import Access, driver_connection, run
