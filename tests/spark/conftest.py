@@ -131,3 +131,17 @@ def log(db: psycopg.Connection) -> psycopg.Connection:
     """A connection as `db`, with an event log in the database."""
     db.execute("select pgq.create_queue(%s)", (LOG,))
     return db
+
+
+@pytest.fixture
+def data(log: psycopg.Connection) -> psycopg.Connection:
+    """The database of `versions_driver.py`: a log, a captured table, and queues."""
+    for queue in ("orders", "copied", "copies"):
+        log.execute("select pgmq.create(%s)", (queue,))
+    log.execute("select pgq.create_queue('changes')")
+    log.execute("create table account (id int primary key, name text)")
+    log.execute("insert into account select n, 'a' from generate_series(1, 30) as n")
+    log.execute("select sluice.capture('account', 'changes')")
+    log.execute("select pgmq.send('orders', to_jsonb(n)) from generate_series(1, 35) as n")
+    log.execute("select pgq.insert_event('log', 'n', n::text) from generate_series(0, 39) as n")
+    return log

@@ -250,7 +250,7 @@ def test_errors_in_foreach_batch_reach_spark_in_a_form_that_it_can_read():
 def test_a_missing_package_is_named_with_the_way_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "deltalake", None)
 
-    with pytest.raises(MissingExtraError, match=r"deltalake.*pip install 'pgsluice\[spark\]'"):
+    with pytest.raises(MissingExtraError, match=r"deltalake.*pip install 'pgsluice\[spark-libs\]'"):
         require_extra()
 
 

@@ -35,10 +35,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, LiteralString, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, LiteralString, Protocol, TypeVar
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pgsluice.client.calls import Call, spark_exports, spark_reading
@@ -46,12 +46,16 @@ from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ConfigurationError, LogStateError, SluiceError
 from pgsluice.spark.access import Access, driver_connection, prepare, run
 from pgsluice.spark.arrow_io import QueryPartition, Reading, read_batches
+from pgsluice.spark.features import require_filters
 from pgsluice.spark.filters import condition_of
 from pgsluice.spark.offsets import moment
 from pgsluice.spark.options import PARTITIONS_DEFAULT, truth, whole_number
 from pgsluice.spark.schemas import arrow_schema, struct
 from pgsluice.spark.shards import SLICE_EVENTS_MIN
 from pgsluice.spark.stream import log_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 QUEUE_SCHEMA = struct(
     msg_id="long",
@@ -132,6 +136,7 @@ def reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
     kind = QueueReader if options.get("queue") else LogReader
     chosen = kind(options, schema)
     if truth(options, "pushdown", default=False):
+        require_filters()
         return FilteringReader(chosen)
     return chosen
 

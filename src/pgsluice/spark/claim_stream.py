@@ -17,22 +17,22 @@ makes these messages visible. The column `vt` is null, as claims do not expire.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from pgsluice.client.calls import spark_claims as calls
 from pgsluice.errors import ConfigurationError
 from pgsluice.spark.access import Access, driver_connection, run
 from pgsluice.spark.arrow_io import QueryPartition, Reading, read_batches
+from pgsluice.spark.features import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pgsluice.spark.options import PARTITIONS_DEFAULT, whole_number
 from pgsluice.spark.reconnecting import ReconnectingConnection
+from pgsluice.spark.running import reported_offset
 from pgsluice.spark.schemas import arrow_schema
 
 if TYPE_CHECKING:
@@ -88,16 +88,14 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         # Spark calls this once it has committed the previous micro-batch. Its commit() would settle that only when new
         # messages arrive, but a queue with a limit on unfinished messages delivers none before that.
         self.commit(start)
-        if self.is_done:
-            return start
-        qty = min(limit.max_rows if isinstance(limit, ReadMaxRows) else self.max_rows, 2**31 - 1)
-        claimed = self.database.run(calls.queue_stream_claim(start["stream"], start["seq"], qty))
-        if claimed is None:
-            return start
-        if self.until is not None and claimed.first_enqueued_at is not None:
-            # All of these were enqueued after the start, so everything older has been read; stop after this one.
-            self.is_done = claimed.first_enqueued_at > self.until
-        return {"stream": start["stream"], "seq": claimed.seq}
+        if isinstance(limit, ReadMaxRows):
+            return self._claimed(start, min(limit.max_rows, 2**31 - 1))
+        # Everything visible now, in several claims: one transaction each.
+        if self.until is None:
+            self.until = self.database.run(calls.clock())
+        while (end := self._claimed(start, self.max_rows)) != start:
+            start = end
+        return end
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[QueryPartition]:
         if end["seq"] <= start["seq"]:
@@ -131,6 +129,20 @@ class ClaimStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         if not isinstance(partition, QueryPartition):
             return iter(())
         return read_batches(self.access, partition.query, self.schema, reading=self.reading)
+
+    # --- inside --------------------------------------------------------------------------------------
+
+    def _claimed(self, start: dict[str, int], qty: int) -> dict[str, int]:
+        """Return the offset after the next claim; the same if there is none."""
+        if self.is_done:
+            return start
+        claimed = self.database.run(calls.queue_stream_claim(start["stream"], start["seq"], qty))
+        if claimed is None:
+            return start
+        if self.until is not None and claimed.first_enqueued_at is not None:
+            # All of these were enqueued after the start, so everything older has been read; stop after this one.
+            self.is_done = claimed.first_enqueued_at > self.until
+        return {"stream": start["stream"], "seq": claimed.seq}
 
 
 def settle(query: StreamingQuery, *, options: Mapping[str, str] | None = None) -> int:
@@ -192,5 +204,5 @@ def archives(options: Mapping[str, str]) -> bool:
 
 
 def _offset(text: Any) -> dict[str, int] | None:
-    offset = json.loads(text) if isinstance(text, str) else text
+    offset = reported_offset(text)
     return offset if isinstance(offset, dict) and offset.keys() == {"stream", "seq"} else None

@@ -4,49 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import (
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNotNull,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
-    Not,
-    StringContains,
-    StringStartsWith,
-)
 from pyspark.sql.types import DataType, StringType
 
 from pgsluice.client.calls.call import is_storable
 
-# Spark's filters by the test of a condition.
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
+# Tests of a condition by the name of Spark's filter; PySpark 4.0 has no classes for filters.
 TESTS = {
-    EqualTo: "=",
-    LessThan: "<",
-    LessThanOrEqual: "<=",
-    GreaterThan: ">",
-    GreaterThanOrEqual: ">=",
-    In: "in",
-    IsNull: "is null",
-    IsNotNull: "is not null",
-    StringStartsWith: "starts with",
-    StringContains: "contains",
+    "EqualTo": "=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "In": "in",
+    "IsNull": "is null",
+    "IsNotNull": "is not null",
+    "StringStartsWith": "starts with",
+    "StringContains": "contains",
 }
 _NEGATED = {
-    EqualTo: "<>",
-    LessThan: ">=",
-    LessThanOrEqual: ">",
-    GreaterThan: "<=",
-    GreaterThanOrEqual: "<",
-    In: "not in",
-    IsNull: "is not null",
-    IsNotNull: "is null",
+    "EqualTo": "<>",
+    "LessThan": ">=",
+    "LessThanOrEqual": ">",
+    "GreaterThan": "<=",
+    "GreaterThanOrEqual": "<",
+    "In": "not in",
+    "IsNull": "is not null",
+    "IsNotNull": "is null",
 }
+WITHOUT_VALUE = ("is null", "is not null")
+WITH_VALUES = ("in", "not in")
 # PostgreSQL orders text by collation, Spark by bytes.
 _IN_ORDER = {"<", "<=", ">", ">="}
 
@@ -58,17 +49,17 @@ def condition_of(found: Filter, columns: Mapping[str, DataType]) -> dict[str, An
         found: A filter of Spark.
         columns: Columns that are read without a change of type.
     """
-    inner, tests = (found.child, _NEGATED) if isinstance(found, Not) else (found, TESTS)
-    test = tests.get(type(inner))
+    inner, tests = (found.child, _NEGATED) if type(found).__name__ == "Not" else (found, TESTS)
+    test = tests.get(type(inner).__name__)
     if test is None:
         return None
     (name, *deeper) = inner.attribute
     kind = columns.get(name)
     if deeper or kind is None or (isinstance(kind, StringType) and test in _IN_ORDER):
         return None
-    if isinstance(inner, IsNull | IsNotNull):
+    if test in WITHOUT_VALUE:
         return {"column": name, "test": test}
-    value = [_text(one) for one in inner.value] if isinstance(inner, In) else _text(inner.value)
+    value = [_text(one) for one in inner.value] if test in WITH_VALUES else _text(inner.value)
     if value is None or (isinstance(value, list) and None in value):
         return None
     return {"column": name, "test": test, "value": value}

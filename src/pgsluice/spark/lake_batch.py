@@ -7,16 +7,12 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSourceReader,
-    Filter,
-    In,
     InputPartition,
-    IsNotNull,
-    IsNull,
 )
 from pyspark.sql.types import (
     BooleanType,
@@ -43,10 +39,13 @@ from pgsluice.lake.iceberg.catalog import (
 )
 from pgsluice.lake.skipping import Condition
 from pgsluice.lake.storage import Folder
-from pgsluice.spark.filters import TESTS
+from pgsluice.spark.filters import TESTS, WITH_VALUES, WITHOUT_VALUE
 from pgsluice.spark.offsets import moment
 from pgsluice.spark.options import whole_number_or_zero
 from pgsluice.spark.schemas import arrow_schema, conform, nullable
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
 
 # Zstandard files expand about five times, so a task reads some 150 MB.
 _TASK_BYTES = 32 << 20
@@ -262,19 +261,19 @@ def condition_of(found: Filter, columns: Mapping[str, DataType]) -> Condition | 
         found: A filter of Spark.
         columns: Columns that are read without a change of type.
     """
-    test = TESTS.get(type(found))
+    test = TESTS.get(type(found).__name__)
     if test is None or test == "contains":
         return None
     (name, *deeper) = found.attribute
     kind = columns.get(name)
     if deeper or kind is None or "." in name:  # statistics of nested columns have such names
         return None
-    if isinstance(found, IsNull | IsNotNull):
+    if test in WITHOUT_VALUE:
         return Condition(name, test)
-    values = tuple(found.value) if isinstance(found, In) else (found.value,)
+    values = tuple(found.value) if test in WITH_VALUES else (found.value,)
     if not all(_is_of(value, kind) for value in values):
         return None
-    return Condition(name, test, values if isinstance(found, In) else values[0])
+    return Condition(name, test, values if test in WITH_VALUES else values[0])
 
 
 def _is_of(value: Any, kind: DataType) -> bool:

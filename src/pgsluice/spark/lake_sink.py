@@ -15,13 +15,13 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
 
 from pgsluice.lake.files import LakeFile
 from pgsluice.lake.table import LakeTable, Replace
 from pgsluice.spark.checkpoint import note_written
+from pgsluice.spark.features import DataSourceStreamArrowWriter
 from pgsluice.spark.micro_batch import MicroBatch, reported
 from pgsluice.spark.options import one_of, transaction
 from pgsluice.spark.stored_checkpoint import publish_plan

@@ -45,7 +45,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import ClassVar
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from pgsluice.errors import ConfigurationError
@@ -56,6 +56,7 @@ from pgsluice.lake.iceberg.log import IcebergLog
 from pgsluice.lake.iceberg.table import IcebergLakeTable
 from pgsluice.lake.storage import Folder
 from pgsluice.lake.table import LakeTable
+from pgsluice.spark.features import require_filters, stream_reader
 from pgsluice.spark.lake_batch import (
     DeltaReader,
     IcebergReader,
@@ -96,7 +97,10 @@ class _LakeSource(DataSource):  # type: ignore[misc]
 
     def reader(self, schema: StructType) -> DataSourceReader:
         chosen = self._reader(schema)
-        return SkippingReader(chosen) if truth(self.options, "pushdown", default=False) else chosen
+        if truth(self.options, "pushdown", default=False):
+            require_filters()
+            return SkippingReader(chosen)
+        return chosen
 
     def _reader(self, schema: StructType) -> LakeReader:
         raise NotImplementedError
@@ -126,10 +130,10 @@ class DeltaSource(_LakeSource):
         version, there = open_delta_version(folder, self.options)
         return DeltaReader(folder, version, there, schema)
 
-    def streamReader(self, schema: StructType) -> LakeStreamReader:
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         folder = self._folder()
         _, there = open_delta_version(folder, {})
-        return LakeStreamReader(DeltaLog(folder), there, schema, self.options)
+        return stream_reader(LakeStreamReader(DeltaLog(folder), there, schema, self.options))
 
     def _table(self, schema: StructType) -> DeltaLakeTable:
         return delta_table(
@@ -166,10 +170,10 @@ class IcebergSource(_LakeSource):
         snapshot_id, there = open_iceberg_snapshot(address, self.options)
         return IcebergReader(address, snapshot_id, there, schema)
 
-    def streamReader(self, schema: StructType) -> LakeStreamReader:
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         address = self._address()
         _, there = open_iceberg_snapshot(address, {})
-        return LakeStreamReader(IcebergLog(address), there, schema, self.options)
+        return stream_reader(LakeStreamReader(IcebergLog(address), there, schema, self.options))
 
     def _table(self, schema: StructType) -> IcebergLakeTable:
         return iceberg_table(

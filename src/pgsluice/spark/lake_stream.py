@@ -15,12 +15,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from pgsluice.errors import ConfigurationError, LogStateError
 from pgsluice.lake.changes import DataFile, LakeCommit, LakeLog
 from pgsluice.lake.columns import plain
+from pgsluice.spark.features import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pgsluice.spark.lake_batch import FilesPartition, read_file, require_columns, tasks_of
 from pgsluice.spark.offsets import moment
 from pgsluice.spark.options import truth, whole_number, whole_number_or_zero

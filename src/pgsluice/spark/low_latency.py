@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import SimpleDataSourceStreamReader
-from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from pgsluice.spark.features import SupportsTriggerAvailableNow
 from pgsluice.spark.stream import LogStreamReader
 
 

@@ -36,8 +36,7 @@ class MicroBatch:
         batch_id = context.getLocalProperty("streaming.sql.batchId")
         if query_id is None or batch_id is None:
             raise SluiceError(
-                "Spark did not set the query id and micro-batch id; use PySpark 4.2 or newer and start the stream with "
-                "writeStream"
+                "Spark did not set the query id and micro-batch id; start the stream with writeStream"
             )
         return cls(query_id, int(batch_id))
 

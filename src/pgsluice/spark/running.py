@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import atexit
 import json
 import threading
@@ -42,6 +43,16 @@ class Progress:
     batch_duration_s: float = 0.0
     rows_left: int | None = None
     parked: Sequence[str] = ()
+
+
+def reported_offset(offset: Any) -> Any:
+    """Return an offset from a progress report."""
+    if not isinstance(offset, str):
+        return offset
+    try:
+        return json.loads(offset)
+    except ValueError:
+        return ast.literal_eval(offset)  # PySpark before 4.2 formats it as Python does
 
 
 class RunningStream(ABC):
@@ -205,11 +216,11 @@ class RunningStream(ABC):
         for entry in entries:
             offset = entry["sources"][0]["endOffset"]
             if offset is not None:
-                self._rows[entry["batchId"]] = max(
-                    entry["numInputRows"], self._rows.get(entry["batchId"], 0)
-                )
-                self._offset = json.loads(offset) if isinstance(offset, str) else offset
-                if entry["numInputRows"]:
+                # Reports of Spark Connect lack the total.
+                rows = sum(source["numInputRows"] for source in entry["sources"])
+                self._rows[entry["batchId"]] = max(rows, self._rows.get(entry["batchId"], 0))
+                self._offset = reported_offset(offset)
+                if rows:
                     self._duration_s = entry["durationMs"]["triggerExecution"] / 1000
 
     def _pause(self) -> None:

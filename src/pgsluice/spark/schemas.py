@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql.pandas.types import is_variant, to_arrow_schema
+from pyspark.sql.pandas.types import is_variant
 from pyspark.sql.types import StructType, VariantVal
 
 from pgsluice.lake import columns
+from pgsluice.spark.features import to_arrow_schema
 
 
 def struct(**columns: str) -> StructType:
@@ -27,7 +28,7 @@ def nullable(schema: StructType) -> StructType:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema that Spark requires for a Spark schema."""
-    return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema)
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -31,6 +31,8 @@ _is_killed = False
 _is_starting = False
 # Spark's own default of 1 GB leaves little for a micro-batch in flight.
 DRIVER_MEMORY = "2g"
+_EXISTS = "DATA_SOURCE_ALREADY_EXISTS"
+_RANGE = 1 << 20  # more than the cores of any cluster
 _LOGIN_IN_URL = r"(?<=://)[^\s/@:]*:[^\s@]+(?=@)"
 _PASSWORD = re.compile(rf"{_LOGIN_IN_URL}|\bpassword\s*=\s*\S")
 
@@ -128,6 +130,19 @@ def _recorded_java() -> Iterator[None]:
         java_gateway.Popen = subprocess.Popen
 
 
+def is_connect(spark: SparkSession) -> bool:
+    """True for a session of Spark Connect, which has no access to Spark's Java process."""
+    return "connect" in type(spark).__module__.split(".")
+
+
+def default_parallelism(spark: SparkSession) -> int:
+    """Return the number of tasks that Spark runs concurrently by default."""
+    if not is_connect(spark):
+        return int(spark.sparkContext.defaultParallelism)
+    # A range has as many partitions; a client of Spark Connect has no other way to know.
+    return int(spark.range(_RANGE).selectExpr("spark_partition_id()").distinct().count())
+
+
 def register(spark: SparkSession) -> None:
     """Register our data sources in an existing session; idempotent.
 
@@ -150,11 +165,16 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> None:
         try:
             spark.dataSource.register(source)
         except AnalysisException as error:
-            if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            if error.getCondition() != _EXISTS:
                 raise
             # Spark checked the active session, which is a different one. Creating a DataFrame activates this session.
             spark.createDataFrame([], "nothing int")
-            spark.dataSource.register(source)
+            try:
+                spark.dataSource.register(source)
+            except AnalysisException as again:
+                # Spark 4.0 does not replace a source that it discovered itself, in `pyspark_pgsluice`.
+                if again.getCondition() != _EXISTS:
+                    raise
 
 
 @contextmanager
@@ -164,8 +184,11 @@ def _thread_safe_environment() -> Iterator[None]:
     All streams of a registered class share the map, and each adds variables to it when it starts. With Spark's HashMap,
     streams that start at once leave a wrong size in it, and every task then fails with an OptionalDataException.
     """
-    from pyspark import SparkContext
-
+    try:
+        from pyspark import SparkContext
+    except ImportError:  # the package of Spark Connect's client alone
+        yield
+        return
     context = SparkContext._active_spark_context  # noqa: SLF001 - None with Spark Connect, where the server registers
     if context is None or context._jvm is None:  # noqa: SLF001
         yield

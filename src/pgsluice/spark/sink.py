@@ -30,12 +30,12 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
 
 from pgsluice.errors import ConfigurationError
+from pgsluice.spark.features import DataSourceStreamArrowWriter
 from pgsluice.spark.micro_batch import MicroBatch, reported
 from pgsluice.spark.options import transaction
 from pgsluice.spark.sink_rows import RowsWritten, commit, drop, is_committed, send, stage

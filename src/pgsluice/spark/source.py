@@ -25,6 +25,7 @@ from pgsluice.errors import ConfigurationError
 from pgsluice.spark import batch
 from pgsluice.spark.access import Access
 from pgsluice.spark.claim_stream import ClaimStreamReader
+from pgsluice.spark.features import require_limits, stream_reader
 from pgsluice.spark.low_latency import LowLatencyReader
 from pgsluice.spark.options import require_known, truth
 from pgsluice.spark.sink import RowBatchWriter, RowStreamWriter, refuse_overwrite
@@ -52,13 +53,14 @@ class PgsluiceSource(DataSource):  # type: ignore[misc]
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         if self.options.get("log"):
             if truth(self.options, "lowLatency", default=False):
+                require_limits()
                 # Makes Spark call simpleStreamReader.
                 raise PySparkNotImplementedError(
                     errorClass="NOT_IMPLEMENTED", messageParameters={"feature": "streamReader"}
                 )
-            return LogStreamReader(self.options, schema)
+            return stream_reader(LogStreamReader(self.options, schema))
         if self.options.get("queue"):
-            return ClaimStreamReader(self.options, schema)
+            return stream_reader(ClaimStreamReader(self.options, schema))
         raise ConfigurationError(
             "spark.readStream with format pgsluice reads an event log or a work queue; set the option log or queue to "
             "its name"

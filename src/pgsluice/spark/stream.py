@@ -48,14 +48,10 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 from pyspark.sql.types import StructType
 
 from pgsluice.spark.arrow_io import QueryPartition, Reading, read_batches
+from pgsluice.spark.features import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pgsluice.spark.offsets import Offset
 from pgsluice.spark.schemas import arrow_schema, struct
 from pgsluice.spark.shards import decode, encode, open_shards
