@@ -35,6 +35,7 @@ from pgsluice.spark.access import Access, access_for, driver_connection, run
 from pgsluice.spark.extra import require_extra
 from pgsluice.spark.retry import with_retries
 from pgsluice.spark.running import Progress
+from pgsluice.spark.session import default_parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -256,7 +257,7 @@ class ArchiveCopy:
             "queue": source.queue,
             "table": source.table,
             "snapshot": snapshot,
-            "numPartitions": str(source.partitions or session.sparkContext.defaultParallelism),
+            "numPartitions": str(source.partitions or default_parallelism(session)),
         }
         if source.export is not None:
             options["export"] = source.export

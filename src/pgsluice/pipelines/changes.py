@@ -35,6 +35,7 @@ from pgsluice.spark.failure import concise
 from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.retry import with_retries
 from pgsluice.spark.running import Progress
+from pgsluice.spark.session import is_connect
 from pgsluice.spark.stored_checkpoint import CheckpointCopy
 
 if TYPE_CHECKING:
@@ -257,6 +258,7 @@ def changes(
     _check_options(on_bad_value, apply_every_s, vacuum_retention_h)
     buckets = _checked(buckets or {})
     require_extra()
+    _refuse_connect(spark)
     from pgsluice.lake.tables import tables_in
     from pgsluice.pipelines.current_state.applier import Applier
     from pgsluice.pipelines.current_state.apply import CurrentStates
@@ -321,6 +323,14 @@ def changes(
     elif once:
         stream.finish(on_progress=on_progress)
     return stream
+
+
+def _refuse_connect(spark: SparkSession | None) -> None:
+    if spark is not None and is_connect(spark):
+        raise ConfigurationError(
+            "the pipeline changes does not run with Spark Connect, where Spark runs foreachBatch in another process; "
+            "use a classic session, or the pipeline events"
+        )
 
 
 def _check_options(on_bad_value: str, apply_every_s: float, vacuum_retention_h: float) -> None:

@@ -33,6 +33,7 @@ from pgsluice.spark.extra import require_extra
 from pgsluice.spark.offsets import Offset
 from pgsluice.spark.retry import with_retries
 from pgsluice.spark.running import Progress, RunningStream
+from pgsluice.spark.session import default_parallelism
 from pgsluice.spark.shards import LogShard, decode, encode, open_shards
 from pgsluice.spark.stored_checkpoint import CheckpointCopy
 
@@ -267,7 +268,7 @@ def read_log(
     session: SparkSession, options: Mapping[str, str], partitions: int | None
 ) -> DataFrame:
     """Return the stream of these options, with `partitions` concurrent read tasks; None: Spark's parallelism."""
-    tasks = str(partitions or session.sparkContext.defaultParallelism)
+    tasks = str(partitions or default_parallelism(session))
     reader = session.readStream.format("pgsluice").options(**options)
     return with_retries(reader.option("numPartitions", tasks).load)
 

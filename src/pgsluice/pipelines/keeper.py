@@ -23,6 +23,7 @@ import psycopg
 from pgsluice.client.calls import pipelines as calls
 from pgsluice.errors import ConsumerInUseError, SluiceError
 from pgsluice.spark.access import run
+from pgsluice.spark.failure import engine_errors
 from pgsluice.spark.offsets import Offset
 from pgsluice.spark.reconnecting import ReconnectingConnection
 from pgsluice.spark.running import Progress
@@ -110,9 +111,8 @@ class Keeper:
             end: Ends the query; called if another session has taken the consumer after a lost connection.
             before_commit: Called before each move of the position.
         """
-        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-
         self._progress, self._before_commit = progress, before_commit
+        ended: tuple[type[Exception], ...] = (OSError, *engine_errors())
 
         def keep() -> None:
             while not self._stop.wait(self._report_s):
@@ -125,7 +125,7 @@ class Keeper:
                     self.failure = failure
                     end()
                     return
-                except (OSError, Py4JError):
+                except ended:
                     return  # Java has ended, as after Ctrl-C
                 except SluiceError as error:
                     # The stream itself meets the same error, and retries it or fails.
@@ -140,9 +140,7 @@ class Keeper:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
         if self.failure is None and all(one.is_open for one in self._connections.values()):
-            from py4j.protocol import Py4JError
-
-            with suppress(SluiceError, OSError, Py4JError):
+            with suppress(SluiceError, OSError, *engine_errors()):
                 self._report()
         self._close()
 

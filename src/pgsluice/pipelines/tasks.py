@@ -66,8 +66,12 @@ def _said_in_our_words(pipeline: Pipeline) -> Iterator[None]:
         if not pipeline.needs_spark:
             yield
             return
-        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
+
+        try:
+            from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+        except ImportError:  # the package of Spark Connect's client alone
+            Py4JJavaError = PySparkException  # noqa: N806
 
         try:
             yield

@@ -29,6 +29,17 @@ _INTERRUPTED = re.compile(
 _OURS = re.compile(r"pgsluice\.errors\.(\w+): (.+)")
 
 
+def engine_errors() -> tuple[type[Exception], ...]:
+    """Return the error classes of Spark, and of the connection to its Java process if PySpark has one."""
+    from pyspark.errors import PySparkException
+
+    try:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    except ImportError:
+        return (PySparkException,)  # the package of Spark Connect's client alone
+    return (PySparkException, Py4JError)
+
+
 def is_start_timeout(failure: BaseException) -> bool:
     """True if a Python process of Spark did not start in time, which is a transient error."""
     return _START_TIMEOUT in str(failure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from pgsluice.spark.failure import is_start_timeout, translated
+from pgsluice.spark.failure import engine_errors, is_start_timeout, translated
 from pgsluice.spark.running import STARTS_MAX
 
 Result = TypeVar("Result")
@@ -17,13 +17,10 @@ def with_retries(act: Callable[[], Result]) -> Result:
     Raises:
         SluiceError: Error of our code in that process, or of Spark.
     """
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
     for last in (False,) * (STARTS_MAX - 1) + (True,):
         try:
             return act()
-        except (PySparkException, Py4JError) as error:
+        except engine_errors() as error:
             if last or not is_start_timeout(error):
                 raise translated(error, "Spark") from None
     raise AssertionError  # the last attempt returns or raises

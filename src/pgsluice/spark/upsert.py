@@ -27,6 +27,7 @@ from pgsluice.lake.delta.opening import Use, open_delta
 from pgsluice.lake.mutable import Changes
 from pgsluice.lake.storage import Folder
 from pgsluice.spark.lake_tables import delta_table
+from pgsluice.spark.session import is_connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,6 +97,8 @@ def has_merge(spark: SparkSession) -> bool:
     """True if a session has Delta's jar, which supports MERGE."""
     if _EXTENSION not in spark.conf.get("spark.sql.extensions", ""):
         return False
+    if is_connect(spark):
+        return True  # without its jar, the session's catalogue would not work either
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # noqa: SLF001

@@ -37,7 +37,7 @@ from pgsluice.lake.file_errors import UnsupportedFeatureError
 from pgsluice.lake.tables import exists, missing
 from pgsluice.pipelines.current_state.reading import SNAPSHOT_EVENT, Event
 from pgsluice.spark.access import Access, driver_connection, run
-from pgsluice.spark.failure import translated
+from pgsluice.spark.failure import engine_errors, translated
 
 _log = logging.getLogger(__name__)
 
@@ -196,10 +196,7 @@ class Parking:
         if isinstance(failure, UnsupportedFeatureError):
             place = place_of(self.current, name)
             return ChangeError(f"{failure}; or remove {place}, and rebuild the table")
-        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-        from pyspark.errors import PySparkException
-
-        if isinstance(failure, PySparkException | Py4JError):
+        if isinstance(failure, engine_errors()):
             error = translated(failure, "Spark")
             return error if isinstance(error, ChangeError) else None
         return None
