@@ -118,7 +118,7 @@ def test_every_make_target_and_every_extra_that_is_named_exists():
         assert re.search(rf"^{target}:.*##", makefile, re.MULTILINE), f"make {target}"
 
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    extras = set(re.findall(r"pgsluice\[(\w+)\]", README))
-    assert extras == {"embedded", "spark", "iceberg", "taskiq", "celery", "all"}
+    extras = set(re.findall(r"pgsluice\[([\w-]+)\]", README))
+    assert extras == {"embedded", "spark", "spark-libs", "iceberg", "taskiq", "celery", "all"}
     for extra in extras:
         assert re.search(rf"^{extra} = \[", project, re.MULTILINE), extra

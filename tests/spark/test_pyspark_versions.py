@@ -172,8 +172,10 @@ def test_killed_stream_sends_each_event_to_the_queue_once(runs: Runs, data: psyc
 
                 wait_until(has_copied, "messages of the stream", DEADLINE_S)
                 insert(200)
-    with runs.running("finish") as process:
-        assert process.wait(DEADLINE_S) == 0, runs.log()
+    # Before 4.2, Spark ends the first run after the interrupted micro-batch.
+    for _ in range(2):
+        with runs.running("finish") as process:
+            assert process.wait(DEADLINE_S) == 0, runs.log()
 
     messages = [n for (n,) in rows(data, "select message::int from pgmq.q_copies order by 1")]
     assert messages == list(range(sent))

@@ -38,7 +38,11 @@ def session() -> SparkSession:
         spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
         register(spark)
         return spark
-    conf = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    conf = {
+        "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        # As on EMR and Dataproc, paths without a scheme are not local; nothing listens here.
+        "spark.hadoop.fs.defaultFS": "hdfs://127.0.0.1:1",
+    }
     return spark_session("versions", conf=conf)
 
 
@@ -74,7 +78,7 @@ class Program:
             self.insert(1000, more)
             writer = stream.load().writeStream.format("pgsluice-delta").trigger(**NOW)
             place = str(FOLDER / "stream")
-            run(writer.option("checkpointLocation", f"{place}.checkpoint"), place)
+            run(writer.option("checkpointLocation", f"file://{place}.checkpoint"), place)
         read = self.spark.read.format("pgsluice-delta")
         rows = read.schema("ev_data string").load(place).collect()
         self.found["stream"] = sorted(int(row.ev_data) for row in rows)
@@ -86,7 +90,7 @@ class Program:
         )
         writer = stream.load().writeStream.format("noop")
         place = FOLDER / "noop.checkpoint"
-        query = writer.option("checkpointLocation", str(place)).start()
+        query = writer.option("checkpointLocation", f"file://{place}").start()
         try:
             query.processAllAvailable()
             for n in range(4):
@@ -105,7 +109,7 @@ class Program:
         claims = self.spark.readStream.format("pgsluice").options(
             queue="orders", consumer="claims", maxRowsPerTrigger="10"
         )
-        lake, place = str(FOLDER / "orders"), str(FOLDER / "orders.checkpoint")
+        lake, place = str(FOLDER / "orders"), f"file://{FOLDER}/orders.checkpoint"
         for more in (0, 5):
             self.database.execute(
                 "select pgmq.send('orders', to_jsonb(n)) from generate_series(101, 100 + %s) as n",
@@ -147,7 +151,7 @@ def copy(spark: SparkSession) -> None:
     )
     rows = log.load().selectExpr("ev_data as message")
     writer = rows.writeStream.format("pgsluice").option("queue", "copies")
-    writer = writer.option("checkpointLocation", str(FOLDER / "copies.checkpoint"))
+    writer = writer.option("checkpointLocation", f"file://{FOLDER}/copies.checkpoint")
     if WHAT == "finish":
         writer = writer.trigger(**NOW)
     run(writer)

@@ -26,10 +26,12 @@ from pgsluice.lake import address
 from pgsluice.pipelines import paths
 from pgsluice.settings import Settings
 from pgsluice.spark.access import Access, access_for, private_file, scrub
+from pgsluice.spark.checkpoint import is_interrupted
 from pgsluice.spark.extra import require_extra
 from pgsluice.spark.failure import concise, translated
 from pgsluice.spark.java import find_java
 from pgsluice.spark.offsets import Offset, Start, moment, starting
+from pgsluice.spark.running import RunningStream
 from pgsluice.spark.shards import shard_accesses
 from pgsluice.spark.snapshots import Snapshot
 
@@ -343,3 +345,47 @@ def test_empty_folder_does_not_mean_the_current_one(blank):
 def test_a_checkpoint_is_no_table():
     with pytest.raises(ConfigurationError, match="the checkpoint 'iceberg:c/n.t' is an Iceberg"):
         paths.checkpoint_folder("iceberg:c/n.t")
+
+
+class EndedQuery:
+    """A query that has ended without an error."""
+
+    isActive, recentProgress = False, ()
+
+    def exception(self) -> None:
+        return None
+
+    def stop(self) -> None: ...
+
+
+class CountingWriter:
+    starts = 0
+
+    def start(self, target: str | None) -> EndedQuery:
+        self.starts += 1
+        return EndedQuery()
+
+
+class AnyStream(RunningStream):
+    def settle(self) -> None: ...
+
+
+def test_stream_with_runs_left_is_started_again_until_it_is_stopped():
+    writer = CountingWriter()
+    stream = AnyStream(writer, what="the stream", cleanup=ExitStack(), repeats=1)
+    assert [stream.has_ended(), stream.has_ended(), writer.starts] == [False, True, 2]
+
+    stopped = AnyStream(writer, what="the stream", cleanup=ExitStack(), repeats=1)
+    stopped.stop()
+    assert [stopped.has_ended(), writer.starts] == [True, 3]
+
+
+def test_micro_batch_without_a_commit_is_interrupted(tmp_path: Path):
+    assert not is_interrupted(tmp_path)
+    for folder, numbers in (("offsets", (0, 1)), ("commits", (0,))):
+        (tmp_path / folder).mkdir()
+        for number in numbers:
+            (tmp_path / folder / str(number)).touch()
+    assert is_interrupted(tmp_path)
+    (tmp_path / "commits" / "1").touch()
+    assert not is_interrupted(tmp_path)

@@ -32,10 +32,11 @@ from pgsluice.lake.file_errors import require_writable
 from pgsluice.lake.storage import Folder
 from pgsluice.pipelines.paths import session_for
 from pgsluice.spark.access import Access, access_for, driver_connection, run
+from pgsluice.spark.checkpoint import local_url
 from pgsluice.spark.extra import require_extra
 from pgsluice.spark.retry import with_retries
 from pgsluice.spark.running import Progress
-from pgsluice.spark.session import default_parallelism
+from pgsluice.spark.session import can_push, default_parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -291,11 +292,11 @@ class ArchiveCopy:
         keys = session.read.schema("msg_id bigint, enqueued_at timestamp")
         if isinstance(there.folder, Path):
             # Spark would infer the types of partition columns from the paths.
-            files = keys.parquet(*(str(there.folder / path) for path in paths))
+            files = keys.parquet(*(local_url(there.folder / path) for path in paths))
             return files.select("msg_id", "enqueued_at")
         # Spark reads files of an object store only with a jar.
         source, version = there.reading
-        reader = keys.format(source).options(pushdown="true", **version)
+        reader = keys.format(source).options(pushdown=can_push(session), **version)
         rows = reader.load(str(self.place))
         if backlog is None:
             return rows

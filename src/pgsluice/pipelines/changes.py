@@ -19,7 +19,14 @@ from pgsluice.errors import ConfigurationError, one_line
 from pgsluice.lake.current_tables import beside, lake_of, notes_of
 from pgsluice.lake.file_errors import require_writable
 from pgsluice.lake.jobs import RETENTION_HOURS_DEFAULT, RETENTION_HOURS_MIN
-from pgsluice.pipelines.events import EventStream, holding, known_shards, read_log, triggered
+from pgsluice.pipelines.events import (
+    EventStream,
+    holding,
+    known_shards,
+    read_log,
+    repeats_of,
+    triggered,
+)
 from pgsluice.pipelines.paths import (
     checkpoint_folder,
     local_folder,
@@ -255,10 +262,8 @@ def changes(
         ChangeError: A change cannot be read or applied, with `on_bad_value="fail"`.
         SluiceError: Any other error that stopped the stream.
     """
-    _check_options(on_bad_value, apply_every_s, vacuum_retention_h)
+    _check_options(spark, on_bad_value, apply_every_s, vacuum_retention_h)
     buckets = _checked(buckets or {})
-    require_extra()
-    _refuse_connect(spark)
     from pgsluice.lake.tables import tables_in
     from pgsluice.pipelines.current_state.applier import Applier
     from pgsluice.pipelines.current_state.apply import CurrentStates
@@ -299,9 +304,9 @@ def changes(
         wanted = Snapshots(snapshots, log, notes / "snapshots")
         parking.warn(wanted=states.wants, snapshots=wanted.pending())
         ends_by_itself = once and not wanted.pending()
-        rows = read_log(session, options, partitions)
         applier = Applier(states, table, Pending(notes / "unapplied"), every_s=apply_every_s)
-        writer = rows.writeStream.foreachBatch(concise(_batch_writer(table, copy, applier)))
+        rows = read_log(session, options, partitions).writeStream
+        writer = rows.foreachBatch(concise(_batch_writer(table, copy, applier)))
         stream = ChangeStream(
             triggered(writer, notes, None if ends_by_itself else trigger_s),
             snapshots=wanted,
@@ -317,6 +322,7 @@ def changes(
             keeper=keeper,
             checkpoint=copy,
             cleanup=cleanup.pop_all(),
+            repeats=repeats_of(notes) if ends_by_itself else 0,
         )
     if ends_by_itself:
         stream.drain(on_progress=on_progress)
@@ -325,15 +331,14 @@ def changes(
     return stream
 
 
-def _refuse_connect(spark: SparkSession | None) -> None:
+def _check_options(
+    spark: SparkSession | None, on_bad_value: str, apply_every_s: float, vacuum_retention_h: float
+) -> None:
     if spark is not None and is_connect(spark):
         raise ConfigurationError(
             "the pipeline changes does not run with Spark Connect, where Spark runs foreachBatch in another process; "
             "use a classic session, or the pipeline events"
         )
-
-
-def _check_options(on_bad_value: str, apply_every_s: float, vacuum_retention_h: float) -> None:
     if on_bad_value not in ON_BAD_VALUE:
         raise ConfigurationError(f"on_bad_value is {on_bad_value!r}; use {', '.join(ON_BAD_VALUE)}")
     if vacuum_retention_h < max(RETENTION_HOURS_MIN, apply_every_s / 3600):
@@ -341,6 +346,7 @@ def _check_options(on_bad_value: str, apply_every_s: float, vacuum_retention_h: 
             f"invalid vacuum retention of {vacuum_retention_h:g} hours; use {RETENTION_HOURS_MIN:g} or more, and not "
             "less than the time between two updates of the current-state tables"
         )
+    require_extra()
 
 
 def _batch_writer(

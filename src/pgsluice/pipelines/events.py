@@ -29,6 +29,7 @@ from pgsluice.pipelines.paths import (
     session_for,
 )
 from pgsluice.spark.access import access_for
+from pgsluice.spark.checkpoint import is_interrupted, local_url
 from pgsluice.spark.extra import require_extra
 from pgsluice.spark.offsets import Offset
 from pgsluice.spark.retry import with_retries
@@ -64,6 +65,7 @@ class EventStream(RunningStream):
         keeper: Keeper,
         checkpoint: CheckpointCopy,
         cleanup: ExitStack,
+        repeats: int = 0,
     ) -> None:
         self.log = log
         self.lake = lake
@@ -74,7 +76,11 @@ class EventStream(RunningStream):
         for shard in shards.values():
             cleanup.callback(shard.close)
         super().__init__(
-            writer, what=f"the stream of event log {log!r}", cleanup=cleanup, target=str(lake)
+            writer,
+            what=f"the stream of event log {log!r}",
+            cleanup=cleanup,
+            target=str(lake),
+            repeats=repeats,
         )
         keeper.start(
             lambda: (self.progress(), self._offsets()),
@@ -241,6 +247,7 @@ def events(
             keeper=keeper,
             checkpoint=copy,
             cleanup=cleanup.pop_all(),
+            repeats=repeats_of(notes) if once else 0,
         )
         if once:
             stream.drain(on_progress=on_progress)
@@ -275,10 +282,17 @@ def read_log(
 
 def triggered(writer: DataStreamWriter, notes: Path, trigger_s: float | None) -> DataStreamWriter:
     """Return the writer with checkpoint and trigger: every `trigger_s` seconds; None: the backlog once."""
-    writer = writer.option("checkpointLocation", str(notes))
+    writer = writer.option("checkpointLocation", local_url(notes))
     if trigger_s is None:
         return writer.trigger(availableNow=True)
     return writer.trigger(processingTime=f"{int(trigger_s * 1000)} milliseconds")
+
+
+def repeats_of(notes: Path) -> int:
+    """Return how often to repeat a run of the backlog: PySpark 4.0 and 4.1 end it after an interrupted micro-batch."""
+    from pgsluice.spark.features import HAS_LIMITS
+
+    return int(not HAS_LIMITS and is_interrupted(notes))
 
 
 def _place(dsn: str | None, shards: Mapping[str, str] | None, cleanup: ExitStack) -> dict[str, str]:

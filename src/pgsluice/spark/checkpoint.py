@@ -14,6 +14,14 @@ from pathlib import Path
 _WRITTEN = "written"
 
 
+def local_url(path: Path) -> str:
+    """Return the URL of a local path; without a scheme Spark would use its default file system, such as HDFS.
+
+    Spark does not decode percent signs, so nothing is encoded.
+    """
+    return f"file://{path.absolute()}"
+
+
 def query_id(checkpoint: Path) -> str | None:
     """Return the id of the query of a checkpoint; None before its first start."""
     with suppress(FileNotFoundError, NotADirectoryError):
@@ -27,6 +35,12 @@ def last_planned(checkpoint: Path) -> int:
         (int(path.name) for path in (checkpoint / "offsets").glob("*") if path.name.isdecimal()),
         default=-1,
     )
+
+
+def is_interrupted(checkpoint: Path) -> bool:
+    """True if the last micro-batch that Spark planned has not ended, so the next start repeats it."""
+    last = last_planned(checkpoint)
+    return last >= 0 and not (checkpoint / "commits" / str(last)).exists()
 
 
 def note_written(checkpoint: Path, app_id: str, batch_id: int) -> None:

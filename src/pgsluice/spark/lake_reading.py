@@ -12,6 +12,7 @@ from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.delta.files import TableFile, files_of
 from pgsluice.lake.delta.opening import Use, open_delta
 from pgsluice.lake.storage import Folder, ObjectFolder, folder_at
+from pgsluice.spark.checkpoint import local_url
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -74,7 +75,7 @@ def read_iceberg(
         schema = _iceberg_schema(table)
         found = plain_files(table, address, snapshot_id=snapshot_id)
         folder, snapshot = folder_of(table.location(), address), table.current_snapshot()
-        files = [str(file.file_path).removeprefix("file://") for file in found]
+        files = [local_url(Path(str(file.file_path).removeprefix("file://"))) for file in found]
     if not files:
         return spark.createDataFrame([], schema)
     if isinstance(folder, ObjectFolder):
@@ -98,11 +99,11 @@ def read_files(
     """
     if not files:
         return spark.createDataFrame([], schema)
-    paths = [str(folder / file.path) for file in files]
+    paths = [local_url(folder / file.path) for file in files]
     partitioned = list(files[0].partition)
     if all(_folders_match(file) for file in files):
         # Spark reads the values from folder names and prunes partitions.
-        return spark.read.schema(schema).option("basePath", str(folder)).parquet(*paths)
+        return spark.read.schema(schema).option("basePath", local_url(folder)).parquet(*paths)
     return _read_with_values(spark, schema, paths, files, partitioned)
 
 

@@ -86,7 +86,7 @@ class LakeBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
 def checkpoint_of(options: Mapping[str, str]) -> Path | None:
     """Return the folder of the query's checkpoint; None without one, or if it is not a local path."""
-    checkpoint = options.get("checkpointLocation") or ""
+    checkpoint = (options.get("checkpointLocation") or "").removeprefix("file://")
     return Path(checkpoint) if checkpoint and ":" not in checkpoint else None
 
 

@@ -63,6 +63,7 @@ class RunningStream(ABC):
         what: Description for error messages: `the stream of event log 'orders'`.
         cleanup: Closed when the stream ends, or at interpreter exit.
         target: Path of the sink, if it has one.
+        repeats: Number of runs after the first has ended.
     """
 
     def __init__(
@@ -72,12 +73,14 @@ class RunningStream(ABC):
         what: str,
         cleanup: ExitStack,
         target: str | None = None,
+        repeats: int = 0,
     ) -> None:
         self._cleanup = cleanup
         atexit.register(cleanup.close)
         self.what = what
         self._writer = writer
         self._target = target
+        self._repeats = repeats
         self._rows: dict[int, int] = {}
         self._starts = 0
         self._offset: Mapping[str, Any] | None = None
@@ -155,13 +158,14 @@ class RunningStream(ABC):
 
     def stop(self) -> Progress:
         """Stop immediately; an interrupted micro-batch is replayed at the next start."""
+        self._repeats = 0
         self.query.stop()
         self.settle()
         self._cleanup.close()
         return self.progress()
 
     def has_ended(self) -> bool:
-        """Return True if the stream has terminated; restart it after a start timeout.
+        """Return True if the stream has terminated; restart it after a start timeout, or if runs are left.
 
         Raises:
             SluiceError: It failed.
@@ -170,8 +174,12 @@ class RunningStream(ABC):
         if self.query.isActive:
             return False
         failure = self.query.exception()
-        if failure is None:
+        if failure is None and not self._repeats:
             return True
+        if failure is None:
+            self._repeats -= 1
+            self.query = self._start()
+            return False
         if is_start_timeout(failure) and self._offset is None and self._starts < STARTS_MAX:
             self.query = self._start()
             return False

@@ -31,6 +31,7 @@ _is_killed = False
 _is_starting = False
 # Spark's own default of 1 GB leaves little for a micro-batch in flight.
 DRIVER_MEMORY = "2g"
+_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _EXISTS = "DATA_SOURCE_ALREADY_EXISTS"
 _RANGE = 1 << 20  # more than the cores of any cluster
 _LOGIN_IN_URL = r"(?<=://)[^\s/@:]*:[^\s@]+(?=@)"
@@ -143,6 +144,13 @@ def default_parallelism(spark: SparkSession) -> int:
     return int(spark.range(_RANGE).selectExpr("spark_partition_id()").distinct().count())
 
 
+def can_push(spark: SparkSession) -> bool:
+    """True if the session passes filters to data sources that ask for them."""
+    from pgsluice.spark.features import HAS_FILTERS
+
+    return HAS_FILTERS and str(spark.conf.get(_PUSHDOWN, "false")).lower() == "true"
+
+
 def register(spark: SparkSession) -> None:
     """Register our data sources in an existing session; idempotent.
 
@@ -227,7 +235,6 @@ def _defaults(master: str) -> dict[str, str]:
     logging = Path(__file__).with_name("log4j2.properties")
     conf = {
         "spark.driver.memory": DRIVER_MEMORY,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Redact URLs that contain a password anyway: plans show options.
@@ -235,10 +242,12 @@ def _defaults(master: str) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
         # For the option pushdown: if off, Spark refuses readers with `pushFilters`.
-        "spark.sql.python.filterPushdown.enabled": "true",
+        _PUSHDOWN: "true",
         # Row counts of a run are summed from progress reports; Spark keeps only 100 by default.
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
     }
+    if logging.exists():  # not in a package shipped as an archive
+        conf["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={logging.as_uri()}"
     if master.startswith("local"):
         # In containers, the host name often does not resolve.
         conf["spark.driver.bindAddress"] = "127.0.0.1"
