@@ -158,9 +158,9 @@ def test_lake_table_is_read_whole_at_each_start_and_file_by_file_later(
     again = query.restarted(table.streamReader(schema))
     assert again.micro_batch() == ["e", "f"]
     assert again.micro_batch() is None
-    # Continued from the checkpoint, not from a new start.
-    idle = again.restarted(table.streamReader(schema))
-    assert idle.micro_batch() is None
+    # Continued from the checkpoint, not as a new query.
+    assert query.start is not None
+    assert again.start["start"] == query.start["start"]
     assert isinstance(again.reader.reader.log, DeltaLog)
     assert isinstance(again.reader.reader.getDefaultReadLimit(), ReadMaxFiles)
 
