@@ -10,11 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
 from conftest import Database
 from pgsluice.errors import ConfigurationError, LogStateError, SluiceError
+from pgsluice.lake.address import IcebergAddress
+from pgsluice.lake.current_tables import place_of
+from pgsluice.lake.iceberg.catalog import opened_catalog
+from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.changes import changes
 from pgsluice.pipelines.keeper import Keeper
 from pgsluice.verify import Report, verify_current
@@ -65,14 +70,31 @@ class Writer:
                 self.commits += 1
 
 
+def plant(place: Path | IcebergAddress) -> None:
+    """Change a row with another tool."""
+    if isinstance(place, Path):
+        DeltaTable(place).update({"name": "'planted'"}, predicate="id = -7")
+        return
+    with opened_catalog(place.catalog) as catalog:
+        table = catalog.load_table(place.identifier)
+        row = table.scan("id = -7").to_arrow()
+        at = row.column_names.index("name")
+        changed = row.set_column(at, "name", pa.array(["planted"], row["name"].type))
+        table.overwrite(changed, overwrite_filter="id = -7")
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_no_false_difference_while_writers_go_on_and_a_planted_one_is_found(
     spark: SparkSession,
     log: psycopg.Connection,
     database_18: Database,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    request: pytest.FixtureRequest,
 ):
+    place = request.getfixturevalue("iceberg") if kind == "iceberg" else tmp_path / "lake"
     monkeypatch.setitem(Keeper.__init__.__kwdefaults__, "report_s", 0.2)
     log.execute("create table account (id int primary key, name text)")
     log.execute("create table bag (name text)")
@@ -80,15 +102,16 @@ def test_no_false_difference_while_writers_go_on_and_a_planted_one_is_found(
         log.execute("select sluice.capture(%s, %s)", (table, LOG))
     log.execute(f"insert into account select n, 'old' from generate_series(-50, {ROWS}) as n")
     log.execute("insert into bag values ('a')")
-    current = tmp_path / "lake" / "current"
+    current = tables_in(place)
+    account = place_of(current, "public.account")
 
     def verified(table: str = "account", **options: object) -> Report:
-        lake = current / f"public.{table}"
+        lake = str(place_of(current, f"public.{table}"))
         return verify_current(f"public.{table}", lake, at_tick=LOG, dsn=database_18.url, **options)
 
     writer = Writer(database_18)
     with changes(
-        LOG, tmp_path / "lake", tmp_path / "checkpoint", dsn=database_18.url, trigger_s=0.1,
+        LOG, place, tmp_path / "checkpoint", dsn=database_18.url, trigger_s=0.1,
         spark=spark,
     ) as stream:  # fmt: skip
         stream.catch_up()
@@ -99,18 +122,13 @@ def test_no_false_difference_while_writers_go_on_and_a_planted_one_is_found(
                 wait_until(lambda at=before: writer.commits > at + 5, "the writer to go on")
                 reports.append(verified())
             # Without the tick, the same tables differ.
-            naive = [
-                verify_current("account", current / "public.account", dsn=database_18.url)
-                for _ in range(3)
-            ]
+            naive = [verify_current("account", str(account), dsn=database_18.url) for _ in range(3)]
 
             assert [report.counts for report in reports if not report.equal] == []
             assert not all(report.equal for report in naive)
             assert min(report.postgresql.rows for report in reports) > 51
 
-            DeltaTable(current / "public.account").update(
-                {"name": "'planted'"}, predicate="id = -7"
-            )
+            plant(account)
             (difference,) = verified().differences
             assert (difference.kind, difference.key) == ("changed", {"id": "-7"})
             assert difference.lake == {"name": "planted"}
