@@ -19,6 +19,7 @@ from conftest import Database
 from spark.held import kill, session
 
 DRIVER, SCRIPT = Path(__file__).with_name("soak_driver.py"), Path(__file__).with_name("pgbench.sql")
+_MEMORY = re.compile(r"VmRSS:\s+(\d+)")
 _RATE = re.compile(r"number of transactions actually processed: (\d+)")
 
 
@@ -78,7 +79,8 @@ class Program:
         first = java = others = 0
         for pid in session(self._process.pid):
             with suppress(FileNotFoundError, ProcessLookupError):
-                kb = int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1])
+                found = _MEMORY.search(Path(f"/proc/{pid}/status").read_text())
+                kb = int(found[1]) if found else 0  # 0 of a process that ends
                 if pid == self._process.pid:
                     first = kb
                 elif "java" in Path(f"/proc/{pid}/comm").read_text():
