@@ -10,7 +10,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -24,6 +24,7 @@ from spark.conftest import LOG
 from spark.lake_reading import has_rows, lake_table
 from spark.writing import Writers
 from support import wait_until
+from support.processes import kill, session_of
 
 DEADLINE_S = 300.0
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -87,25 +88,7 @@ class Machine:
         try:
             yield process
         finally:
-            self.end(process)
-
-    def end(self, process: subprocess.Popen) -> None:
-        """Kill the process and its children."""
-        for pid in self.processes(process):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        process.wait(DEADLINE_S)
-
-    def processes(self, process: subprocess.Popen, name: bytes = b"") -> list[int]:
-        """Return the processes of its session whose command contains a name."""
-        found = []
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            with suppress(FileNotFoundError, ProcessLookupError):
-                state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
-                command = stat.with_name("cmdline").read_bytes()
-                if int(session) == process.pid and state != "Z" and name in command:
-                    found.append(int(stat.parent.name))
-        return found
+            kill(process)
 
     def wait_for_log(self, pattern: str) -> str:
         """Wait until its log matches a pattern; return the match."""
@@ -230,7 +213,7 @@ def test_two_workers_read_two_shards_as_one_stream(
 
         wait_until(lambda: arrived(100), "rows of both shards", DEADLINE_S)
         # An executor dies with its Python processes; the master has it restarted.
-        victims = one.processes(workers[0], b"CoarseGrainedExecutorBackend")
+        victims = session_of(workers[0], b"CoarseGrainedExecutorBackend")
         assert victims
         os.kill(victims[0], signal.SIGKILL)
         enough = max(rows().values()) + 100
@@ -243,7 +226,7 @@ def test_two_workers_read_two_shards_as_one_stream(
             "the last rows",
             DEADLINE_S,
         )
-        driver.end(running)
+        kill(running)
         with driver.running(sys.executable, "fill.py", url, "orders") as filling:
             assert filling.wait(DEADLINE_S) == 0, driver.log.read_text()[-4000:]
             assert re.search(r"Row\(.*=1000, .*=499500.0\)", driver.log.read_text())

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -20,7 +19,7 @@ from conftest import Database
 from pgsluice.spark.java import find_java
 from support import value, wait_until
 from support.object_store import free_port
-from support.processes import SOURCE
+from support.processes import SOURCE, kill
 
 DEADLINE_S = 600
 PROGRAM = Path(__file__).with_name("versions_driver.py")
@@ -54,9 +53,7 @@ def process(
     try:
         yield started
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(started.pid, signal.SIGKILL)
-        started.wait()
+        kill(started)
 
 
 @pytest.fixture

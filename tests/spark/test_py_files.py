@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import sysconfig
-from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -18,6 +16,7 @@ import pytest
 from conftest import Database
 from pgsluice.spark.java import find_java
 from support import value
+from support.processes import kill
 
 DEADLINE_S = 600
 ROOT = Path(__file__).parents[2]
@@ -99,9 +98,7 @@ def test_executors_without_the_package_use_the_shipped_wheel(
     try:
         code = process.wait(DEADLINE_S)
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        kill(process)
     assert code == 0, (tmp_path / "log").read_text(errors="replace")[-6000:]
 
     found = json.loads((tmp_path / "found.json").read_text())

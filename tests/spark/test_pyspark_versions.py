@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -22,7 +21,7 @@ import pytest
 from conftest import Database
 from pgsluice.spark.java import find_java
 from support import rows, value, wait_until
-from support.processes import SOURCE
+from support.processes import SOURCE, kill
 
 DEADLINE_S = 600
 ROOT = Path(__file__).parents[2]
@@ -103,9 +102,7 @@ class Runs:
         try:
             yield process
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            kill(process)
 
     def log(self) -> str:
         return (self.folder / "log").read_text(errors="replace")[-6000:]

@@ -68,7 +68,23 @@ def running(command: Sequence[str], folder: Path, **variables: str) -> Iterator[
 
 
 def kill(process: subprocess.Popen) -> None:
-    """Kill a program and all its children."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait(timeout=10)
+    """Kill a program that was started in its own session, and all its children."""
+    for pid in session_of(process):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait(timeout=60)
+
+
+def session_of(process: subprocess.Popen, name: bytes = b"") -> list[int]:
+    """Return the processes of a program's session whose command contains a name.
+
+    Not its process group: Spark's Python processes have their own.
+    """
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            state, _, _, session = stat.read_text().rpartition(")")[2].split()[:4]
+            command = stat.with_name("cmdline").read_bytes()
+            if int(session) == process.pid and state != "Z" and name in command:
+                found.append(int(stat.parent.name))
+    return found
