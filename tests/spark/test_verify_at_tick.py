@@ -20,7 +20,7 @@ from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.current_tables import place_of
 from pgsluice.lake.iceberg.catalog import opened_catalog
 from pgsluice.lake.tables import tables_in
-from pgsluice.pipelines.changes import changes
+from pgsluice.pipelines.changes import ChangeStream, changes
 from pgsluice.pipelines.keeper import Keeper
 from pgsluice.verify import Report, verify_current
 from spark.conftest import LOG
@@ -139,6 +139,54 @@ def test_no_false_difference_while_writers_go_on_and_a_planted_one_is_found(
     log.execute("insert into account values (-100, 'not in the lake')")
     with pytest.raises(SluiceError, match="did not write the events of log 'log' within 0 s"):
         verified(deadline_s=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_changes_that_wait_for_the_next_update_are_no_differences(
+    spark: SparkSession,
+    log: psycopg.Connection,
+    database_18: Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    request: pytest.FixtureRequest,
+):
+    lake = request.getfixturevalue("iceberg") if kind == "iceberg" else tmp_path / "lake"
+    monkeypatch.setitem(Keeper.__init__.__kwdefaults__, "report_s", 0.2)
+    log.execute("create table account (id int primary key, name text)")
+    log.execute("select sluice.capture('account', %s)", (LOG,))
+    log.execute("insert into account values (1, 'a')")
+    account = str(place_of(tables_in(lake), "public.account"))
+
+    def running(apply_every_s: float) -> ChangeStream:
+        return changes(
+            LOG, lake, tmp_path / "checkpoint", dsn=database_18.url, trigger_s=0.1, spark=spark,
+            apply_every_s=apply_every_s,
+        )  # fmt: skip
+
+    def verified(deadline_s: float = 60) -> Report:
+        return verify_current(
+            "account", account, at_tick=LOG, dsn=database_18.url, deadline_s=deadline_s
+        )
+
+    with running(3) as stream:
+        stream.catch_up()
+        log.execute("update account set name = 'b'; insert into account values (2, 'c')")
+        assert verified().equal
+    with running(3600) as stream:
+        stream.catch_up()
+        log.execute("update account set name = 'd'")
+        with pytest.raises(
+            SluiceError, match=r"did not update the current-state tables .* within 3 s"
+        ):
+            verified(deadline_s=3)
+        stream.catch_up()
+        log.execute("update account set name = 'e'")
+        log.execute("select sluice.log_tick(%s)", (LOG,))
+    with running(0) as stream:
+        stream.catch_up()
+        assert verified(deadline_s=10).equal
 
 
 def test_table_that_is_truncated_meanwhile_is_refused(tmp_path: Path):

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from pgsluice.lake.address import IcebergAddress, IcebergNamespace
-from pgsluice.lake.storage import Folder, files_in, read_bytes, write_whole
+from pgsluice.lake.storage import Folder, files_in, read_bytes, remove, write_whole
 
 SEQ, CHANGED_AT, DELETED = "_seq", "_changed_at", "_deleted"
 ROW = "_row"  # identifies equal rows of a table without a key
@@ -24,6 +24,7 @@ BUCKET = "_bucket"
 OWN_COLUMNS = (SEQ, CHANGED_AT, DELETED, ROW, BUCKET)
 
 _STATES, _REQUESTS, _ASIDE = "_state", "_rebuild", "_rebuilding"
+_APPLIED = "_applied.json"
 _SEPARATOR = "__"
 # Delta refuses all of these but the percent sign, which makes the encoding reversible.
 _ENCODED = re.compile(r"[ ,;{}()\n\t=%]")
@@ -59,6 +60,19 @@ class TableState:
     complete_since: str | None = None
     rebuild: str | None = None
     rebuilding: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Last micro-batch in all current-state tables of a lake whose tables are updated less often than its events.
+
+    Attributes:
+        app_id: Id of the writing application.
+        version: The micro-batch; -1 if none.
+    """
+
+    app_id: str
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +212,22 @@ def rebuild_requests(current: Tables) -> dict[str, str]:
     folder = notes_of(current) / _REQUESTS
     found = [json.loads(read_bytes(folder, name)) for name in _notes(folder)]
     return {request["name"]: request["token"] for request in found}
+
+
+def read_applied(current: Tables) -> Applied | None:
+    """Return the last applied micro-batch; None if the tables are updated together with the events."""
+    try:
+        return Applied(**json.loads(read_bytes(notes_of(current), _APPLIED)))
+    except FileNotFoundError:
+        return None
+
+
+def write_applied(current: Tables, applied: Applied | None) -> None:
+    """Store the last applied micro-batch durably."""
+    if applied is None:
+        remove(notes_of(current), _APPLIED)
+    else:
+        write_whole(notes_of(current), _APPLIED, json.dumps(asdict(applied)).encode())
 
 
 def problems(

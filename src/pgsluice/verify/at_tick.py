@@ -16,6 +16,7 @@ import psycopg
 from pgsluice.client.calls import spark as log_calls
 from pgsluice.errors import ConfigurationError, LogStateError, PrivilegeError, SluiceError
 from pgsluice.lake.address import parse
+from pgsluice.lake.current_tables import Tables, beside, lake_of, read_applied
 from pgsluice.lake.tables import last_version
 from pgsluice.verify.comparing import Shape, fetch
 from pgsluice.verify.lake import Lake, rows_of
@@ -61,6 +62,31 @@ def await_lake(
                 f"{deadline_s:g} s; check that it runs, or wait longer"
             )
         time.sleep(_LOOK_AGAIN_S)
+
+
+def await_applied(current: Tables, *, deadline_s: float) -> None:
+    """Wait until the changes among all events in the lake are in its current-state tables.
+
+    Args:
+        current: The current-state tables.
+        deadline_s: Maximum wait in seconds.
+
+    Raises:
+        SluiceError: They are not within the deadline.
+    """
+    applied = read_applied(current)
+    if applied is None:
+        return
+    wanted = last_version(beside(current, "events"), applied.app_id)
+    end_s = time.monotonic() + deadline_s
+    while wanted is not None and applied is not None and applied.version < wanted:
+        if time.monotonic() > end_s:
+            raise SluiceError(
+                f"the pipeline did not update the current-state tables of {lake_of(current)} within {deadline_s:g} s; "
+                "wait longer than its interval, apply_every_s (--apply-every)"
+            )
+        time.sleep(_LOOK_AGAIN_S)
+        applied = read_applied(current)
 
 
 def events_after(observer: psycopg.Connection[Any], log: str, snapshot: str) -> frozenset[int]:

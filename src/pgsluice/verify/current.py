@@ -22,7 +22,7 @@ from pgsluice.lake.current_tables import (
 )
 from pgsluice.lake.properties import property_of
 from pgsluice.lake.tables import Place, tables_in
-from pgsluice.verify.at_tick import await_lake, changed_keys, events_after
+from pgsluice.verify.at_tick import await_applied, await_lake, changed_keys, events_after
 from pgsluice.verify.comparing import Comparison, Shape, fetch, reading
 from pgsluice.verify.forms import captured_form
 from pgsluice.verify.lake import Lake, open_lake, rows_of
@@ -59,7 +59,8 @@ def verify_current(
         deleted: Boolean column of the lake that marks tombstones; if it does not exist, all rows are compared.
         at_tick: Event log of the pipeline, which must run. The table needs a key.
         consumer: Consumer of the pipeline, with `at_tick`; None: the one recorded in the lake's table `events`.
-        deadline_s: Maximum wait in seconds for the pipeline to write the events of the snapshot.
+        deadline_s: Maximum wait in seconds for the pipeline to write the events of the snapshot, and again to update
+            the current-state tables.
         dsn: Connection string; None to resolve it as `pgsluice.connection` does.
         show: Maximum rows in the report per kind of difference, 0 or more.
 
@@ -67,7 +68,7 @@ def verify_current(
         ConfigurationError: The table does not exist in PostgreSQL or in the lake, or a key column is missing.
         LogStateError: The table was truncated meanwhile, or the log no longer keeps the later events.
         MissingExtraError: A package required to read the lake is not installed.
-        SluiceError: The pipeline did not write the events of the snapshot within the deadline.
+        SluiceError: The pipeline did not write the events of the snapshot, or update the tables, within the deadline.
     """
     there, later = _Captured(open_lake(lake), deleted), frozenset[int]()
     state = _state(parse(lake))
@@ -77,6 +78,7 @@ def verify_current(
             with connection.connect(connection.resolve(dsn), autocommit=True) as observer:
                 name = consumer or _recorded_consumer(lake)
                 await_lake(observer, at_tick, name, snapshot, deadline_s=deadline_s)
+                await_applied(_tables_around(parse(lake)), deadline_s=deadline_s)
                 there = _Captured(open_lake(lake), deleted)
                 later = events_after(observer, at_tick, snapshot)
         found = fetch(database, calls.find_table(table))

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from pyspark import SparkContext
 
+from pgsluice.lake.current_tables import Applied, read_applied, write_applied
 from pgsluice.lake.table import LakeTable
 from pgsluice.pipelines.current_state.apply import CurrentStates
 from pgsluice.pipelines.current_state.event_files import Written, tasks_on
@@ -32,6 +33,9 @@ class Applier:
         self._states, self._events, self._pending = states, events, pending
         self._lock = threading.Lock()
         self._due_at = 0.0
+        self._applied = read_applied(states.lake)
+        if not every_s and self._applied is not None:
+            self._note(None)
 
     def add(self, context: SparkContext, app_id: str, batch_id: int, written: Written) -> None:
         """Add a micro-batch whose events are in the lake, and apply all if it is time."""
@@ -39,6 +43,8 @@ class Applier:
             if not self.every_s:
                 self._apply(context, app_id, {**self._pending.all(), batch_id: written})
                 return
+            if self._applied is None or self._applied.app_id != app_id:
+                self._note(Applied(app_id, batch_id - 1))
             self._pending.add(batch_id, written)
             self._apply_if_due(context, app_id)
 
@@ -70,4 +76,10 @@ class Applier:
         )
         # After a crash before this, tables that have these micro-batches skip them.
         self._pending.remove(max(batches))
+        if self.every_s:
+            self._note(Applied(app_id, max(batches)))
         self._due_at = time.monotonic() + self.every_s
+
+    def _note(self, applied: Applied | None) -> None:
+        write_applied(self._states.lake, applied)
+        self._applied = applied
