@@ -141,13 +141,6 @@ def test_a_copy_of_an_unknown_queue_is_named(
     assert not (tmp_path / "lake").exists()
 
 
-@pytest.mark.parametrize(
-    ("lake", "message"),
-    [
-        ("ftp://host/table", "is neither a folder nor"),
-        ("iceberg:catalogue/space.table", "is an Iceberg table"),
-    ],
-)
-def test_a_lake_that_is_no_folder_is_named(database_18: Database, lake: str, message: str):
-    with pytest.raises(ConfigurationError, match=f"the lake '{lake}' {message}"):
-        archive("q", lake, dsn=database_18.url)
+def test_a_lake_that_is_no_folder_is_named(database_18: Database):
+    with pytest.raises(ConfigurationError, match="the lake 'ftp://host/table' is neither a folder"):
+        archive("q", "ftp://host/table", dsn=database_18.url)

@@ -107,6 +107,7 @@ def test_stale_writer_is_refused_and_files_are_compacted_and_vacuumed(rest: Rest
     assert contents(table) == [(1, "10", None), *((n, str(n), None) for n in (2, 3, 4))]
 
 
+@pytest.mark.slow
 def test_metadata_does_not_grow_with_the_number_of_commits(rest: RestCatalogServer):
     table = CurrentTable.create(tables_in(LAKE), NAME, ("id",), KINDS)
     counts = []

@@ -145,6 +145,7 @@ def test_a_request_that_fails_neither_loses_nor_doubles_rows(
     assert added is not (how == "lost" and path == LOG and app_id is not None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "how", "app_id", "replace"),
     [
@@ -219,6 +220,7 @@ def test_rows_and_properties_are_changed_once_although_the_store_does_not_answer
     assert show(lake).version == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "how", "count"),
     [

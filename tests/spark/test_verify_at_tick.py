@@ -203,7 +203,7 @@ def test_table_that_is_truncated_meanwhile_is_refused(tmp_path: Path):
         rows,
         commit_properties=CommitProperties(app_transactions=[Transaction("pgsluice:emptied", 7)]),
     )
-    shape = Shape(("id",), ("text",), 1, (), ())
+    shape = Shape(("id",), ("text",), 1, {}, (), ())
 
     assert changed_keys(open_lake(tmp_path), shape, frozenset({8, 9})) == {b"2"}
     with pytest.raises(LogStateError, match="was truncated meanwhile"):

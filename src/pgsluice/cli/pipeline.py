@@ -284,10 +284,9 @@ def events(**options: Any) -> None:
     "--apply-every",
     "apply_every_s",
     type=Duration(),
-    default="0s",
-    show_default=True,
     help="Minimum time between two updates of the current-state tables; 0s for one per micro-batch. Each update "
-    "rewrites files, so a longer time writes less.",
+    "rewrites files, so a longer time writes less.  [default: when the tables with changes have at most 50 rows per "
+    "change, or 15m after the last update]",
 )
 @click.option(
     "--compact-every",

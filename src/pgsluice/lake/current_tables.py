@@ -64,7 +64,7 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """Last micro-batch in all current-state tables of a lake whose tables are updated less often than its events.
+    """Last micro-batch in all current-state tables of a lake, while the changes of later ones wait for an update.
 
     Attributes:
         app_id: Id of the writing application.
@@ -215,7 +215,7 @@ def rebuild_requests(current: Tables) -> dict[str, str]:
 
 
 def read_applied(current: Tables) -> Applied | None:
-    """Return the last applied micro-batch; None if the tables are updated together with the events."""
+    """Return the last applied micro-batch; None if no changes wait."""
     try:
         return Applied(**json.loads(read_bytes(notes_of(current), _APPLIED)))
     except FileNotFoundError:
@@ -223,7 +223,7 @@ def read_applied(current: Tables) -> Applied | None:
 
 
 def write_applied(current: Tables, applied: Applied | None) -> None:
-    """Store the last applied micro-batch durably."""
+    """Store the last applied micro-batch durably; None if no changes wait."""
     if applied is None:
         remove(notes_of(current), _APPLIED)
     else:

@@ -205,7 +205,7 @@ def changes(
     column_types: Mapping[str, str] | None = None,
     deleted_kept_h: float = DELETED_KEPT_H,
     on_bad_value: str = "park",
-    apply_every_s: float = 0.0,
+    apply_every_s: float | None = None,
     compact_every_s: float = 3600.0,
     vacuum_retention_h: float = RETENTION_HOURS_DEFAULT,
     max_rows_per_trigger: int = 200_000,
@@ -245,7 +245,8 @@ def changes(
         on_bad_value: If a value does not fit its column: `park` its table; `null` stores null, and the value in the
             table `LAKE/rejects`; `fail` stops the stream, also for any other change that cannot be applied.
         apply_every_s: Minimum time between two updates of the current-state tables in seconds; 0 for one per
-            micro-batch. `LAKE/events` receives each micro-batch at once.
+            micro-batch. `LAKE/events` receives each micro-batch at once. None: an update waits until the tables with
+            changes have at most 50 rows per change, or until 15 minutes after the last update.
         compact_every_s: Time in seconds between two runs of compaction and vacuum, without `once`; infinity for none.
         vacuum_retention_h: Minimum age in hours of the files that vacuum removes, 1 or more and longer than
             `apply_every_s`.
@@ -332,7 +333,10 @@ def changes(
 
 
 def _check_options(
-    spark: SparkSession | None, on_bad_value: str, apply_every_s: float, vacuum_retention_h: float
+    spark: SparkSession | None,
+    on_bad_value: str,
+    apply_every_s: float | None,
+    vacuum_retention_h: float,
 ) -> None:
     if spark is not None and is_connect(spark):
         raise ConfigurationError(
@@ -341,7 +345,7 @@ def _check_options(
         )
     if on_bad_value not in ON_BAD_VALUE:
         raise ConfigurationError(f"on_bad_value is {on_bad_value!r}; use {', '.join(ON_BAD_VALUE)}")
-    if vacuum_retention_h < max(RETENTION_HOURS_MIN, apply_every_s / 3600):
+    if vacuum_retention_h < max(RETENTION_HOURS_MIN, (apply_every_s or 0) / 3600):
         raise ConfigurationError(
             f"invalid vacuum retention of {vacuum_retention_h:g} hours; use {RETENTION_HOURS_MIN:g} or more, and not "
             "less than the time between two updates of the current-state tables"

@@ -41,7 +41,7 @@ def verify_current(
     deleted: str = "_deleted",
     at_tick: str | None = None,
     consumer: str | None = None,
-    deadline_s: float = 120.0,
+    deadline_s: float = 1200.0,
     dsn: str | None = None,
     show: int = 5,
 ) -> Report:
@@ -60,7 +60,7 @@ def verify_current(
         at_tick: Event log of the pipeline, which must run. The table needs a key.
         consumer: Consumer of the pipeline, with `at_tick`; None: the one recorded in the lake's table `events`.
         deadline_s: Maximum wait in seconds for the pipeline to write the events of the snapshot, and again to update
-            the current-state tables.
+            the current-state tables, which by default takes up to 15 minutes.
         dsn: Connection string; None to resolve it as `pgsluice.connection` does.
         show: Maximum rows in the report per kind of difference, 0 or more.
 

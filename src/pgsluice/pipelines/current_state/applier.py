@@ -1,19 +1,22 @@
-"""Apply micro-batches to the current-state tables, each at once, or several together at intervals."""
+"""Apply micro-batches to the current-state tables, each at once or several together."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
 
 from pyspark import SparkContext
 
-from pgsluice.lake.current_tables import Applied, read_applied, write_applied
+from pgsluice.lake.current_tables import Applied, write_applied
 from pgsluice.lake.table import LakeTable
 from pgsluice.pipelines.current_state.apply import CurrentStates
 from pgsluice.pipelines.current_state.event_files import Written, tasks_on
 from pgsluice.pipelines.current_state.pending import Pending
 from pgsluice.spark.retry import with_retries
+
+# By default, an update rewrites at most this many rows per change, or is made after this time in seconds.
+ROWS_PER_CHANGE = 50
+LONGEST_S = 900.0
 
 
 class Applier:
@@ -23,63 +26,74 @@ class Applier:
         states: The current-state tables.
         events: The table of events.
         pending: Micro-batches not yet applied.
-        every_s: Minimum time between two applications in seconds; 0 to apply each micro-batch at once.
+        every_s: Minimum time between two applications in seconds; 0 to apply each micro-batch at once; None to apply
+            when the tables with changes have at most `ROWS_PER_CHANGE` rows per change, a snapshot begins or ends, or
+            `LONGEST_S` have passed since the last application.
     """
 
     def __init__(
-        self, states: CurrentStates, events: LakeTable, pending: Pending, *, every_s: float
+        self, states: CurrentStates, events: LakeTable, pending: Pending, *, every_s: float | None
     ) -> None:
-        self.every_s = every_s
+        self.every_s = LONGEST_S if every_s is None else every_s
+        self._rows_per_change = ROWS_PER_CHANGE if every_s is None else 0
         self._states, self._events, self._pending = states, events, pending
+        self._batches = pending.all()
+        self._rows: dict[str, int] = {}
         self._lock = threading.Lock()
         self._due_at = 0.0
-        self._applied = read_applied(states.lake)
-        if not every_s and self._applied is not None:
-            self._note(None)
+        self._is_noted = bool(self._batches)
+        if not self._is_noted:
+            write_applied(states.lake, None)
 
     def add(self, context: SparkContext, app_id: str, batch_id: int, written: Written) -> None:
         """Add a micro-batch whose events are in the lake, and apply all if it is time."""
         with self._lock:
-            if not self.every_s:
-                self._apply(context, app_id, {**self._pending.all(), batch_id: written})
+            self._batches[batch_id] = written
+            if self._is_due():
+                self._apply(context, app_id)
                 return
-            if self._applied is None or self._applied.app_id != app_id:
-                self._note(Applied(app_id, batch_id - 1))
+            if not self._is_noted:
+                write_applied(self._states.lake, Applied(app_id, batch_id - 1))
+                self._is_noted = True
             self._pending.add(batch_id, written)
-            self._apply_if_due(context, app_id)
 
     def apply_pending(self, context: SparkContext, app_id: str, *, now: bool = False) -> None:
         """Apply the pending micro-batches if it is time, or `now`."""
         with self._lock:
-            self._apply_if_due(context, app_id, now=now)
+            if self._batches and (now or self._is_due()):
+                self._apply(context, app_id)
 
-    def _apply_if_due(self, context: SparkContext, app_id: str, *, now: bool = False) -> None:
-        if now or time.monotonic() >= self._due_at:
-            found = self._pending.all()
-            if found:
-                self._apply(context, app_id, found)
+    def _is_due(self) -> bool:
+        if time.monotonic() >= self._due_at:
+            return True
+        if not self._rows_per_change:
+            return False
+        batches = self._batches.values()
+        if any(written.marks for written in batches):
+            return True
+        tables = {table for written in batches for table in written.tables}
+        changes = sum(written.row_count for written in batches)
+        return sum(self._rows.get(table, 0) for table in tables) <= changes * self._rows_per_change
 
-    def _apply(self, context: SparkContext, app_id: str, batches: Mapping[int, Written]) -> None:
-        folder = self._events.folder
+    def _apply(self, context: SparkContext, app_id: str) -> None:
+        folder, batches = self._events.folder, self._batches
         files = {
             batch_id: [folder / file.path for file in written.files]
-            for batch_id, written in batches.items()
+            for batch_id, written in sorted(batches.items())
         }
         rows = sum(written.row_count for written in batches.values())
         tables = frozenset(table for written in batches.values() for table in written.tables)
         marks = sorted(mark for written in batches.values() for mark in written.marks)
         tasks = tasks_on(context, row_count=rows)
-        with_retries(
+        self._rows |= with_retries(
             lambda: self._states.apply(
                 files, tables, marks=marks, row_count=rows, app_id=app_id, tasks=tasks
             )
         )
         # After a crash before this, tables that have these micro-batches skip them.
         self._pending.remove(max(batches))
-        if self.every_s:
-            self._note(Applied(app_id, max(batches)))
+        self._batches = {}
+        if self._is_noted:
+            write_applied(self._states.lake, None)
+            self._is_noted = False
         self._due_at = time.monotonic() + self.every_s
-
-    def _note(self, applied: Applied | None) -> None:
-        write_applied(self._states.lake, applied)
-        self._applied = applied

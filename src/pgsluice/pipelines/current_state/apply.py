@@ -144,7 +144,7 @@ class CurrentStates:
         row_count: int,
         app_id: str,
         tasks: Tasks[Any, Any],
-    ) -> None:
+    ) -> dict[str, int]:
         """Apply the changes among the events of micro-batches, once per table and micro-batch; park unfit tables.
 
         Args:
@@ -155,12 +155,15 @@ class CurrentStates:
             app_id: Id of the writing application.
             tasks: Runs the tasks.
 
+        Returns:
+            The number of rows that each table had before.
+
         Raises:
             ChangeError: A change cannot be read or does not fit, and such tables are not to be parked.
         """
         self.parking.begin_rebuilds(self._discard)
         version = max(files)
-        kinds, applied = {}, {}
+        kinds, applied, rows = {}, {}, {}
         for name in sorted(filter(self.wants, names)):
             if self.parking.is_parked(name):
                 continue
@@ -172,6 +175,7 @@ class CurrentStates:
                     continue
                 kinds[name] = table.kinds if table else self._kinds(name)
                 applied[name] = -1 if table is None else table.last_applied(app_id)
+                rows[name] = 0 if table is None else sum(f.row_count for f in table.stored.files())
         if kinds:
             division = Division(self.buckets, 1 + row_count // PART_ROWS)
             scratch = notes_of(self.lake) / _SCRATCH / str(uuid.uuid4())
@@ -191,6 +195,7 @@ class CurrentStates:
                 table = CurrentTable.open(self.lake, name)
                 if table is not None:
                     table.describe(self.parking.description(name))
+        return rows
 
     def clean(self) -> None:
         """Remove files that a crash left; no other process may apply changes."""
