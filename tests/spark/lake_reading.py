@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder
 
+from pgsluice.lake.iceberg.catalog import opened_catalog
+
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
@@ -57,13 +59,6 @@ def iceberg_rows(address: str) -> pa.Table:
 
 @contextmanager
 def _catalog(address: str) -> Iterator[tuple[Catalog, str]]:
-    from pyiceberg.catalog import load_catalog
-    from pyiceberg.utils.config import Config
-
     name, _, table = address.removeprefix(ICEBERG).partition("/")
-    # pyiceberg reads its configuration only once, at its import.
-    catalog = load_catalog(name, **Config().get_catalog_config(name))
-    try:
+    with opened_catalog(name) as catalog:
         yield catalog, table
-    finally:
-        catalog.close()

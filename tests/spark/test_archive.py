@@ -393,10 +393,12 @@ def test_any_number_of_copies_at_once_lose_nothing_and_double_nothing(
 
     with ThreadPoolExecutor(3) as pool:
         copies = [pool.submit(copy_on) for _ in range(3)]
-        for _ in range(12):
-            ever += archive_new(queue, 20)
-            check_places(db, lake, ever)
-        archiving.set()
+        try:
+            for _ in range(12):
+                ever += archive_new(queue, 20)
+                check_places(db, lake, ever)
+        finally:
+            archiving.set()
     for copy in copies:
         copy.result()
     PlainCopy(source(database_18), parse(lake)).run(drop=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
@@ -15,7 +16,10 @@ from deltalake import DeltaTable, QueryBuilder, Schema
 from pyspark.errors import PySparkException
 
 from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.lake.address import parse
+from pgsluice.lake.archived import open_archived
 from pgsluice.lake.delta import commits
+from pgsluice.lake.delta import table as delta_table
 from pgsluice.lake.iceberg import table as iceberg_module
 from pgsluice.lake.iceberg.catalog import opened_catalog
 from pgsluice.lake.jobs import compact, show
@@ -290,3 +294,21 @@ def test_spark_writes_by_name_and_overwrites(spark: SparkSession, lake: str, hom
     save("select 5L as id", "overwrite", txnAppId="app", txnVersion="1")
     save("select 6L as id", "overwrite", txnAppId="app", txnVersion="1")
     assert ids(lake) == [5]
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_writers_that_create_a_table_at_once_create_one_table(
+    lake: str, number: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(delta_table, "is_delta", lambda _: False)  # each looked before the others
+    place, schema, start = f"{lake}{number}", struct(id="long"), threading.Barrier(4)
+
+    def create(_: int) -> str:
+        start.wait()
+        table_at(place, schema).create()
+        return open_archived(parse(place)).id
+
+    with ThreadPoolExecutor(4) as threads:
+        found = set(threads.map(create, range(4)))
+
+    assert found == {open_archived(parse(place)).id}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import re
@@ -11,6 +12,7 @@ import traceback
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -389,3 +391,37 @@ def test_micro_batch_without_a_commit_is_interrupted(tmp_path: Path):
     assert is_interrupted(tmp_path)
     (tmp_path / "commits" / "1").touch()
     assert not is_interrupted(tmp_path)
+
+
+class Reports(list):
+    """Spark's progress reports, as py4j passes them, which count how many are read."""
+
+    reads = 0
+
+    def __getitem__(self, at):
+        self.reads += 1
+        batch_id, rows = super().__getitem__(at)
+        source = {"endOffset": {"tick": batch_id}, "numInputRows": rows}
+        entry = {"batchId": batch_id, "sources": [source], "durationMs": {"triggerExecution": 5}}
+        return SimpleNamespace(json=lambda: json.dumps(entry))
+
+
+def test_progress_of_a_long_run_reads_only_new_reports_and_keeps_its_sums():
+    query, reports = EndedQuery(), Reports()
+    query._jsq = SimpleNamespace(recentProgress=lambda: reports)
+    writer = SimpleNamespace(start=lambda target: query)
+    stream = AnyStream(writer, what="the stream", cleanup=ExitStack())
+
+    reports += [(0, 3), (1, 0)]  # the second is of a micro-batch that has not begun
+    assert stream.progress().rows == 3
+    for batch_id in range(1, 5000):
+        reports[-1:] = [(batch_id, 2), (batch_id + 1, 0)]
+        del reports[:-1000]
+        reports.reads = 0
+        stream.offset()
+        assert reports.reads <= 4
+
+    progress = stream.progress()
+    assert (progress.rows, progress.micro_batches) == (3 + 2 * 4999, 5000)
+    assert progress.offset == {"tick": 5000}
+    assert len(stream._rows) <= 2001

@@ -8,7 +8,7 @@ import json
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 STARTS_MAX = 4
 _POLL_S = 0.1
+_REPORTS_KEPT = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,26 @@ class Progress:
     batch_duration_s: float = 0.0
     rows_left: int | None = None
     parked: Sequence[str] = ()
+
+
+def _with_rows(counts: Iterable[int]) -> int:
+    return sum(1 for rows in counts if rows)
+
+
+def _reports_since(query: StreamingQuery, batch_id: int) -> Sequence[Mapping[str, Any]]:
+    """Return the progress reports that Spark keeps, in order, at least those from a micro-batch on.
+
+    `query.recentProgress` converts all that are kept, a millisecond each.
+    """
+    java = getattr(query, "_jsq", None)
+    if java is None:  # Spark Connect
+        return list(query.recentProgress)
+    kept, found = java.recentProgress(), []
+    for at in reversed(range(len(kept))):
+        found.append(json.loads(kept[at].json()))
+        if found[-1]["batchId"] < batch_id:
+            break
+    return found[::-1]
 
 
 def reported_offset(offset: Any) -> Any:
@@ -81,7 +102,8 @@ class RunningStream(ABC):
         self._writer = writer
         self._target = target
         self._repeats = repeats
-        self._rows: dict[int, int] = {}
+        self._rows: dict[int, int] = {}  # of the newest micro-batches
+        self._rows_before, self._batches_before = 0, 0
         self._starts = 0
         self._offset: Mapping[str, Any] | None = None
         self._duration_s = 0.0
@@ -145,8 +167,8 @@ class RunningStream(ABC):
         self._poll()
         with self._polling:
             return Progress(
-                rows=sum(self._rows.values()),
-                micro_batches=sum(1 for rows in self._rows.values() if rows),
+                rows=self._rows_before + sum(self._rows.values()),
+                micro_batches=self._batches_before + _with_rows(self._rows.values()),
                 offset=self._offset,
                 batch_duration_s=self._duration_s,
             )
@@ -216,9 +238,17 @@ class RunningStream(ABC):
         return self._writer.start(self._target)
 
     def _poll(self) -> None:
-        entries = self.query.recentProgress
         with self._polling:
-            self._add(entries)
+            self._add(_reports_since(self.query, max(self._rows, default=-1)))
+            if len(self._rows) > 2 * _REPORTS_KEPT:
+                self._fold()
+
+    def _fold(self) -> None:
+        """Sum up old micro-batches, so that a stream may run for years."""
+        for batch_id in sorted(self._rows)[:-_REPORTS_KEPT]:
+            rows = self._rows.pop(batch_id)
+            self._rows_before += rows
+            self._batches_before += _with_rows([rows])
 
     def _add(self, entries: Sequence[Mapping[str, Any]]) -> None:
         for entry in entries:

@@ -108,13 +108,16 @@ class DeltaLakeTable(LakeTable):
 
     def _create(self, use: Use) -> DeltaTable:
         if not is_delta(self.folder):
-            # `ignore`: a concurrent writer may create it first.
-            DeltaTable.create(
-                self.path,
-                Schema.from_json(self.schema_json),
-                mode="ignore",
-                partition_by=list(self.partition_by) or None,
-            )
+            # A concurrent writer may create it first. With retries, delta-rs would then commit this table, with another
+            # id, as the next version.
+            with suppress(CommitFailedError):
+                DeltaTable.create(
+                    self.path,
+                    Schema.from_json(self.schema_json),
+                    mode="ignore",
+                    partition_by=list(self.partition_by) or None,
+                    commit_properties=CommitProperties(max_commit_retries=0),
+                )
         table = open_delta(self.folder, use)
         if _partition_columns(table) != self.partition_by:
             raise ConfigurationError(

@@ -55,11 +55,14 @@ def opened_catalog(name: str) -> Iterator[Catalog]:
         )
     properties = {str(key): str(value) for key, value in settings.items()}
     try:
-        try:
-            catalog = load_catalog(name, **properties)
-        except DBAPIError:
-            # Retry: when two processes create the catalogue's tables concurrently, one fails.
-            catalog = load_catalog(name, **properties)
+        for is_last in (False, False, True):
+            try:
+                catalog = load_catalog(name, **properties)
+                break
+            except DBAPIError:
+                # When several processes create the two tables of the catalogue concurrently, all but one fail at each.
+                if is_last:
+                    raise
         try:
             yield catalog
         finally:
