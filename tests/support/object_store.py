@@ -101,16 +101,16 @@ class _Faulty:
         self._application = application
         self._faults: list[dict[str, Any]] = []
         self._every = self._requests = 0
-        self._lock = threading.Lock()
+        self._lock, self._writes = threading.Lock(), threading.Lock()
 
     def __call__(self, request: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if request["PATH_INFO"] == _FAULTS:
             return self._control(request, start)
         how = self._fault_for(request)
         if how is None:
-            return self._application(request, start)
+            return self._answer(request, start)
         if how in ("lost", "hang-after"):
-            list(self._application(request, lambda *_: lambda _: None))
+            self._answer(request, lambda *_: lambda _: None)
         if how in ("hang", "hang-after"):
             _wait_for_close(request["werkzeug.socket"])
         if how in ("lost", "cut", "hang", "hang-after"):
@@ -118,6 +118,13 @@ class _Faulty:
                 request["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
         start(f"{how if how.isdigit() else 500} Failed", [("Content-Length", "0")])
         return []
+
+    def _answer(self, request: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        """Answer with moto, one write at a time: it does not check `If-None-Match` and write in one step, as S3 does."""
+        if request["REQUEST_METHOD"] in ("GET", "HEAD"):
+            return self._application(request, start)
+        with self._writes:
+            return list(self._application(request, start))
 
     def _control(self, request: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         fault = json.loads(request["wsgi.input"].read(int(request["CONTENT_LENGTH"])))
