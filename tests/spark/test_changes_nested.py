@@ -49,6 +49,7 @@ PERSON = pa.struct({"name": pa.string(), "born": pa.date32(), "tags": pa.list_(p
         ),
         (pa.struct({"a": pa.int64()}), ['{\n  "a": 1\n}'], [{"a": 1}]),
         (INTEGERS, [], []),
+        (pa.large_list(pa.large_string()), ['["a", null]', None], [["a", None], None]),
     ],
 )
 def test_json_documents_become_values_of_a_nested_type(kind, documents, values):
@@ -122,10 +123,10 @@ def test_arrays_and_json_are_stored_as_the_types_given(place: Place, log: psycop
         (1, ["a", "b c", None, "new"], [[1, 2], [3, 4]], [hour], (4, None), "[1]"),
         (2, ["new"], None, [], (4, None), None),
     ]
-    folder = place.lake / "current/public.item"
-    assert verify_current("item", folder, dsn=place.dsn).equal
+    table = place.at("public.item")
+    assert verify_current("item", table, dsn=place.dsn).equal
     log.execute("update item set attributes = '{\"size\": 5}' where id = 2")
-    report = verify_current("item", folder, dsn=place.dsn)
+    report = verify_current("item", table, dsn=place.dsn)
     assert report.counts["changed"] == 1
     (changed,) = report.differences
     assert changed.postgresql == {"attributes": '{"color": null, "size": 5}'}

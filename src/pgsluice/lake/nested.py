@@ -15,7 +15,7 @@ from pgsluice.errors import one_line
 
 def is_nested(kind: pa.DataType) -> bool:
     """True for arrays and structs."""
-    return bool(t.is_list(kind) or t.is_struct(kind))
+    return _is_list(kind) or bool(t.is_struct(kind))
 
 
 def from_json(documents: Sequence[str | None], kind: pa.DataType) -> pa.Array:
@@ -56,9 +56,14 @@ def to_json(values: pa.Array) -> list[str | None]:
     ]
 
 
+def _is_list(kind: pa.DataType) -> bool:
+    # pyiceberg reads arrays with 64-bit offsets.
+    return bool(t.is_list(kind) or t.is_large_list(kind))
+
+
 def _read_as(kind: pa.DataType) -> pa.DataType:
     """Return the type in which the reader accepts the JSON that PostgreSQL writes for values of a type."""
-    if t.is_list(kind):
+    if _is_list(kind):
         return pa.list_(_read_as(kind.value_type))
     if t.is_struct(kind):
         fields = (kind.field(at) for at in range(kind.num_fields))
