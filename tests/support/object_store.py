@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -23,8 +24,11 @@ _KINDS = ("500", "503", "cut", "lost")
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return listening.getsockname()[1]
+    """Return a free port below those that the system gives to connections, so it stays free until it is used."""
+    while True:
+        port = random.randint(10_000, 32_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def environment(port: int) -> dict[str, str]:
