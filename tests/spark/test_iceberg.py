@@ -198,10 +198,10 @@ def test_a_table_whose_retries_were_switched_on_again_is_set_right(
     assert ids() == [0, 1]
 
 
-DYING = """
+# The process kills itself before or after the catalogue commits rows, as its first argument says.
+DYING_CATALOG = """
 import os, signal, sys
 from pyiceberg.catalog.sql import SqlCatalog
-from spark.test_iceberg import add
 
 commit_table, moment = SqlCatalog.commit_table, sys.argv[1]
 
@@ -215,6 +215,9 @@ def dying(self, table, requirements, updates):
     return answer
 
 SqlCatalog.commit_table = dying
+"""
+DYING = f"""{DYING_CATALOG}
+from spark.test_iceberg import add
 add(*map(int, sys.argv[3:]), version=int(sys.argv[2]))
 """
 

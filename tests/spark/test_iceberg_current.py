@@ -24,6 +24,7 @@ from pgsluice.pipelines.current_state.envelope import Change, Row
 from pgsluice.pipelines.current_state.evolution import widen
 from pgsluice.pipelines.current_state.table import CurrentTable
 from spark.changing import KINDS, NAME, apply, live, stored
+from spark.test_iceberg import DYING_CATALOG
 
 pytest.importorskip("pyiceberg", reason="needs pgsluice[iceberg]")
 
@@ -95,26 +96,11 @@ def test_overwrite_writes_files_of_limited_size(
     assert stored(table).num_rows == 5
 
 
-DYING = """
-import os, signal, sys
-from pyiceberg.catalog.sql import SqlCatalog
-from pgsluice.lake.tables import drop_all_aside, exists, names_in, places_in, tables_in
+DYING = f"""{DYING_CATALOG}
+from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.current_state.table import CurrentTable
 from spark.changing import NAME, apply
 from spark.test_iceberg_current import inserts
-
-commit_table, moment = SqlCatalog.commit_table, sys.argv[1]
-
-def dying(self, table, requirements, updates):
-    adds_rows = any(update.action == "add-snapshot" for update in updates)
-    if adds_rows and moment == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    answer = commit_table(self, table, requirements, updates)
-    if adds_rows and moment == "after":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return answer
-
-SqlCatalog.commit_table = dying
 apply(CurrentTable.open(tables_in(sys.argv[2]), NAME), inserts(1, 3, seq=10), version=1)
 """
 
