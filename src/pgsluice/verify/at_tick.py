@@ -17,7 +17,6 @@ from pgsluice.client.calls import spark as log_calls
 from pgsluice.errors import ConfigurationError, LogStateError, PrivilegeError, SluiceError
 from pgsluice.lake.address import parse
 from pgsluice.lake.current_tables import Tables, beside, lake_of, read_applied
-from pgsluice.lake.tables import last_version
 from pgsluice.verify.comparing import Shape, fetch
 from pgsluice.verify.lake import Lake, rows_of
 from pgsluice.verify.lines import key_of, lines_of
@@ -74,6 +73,8 @@ def await_applied(current: Tables, *, deadline_s: float) -> None:
     Raises:
         SluiceError: They are not within the deadline.
     """
+    from pgsluice.lake.tables import last_version
+
     applied = read_applied(current)
     if applied is None:
         return
@@ -123,6 +124,8 @@ def changed_keys(lake: Lake, shape: Shape, events: frozenset[int]) -> frozenset[
     """
     import pyarrow as pa
     import pyarrow.compute as pc
+
+    from pgsluice.lake.tables import last_version
 
     if _SEQ not in lake.types:
         raise ConfigurationError(

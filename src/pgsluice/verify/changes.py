@@ -10,8 +10,8 @@ from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ConfigurationError
 from pgsluice.lake.current_tables import Captured, notes_of, problems, read_states
 from pgsluice.lake.storage import folders_in
-from pgsluice.lake.tables import missing, tables_in
 from pgsluice.verify.comparing import fetch, reading
+from pgsluice.verify.lake import require_lake_packages
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,11 @@ def verify_changes(
     Raises:
         ConfigurationError: The pipeline has not written to this lake.
         LogNotFoundError: The log does not exist.
+        MissingExtraError: A package required to read the lake is not installed.
     """
+    require_lake_packages()
+    from pgsluice.lake.tables import missing, tables_in
+
     current = tables_in(lake)
     if not folders_in(notes_of(current)):
         raise ConfigurationError(f"{lake} is not a lake of the pipeline changes; use its --lake")

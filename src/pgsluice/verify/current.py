@@ -21,7 +21,6 @@ from pgsluice.lake.current_tables import (
     state_at,
 )
 from pgsluice.lake.properties import property_of
-from pgsluice.lake.tables import Place, tables_in
 from pgsluice.verify.at_tick import await_applied, await_lake, changed_keys, events_after
 from pgsluice.verify.comparing import Comparison, Shape, fetch, reading
 from pgsluice.verify.forms import captured_form
@@ -30,6 +29,8 @@ from pgsluice.verify.report import Difference, Report
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from pgsluice.lake.tables import Place
 
 
 def verify_current(
@@ -169,6 +170,8 @@ def _state(place: Place) -> TableState | None:
 
 def _tables_around(place: Place) -> Tables:
     """Return the current-state tables of the lake with a table at this address."""
+    from pgsluice.lake.tables import tables_in
+
     return tables_in(str(place.namespace)) if isinstance(place, IcebergAddress) else place.parent
 
 

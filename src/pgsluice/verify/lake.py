@@ -114,8 +114,13 @@ class _Iceberg:
                 yield batch.slice(at, _BATCH_ROWS)
 
 
-def _open_delta(folder: Folder) -> _Delta:
+def require_lake_packages() -> None:
+    """Raise MissingExtraError if a package that reads the lake is not installed."""
     require_packages("reading the lake needs", ("pyarrow", "deltalake"), "verify")
+
+
+def _open_delta(folder: Folder) -> _Delta:
+    require_lake_packages()
     table = open_delta(folder, Use.READ)
     return _Delta(str(folder), table.version(), dataset_of(table, folder))
 
