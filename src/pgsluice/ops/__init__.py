@@ -1,0 +1,1 @@
+"""Monitoring and diagnosis of queues, logs and workers."""
