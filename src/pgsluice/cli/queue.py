@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -26,6 +27,7 @@ from pgsluice.cli.queue_archive import exports, replay, replays, retention
 from pgsluice.cli.queue_limits import blocked, limits, unpark
 from pgsluice.cli.queue_look import browse, count, get, peek
 from pgsluice.cli.queue_partitions import partition_arguments, partition_options, partitions
+from pgsluice.cli.queue_pause import pause, paused_queues, resume
 from pgsluice.cli.queue_retries import retry_policy
 from pgsluice.cli.queue_streams import streams
 from pgsluice.cli.queue_tail import tail
@@ -80,9 +82,21 @@ def create(queue_name: str, dsn: str | None, **options: Any) -> None:
 @json_option
 @dsn_option
 def list_(as_json: bool, dsn: str | None) -> None:
-    """List all queues by name."""
+    """List all queues by name, and who paused them."""
     with work_queue(dsn) as work:
-        show(work.list_queues(), as_json, empty="no queues")
+        paused = paused_queues(work)
+        rows = []
+        for info in work.list_queues():
+            found = paused.get(info.queue_name)
+            rows.append(
+                asdict(info)
+                | {
+                    "paused_at": found and found.paused_at,
+                    "paused_by": found and found.paused_by,
+                    "pause_reason": found and found.reason,
+                }
+            )
+        show(rows, as_json, empty="no queues")
 
 
 @queue.command()
@@ -220,7 +234,7 @@ def _acknowledged(asked: tuple[int, ...], found: list[int]) -> None:
 
 
 for _command in (
-    *(blocked, browse, count, queue_dead_letters, exports, get, limits, partitions, peek, replay),
-    *(replays, retention, retry_policy, streams, tail, topics, unpark),
+    *(blocked, browse, count, queue_dead_letters, exports, get, limits, partitions, pause, peek),
+    *(replay, replays, resume, retention, retry_policy, streams, tail, topics, unpark),
 ):
     queue.add_command(_command)

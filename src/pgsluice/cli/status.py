@@ -13,6 +13,7 @@ from rich.table import Table
 
 from pgsluice import schema
 from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.queue_pause import paused_queues
 from pgsluice.client import EventLog, WorkQueue
 from pgsluice.connection import connect, resolve
 from pgsluice.errors import NotInstalledError, PrivilegeError, SchemaError
@@ -38,6 +39,15 @@ def _failures(connection: psycopg.Connection[Any]) -> list[str]:
     return lines
 
 
+def _pauses(connection: psycopg.Connection[Any]) -> list[str]:
+    """Return a line for each paused queue."""
+    return [
+        f"{paused.queue_name} since {paused.paused_at:%Y-%m-%d %H:%M:%S%z} by {paused.paused_by}"
+        + ("" if paused.reason is None else f": {paused.reason}")
+        for paused in paused_queues(WorkQueue(connection)).values()
+    ]
+
+
 def _installation(connection: psycopg.Connection[Any]) -> dict[str, list[str]]:
     versions = schema.installed_versions(connection)
     problems = list(schema.problems(connection))
@@ -51,6 +61,7 @@ def _installation(connection: psycopg.Connection[Any]) -> dict[str, list[str]]:
     return {
         "migrations": list(versions),
         "queues": [info.queue_name for info in WorkQueue(connection).list_queues()],
+        "paused": _pauses(connection),
         "logs": [info.queue_name for info in EventLog(connection).get_queue_info()],
         "problems": problems,
         "failures": _failures(connection),
@@ -76,6 +87,7 @@ def status(dsn: str | None, as_json: bool) -> None:
             "user": info.user,
             "migrations": [],
             "queues": [],
+            "paused": [],
             "logs": [],
             "problems": [],
             "failures": [],
@@ -89,7 +101,7 @@ def status(dsn: str | None, as_json: bool) -> None:
         return
     table = Table(show_header=False, box=None)
     for name, value in report.items():
-        separator = "\n" if name in ("problems", "failures") else ", "
+        separator = "\n" if name in ("paused", "problems", "failures") else ", "
         text = separator.join(value) if isinstance(value, list) else str(value)
         table.add_row(name, escape(text) or "none")
     Console(soft_wrap=True).print(table)

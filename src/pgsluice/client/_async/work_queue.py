@@ -19,6 +19,7 @@ from pgsluice.client.calls import (
     groups,
     limits,
     notify,
+    operations,
     partitions,
     pgmq,
     reading,
@@ -26,6 +27,7 @@ from pgsluice.client.calls import (
     spark_claims,
 )
 from pgsluice.client.limit_records import BlockedMessages, QueueLimits, WhenWaiting
+from pgsluice.client.operation_records import PausedQueue
 from pgsluice.client.records import (
     ArchiveRetention,
     ClaimOutcome,
@@ -1103,6 +1105,45 @@ class AsyncWorkQueue:
         Source: PGMQ 1.13.0 `pgmq.list_notify_insert_throttles`.
         """
         return await self._runner.run(notify.list_notify_insert_throttles())
+
+    async def pause_queue(self, queue_name: str, *, reason: str | None = None) -> bool:
+        """Pause a queue until `resume_queue`: workers claim none of its messages, and finish those they have claimed.
+
+        `read` and the other functions of PGMQ are not affected, nor are producers.
+
+        Args:
+            queue_name: An existing queue.
+            reason: Shown by `list_paused_queues`; for a queue that is paused already it replaces the earlier reason.
+
+        Returns:
+            False when the queue is already paused.
+
+        Raises:
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.pause_queue`.
+        """
+        return await self._runner.run(operations.pause_queue(queue_name, reason=reason))
+
+    async def resume_queue(self, queue_name: str) -> bool:
+        """Resume a paused queue, and wake waiting workers.
+
+        Returns:
+            False when the queue is not paused.
+
+        Raises:
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.resume_queue`.
+        """
+        return await self._runner.run(operations.resume_queue(queue_name))
+
+    async def list_paused_queues(self) -> list[PausedQueue]:
+        """Return the paused queues, by name.
+
+        Source: `sluice.list_paused_queues`.
+        """
+        return await self._runner.run(operations.list_paused_queues())
 
     async def create_partitioned(
         self,

@@ -17,7 +17,9 @@ begin
     select l.*
     into v_limits
     from sluice.queue_limits as l
-    where l.queue_table = pgmq.format_table_name(next_capacity.queue_name, 'q');
+    where l.queue_table = pgmq.format_table_name(next_capacity.queue_name, 'q')
+      -- A pause ends with a notification.
+      and not exists (select from sluice.queue_pause as p where p.queue_table = l.queue_table);
     if num_nonnulls(
         v_limits.fleet_concurrency, v_limits.key_concurrency, v_limits.rate, v_limits.when_waiting
     ) = 0 then

@@ -1,4 +1,4 @@
--- Called by QueueSource for every claim: without limits it costs one lookup in a small table more than pgmq.read.
+-- Called by QueueSource for every claim: without limits it costs lookups in two small tables more than pgmq.read.
 create or replace function sluice.claim_messages(queue_name text, vt integer, qty integer, worker text default null)
 returns setof pgmq.message_record
 language plpgsql
@@ -7,9 +7,15 @@ as $$
 declare
     v_queue text := pgmq._reader(queue_name);
     v_limits_id integer;
+    v_is_paused boolean;
 begin
-    select l.limits_id into v_limits_id from sluice.queue_limits as l where l.queue_table = v_queue;
-    if found then
+    select
+        (select l.limits_id from sluice.queue_limits as l where l.queue_table = v_queue),
+        exists (select from sluice.queue_pause as p where p.queue_table = v_queue)
+    into v_limits_id, v_is_paused;
+    if v_is_paused then
+        return;
+    elsif v_limits_id is not null then
         return query select * from sluice._claim_limited(v_limits_id, v_queue, vt, qty);
     else
         return query execute format('select * from pgmq.%I($1, $2, $3, null, false)', v_queue)
@@ -19,6 +25,6 @@ end;
 $$;
 
 comment on function sluice.claim_messages(text, integer, integer, text) is
-    'Claim up to qty visible messages, lowest msg_id first, and hide them for vt seconds, within the limits of the queue and in their order; worker names the claimer and has no effect.';
+    'Claim up to qty visible messages, lowest msg_id first, and hide them for vt seconds, within the limits of the queue and in their order; none of a paused queue; worker names the claimer and has no effect.';
 revoke execute on function sluice.claim_messages(text, integer, integer, text) from public;
 grant execute on function sluice.claim_messages(text, integer, integer, text) to sluice_admin, sluice_reader;

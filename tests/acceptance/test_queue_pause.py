@@ -1,0 +1,66 @@
+"""`pgsluice queue pause` and `resume`, and where a pause is shown, on a real server."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pgsluice.cli.main import main
+
+
+@pytest.fixture
+def cli(database_18, capsys):
+    """Run a command; return its standard output, and on request its standard error."""
+
+    def run(*arguments, code=0, errors=False):
+        with pytest.raises(SystemExit) as ended:
+            main([*arguments, "--dsn", database_18.url])
+        printed = capsys.readouterr()
+        assert ended.value.code == code, f"{arguments}: {ended.value.code}\n{printed}"
+        return printed.err if errors else printed.out
+
+    run("queue", "create", "orders")
+    return run
+
+
+def test_pause_is_shown_with_author_and_reason_until_it_is_resumed(cli):
+    cli("queue", "pause", "orders", "--reason", "bank is down")
+
+    assert "already paused" in cli("queue", "pause", "orders", code=1, errors=True)
+    (listed,) = json.loads(cli("queue", "list", "--json"))
+    assert listed["pause_reason"] == "bank is down"
+    assert listed["paused_at"] is not None
+    assert listed["paused_by"].startswith("role ")
+    assert "bank is down" in cli("queue", "list")
+    (line,) = json.loads(cli("status", "--json"))["paused"]
+    assert line.startswith("orders since ")
+    assert line.endswith(": bank is down")
+    assert "bank is down" in cli("status")
+
+    cli("queue", "resume", "orders")
+
+    assert "not paused" in cli("queue", "resume", "orders", code=1, errors=True)
+    (listed,) = json.loads(cli("queue", "list", "--json"))
+    assert (listed["paused_at"], listed["pause_reason"]) == (None, None)
+    assert json.loads(cli("status", "--json"))["paused"] == []
+
+
+def test_queues_of_an_older_schema_are_listed(cli, connection):
+    connection.execute("drop function sluice.list_paused_queues()")
+
+    (listed,) = json.loads(cli("queue", "list", "--json"))
+
+    assert (listed["queue_name"], listed["paused_at"]) == ("orders", None)
+
+
+def test_missing_queue_is_named(cli):
+    for command in ("pause", "resume"):
+        printed = cli("queue", command, "missing", code=3, errors=True)
+        assert "queue 'missing' does not exist" in printed
+
+
+@pytest.fixture
+def connection(database_18):
+    with database_18.connect() as connection:
+        yield connection
