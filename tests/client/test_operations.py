@@ -1,10 +1,12 @@
-"""Methods that pause queues, sync and async, on a pool and a connection."""
+"""Methods that pause queues and list workers, sync and async, on a pool and a connection."""
 
 from __future__ import annotations
 
 import pytest
 
-from pgsluice import PausedQueue
+from pgsluice import PausedQueue, WorkerProcess
+from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls.operations import WorkerIdentity, end_worker, report_worker
 from pgsluice.errors import QueueNotFoundError
 
 
@@ -32,3 +34,22 @@ def test_a_queue_that_does_not_exist_is_named(clients):
     ):
         with pytest.raises(QueueNotFoundError, match="missing"):
             call()
+
+
+def test_a_worker_is_reported_listed_and_ended(clients, observer, queue_name):
+    worker = WorkerIdentity(queue_name, "shop", "host", 7, "1.0", ["queue a", "queue b"], None)
+    call = {"handler": "pack", "queue": "a", "msg_id": 1, "running_s": 1.5}
+    Runner(observer).run(
+        report_worker(worker, 60.0, [call], {"pack": {"done": 1}}, observer.info.backend_pid)
+    )
+
+    (listed,) = [one for one in clients.queue.list_workers() if one.worker_id == queue_name]
+
+    assert type(listed) is WorkerProcess
+    assert (listed.sources, listed.concurrency) == (["queue a", "queue b"], None)
+    assert (listed.is_live, listed.has_session) == (True, True)
+    assert listed.counts == {"pack": {"done": 1}}
+    assert listed.running[0]["msg_id"] == 1
+    assert (listed.reported_at - listed.started_at).total_seconds() == 60
+    Runner(observer).run(end_worker(queue_name))
+    assert all(one.worker_id != queue_name for one in clients.queue.list_workers())

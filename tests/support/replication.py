@@ -69,6 +69,7 @@ def make_settings(connection: psycopg.Connection) -> None:
         "sluice.set_retry_policy('orders', 3)",
         "sluice.set_queue_limits('limited', rate => 100, key_concurrency => 1, when_waiting => 'park')",
         "sluice.pause_queue('limited', 'a reason')",
+        "sluice.report_worker('w', 'app', 'host', 1, '1', '{}', null, '1 s')",
         "sluice.create_export('orders', 'lake', '/lake', 'its id')",
         "sluice.schedule('nightly', 'orders', '{}', every => '1 hour')",
         "sluice.once('a handler', 'a key')",

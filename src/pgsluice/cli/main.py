@@ -40,6 +40,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "Send messages and events periodically.",
     ),
     "worker": ("pgsluice.cli.worker", "worker", "Run the handlers of an app."),
+    "workers": (
+        "pgsluice.cli.workers",
+        "workers",
+        "List worker processes and what they run.",
+    ),
     "maintain": (
         "pgsluice.cli.maintain",
         "maintain",

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pgsluice.client.log_records import RotationStep as RotationStep
     from pgsluice.client.log_records import Segment as Segment
     from pgsluice.client.operation_records import PausedQueue as PausedQueue
+    from pgsluice.client.operation_records import WorkerProcess as WorkerProcess
     from pgsluice.client.records import ArchiveRetention as ArchiveRetention
     from pgsluice.client.records import ClaimOutcome as ClaimOutcome
     from pgsluice.client.records import DeadLetter as DeadLetter

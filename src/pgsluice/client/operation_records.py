@@ -1,9 +1,10 @@
-"""Records of operations: paused queues."""
+"""Records of operations: paused queues and worker processes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +22,42 @@ class PausedQueue:
     paused_at: datetime
     paused_by: str
     reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerProcess:
+    """A worker process that reports to the database.
+
+    Attributes:
+        worker_id: Unique name of the process; also the worker of attempts and dead letters.
+        app: Name of its app.
+        host: Its host.
+        pid: Its process id.
+        version: Its version of pgsluice.
+        sources: Where it claims: `queue Q`, `log L group G`, `log L consumer C`.
+        concurrency: Maximum concurrent calls of handlers in the process; None: only limited per handler.
+        started_at: Time of its start.
+        reported_at: Time of its last report; it reports every 30 seconds.
+        is_live: False if it has not reported for 90 seconds, or if its session has ended: it crashed, or lost its
+            connection.
+        running: Calls of handlers at the last report, longest first: dicts with `handler`, `since`, and `queue` and
+            `msg_id`, or `log`, `group` or `consumer`, and `ev_id`.
+        counts: Settled messages since its start: handler, then result.
+        role_name: The role it connects with.
+        has_session: False if its session has ended; None if unknown, as behind a pooler.
+    """
+
+    worker_id: str
+    app: str
+    host: str
+    pid: int
+    version: str
+    sources: list[str]
+    concurrency: int | None
+    started_at: datetime
+    reported_at: datetime
+    is_live: bool
+    running: list[dict[str, Any]]
+    counts: dict[str, dict[str, int]]
+    role_name: str
+    has_session: bool | None

@@ -1,10 +1,28 @@
-"""Pauses of work queues: functions of schema `sluice` as calls."""
+"""Pauses of work queues, and worker processes: functions of schema `sluice` as calls."""
 
 from __future__ import annotations
 
-from pgsluice.client.calls.call import Call, record, scalar
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, LiteralString, NamedTuple
+
+from psycopg.types.json import Jsonb
+
+from pgsluice.client.calls.call import Call, nothing, record, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
-from pgsluice.client.operation_records import PausedQueue
+from pgsluice.client.operation_records import PausedQueue, WorkerProcess
+
+
+class WorkerIdentity(NamedTuple):
+    """A worker process, as it registers itself; see `WorkerProcess`."""
+
+    worker_id: str
+    app: str
+    host: str
+    pid: int
+    version: str
+    sources: list[str]
+    concurrency: int | None
 
 
 @method(WorkQueue)
@@ -52,3 +70,41 @@ def list_paused_queues() -> Call[list[PausedQueue]]:
     Source: `sluice.list_paused_queues`.
     """
     return Call("select * from sluice.list_paused_queues()", (), record(PausedQueue))
+
+
+def report_worker(
+    worker: WorkerIdentity,
+    uptime_s: float,
+    running: Sequence[dict[str, Any]],
+    counts: dict[str, dict[str, int]],
+    backend_pid: int | None,
+) -> Call[None]:
+    """Register a worker process, or report that it lives.
+
+    Args:
+        worker: The process.
+        uptime_s: Seconds since its start.
+        running: Its calls of handlers, as in `WorkerProcess`, with `running_s` instead of `since`.
+        counts: Settled messages since its start: handler, then result.
+        backend_pid: Server process of a session that the process keeps open; None behind a pooler.
+    """
+    sql: LiteralString = (
+        "select sluice.report_worker(%s::text, %s::text, %s::text, %s::integer, %s::text, %s::text[], "
+        "%s::integer, %s::interval, %s::jsonb, %s::jsonb, %s::integer)"
+    )
+    reported = (timedelta(seconds=uptime_s), Jsonb(list(running)), Jsonb(counts), backend_pid)
+    return Call(sql, (*worker, *reported), nothing)
+
+
+def end_worker(worker_id: str) -> Call[None]:
+    """Unregister a worker process."""
+    return Call("select sluice.end_worker(%s::text)", (worker_id,), nothing)
+
+
+@method(WorkQueue)
+def list_workers() -> Call[list[WorkerProcess]]:
+    """Return the worker processes with what they run, by app and host; also those lost in the last 24 hours.
+
+    Source: `sluice.list_workers`.
+    """
+    return Call("select * from sluice.list_workers()", (), record(WorkerProcess))

@@ -27,7 +27,7 @@ from pgsluice.worker.engine.failures import EventFailedError
 from pgsluice.worker.engine.lane import IDLE_S
 from pgsluice.worker.engine.routing import Routing
 from pgsluice.worker.engine.settlement import Counts, Settlement
-from pgsluice.worker.engine.status import HandlerStatus, SourceStatus
+from pgsluice.worker.engine.status import HandlerStatus, RunningCall, SourceStatus
 from pgsluice.worker.handlers.handler import ConsumerRoute, Execution, HandlerSpec
 from pgsluice.worker.handlers.retry import RetryPolicy
 from pgsluice.worker.wakeups.listener import AsyncListener
@@ -111,6 +111,7 @@ class ConsumerLane:
         # State of the current batch.
         self._results: dict[int, tuple[HandlerSpec, Delivery, Settlement]] = {}
         self._running: str | None = None
+        self._call: RunningCall | None = None
         self._context: SyncContext | _BatchContext | None = None
         self._stopping = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
@@ -155,6 +156,10 @@ class ConsumerLane:
             )
             for spec in self._specs
         ]
+
+    def running_calls(self) -> list[RunningCall]:
+        """Return the event that a handler processes now."""
+        return [] if self._call is None else [self._call]
 
     async def prepare(self) -> None:
         """Register the consumer at the latest tick, unless it is registered.
@@ -266,10 +271,11 @@ class ConsumerLane:
             else SyncContext(spec, delivery, None, None)
         )
         self._running, self._context = spec.name, context
+        self._call = RunningCall(spec.name, spec.route, event.ev_id, time.monotonic())
         try:
             settlement = await self._executor.handle(spec, context)
         finally:
-            self._running = self._context = None
+            self._running = self._context = self._call = None
         self._end(spec, delivery, settlement)
 
     def _end(self, spec: HandlerSpec, delivery: Delivery, settlement: Settlement) -> None:

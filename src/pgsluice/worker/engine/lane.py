@@ -49,7 +49,7 @@ from pgsluice.worker.engine.keys import Keys
 from pgsluice.worker.engine.settlement import LOST, Settlement, settlement_of_error
 from pgsluice.worker.engine.settling import Settler
 from pgsluice.worker.engine.source import Source
-from pgsluice.worker.engine.status import HandlerStatus, SourceStatus
+from pgsluice.worker.engine.status import HandlerStatus, RunningCall, SourceStatus
 from pgsluice.worker.engine.track import Run, Track
 from pgsluice.worker.handlers.handler import Execution, HandlerSpec
 
@@ -155,6 +155,10 @@ class Lane:
             last_error=None if error is None else described(error),
         )
         return source, [track.status() for track in self._tracks]
+
+    def running_calls(self) -> list[RunningCall]:
+        """Return the messages that its handlers process now."""
+        return [call for track in self._tracks for call in track.running_calls()]
 
     def stop(self, *, now: bool = False) -> None:
         """Stop claiming, release unstarted messages, drain running ones; with `now` cancel those too."""
@@ -334,10 +338,10 @@ class Lane:
         run.task = asyncio.create_task(self._run(run))
 
     async def _run(self, run: Run) -> None:
-        began_s = time.monotonic()
         spec = run.track.spec
         settlements: Sequence[Settlement]
         run.is_begun = True
+        run.began_s = time.monotonic()
         try:
             if run.is_cancelled:
                 raise asyncio.CancelledError  # noqa: TRY301 - cancelled before the task started
@@ -351,7 +355,7 @@ class Lane:
             settlements = [Settlement(Release()) if is_ended else LOST] * len(run.contexts)
         except BaseException as error:  # noqa: BLE001 - a bug of the worker; the message must still be settled
             settlements = [settlement_of_error(spec, error)] * len(run.contexts)
-        run.track.lasted(time.monotonic() - began_s)
+        run.track.lasted(time.monotonic() - run.began_s)
         for context, settlement in zip(run.contexts, settlements, strict=True):
             self._settle(run, context.delivery, settlement)
         run.track.runs.discard(run)

@@ -5,6 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pgsluice.worker.engine.settlement import Counts
+from pgsluice.worker.handlers.handler import Route
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCall:
+    """A message or event that a handler processes now.
+
+    Attributes:
+        handler: Name of the handler.
+        route: Where the message was claimed.
+        message_id: `msg_id` of a message, `ev_id` of an event.
+        began_s: Start of the call, on `time.monotonic`.
+    """
+
+    handler: str
+    route: Route
+    message_id: int
+    began_s: float
 
 
 @dataclass(frozen=True, slots=True)

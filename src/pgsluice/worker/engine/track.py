@@ -11,7 +11,7 @@ from pgsluice.worker.engine.delivery import Delivery
 from pgsluice.worker.engine.executor import AnyContext
 from pgsluice.worker.engine.fair_share import FairShare, Turn
 from pgsluice.worker.engine.settlement import Counts, Result
-from pgsluice.worker.engine.status import HandlerStatus
+from pgsluice.worker.engine.status import HandlerStatus, RunningCall
 from pgsluice.worker.handlers.handler import HandlerSpec
 
 # Prefetch in seconds of work, so that slots stay busy during the next claim; messages of slower handlers stay in the
@@ -30,9 +30,10 @@ class Run:
     Attributes:
         lost: Messages whose claims are lost.
         is_cancelled: True if the lane cancelled the call.
+        began_s: Start of the call, on `time.monotonic`.
     """
 
-    __slots__ = ("contexts", "is_begun", "is_cancelled", "lost", "task", "track")
+    __slots__ = ("began_s", "contexts", "is_begun", "is_cancelled", "lost", "task", "track")
 
     def __init__(self, track: Track, contexts: Sequence[AnyContext]) -> None:
         self.track = track
@@ -40,6 +41,7 @@ class Run:
         self.task: asyncio.Task[None] | None = None
         self.lost: set[Delivery] = set()
         self.is_begun = self.is_cancelled = False
+        self.began_s = time.monotonic()
 
     @property
     def is_hung(self) -> bool:
@@ -92,6 +94,14 @@ class Track:
             counts=self.counts,
             last_error=self.last_error,
         )
+
+    def running_calls(self) -> list[RunningCall]:
+        """Return the messages that the handler processes now."""
+        return [
+            RunningCall(self.spec.name, self.spec.route, context.delivery.message_id, run.began_s)
+            for run in self.runs
+            for context in run.contexts
+        ]
 
     @property
     def held(self) -> int:

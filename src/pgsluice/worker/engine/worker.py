@@ -26,6 +26,7 @@ from pgsluice.worker.engine.executor import Executor
 from pgsluice.worker.engine.failure_log import FailureLog
 from pgsluice.worker.engine.fair_share import FairShare
 from pgsluice.worker.engine.lane import IDLE_S, Lane
+from pgsluice.worker.engine.registration import identity, registered
 from pgsluice.worker.engine.settlement import Counts
 from pgsluice.worker.engine.source import Source
 from pgsluice.worker.engine.sources import Feed, make_feeds
@@ -305,6 +306,13 @@ class Worker:
             stack.push_async_callback(lane.close)
             await self._prepare(lane.name, lane.prepare)
             self._lanes.append(lane)
+        if self._make_feeds is None:
+            me = identity(worker_id, self._app.name, self._specs, self._options.concurrency)
+            calls = lambda: [call for lane in self._lanes for call in lane.running_calls()]  # noqa: E731
+            pid = lambda: None if self._listener is None else self._listener.backend_pid  # noqa: E731
+            await stack.enter_async_context(
+                registered(connections.engine, me, calls, lambda: self.status().handlers, pid)
+            )
 
     async def _connect(self, stack: contextlib.AsyncExitStack) -> Connections:
         conninfo: str | None = self._conninfo

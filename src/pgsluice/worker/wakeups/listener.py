@@ -96,6 +96,7 @@ class AsyncListener:
         )  # logs that do not exist or that the role may not listen to
         self._heard_others: set[str] = set()  # channels without waiters, such as this session's own
         self._heartbeats: Heartbeats | None = None
+        self._backend_pid: int | None = None
         self._reliable: frozenset[Kind] = frozenset()
         self._nudge = asyncio.Event()
         self._is_closing = False
@@ -110,6 +111,11 @@ class AsyncListener:
     def reason(self) -> str:
         """Reason for the current state, with the remedy."""
         return self._reason
+
+    @property
+    def backend_pid(self) -> int | None:
+        """Server process of the connection, or None: not connected, or behind a pooler."""
+        return None if self._heartbeats is None else self._backend_pid
 
     async def __aenter__(self) -> Self:
         """Start; connects in the background."""
@@ -213,6 +219,7 @@ class AsyncListener:
         )
         now_s = time.monotonic()
         self._missing.clear()
+        self._backend_pid = link.connection.info.backend_pid if is_direct else None
         self._heartbeats = Heartbeats(self._heartbeat_s, is_direct, since_s=now_s, asked_at_s=now_s)
         await self._check(link, self._heartbeats)
         while not self._is_closing:

@@ -30,6 +30,7 @@ begin
         'sluice._maintain_attempts(5000)',
         'sluice._maintain_limits(10000)',
         'sluice._maintain_sinks(''1 day''::interval, 1000)',
+        'sluice._maintain_workers()',
         'sluice._maintain_captures()',
         'sluice._maintain_partitions()'
     ]

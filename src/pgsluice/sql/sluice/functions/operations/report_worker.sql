@@ -1,0 +1,68 @@
+/*
+ * The heartbeat of a worker process, every 30 seconds. The first one registers it; so does one after the worker was removed
+ * because it had been silent. Times are those of the server: the worker passes durations.
+ *
+ * backend_pid is that of the worker's listener, a session that lives as long as the process.
+ *
+ * Calls: sluice._compact_workers. Writes: sluice.worker, sluice.worker_report.
+ *
+ * Security definer: a reader may report its worker, but may not write to the tables.
+ */
+create or replace function sluice.report_worker(
+    worker_id text, app text, host text, pid integer, version text, sources text[], concurrency integer, uptime interval,
+    running jsonb default '[]', counts jsonb default '{}', backend_pid integer default null
+)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+-- A heartbeat is not worth waiting for.
+set lock_timeout = '500ms'
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+begin
+    perform from sluice.worker as w where w.worker_id = report_worker.worker_id;
+    if not found then
+        insert into sluice.worker (worker_id, app, host, pid, version, role_name, sources, concurrency, started_at)
+        values (
+            report_worker.worker_id, report_worker.app, report_worker.host, report_worker.pid, report_worker.version,
+            sluice._caller(), report_worker.sources, report_worker.concurrency, v_now - uptime
+        )
+        on conflict on constraint worker_pkey do nothing;
+    end if;
+    insert into sluice.worker_report (worker_id, reported_at, backend_pid, running, counts)
+    values (
+        report_worker.worker_id, v_now,
+        (
+            select a.pid
+            from pg_stat_activity as a
+            where a.pid = report_worker.backend_pid and a.datname = current_database()
+        ),
+        coalesce(
+            (
+                select jsonb_agg(
+                    r.call - 'running_s'
+                    || jsonb_build_object('since', v_now - make_interval(secs => (r.call ->> 'running_s')::double precision))
+                    order by (r.call ->> 'running_s')::double precision desc
+                )
+                from jsonb_array_elements(report_worker.running) as r (call)
+            ),
+            '[]'
+        ),
+        report_worker.counts
+    );
+    perform sluice._compact_workers(false);
+end;
+$$;
+
+comment on function sluice.report_worker(
+    text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer
+) is
+    'Register a worker process, or report that it lives: running is an array of its calls of handlers with handler, queue and msg_id, or log, group or consumer, and ev_id, and running_s; backend_pid is that of a session that the process keeps open, null behind a pooler. Call it every 30 seconds, and sluice.end_worker at the end.';
+revoke execute on function sluice.report_worker(
+    text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer
+) from public;
+grant execute on function sluice.report_worker(
+    text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer
+) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

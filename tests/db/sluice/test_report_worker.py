@@ -1,0 +1,140 @@
+"""sluice.report_worker, with _compact_workers: reports are appended, and truncated to the newest of each worker."""
+
+import psycopg
+import pytest
+
+from conftest import Database
+from support import rows, value
+
+REPORT = "select sluice.report_worker(%s, 'shop', 'host', 7, '1.0', array['queue orders'], 4, '1 hour', %s::jsonb, %s::jsonb, %s)"
+IDLE = ("[]", "{}", None)
+
+
+def test_first_report_registers_the_worker_and_later_ones_append(connection: psycopg.Connection):
+    connection.execute(REPORT, ("w", *IDLE))
+    connection.execute(REPORT, ("w", "[]", '{"pack": {"done": 3}}', connection.info.backend_pid))
+
+    assert rows(
+        connection,
+        "select worker_id, app, host, pid, version, role_name, sources, concurrency, "
+        "started_at between now() - interval '61 min' and now() - interval '59 min' from sluice.worker",
+    ) == [("w", "shop", "host", 7, "1.0", connection.info.user, ["queue orders"], 4, True)]
+    assert rows(
+        connection,
+        "select counts, backend_pid is not null from sluice.worker_report order by report_id",
+    ) == [({}, False), ({"pack": {"done": 3}}, True)]
+
+
+def test_running_calls_are_stored_longest_first_with_their_start_by_the_servers_clock(
+    connection: psycopg.Connection,
+):
+    running = (
+        '[{"handler": "a", "queue": "q", "msg_id": 1, "running_s": 2},'
+        ' {"handler": "b", "log": "l", "group": "g", "ev_id": 2, "running_s": 60}]'
+    )
+
+    connection.execute(REPORT, ("w", running, "{}", None))
+
+    assert rows(
+        connection,
+        "select r.call - 'since', reported_at - (r.call ->> 'since')::timestamptz = "
+        "case r.call ->> 'handler' when 'a' then interval '2 s' else interval '60 s' end "
+        "from sluice.worker_report, jsonb_array_elements(running) with ordinality as r (call, number) order by number",
+    ) == [
+        ({"handler": "b", "log": "l", "group": "g", "ev_id": 2}, True),
+        ({"handler": "a", "queue": "q", "msg_id": 1}, True),
+    ]
+
+
+def test_session_that_is_not_there_is_not_stored(connection: psycopg.Connection):
+    connection.execute(REPORT, ("w", "[]", "{}", 2147483647))
+
+    assert value(connection, "select backend_pid from sluice.worker_report") is None
+
+
+def test_reports_leave_no_dead_rows_under_a_held_snapshot_and_are_truncated(
+    connection: psycopg.Connection, database: Database
+):
+    """As many reports as 200 workers make in ten minutes; one worker has ended, and one is silent."""
+    ids = [f"w{n:03}" for n in range(200)]
+    counts = '{"a handler with a long name": {"done": 1234567}}'
+    connection.execute(REPORT, ("ended", *IDLE))
+    connection.execute("select sluice.end_worker('ended')")
+    connection.execute(REPORT, ("silent", *IDLE))
+    connection.execute(
+        "update sluice.worker_report set reported_at = now() - interval '25 hours' where worker_id = 'silent'"
+    )
+    connection.execute("vacuum full sluice.worker_report")
+    sizes = []
+    with database.connect(autocommit=False) as old:
+        old.execute("set transaction isolation level repeatable read")
+        old.execute("select 1")
+        for _ in range(20):
+            for worker_id in ids:
+                connection.execute(REPORT, (worker_id, "[]", counts, None))
+            sizes.append(value(connection, "select pg_table_size('sluice.worker_report')"))
+        connection.execute("vacuum sluice.worker, sluice.worker_report")
+        connection.execute("select pg_stat_clear_snapshot()")
+        dead = value(
+            connection,
+            "select sum(n_dead_tup) from pg_stat_user_tables where relname in ('worker', 'worker_report')",
+        )
+        removed = value(connection, "select sluice._compact_workers(true)")
+
+    assert dead == 0
+    assert removed == 2
+    assert sorted(sizes) == sizes
+    assert [
+        row[0] for row in rows(connection, "select worker_id from sluice.list_workers()")
+    ] == ids
+    assert value(connection, "select count(*) from sluice.worker_report") == len(ids)
+
+
+def test_reports_are_truncated_when_they_need_much_space(connection: psycopg.Connection):
+    for worker_id in ("w", "v"):
+        connection.execute(REPORT, (worker_id, *IDLE))
+    connection.execute(
+        "insert into sluice.worker_report (worker_id, reported_at, running, counts) "
+        "select 'w', now(), '[]', '{}' from generate_series(1, 30000)"
+    )
+
+    connection.execute(REPORT, ("w", "[]", '{"pack": {"done": 3}}', None))
+
+    assert rows(connection, "select worker_id, counts from sluice.worker_report order by 1") == [
+        ("v", {}),
+        ("w", {"pack": {"done": 3}}),
+    ]
+    assert value(connection, "select count(*) from sluice.worker") == 2
+
+
+def test_reports_are_not_truncated_while_another_session_reads_them(
+    connection: psycopg.Connection, database: Database
+):
+    connection.execute(REPORT, ("w", *IDLE))
+    with database.connect(autocommit=False) as reader:
+        reader.execute("select * from sluice.worker_report")
+
+        assert value(connection, "select sluice._compact_workers(true)") == 0
+        connection.execute(REPORT, ("w", *IDLE))
+
+    assert value(connection, "select count(*) from sluice.worker_report") == 2
+
+
+def test_report_fails_soon_while_the_table_is_locked(
+    connection: psycopg.Connection, database: Database
+):
+    with database.connect(autocommit=False) as holder:
+        holder.execute("lock table sluice.worker_report in exclusive mode")
+
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            connection.execute(REPORT, ("w", *IDLE))
+
+
+def test_readers_report_and_others_do_not(connection: psycopg.Connection, as_member):
+    query = "select sluice.report_worker('w', 'a', 'h', 1, '1', '{}', null, '1 s')"
+
+    for member_of in ("sluice_reader", "pgq_reader", "sluice_admin"):
+        assert as_member(member_of, query) == [("",)]
+    for member_of in ("sluice_writer", "sluice_monitor"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            as_member(member_of, query)

@@ -1,0 +1,158 @@
+"""Worker processes in the registry: what they run, how they end, and servers that have no registry."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+
+import psycopg
+import pytest
+
+from pgsluice import App, EventLog, WorkQueue
+from pgsluice.worker.engine import registration
+from pgsluice.worker.engine.worker import Worker
+from support.sources import until
+
+
+def app_of(url, queue_name, go, **options):
+    app = App(url, name=f"app {queue_name}")
+
+    @app.handler(queue_name, name="pack", **options)
+    async def pack(payload):
+        await go.wait()
+
+    return app
+
+
+def mine(observer, queue_name):
+    return [one for one in WorkQueue(observer).list_workers() if one.app == f"app {queue_name}"]
+
+
+@contextlib.asynccontextmanager
+async def working(app, **options):
+    worker = Worker(app, **options)
+    task = asyncio.create_task(worker.run())
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        await task
+
+
+@pytest.fixture
+def often(monkeypatch):
+    """Reports follow each other quickly."""
+    monkeypatch.setattr(registration, "_REPORT_S", 0.05)
+    monkeypatch.setattr(registration, "_FIRST_REPORT_S", 0.05)
+
+
+async def test_worker_is_listed_with_what_it_runs_until_it_stops(
+    worker_url, observer, queue_name, often
+):
+    go = asyncio.Event()
+    work = WorkQueue(observer)
+    msg_id = work.send(queue_name, 1)
+    observer.execute("select pgq.create_queue(%s)", [f"log_{queue_name}"])
+    app = app_of(worker_url, queue_name, go)
+
+    @app.handler(log=f"log_{queue_name}", group="g")
+    async def of_group(payload):
+        pass
+
+    @app.handler(log=f"log_{queue_name}", consumer="c")
+    async def of_consumer(payload):
+        pass
+
+    async with working(app):
+        await until(lambda: any(w.running for w in mine(observer, queue_name)), "a running call")
+        (listed,) = mine(observer, queue_name)
+        assert listed.sources == [
+            f"log log_{queue_name} consumer c",
+            f"log log_{queue_name} group g",
+            f"queue {queue_name}",
+        ]
+        assert (listed.pid, listed.is_live) == (os.getpid(), True)
+        (call,) = listed.running
+        assert (call["handler"], call["queue"], call["msg_id"]) == ("pack", queue_name, msg_id)
+        assert listed.worker_id.startswith(f"{listed.host}:{listed.pid}:")
+        go.set()
+        await until(
+            lambda: mine(observer, queue_name)[0].counts.get("pack") == {"done": 1}, "the count"
+        )
+        await until(lambda: mine(observer, queue_name)[0].has_session is True, "the session")
+
+    assert mine(observer, queue_name) == []
+
+
+async def test_event_in_a_batch_is_listed_with_its_consumer(
+    worker_url, observer, queue_name, often
+):
+    go = asyncio.Event()
+    log_name = f"log_{queue_name}"
+    log = EventLog(observer)
+    log.create_queue(log_name)
+    log.register_consumer(log_name, "c")
+    ev_id = log.insert_event(log_name, "t", "1")
+    log.force_tick(log_name)
+    app = App(worker_url, name=f"app {queue_name}")
+
+    @app.handler(log=log_name, consumer="c", name="pack")
+    async def pack(payload):
+        await go.wait()
+
+    async with working(app):
+        await until(lambda: any(w.running for w in mine(observer, queue_name)), "a running call")
+        ((call,),) = (worker.running for worker in mine(observer, queue_name))
+        assert (call["log"], call["consumer"], call["ev_id"]) == (log_name, "c", ev_id)
+        go.set()
+
+
+@pytest.mark.parametrize("missing", ["functions", "rights"])
+async def test_worker_runs_without_a_registry(
+    server_18, queue_name, worker_url, observer, missing, often
+):
+    app = app_of(worker_url, queue_name, asyncio.Event())
+    app.handlers.clear()
+    done = []
+
+    @app.handler(queue_name)
+    async def handle(payload):
+        done.append(payload)
+
+    signature = "sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer)"
+    if missing == "functions":
+        broken = f"alter function {signature} rename to away"
+        repair = "alter function sluice.away rename to report_worker"
+        options = {}
+    else:
+        observer.execute("create role limited login; grant sluice_reader to limited")
+        broken = f"revoke execute on function {signature} from sluice_reader"
+        repair = f"grant execute on function {signature} to sluice_reader"
+        options = {"connection_options": {"user": "limited"}}
+    observer.execute(broken)
+    try:
+        WorkQueue(observer).send(queue_name, 1)
+        async with working(app, **options):
+            await until(lambda: done == [1], "the message")
+            assert mine(observer, queue_name) == []
+    finally:
+        observer.execute(repair)
+        if missing == "rights":
+            observer.execute("drop role limited")
+
+
+async def test_locked_registry_does_not_hold_up_a_worker(worker_url, observer, queue_name, often):
+    go = asyncio.Event()
+    go.set()
+    work = WorkQueue(observer)
+    with psycopg.connect(worker_url) as holder:
+        holder.execute("lock table sluice.worker_report in access exclusive mode")
+        async with working(app_of(worker_url, queue_name, go)) as worker:
+            work.send(queue_name, 1)
+            await until(lambda: worker.counts()["pack"].done == 1, "the message")
+
+
+def test_idle_worker_reports_twice_a_minute():
+    assert 60 / registration._REPORT_S <= 2
+    assert registration._REPORT_S * 3 <= 90
