@@ -1,4 +1,4 @@
-"""`pgsluice queue pause` and `resume`, and where a pause is shown, on a real server."""
+"""`pgsluice queue pause` and `resume`, where a pause is shown, and `pgsluice actions`, on a real server."""
 
 from __future__ import annotations
 
@@ -44,6 +44,19 @@ def test_pause_is_shown_with_author_and_reason_until_it_is_resumed(cli):
     (listed,) = json.loads(cli("queue", "list", "--json"))
     assert (listed["paused_at"], listed["pause_reason"]) == (None, None)
     assert json.loads(cli("status", "--json"))["paused"] == []
+
+
+def test_actions_are_listed_newest_first(cli):
+    assert cli("actions") == "no actions\n"
+    cli("queue", "pause", "orders", "--reason", "[bank] is down")
+    cli("queue", "resume", "orders")
+
+    newest, oldest = json.loads(cli("actions", "orders", "--json"))
+    assert (newest["action"], oldest["action"]) == ("resume_queue", "pause_queue")
+    assert oldest["note"] == "[bank] is down"
+    printed = cli("actions", "--qty", "1", "--before", str(newest["action_id"]))
+    assert "[bank] is down" in printed
+    assert "resume_queue" not in printed
 
 
 def test_queues_of_an_older_schema_are_listed(cli, connection):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pgsluice import PausedQueue, WorkerProcess
+from pgsluice import OperatorAction, PausedQueue, WorkerProcess
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.operations import WorkerIdentity, end_worker, report_worker
-from pgsluice.errors import QueueNotFoundError
+from pgsluice.errors import ArgumentError, QueueNotFoundError
 
 
 def test_a_queue_is_paused_listed_and_resumed(clients, queue_name):
@@ -53,3 +53,20 @@ def test_a_worker_is_reported_listed_and_ended(clients, observer, queue_name):
     assert (listed.reported_at - listed.started_at).total_seconds() == 60
     Runner(observer).run(end_worker(queue_name))
     assert all(one.worker_id != queue_name for one in clients.queue.list_workers())
+
+
+def test_actions_of_a_queue_are_listed_page_by_page(clients, queue_name):
+    queue = clients.queue
+    queue.pause_queue(queue_name, reason="bank is down")
+    queue.resume_queue(queue_name)
+
+    newest, oldest = queue.list_actions(queue_name)
+
+    assert type(newest) is OperatorAction
+    assert (newest.action, oldest.action, oldest.note) == (
+        "resume_queue", "pause_queue", "bank is down",
+    )  # fmt: skip
+    assert queue.list_actions(queue_name, before_action_id=newest.action_id) == [oldest]
+    assert queue.list_actions(queue_name, qty=1) == [newest]
+    with pytest.raises(ArgumentError, match="qty is 0"):
+        queue.list_actions(qty=0)

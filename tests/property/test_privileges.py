@@ -46,6 +46,7 @@ KINDS = (
     ("send", r"sluice\.(deduplication_key|sink|stage_|stage|delayed)"),
     ("lock", r"sluice\.(lock|named_lock)$"),
     ("failure", r"sluice\.failure$"),  # a claim retries due events, and records a log that fails
+    ("registry", r"sluice\.worker"),  # a worker reports itself
     ("ours", r"(pgmq|pgq|pgq_coop|sluice)\."),
     ("toast", r"pg_toast\."),
     ("catalog", r"pg_"),
@@ -84,6 +85,7 @@ ROLES = {
                 "event",
                 "lock",
                 "failure",
+                "registry",
             }
         ),
         frozenset({MESSAGE, EVENT, KEY}),
@@ -92,7 +94,9 @@ ROLES = {
     "pgq_writer": Rights(("pgq_writer",), frozenset({"event", "send", "position", "lock"})),
     "pgq_reader": Rights(
         ("pgq_reader",),
-        frozenset({"position", "event", "claim", "dead", "delivery", "lock", "failure"}),
+        frozenset(
+            {"position", "event", "claim", "dead", "delivery", "lock", "failure", "registry"}
+        ),
         frozenset({EVENT, KEY}),
     ),
     "pgq_admin": Rights(("pgq_admin",), None, frozenset({EVENT, KEY})),

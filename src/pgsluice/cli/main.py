@@ -45,6 +45,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "workers",
         "List worker processes and what they run.",
     ),
+    "actions": (
+        "pgsluice.cli.actions",
+        "actions",
+        "List actions of operators, newest first.",
+    ),
     "maintain": (
         "pgsluice.cli.maintain",
         "maintain",

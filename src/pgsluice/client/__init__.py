@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from pgsluice.client.log_records import RestoredLog as RestoredLog
     from pgsluice.client.log_records import RotationStep as RotationStep
     from pgsluice.client.log_records import Segment as Segment
+    from pgsluice.client.operation_records import OperatorAction as OperatorAction
     from pgsluice.client.operation_records import PausedQueue as PausedQueue
     from pgsluice.client.operation_records import WorkerProcess as WorkerProcess
     from pgsluice.client.records import ArchiveRetention as ArchiveRetention

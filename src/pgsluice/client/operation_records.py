@@ -1,4 +1,4 @@
-"""Records of operations: paused queues and worker processes."""
+"""Records of operations: paused queues, worker processes and actions of operators."""
 
 from __future__ import annotations
 
@@ -61,3 +61,30 @@ class WorkerProcess:
     counts: dict[str, dict[str, int]]
     role_name: str
     has_session: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorAction:
+    """An action of an operator, as it was recorded in its transaction.
+
+    Attributes:
+        action_id: Its id; later ones are higher.
+        acted_at: Its time.
+        actor: The role of the session.
+        application: The application of the session, or an empty text.
+        action: The SQL function: `redrive_matching`, `pause_queue`.
+        queue_name: The queue or log; None: it concerns none.
+        filter: The arguments that chose the messages or the object, without those that were null; None: none.
+        message_count: Messages or events that were sent, moved or deleted; None: not counted.
+        note: For a pause its reason, or None.
+    """
+
+    action_id: int
+    acted_at: datetime
+    actor: str
+    application: str
+    action: str
+    queue_name: str | None
+    filter: dict[str, Any] | None
+    message_count: int | None
+    note: str | None

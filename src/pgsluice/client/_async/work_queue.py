@@ -27,7 +27,7 @@ from pgsluice.client.calls import (
     spark_claims,
 )
 from pgsluice.client.limit_records import BlockedMessages, QueueLimits, WhenWaiting
-from pgsluice.client.operation_records import PausedQueue
+from pgsluice.client.operation_records import OperatorAction, PausedQueue, WorkerProcess
 from pgsluice.client.records import (
     ArchiveRetention,
     ClaimOutcome,
@@ -1144,6 +1144,32 @@ class AsyncWorkQueue:
         Source: `sluice.list_paused_queues`.
         """
         return await self._runner.run(operations.list_paused_queues())
+
+    async def list_workers(self) -> list[WorkerProcess]:
+        """Return the worker processes with what they run, by app and host; also those lost in the last 24 hours.
+
+        Source: `sluice.list_workers`.
+        """
+        return await self._runner.run(operations.list_workers())
+
+    async def list_actions(
+        self, of_queue: str | None = None, *, before_action_id: int | None = None, qty: int = 100
+    ) -> list[OperatorAction]:
+        """Return the actions of operators, newest first: pauses, redrives, purges, replays, changes of settings and drops.
+
+        Args:
+            of_queue: A queue or log; None: all actions.
+            before_action_id: Only actions with a lower id, for the next page.
+            qty: The most to return, 1 or more.
+
+        Raises:
+            ArgumentError: `qty` is out of range.
+
+        Source: `sluice.list_actions`.
+        """
+        return await self._runner.run(
+            operations.list_actions(of_queue, before_action_id=before_action_id, qty=qty)
+        )
 
     async def create_partitioned(
         self,

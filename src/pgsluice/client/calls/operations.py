@@ -1,4 +1,4 @@
-"""Pauses of work queues, and worker processes: functions of schema `sluice` as calls."""
+"""Pauses of work queues, worker processes, and actions of operators: functions of schema `sluice` as calls."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, LiteralString, NamedTuple
 
 from psycopg.types.json import Jsonb
 
+from pgsluice.client.calls.arguments import whole
 from pgsluice.client.calls.call import Call, nothing, record, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
-from pgsluice.client.operation_records import PausedQueue, WorkerProcess
+from pgsluice.client.operation_records import OperatorAction, PausedQueue, WorkerProcess
 
 
 class WorkerIdentity(NamedTuple):
@@ -108,3 +109,23 @@ def list_workers() -> Call[list[WorkerProcess]]:
     Source: `sluice.list_workers`.
     """
     return Call("select * from sluice.list_workers()", (), record(WorkerProcess))
+
+
+@method(WorkQueue)
+def list_actions(
+    of_queue: str | None = None, *, before_action_id: int | None = None, qty: int = 100
+) -> Call[list[OperatorAction]]:
+    """Return the actions of operators, newest first: pauses, redrives, purges, replays, changes of settings and drops.
+
+    Args:
+        of_queue: A queue or log; None: all actions.
+        before_action_id: Only actions with a lower id, for the next page.
+        qty: The most to return, 1 or more.
+
+    Raises:
+        ArgumentError: `qty` is out of range.
+
+    Source: `sluice.list_actions`.
+    """
+    sql: LiteralString = "select * from sluice.list_actions(%s::text, %s::bigint, %s::integer)"
+    return Call(sql, (of_queue, before_action_id, whole(qty, "qty", 1)), record(OperatorAction))

@@ -39,6 +39,7 @@ begin
     execute format('drop function if exists pgmq.%I(timestamptz, interval, integer, jsonb, boolean)', v_queue);
     perform pgmq._forget_attempts(queue_name);
     delete from pgmq.meta as m where m.queue_name = drop_queue.queue_name;
+    perform sluice._note_action('drop_queue'::text, queue_name, null::jsonb, null::bigint, null::text);
     return true;
 end;
 $$;

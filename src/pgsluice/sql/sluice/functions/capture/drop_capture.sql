@@ -17,6 +17,11 @@ begin
         execute format('drop trigger %I on %s', v_trigger.trigger_name, v_trigger.trigger_table);
         v_dropped := true;
     end loop;
+    if v_dropped then
+        perform sluice._note_action(
+            'drop_capture'::text, queue_name, jsonb_build_object('source_table', source_table::text), null::bigint, null::text
+        );
+    end if;
     return v_dropped;
 end;
 $$;

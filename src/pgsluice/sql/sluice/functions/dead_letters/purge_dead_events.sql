@@ -37,6 +37,13 @@ begin
     )
     using queue_name, group_name, v_dead_before, dead_event_ids, qty;
     get diagnostics v_deleted = row_count;
+    if v_deleted > 0 then
+        perform sluice._note_action(
+            'purge_dead_events'::text, queue_name,
+            jsonb_build_object('group_name', group_name, 'older_than', older_than, 'dead_event_ids', sluice._some_ids(dead_event_ids)),
+            v_deleted, null::text
+        );
+    end if;
     return v_deleted;
 end;
 $$;

@@ -36,6 +36,13 @@ begin
     )
     using queue_name, v_dead_before, dead_letter_ids, qty;
     get diagnostics v_deleted = row_count;
+    if v_deleted > 0 then
+        perform sluice._note_action(
+            'purge_dead_letters'::text, queue_name,
+            jsonb_build_object('older_than', older_than, 'dead_letter_ids', sluice._some_ids(dead_letter_ids)),
+            v_deleted, null::text
+        );
+    end if;
     return v_deleted;
 end;
 $$;

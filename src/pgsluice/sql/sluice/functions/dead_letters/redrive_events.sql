@@ -9,6 +9,7 @@ as $$
 declare
     v_owner integer;
     v_queue_name text;
+    v_moved bigint;
 begin
     if target_queue_name is null then
         v_owner := sluice._group_owner(queue_name, group_name);
@@ -21,6 +22,18 @@ begin
         'm.queue_name = $1 and m.group_name = $2 and m.dead_event_id = any ($5) order by m.dead_event_id for update'
     )
     using queue_name, group_name, null, null, dead_event_ids, null, null, null, null, v_owner, v_queue_name;
+    get diagnostics v_moved = row_count;
+    if v_moved > 0 then
+        perform sluice._note_action(
+            'redrive_events'::text, queue_name,
+            jsonb_build_object(
+                'group_name', group_name,
+                'target_queue_name', target_queue_name,
+                'dead_event_ids', sluice._some_ids(dead_event_ids)
+            ),
+            v_moved, null::text
+        );
+    end if;
 end;
 $$;
 

@@ -25,6 +25,7 @@ as $$
 declare
     v_owner integer;
     v_queue_name text;
+    v_moved bigint;
 begin
     if target_queue_name is null then
         v_owner := sluice._group_owner(queue_name, group_name);
@@ -42,6 +43,22 @@ begin
         )
     )
     using queue_name, group_name, ev_type, reason, ev_ids, since, until, after_dead_event_id, qty, v_owner, v_queue_name;
+    get diagnostics v_moved = row_count;
+    if v_moved > 0 then
+        perform sluice._note_action(
+            'redrive_events_matching'::text, queue_name,
+            jsonb_build_object(
+                'group_name', group_name,
+                'target_queue_name', target_queue_name,
+                'ev_type', ev_type,
+                'reason', reason,
+                'ev_ids', sluice._some_ids(ev_ids),
+                'since', since,
+                'until', until
+            ),
+            v_moved, null::text
+        );
+    end if;
 end;
 $$;
 

@@ -22,6 +22,8 @@ returns table (dead_letter_id bigint, msg_id bigint)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    v_moved bigint;
 begin
     return query execute sluice._redrive_sql(
         pgmq.format_table_name(sluice._registered_name(coalesce(target_queue_name, queue_name)), 'q'),
@@ -34,6 +36,22 @@ begin
         )
     )
     using conditional, conditional_headers, since, until, queue_name, reason, error_type, after_dead_letter_id, qty;
+    get diagnostics v_moved = row_count;
+    if v_moved > 0 then
+        perform sluice._note_action(
+            'redrive_matching'::text, queue_name,
+            jsonb_build_object(
+                'target_queue_name', target_queue_name,
+                'conditional', nullif(conditional, '{}'),
+                'conditional_headers', nullif(conditional_headers, '{}'),
+                'since', since,
+                'until', until,
+                'reason', reason,
+                'error_type', error_type
+            ),
+            v_moved, null::text
+        );
+    end if;
 end;
 $$;
 

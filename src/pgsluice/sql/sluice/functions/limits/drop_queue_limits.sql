@@ -17,6 +17,7 @@ begin
         return false;
     end if;
     perform sluice._remove_limits(v_limits_id);
+    perform sluice._note_action('drop_queue_limits'::text, queue_name, null::jsonb, null::bigint, null::text);
     return true;
 end;
 $$;

@@ -28,6 +28,11 @@ begin
 
     perform pgmq.acquire_queue_lock(queue_name);
     perform sluice._store_limits(v_limits);
+    perform sluice._note_action(
+        'set_queue_limits'::text, v_limits.queue_name::text,
+        to_jsonb(v_limits) - array['queue_name', 'queue_table', 'limits_id'],
+        null::bigint, null::text
+    );
 end;
 $$;
 

@@ -31,6 +31,7 @@ begin
         'sluice._maintain_limits(10000)',
         'sluice._maintain_sinks(''1 day''::interval, 1000)',
         'sluice._maintain_workers()',
+        'sluice._maintain_actions(1000)',
         'sluice._maintain_captures()',
         'sluice._maintain_partitions()'
     ]

@@ -15,11 +15,15 @@ begin
     )
     on conflict on constraint queue_pause_pkey do nothing;
     if found then
+        perform sluice._note_action('pause_queue'::text, v_registered, null::jsonb, null::bigint, pause_queue.reason);
         return true;
     end if;
     update sluice.queue_pause as p
     set reason = pause_queue.reason
     where p.queue_name = v_registered and p.reason is distinct from pause_queue.reason and pause_queue.reason is not null;
+    if found then
+        perform sluice._note_action('pause_queue'::text, v_registered, null::jsonb, null::bigint, pause_queue.reason);
+    end if;
     return false;
 end;
 $$;

@@ -11,6 +11,7 @@ begin
     if not found then
         return false;
     end if;
+    perform sluice._note_action('resume_queue'::text, v_registered, null::jsonb, null::bigint, null::text);
     perform sluice.notifier_wake(array[v_registered], false);
     return true;
 end;

@@ -9,6 +9,7 @@ as $$
 declare
     v_queue_name text := sluice._registered_name(queue_name);
     v_target text := sluice._registered_name(coalesce(target_queue_name, queue_name));
+    v_moved bigint;
 begin
     return query execute format(
         '%s select sent.archived_msg_id, sent.msg_id from sent order by sent.archived_msg_id',
@@ -17,6 +18,17 @@ begin
         )
     )
     using msg_ids, null, null, null, v_queue_name;
+    get diagnostics v_moved = row_count;
+    if v_moved > 0 then
+        perform sluice._note_action(
+            'replay'::text, queue_name,
+            jsonb_build_object(
+                'target_queue_name', target_queue_name,
+                'msg_ids', sluice._some_ids(msg_ids)
+            ),
+            v_moved, null::text
+        );
+    end if;
 end;
 $$;
 

@@ -8,6 +8,7 @@ declare
 begin
     if archive_retention is null then
         delete from sluice.retention as r where r.queue_name = v_registered;
+        perform sluice._note_action('set_retention'::text, v_registered, null::jsonb, null::bigint, 'no limit'::text);
         return;
     end if;
     if archive_retention < interval '0' then
@@ -22,6 +23,9 @@ begin
     insert into sluice.retention (queue_name, archive_retention)
     values (v_registered, set_retention.archive_retention)
     on conflict on constraint retention_pkey do update set archive_retention = excluded.archive_retention;
+    perform sluice._note_action(
+        'set_retention'::text, v_registered, jsonb_build_object('archive_retention', archive_retention), null::bigint, null::text
+    );
 end;
 $$;
 

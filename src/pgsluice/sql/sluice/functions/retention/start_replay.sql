@@ -31,6 +31,14 @@ begin
         least(start_replay.until, clock_timestamp()), v_up_to_msg_id
     )
     returning replay_id into v_replay_id;
+    perform sluice._note_action(
+        'start_replay'::text, v_queue_name,
+        jsonb_build_object(
+            'replay_id', v_replay_id, 'target_queue_name', target_queue_name, 'conditional', nullif(conditional, '{}'),
+            'conditional_headers', nullif(conditional_headers, '{}'), 'since', since, 'until', until
+        ),
+        null::bigint, null::text
+    );
     return v_replay_id;
 end;
 $$;

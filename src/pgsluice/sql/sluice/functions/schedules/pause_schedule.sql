@@ -9,7 +9,11 @@ begin
     update sluice.schedule as s
     set paused_at = clock_timestamp(), next_slot = null, due_at = null, error = null
     where s.name = pause_schedule.name and s.paused_at is null;
-    return found;
+    if not found then
+        return false;
+    end if;
+    perform sluice._note_action('pause_schedule'::text, null::text, jsonb_build_object('name', name), null::bigint, null::text);
+    return true;
 end;
 $$;
 

@@ -14,7 +14,11 @@ begin
             from sluice._slot_after(s, clock_timestamp()) as n (slot)
         )
     where s.name = resume_schedule.name and s.paused_at is not null;
-    return found;
+    if not found then
+        return false;
+    end if;
+    perform sluice._note_action('resume_schedule'::text, null::text, jsonb_build_object('name', name), null::bigint, null::text);
+    return true;
 end;
 $$;
 

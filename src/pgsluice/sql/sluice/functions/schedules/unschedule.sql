@@ -6,7 +6,11 @@ as $$
 begin
     -- Waits for a session that is firing it: after the commit no slot is fired.
     delete from sluice.schedule as s where s.name = unschedule.name;
-    return found;
+    if not found then
+        return false;
+    end if;
+    perform sluice._note_action('unschedule'::text, null::text, jsonb_build_object('name', name), null::bigint, null::text);
+    return true;
 end;
 $$;
 

@@ -1,0 +1,161 @@
+"""sluice.list_actions, with _note_action, _some_ids and _maintain_actions: who did what, and when."""
+
+import psycopg
+import pytest
+
+from support import rows, value
+
+LISTED = "select action, queue_name, filter, message_count, note from sluice.list_actions() order by action_id"
+
+
+@pytest.mark.parametrize(
+    ("call", "recorded"),
+    [
+        ("sluice.pause_queue('ORDERS', 'why')", ("pause_queue", "orders", None, None, "why")),
+        (
+            "sluice.redrive('orders', array[1])",
+            ("redrive", "orders", {"dead_letter_ids": [1]}, 1, None),
+        ),
+        (
+            "sluice.redrive_matching('orders', 'again', reason => 'bad shape')",
+            (
+                *("redrive_matching", "orders"),
+                *({"target_queue_name": "again", "reason": "bad shape"}, 1, None),
+            ),
+        ),
+        (
+            "sluice.purge_dead_letters('orders', interval '0')",
+            ("purge_dead_letters", "orders", {"older_than": "00:00:00"}, 1, None),
+        ),
+        (
+            "sluice.replay('orders', array[1, 2])",
+            ("replay", "orders", {"msg_ids": [1, 2]}, 2, None),
+        ),
+        (
+            "sluice.start_replay('orders', conditional => '{\"n\": 1}')",
+            ("start_replay", "orders", {"replay_id": 1, "conditional": {"n": 1}}, None, None),
+        ),
+        (
+            "sluice.set_retention('orders', '1 day')",
+            ("set_retention", "orders", {"archive_retention": "1 day"}, None, None),
+        ),
+        (
+            "sluice.set_retention('orders', null)",
+            ("set_retention", "orders", None, None, "no limit"),
+        ),
+        (
+            "sluice.set_queue_limits('orders', 3)",
+            ("set_queue_limits", "orders", {"fleet_concurrency": 3}, None, None),
+        ),
+        ("pgmq.drop_queue('orders')", ("drop_queue", "orders", None, None, None)),
+    ],
+)
+def test_action_on_a_queue_is_recorded(orders, call, recorded):
+    orders.execute(f"select {call}")
+
+    assert rows(orders, LISTED) == [recorded]
+
+
+def test_actions_on_pauses_limits_and_schedules_are_recorded(orders):
+    orders.execute("select sluice.schedule('nightly', 'orders', '{}', every => '1 hour')")
+    for call in (
+        *("pause_queue('orders')", "resume_queue('orders')"),
+        *("pause_schedule('nightly')", "resume_schedule('nightly')", "run_schedule('nightly')"),
+        "unschedule('nightly')",
+        *("set_queue_limits('orders', 1)", "drop_queue_limits('orders')"),
+    ):
+        orders.execute(f"select sluice.{call}")
+
+    assert [row[0] for row in rows(orders, LISTED)] == [
+        *("pause_queue", "resume_queue", "pause_schedule", "resume_schedule", "run_schedule"),
+        *("unschedule", "set_queue_limits", "drop_queue_limits"),
+    ]
+
+
+def test_actions_on_logs_are_recorded(dead):
+    dead.execute("create table account (id int primary key)")
+    dead.execute("select sluice.capture('account', 'events')")
+    for call in (
+        "redrive_events('events', 'g', array[1])",
+        "redrive_events_matching('events', 'g', qty => 1, reason => 'bad')",
+        "purge_dead_events('events', 'g', interval '0')",
+        "drop_group('events', 'h')",
+        "drop_capture('account', 'events')",
+    ):
+        dead.execute(f"select sluice.{call}")
+
+    assert rows(dead, LISTED) == [
+        ("redrive_events", "events", {"group_name": "g", "dead_event_ids": [1]}, 1, None),
+        ("redrive_events_matching", "events", {"group_name": "g", "reason": "bad"}, 1, None),
+        ("purge_dead_events", "events", {"group_name": "g", "older_than": "00:00:00"}, 4, None),
+        ("drop_group", "events", {"group_name": "h"}, None, None),
+        ("drop_capture", "events", {"source_table": "public.account"}, None, None),
+    ]
+
+
+def test_action_without_effect_or_of_a_failed_transaction_is_not_recorded(orders):
+    for call in (
+        "redrive('orders', array[99])",
+        "purge_dead_letters('orders', interval '1 year')",
+        "resume_queue('orders')",
+        "unschedule('missing')",
+    ):
+        orders.execute(f"select sluice.{call}")
+    with orders.transaction(force_rollback=True):
+        orders.execute("select sluice.pause_queue('orders')")
+
+    assert rows(orders, LISTED) == []
+
+
+def test_first_hundred_ids_are_recorded(orders):
+    orders.execute("select sluice.redrive('orders', array(select generate_series(1, 101)))")
+
+    ((_, _, chosen, count, _),) = rows(orders, LISTED)
+    assert (chosen["dead_letter_ids"], count) == (list(range(1, 101)), 1)
+
+
+def test_actor_is_the_role_of_the_session_and_pages_are_newest_first(orders, role):
+    orders.execute(f"grant sluice_admin to {role}")
+    orders.execute(f"set role {role}")
+    orders.execute("set application_name = 'a b'")
+    orders.execute("select sluice.pause_queue('orders'), sluice.pause_queue('again')")
+    orders.execute("select pgmq.drop_queue('again')")
+    orders.execute("reset role")
+
+    query = "select action_id, actor, application, queue_name from sluice.list_actions"
+    assert rows(orders, f"{query}()") == [
+        (3, role, "a b", "again"),
+        (2, role, "a b", "again"),
+        (1, role, "a b", "orders"),
+    ]
+    assert [row[0] for row in rows(orders, f"{query}(qty => 1)")] == [3]
+    assert [row[0] for row in rows(orders, f"{query}(before_action_id => 3, qty => 1)")] == [2]
+    assert [row[0] for row in rows(orders, f"{query}('ORDERS')")] == [1]
+
+
+def test_admins_list_actions_and_nobody_changes_them(orders, as_member):
+    orders.execute("select sluice.pause_queue('orders')")
+
+    for member_of in ("sluice_admin", "pgq_admin"):
+        query = "select action from sluice.list_actions()"
+        assert as_member(member_of, query) == [("pause_queue",)]
+        for change in ("delete from sluice.action", "update sluice.action set actor = 'me'"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                as_member(member_of, change)
+    for member_of in ("sluice_reader", "sluice_monitor", "sluice_writer"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            as_member(member_of, "select * from sluice.list_actions()")
+
+
+def test_maintenance_removes_actions_after_90_days(orders):
+    orders.execute("select sluice.pause_queue('orders'), sluice.pause_queue('again')")
+    orders.execute(
+        "update sluice.action set acted_at = acted_at - interval '91 days' where queue_name = 'orders'"
+    )
+    query = "select task, done, detail from sluice._maintain_actions()"
+
+    assert rows(orders, query) == [
+        ("actions", True, "1 records of actions older than 90 days removed")
+    ]
+    assert rows(orders, query) == []
+    assert value(orders, "select string_agg(queue_name, ',') from sluice.action") == "again"
