@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgsluice import WorkQueue
+from pgsluice import FailedMessage, Reject, Retry, WorkQueue
 from pgsluice.cli.main import main
 from pgsluice.cli.queue_tail import GAPS_MAX, Follower
 from support import rows, value, wait_until
@@ -415,3 +415,37 @@ def test_a_leap_of_ids_is_looked_for_in_part(orders):
     assert [message.msg_id for message in follower.poll()] == [1_000_000_001]
     assert len(follower._gaps) == GAPS_MAX
     assert follower.poll() == []
+
+
+def test_get_and_failing_show_the_error_of_a_message_that_waits_for_its_retry(queue, connection):
+    connection.execute("select pgmq.create('orders')")
+    work = WorkQueue(connection)
+    work.send_batch("orders", [1, 2, 3])
+    first, second, third = work.claim_messages("orders", 30, 3)
+    work.fail("orders", [FailedMessage(first, Retry(60), "ValueError", "row 1 is bad", "at 1")])
+    work.fail("orders", [FailedMessage(second, Retry(60), "ValueError", "row 2 is bad")])
+    work.fail("orders", [FailedMessage(third, Reject("odd"), "ValueError", "no")])
+
+    waiting, dead = records(queue("get", "orders", "1", "3"))
+    assert (waiting["state"], waiting["attempts"]) == ("in flight", 1)
+    assert (waiting["error_type"], waiting["error"], waiting["trace"]) == (
+        "ValueError", "row 1 is bad", "at 1",
+    )  # fmt: skip
+    assert waiting["next_retry_at"] > waiting["last_failed_at"]
+    assert (dead["state"], dead["attempts"], dead["error"]) == ("dead", 1, "no")
+
+    (group,) = json.loads(queue("failing", "orders", "--json"))
+    assert (group["error"], group["messages"], group["example_msg_id"]) == ("row # is bad", 2, 2)
+    assert json.loads(queue("failing", "--json")) == [group]
+    assert "row # is bad" in queue("failing")
+    work.delete_batch("orders", [1, 2])
+    assert queue("failing") == "no failing messages\n"
+
+
+def test_get_works_with_an_older_schema(queue, connection):
+    connection.execute("drop function sluice.list_attempts(text, bigint[])")
+    connection.execute("select pgmq.create('orders'), pgmq.send('orders', '1')")
+
+    (found,) = records(queue("get", "orders", "1"))
+
+    assert found["state"] == "visible"

@@ -7,7 +7,16 @@ from datetime import timedelta
 
 import pytest
 
-from pgsluice import BegunAttempt, ClaimOutcome, FailedMessage, QueueRetryPolicy, Reject, Retry
+from pgsluice import (
+    BegunAttempt,
+    ClaimOutcome,
+    FailedMessage,
+    FailingMessages,
+    MessageAttempts,
+    QueueRetryPolicy,
+    Reject,
+    Retry,
+)
 from pgsluice.errors import ArgumentError, QueueNotFoundError
 from support import rows
 
@@ -107,3 +116,23 @@ def test_policy_out_of_range_is_refused_and_missing_queue_is_named(clients, queu
             call()
 
     assert rows(observer, f"select * from pgmq.q_{queue_name}") == before
+
+
+def test_failing_messages_are_listed_with_their_attempts(clients, queue_name):
+    clients.queue.send(queue_name, "a")
+    (message,) = clients.queue.read(queue_name, 60)
+    failed = FailedMessage(message, Retry(60.0), "KeyError", "no key 7", "t")
+    clients.queue.fail(queue_name, [failed], worker="w")
+
+    (attempts,) = clients.queue.list_attempts(queue_name, [1, 2])
+    assert type(attempts) is MessageAttempts
+    assert (attempts.attempts, attempts.state, attempts.error, attempts.worker) == (
+        1, "failed", "no key 7", "w",
+    )  # fmt: skip
+    (group,) = clients.queue.list_failing(queue_name)
+    assert type(group) is FailingMessages
+    assert (group.error, group.messages, group.example_msg_id) == ("no key #", 1, 1)
+    assert group.next_retry_at == attempts.next_retry_at
+    assert group in clients.queue.list_failing()
+    with pytest.raises(QueueNotFoundError, match="missing"):
+        clients.queue.list_failing("missing")

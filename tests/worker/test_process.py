@@ -16,8 +16,9 @@ from pgsluice.worker.process.shutdown import Level, Shutdown
 class FakeWorker:
     """A worker that stops on request, unless it hangs."""
 
-    def __init__(self, *, counts=None, wants_replacement=False, hangs=False):
+    def __init__(self, *, counts=None, wants_replacement=False, hangs=False, retrying=0):
         self.counts = counts
+        self.retrying = retrying
         self.wants_replacement = wants_replacement
         self.hangs = hangs
         self.runs, self.stopped = asyncio.Event(), asyncio.Event()
@@ -36,7 +37,7 @@ class FakeWorker:
         self.stopped.set()
 
     def status(self):
-        return WorkerStatus("running", (), (), None, 0, self.wants_replacement)
+        return WorkerStatus("running", (), (), None, 0, self.wants_replacement, self.retrying)
 
 
 async def nothing():
@@ -101,3 +102,10 @@ async def test_unreachable_server_is_awaited_and_permanent_error_is_raised():
     with pytest.raises(NotInstalledError):
         await served(FakeWorker(), begin=begin)
     assert not answers
+
+
+@pytest.mark.parametrize(("retrying", "code"), [(0, EXIT_DONE), (2, EXIT_LEFT)])
+async def test_worker_until_empty_exits_with_1_while_messages_wait_for_a_retry(retrying, code):
+    worker = FakeWorker(counts={"h": Counts(done=1, retry=2)}, retrying=retrying)
+
+    assert (await served(worker, until_empty_s=0.0))[0] == code

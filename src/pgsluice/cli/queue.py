@@ -25,7 +25,7 @@ from pgsluice.cli.output import print_lines, report, show
 from pgsluice.cli.parsing import lines
 from pgsluice.cli.queue_archive import exports, replay, replays, retention
 from pgsluice.cli.queue_limits import blocked, limits, unpark
-from pgsluice.cli.queue_look import browse, count, get, peek
+from pgsluice.cli.queue_look import browse, count, failing, get, peek
 from pgsluice.cli.queue_partitions import partition_arguments, partition_options, partitions
 from pgsluice.cli.queue_pause import pause, paused_queues, resume
 from pgsluice.cli.queue_retries import retry_policy
@@ -234,7 +234,7 @@ def _acknowledged(asked: tuple[int, ...], found: list[int]) -> None:
 
 
 for _command in (
-    *(blocked, browse, count, queue_dead_letters, exports, get, limits, partitions, pause, peek),
-    *(replay, replays, resume, retention, retry_policy, streams, tail, topics, unpark),
+    *(blocked, browse, count, queue_dead_letters, exports, failing, get, limits, partitions),
+    *(pause, peek, replay, replays, resume, retention, retry_policy, streams, tail, topics, unpark),
 ):
     queue.add_command(_command)

@@ -1,17 +1,26 @@
-"""`pgsluice queue peek`, `browse`, `count` and `get`: inspect messages without claiming them."""
+"""`pgsluice queue peek`, `browse`, `count`, `get` and `failing`: inspect messages without claiming them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import click
 
 from pgsluice.cli.clients import pages, work_queue
-from pgsluice.cli.options import dsn_option, json_lines_option, name_argument
-from pgsluice.cli.output import print_lines, report
+from pgsluice.cli.options import (
+    dsn_option,
+    json_lines_option,
+    json_option,
+    name_argument,
+    optional_name_argument,
+)
+from pgsluice.cli.output import print_lines, report, show
 from pgsluice.cli.parsing import filter_options, read_filter
+from pgsluice.client import WorkQueue
+from pgsluice.errors import NotInstalledError
 
 _in = click.option(
     "--in",
@@ -55,12 +64,46 @@ def peek(queue_name: str, qty: int, after_msg_id: int | None, dsn: str | None) -
 def get(queue_name: str, msg_ids: tuple[int, ...], dsn: str | None) -> None:
     """Print messages by msg_id, from the queue, archive or dead letters. Exits with 1 if one was not found.
 
-    The field state is one of: visible, in flight, delayed, archived, dead.
+    The field state is one of: visible, in flight, delayed, archived, dead. A message that failed, also while it waits
+    for its retry, has the fields attempts, first_failed_at, last_failed_at, next_retry_at, error_type, error, trace and
+    worker.
     """
     with work_queue(dsn, queue_name) as work:
         found = work.get_messages(queue_name, msg_ids)
-    print_lines(found)
+        attempts = _attempts(work, queue_name, msg_ids)
+    print_lines(
+        asdict(message) | (attempts.get(message.msg_id, {}) if message.state != "archived" else {})
+        for message in found
+    )
     report(msg_ids, (message.msg_id for message in found), "the queue, archive or dead letters")
+
+
+def _attempts(
+    work: WorkQueue, queue_name: str, msg_ids: Sequence[int]
+) -> dict[int, dict[str, Any]]:
+    """Return the records of attempts by msg_id; none if an older release is installed."""
+    try:
+        found = map(asdict, work.list_attempts(queue_name, msg_ids))
+    except NotInstalledError:
+        return {}
+    return {
+        fields["msg_id"]: {name: value for name, value in fields.items() if name != "state"}
+        for fields in found
+    }
+
+
+@click.command()
+@optional_name_argument
+@json_option
+@dsn_option
+def failing(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
+    """List failed messages that are still retried, of one queue or all, grouped by error, most frequent first.
+
+    Numbers and UUIDs in errors are replaced by #. For the error and traceback of the example: pgsluice queue get.
+    Messages that are no longer retried: pgsluice queue dead-letters.
+    """
+    with work_queue(dsn, queue_name) as work:
+        show(work.list_failing(queue_name), as_json, empty="no failing messages")
 
 
 @click.command()

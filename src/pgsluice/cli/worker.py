@@ -197,7 +197,8 @@ def run(app_name: str, dsn: str | None, no_maintenance: bool, **options: Any) ->
     Exit codes:
       0   stopped gracefully; or with --until-empty no messages are left
       1   hard stop with messages in progress, which are redelivered when their
-          lease expires; or, with --until-empty, a message was dead-lettered
+          lease expires; or, with --until-empty, a message was dead-lettered or
+          waits for a retry
       2   usage error
       3   cannot start, and retrying would not help: no such module, no schema,
           missing privileges

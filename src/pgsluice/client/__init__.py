@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from pgsluice.client.records import TopicBinding as TopicBinding
     from pgsluice.client.retry_records import BegunAttempt as BegunAttempt
     from pgsluice.client.retry_records import FailedMessage as FailedMessage
+    from pgsluice.client.retry_records import FailingMessages as FailingMessages
+    from pgsluice.client.retry_records import MessageAttempts as MessageAttempts
     from pgsluice.client.retry_records import QueueRetryPolicy as QueueRetryPolicy
     from pgsluice.client.schedule_records import FiredSlot as FiredSlot
     from pgsluice.client.schedule_records import Schedule as Schedule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
 from pgsluice.client.records import Message
@@ -34,6 +34,64 @@ class QueueRetryPolicy:
     backoff_jitter: bool
     backoff_factor: float
     is_default: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MessageAttempts:
+    """Recorded attempts of a message, with the last error.
+
+    Attributes:
+        msg_id: The message.
+        attempts: Number of attempts; None for a dead letter whose attempts were not recorded.
+        state: `begun`: it is running, or its process died; `failed`; `handed back`: released; `dead`.
+        first_failed_at: Time of the first failure, or None.
+        last_failed_at: Time of the last failure, or of dead-lettering, or None.
+        next_retry_at: Time of the next retry; None while it is claimed, and if it is dead.
+        error_type: Type of the last error, or None.
+        error: The last error, or None.
+        trace: Traceback of the last error, or None.
+        worker: Worker of the last attempt, or None.
+    """
+
+    msg_id: int
+    attempts: int | None
+    state: Literal["begun", "failed", "handed back", "dead"]
+    first_failed_at: datetime | None
+    last_failed_at: datetime | None
+    next_retry_at: datetime | None
+    error_type: str | None
+    error: str | None
+    trace: str | None
+    worker: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailingMessages:
+    """Failed messages of a queue with the same error that are still retried.
+
+    Attributes:
+        queue_name: The queue.
+        error_type: Type of the last error, or None.
+        error: First line of the last error, with `#` for numbers and UUIDs.
+        messages: Number of messages.
+        attempts_max: Most attempts of one of them.
+        first_failed_at: First failure.
+        last_failed_at: Last failure.
+        next_retry_at: Time of the next retry; None while all of them are claimed.
+        example_msg_id: The message that failed last.
+        worker: Its worker, or None.
+    """
+
+    queue_name: str
+    error_type: str | None
+    error: str | None
+    messages: int
+    attempts_max: int
+    first_failed_at: datetime | None
+    last_failed_at: datetime | None
+    next_retry_at: datetime | None
+    example_msg_id: int
+    worker: str | None
 
 
 @dataclass(frozen=True, slots=True)

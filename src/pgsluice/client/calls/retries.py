@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, LiteralString
 
-from pgsluice.client.calls.arguments import seconds, whole
+from pgsluice.client.calls.arguments import checked_ids, seconds, whole
 from pgsluice.client.calls.call import Call, column, nothing, record, scalar, storable
 from pgsluice.client.calls.claims import claims_of, settle
 from pgsluice.client.calls.clients import WorkQueue, method
@@ -20,6 +20,8 @@ from pgsluice.client.retry_records import (
     Backoff,
     BegunAttempt,
     FailedMessage,
+    FailingMessages,
+    MessageAttempts,
     QueueRetryPolicy,
 )
 from pgsluice.errors import ArgumentError
@@ -159,6 +161,40 @@ def count_retrying(queue_name: str) -> Call[int]:
     Source: `sluice.count_retrying`.
     """
     return Call("select sluice.count_retrying(%s::text)", (queue_name,), scalar, queue_name)
+
+
+@method(WorkQueue)
+def list_attempts(queue_name: str, msg_ids: Sequence[int]) -> Call[list[MessageAttempts]]:
+    """Return the recorded attempts of messages of a queue or its dead letters, with the last error, by msg_id.
+
+    Only messages with a failed, released or repeated attempt have a record.
+
+    Args:
+        queue_name: An existing queue.
+        msg_ids: The messages.
+
+    Source: `sluice.list_attempts`.
+    """
+    sql: LiteralString = "select * from sluice.list_attempts(%s::text, %s::bigint[])"
+    return Call(
+        sql, (queue_name, checked_ids(msg_ids, "msg_id")), record(MessageAttempts), queue_name
+    )
+
+
+@method(WorkQueue)
+def list_failing(of_queue: str | None = None) -> Call[list[FailingMessages]]:
+    """Return failed messages that are still retried, grouped by queue and error, most frequent error first.
+
+    Args:
+        of_queue: An existing queue; None: all.
+
+    Raises:
+        QueueNotFoundError: The queue does not exist.
+
+    Source: `sluice.list_failing`.
+    """
+    sql: LiteralString = "select * from sluice.list_failing(%s::text)"
+    return Call(sql, (of_queue,), record(FailingMessages), of_queue)
 
 
 @method(WorkQueue)

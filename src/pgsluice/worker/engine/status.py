@@ -71,6 +71,7 @@ class WorkerStatus:
         hung_threads: Threads still running after their handler's timeout.
         wants_replacement: True if too many threads hang, or one for too long, so that the process must be replaced. A
             worker of `pgsluice worker run` stops for that; other programs must do so themselves.
+        retrying: Messages that waited for a retry when `run_until_empty` stopped.
     """
 
     state: str
@@ -79,3 +80,4 @@ class WorkerStatus:
     listener: str | None
     hung_threads: int
     wants_replacement: bool
+    retrying: int = 0

@@ -27,6 +27,7 @@ from pgsluice.worker.engine.failure_log import FailureLog
 from pgsluice.worker.engine.fair_share import FairShare
 from pgsluice.worker.engine.lane import IDLE_S, Lane
 from pgsluice.worker.engine.registration import identity, registered
+from pgsluice.worker.engine.retrying import count_retrying
 from pgsluice.worker.engine.settlement import Counts
 from pgsluice.worker.engine.source import Source
 from pgsluice.worker.engine.sources import Feed, make_feeds
@@ -171,6 +172,8 @@ class Worker:
         self._is_stopped = self._is_stopped_now = False
         self._wants_replacement = False
         self._idle_s: float | None = None
+        self._retrying = 0
+        self._pending: Callable[[], Awaitable[int]] | None = None
 
     # Status ----------------------------------------------------------------------------------------------------------
 
@@ -195,6 +198,7 @@ class Worker:
             listener=None if self._listener is None else str(self._listener.state),
             hung_threads=0 if self._executor is None else self._executor.threads.hung,
             wants_replacement=self._wants_replacement,
+            retrying=self._retrying,
         )
 
     def counts(self) -> dict[str, Counts]:
@@ -241,6 +245,8 @@ class Worker:
                 if not self._stopping.is_set():
                     self._state = "running"
                     await self._work()
+                    if self._idle_s is not None and self._pending is not None:
+                        self._retrying = await self._pending()
         finally:
             self._failures.flush()
             self._state = "stopped"
@@ -248,7 +254,8 @@ class Worker:
     async def run_until_empty(self, *, idle_s: float = 0.5) -> dict[str, Counts]:
         """Work until the sources are empty, or until `stop`; return the counts of each handler.
 
-        Delayed messages are not waited for.
+        Delayed messages and retries are not waited for; `status().retrying` has the number of messages that wait for a
+        retry.
 
         Args:
             idle_s: Idle seconds before exit, 0 or more.
@@ -307,6 +314,8 @@ class Worker:
             await self._prepare(lane.name, lane.prepare)
             self._lanes.append(lane)
         if self._make_feeds is None:
+            queues = sorted({name for spec in self._specs if (name := _queue_of(spec))})
+            self._pending = lambda: count_retrying(connections.engine, queues)
             me = identity(worker_id, self._app.name, self._specs, self._options.concurrency)
             calls = lambda: [call for lane in self._lanes for call in lane.running_calls()]  # noqa: E731
             pid = lambda: None if self._listener is None else self._listener.backend_pid  # noqa: E731

@@ -108,7 +108,9 @@ async def serve(
     counts = running.result()
     if status.get("wants_replacement") and shutdown.level is not Level.AT_ONCE:
         return EXIT_REPLACE
-    if until_empty_s is not None and any(count.dead for count in (counts or {}).values()):
+    if until_empty_s is not None and (
+        status.get("retrying") or any(count.dead for count in (counts or {}).values())
+    ):
         return EXIT_LEFT
     return EXIT_LEFT if shutdown.level is Level.AT_ONCE else EXIT_DONE
 

@@ -1,0 +1,23 @@
+-- Ids, times and counts differ between failures of one kind; names of tables and files do not.
+create or replace function sluice._error_pattern(i_error text)
+returns text
+language sql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+    select left(
+        regexp_replace(
+            regexp_replace(
+                split_part(i_error, e'\n', 1),
+                '[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|0x[0-9a-fA-F]+', '#', 'g'
+            ),
+            '[0-9]+', '#', 'g'
+        ),
+        200
+    );
+$$;
+
+comment on function sluice._error_pattern(text) is
+    'Return the first line of an error with # for numbers and UUIDs, to group errors.';
+revoke execute on function sluice._error_pattern(text) from public;
+grant execute on function sluice._error_pattern(text) to sluice_admin, sluice_reader;
