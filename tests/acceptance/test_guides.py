@@ -50,6 +50,22 @@ def test_commands_of_the_command_line_guide_exit_as_it_says(command):
         command(*arguments, code=int(code[1]) if code else 0)
 
 
+def test_commands_of_the_production_guide_run(command, database_18):
+    text = (GUIDES / "production.md").read_text(encoding="utf-8")
+    ran = 0
+    for kind, block in re.findall(r"```(bash|sql)\n(.*?)```", text, re.DOTALL):
+        if kind == "sql":
+            with database_18.connect() as connection:
+                connection.execute(block)
+            continue
+        for line in block.splitlines():
+            name, *arguments = shlex.split(line, comments=True)
+            assert name == "pgsluice"
+            command(*arguments)
+            ran += 1
+    assert ran > 15
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("guide", ["share-groups", "workers"])
 def test_a_guide_does_what_it_shows(run, tmp_path, guide):

@@ -49,7 +49,14 @@ from pgsluice.client.records import (
     StoredMessage,
     TopicBinding,
 )
-from pgsluice.client.retry_records import Backoff, BegunAttempt, FailedMessage, QueueRetryPolicy
+from pgsluice.client.retry_records import (
+    Backoff,
+    BegunAttempt,
+    FailedMessage,
+    FailingMessages,
+    MessageAttempts,
+    QueueRetryPolicy,
+)
 
 
 class AsyncWorkQueue:
@@ -1155,7 +1162,7 @@ class AsyncWorkQueue:
     async def list_actions(
         self, of_queue: str | None = None, *, before_action_id: int | None = None, qty: int = 100
     ) -> list[OperatorAction]:
-        """Return the actions of operators, newest first: pauses, redrives, purges, replays, changes of settings and drops.
+        """Return the actions of operators, newest first, such as pauses, redrives, purges and dropped queues.
 
         Args:
             of_queue: A queue or log; None: all actions.
@@ -1720,6 +1727,32 @@ class AsyncWorkQueue:
         Source: `sluice.count_retrying`.
         """
         return await self._runner.run(retries.count_retrying(queue_name))
+
+    async def list_attempts(self, queue_name: str, msg_ids: Sequence[int]) -> list[MessageAttempts]:
+        """Return the recorded attempts of messages of a queue or its dead letters, with the last error, by msg_id.
+
+        Only messages with a failed, released or repeated attempt have a record.
+
+        Args:
+            queue_name: An existing queue.
+            msg_ids: The messages.
+
+        Source: `sluice.list_attempts`.
+        """
+        return await self._runner.run(retries.list_attempts(queue_name, msg_ids))
+
+    async def list_failing(self, of_queue: str | None = None) -> list[FailingMessages]:
+        """Return failed messages that are still retried, grouped by queue and error, most frequent error first.
+
+        Args:
+            of_queue: An existing queue; None: all.
+
+        Raises:
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.list_failing`.
+        """
+        return await self._runner.run(retries.list_failing(of_queue))
 
     async def fail(
         self,

@@ -115,7 +115,7 @@ def list_workers() -> Call[list[WorkerProcess]]:
 def list_actions(
     of_queue: str | None = None, *, before_action_id: int | None = None, qty: int = 100
 ) -> Call[list[OperatorAction]]:
-    """Return the actions of operators, newest first: pauses, redrives, purges, replays, changes of settings and drops.
+    """Return the actions of operators, newest first, such as pauses, redrives, purges and dropped queues.
 
     Args:
         of_queue: A queue or log; None: all actions.

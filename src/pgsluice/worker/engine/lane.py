@@ -340,8 +340,7 @@ class Lane:
     async def _run(self, run: Run) -> None:
         spec = run.track.spec
         settlements: Sequence[Settlement]
-        run.is_begun = True
-        run.began_s = time.monotonic()
+        run.is_begun, run.began_s = True, time.monotonic()
         try:
             if run.is_cancelled:
                 raise asyncio.CancelledError  # noqa: TRY301 - cancelled before the task started

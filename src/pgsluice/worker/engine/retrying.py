@@ -40,7 +40,8 @@ async def count_retrying(pool: AsyncConnectionPool[Any], queue_names: Iterable[s
             times = [each.next_retry_at for each in failing if each.next_retry_at is not None]
             retrying += count
             _log.warning(
-                'messages wait for a retry queue=%s count=%d next_retry_at=%s error_type=%s hint="pgsluice queue failing %s"',
+                "messages wait for a retry queue=%s count=%d next_retry_at=%s error_type=%s "
+                'hint="pgsluice queue failing %s"',
                 *(queue_name, count, min(times).isoformat() if times else "now"),
                 *(failing[0].error_type, queue_name),
             )
