@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from pgsluice.errors import ChangeError
-from pgsluice.lake.current_tables import Tables
-from pgsluice.lake.tables import names_in
+from pgsluice.lake.current_tables import DELETED, ROW, SEQ, Tables
+from pgsluice.lake.files import write_files
+from pgsluice.lake.tables import names_in, tables_in
 from pgsluice.pipelines.current_state.envelope import Change, Row
 from pgsluice.pipelines.current_state.merge import forget_deleted
-from pgsluice.pipelines.current_state.table import CurrentTable
+from pgsluice.pipelines.current_state.table import CurrentTable, rows_of
 from spark.changing import KINDS, NAME, delete_by_hand, live, stored
 from spark.changing import apply as apply_changes
 
@@ -144,3 +153,47 @@ def test_a_snapshot_of_a_table_without_a_key_is_the_table(current: Tables):
 def test_another_key_is_refused(table: CurrentTable):
     with pytest.raises(ChangeError, match=r"was \(id\) and is \(name\).* rebuild the table"):
         table.require_key(("name",))
+
+
+REMOVING = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+import pyarrow as pa
+from pgsluice.lake.tables import tables_in
+from pgsluice.pipelines.current_state.table import CurrentTable, rows_of
+from spark.changing import NAME, apply
+from spark.test_changes_merge import change
+table = CurrentTable.open(tables_in(Path(sys.argv[1])), NAME)
+apply(table, [change("d", 5, {"id": -1, "name": "a"}, key="")], version=1)
+print(pa.default_memory_pool().max_memory() >> 20)
+"""
+
+
+@pytest.mark.slow
+def test_memory_to_remove_a_row_without_a_key_does_not_depend_on_the_number_of_rows(tmp_path: Path):
+    count, files = 500_000, 10
+    table = CurrentTable.create(
+        tables_in(tmp_path), NAME, (), {"id": pa.int64(), "name": pa.string()}
+    )
+    apply(table, change("c", 1, {"id": -1, "name": "a"}, key=""), version=0)
+    table = table.again()
+    numbers = pa.array(range(10, 10 + count))
+    hashes = pc.utf8_lpad(numbers.cast(pa.string()), 64, "0")
+    others = {SEQ: numbers, ROW: hashes, DELETED: pa.repeat(False, count)}
+    rows = rows_of(NAME, table.schema, pa.table(others)).to_batches()
+    (first,) = write_files(table.folder, table.schema, iter(rows), part=0)
+    added = [replace(first, path=f"{number}-{first.path}") for number in range(files)]
+    for file in added:
+        shutil.copy(table.folder / first.path, table.folder / file.path)
+    table.stored.replace(added, [], {})
+
+    removing = subprocess.run(
+        [sys.executable, "-c", REMOVING, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=True, timeout=120, capture_output=True, text=True,
+    )  # fmt: skip
+
+    # The rows of a file take 36 MB.
+    assert int(removing.stdout) < 120
+    assert table.again().stored.number == 3

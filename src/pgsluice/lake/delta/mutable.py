@@ -127,7 +127,9 @@ class DeltaMutableTable(MutableTable):
         ]
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        yield from dataset_of(self.delta, self.folder).to_batches()
+        yield from dataset_of(self.delta, self.folder).to_batches(
+            batch_readahead=1, fragment_readahead=1
+        )
 
     def newest(self) -> Self:
         return replace(self, delta=open_delta(self.place, _use(self.delta)))

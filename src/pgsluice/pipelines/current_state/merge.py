@@ -78,7 +78,10 @@ def _taken(table: CurrentTable, collapsed: Collapsed) -> pa.Table:
         return table.schema.empty_table()
     # delta-rs writes text as an Arrow type that Arrow's filters cannot compare.
     wanted = pa.array(sorted({hashed for hashed, _ in collapsed.taken}), pa.string())
-    read = dataset(table.folder, table.files, table.schema).to_batches(columns=[ROW, SEQ])
+    # Limited read-ahead: memory use depends neither on the table's size nor on the number of cores.
+    read = dataset(table.folder, table.files, table.schema).to_batches(
+        columns=[ROW, SEQ], batch_readahead=1, fragment_readahead=1
+    )
     found = [batch.filter(pc.is_in(batch[ROW], wanted)) for batch in read]
     seqs = gone(pa.Table.from_batches(found), collapsed.taken, collapsed.emptied_at)
     deletions = pa.table({SEQ: pa.array(seqs, pa.int64()), DELETED: pa.repeat(True, len(seqs))})
