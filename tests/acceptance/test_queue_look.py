@@ -427,7 +427,7 @@ def test_get_and_failing_show_the_error_of_a_message_that_waits_for_its_retry(qu
     work.fail("orders", [FailedMessage(third, Reject("odd"), "ValueError", "no")])
 
     waiting, dead = records(queue("get", "orders", "1", "3"))
-    assert (waiting["state"], waiting["attempts"]) == ("in flight", 1)
+    assert (waiting["state"], waiting["attempts"]) == ("delayed", 1)
     assert (waiting["error_type"], waiting["error"], waiting["trace"]) == (
         "ValueError", "row 1 is bad", "at 1",
     )  # fmt: skip

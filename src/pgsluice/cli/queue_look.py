@@ -99,8 +99,8 @@ def _attempts(
 def failing(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
     """List failed messages that are still retried, of one queue or all, grouped by error, most frequent first.
 
-    Numbers and UUIDs in errors are replaced by #. For the error and traceback of the example: pgsluice queue get.
-    Messages that are no longer retried: pgsluice queue dead-letters.
+    Numbers and UUIDs in errors are replaced by #. `queue get` prints the error and traceback of the example, and
+    `queue dead-letters list` the messages that are no longer retried.
     """
     with work_queue(dsn, queue_name) as work:
         show(work.list_failing(queue_name), as_json, empty="no failing messages")

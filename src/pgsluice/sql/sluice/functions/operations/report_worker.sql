@@ -56,13 +56,7 @@ begin
 end;
 $$;
 
-comment on function sluice.report_worker(
-    text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer
-) is
+comment on function sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer) is
     'Register a worker process, or report that it lives: running is an array of its calls of handlers with handler, queue and msg_id, or log, group or consumer, and ev_id, and running_s; backend_pid is that of a session that the process keeps open, null behind a pooler. Call it every 30 seconds, and sluice.end_worker at the end.';
-revoke execute on function sluice.report_worker(
-    text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer
-) from public;
-grant execute on function sluice.report_worker(
-    text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer
-) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
+revoke execute on function sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer) from public;
+grant execute on function sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
