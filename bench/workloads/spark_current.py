@@ -116,11 +116,11 @@ def by_driver(table: CurrentTable, events: Sequence[Event], version: int) -> flo
 
 def by_executors(table: CurrentTable, events: Sequence[Event], version: int) -> float:
     """Apply changes as the pipeline does; return the duration in seconds."""
-    from pgsluice.pipelines.current_state.event_files import tasks_on
+    from pgsluice.pipelines.current_state.event_files import tasks_in
     from pgsluice.spark.session import spark_session
 
     spark = spark_session("pgsluice bench", conf={"spark.ui.enabled": "false"})
-    tasks = tasks_on(spark.sparkContext, row_count=len(events))
+    tasks = tasks_in(spark, len(events))
     tasks(abs, [1, 2])  # starts the workers
     took_s, parts = applied(table, events, version, tasks)
     if len(parts) != BUCKETS_CHANGED:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,12 +43,11 @@ from pgsluice.spark.failure import concise
 from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.retry import with_retries
 from pgsluice.spark.running import Progress
-from pgsluice.spark.session import is_connect
+from pgsluice.spark.session import is_connect, register_source
 from pgsluice.spark.stored_checkpoint import CheckpointCopy
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter
 
@@ -90,7 +90,6 @@ class ChangeStream(EventStream):
         parking: Parking,
         applier: Applier,
         upkeep: Upkeep,
-        context: SparkContext,
         **place: Any,
     ) -> None:
         self._parking = parking  # used by `progress` as soon as the stream runs
@@ -99,11 +98,10 @@ class ChangeStream(EventStream):
         self._access = access
         self._applier = applier
         self._upkeep = upkeep
-        self._context = context
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         works = [self._take] if snapshots.pending() else []
-        works += [self._apply_when_due] if applier.every_s else []
+        works += [self._apply_when_due] if applier.is_polled else []
         works += [self._maintain] if math.isfinite(upkeep.every_s) else []
         self._threads = [
             threading.Thread(target=self._run, args=(work,), daemon=True) for work in works
@@ -181,7 +179,7 @@ class ChangeStream(EventStream):
 
     def _apply(self, *, now: bool) -> None:
         app_id = MicroBatch(str(self.query.id), 0).app_id
-        self._applier.apply_pending(self._context, app_id, now=now)
+        self._applier.apply_pending(app_id, now=now)
 
     def _end_threads(self) -> None:
         self._stop.set()
@@ -263,13 +261,14 @@ def changes(
         ChangeError: A change cannot be read or applied, with `on_bad_value="fail"`.
         SluiceError: Any other error that stopped the stream.
     """
-    _check_options(spark, on_bad_value, apply_every_s, vacuum_retention_h)
+    _check_options(on_bad_value, apply_every_s, vacuum_retention_h)
     buckets = _checked(buckets or {})
     from pgsluice.lake.tables import tables_in
     from pgsluice.pipelines.current_state.applier import Applier
     from pgsluice.pipelines.current_state.apply import CurrentStates
+    from pgsluice.pipelines.current_state.event_files import tasks_in
     from pgsluice.pipelines.current_state.parking import Parking
-    from pgsluice.pipelines.current_state.pending import Pending
+    from pgsluice.pipelines.current_state.pending import Pending, pending_folder
     from pgsluice.pipelines.current_state.snapshot import Snapshots
     from pgsluice.spark.stream import LOG_SCHEMA
 
@@ -305,9 +304,16 @@ def changes(
         wanted = Snapshots(snapshots, log, notes / "snapshots")
         parking.warn(wanted=states.wants, snapshots=wanted.pending())
         ends_by_itself = once and not wanted.pending()
-        applier = Applier(states, table, Pending(notes / "unapplied"), every_s=apply_every_s)
+        applier = Applier(
+            states,
+            table,
+            Pending(pending_folder(notes)),
+            tasks=partial(tasks_in, session),
+            every_s=apply_every_s,
+            has_sink=is_connect(session),
+        )
         rows = read_log(session, options, partitions).writeStream
-        writer = rows.foreachBatch(concise(_batch_writer(table, copy, applier)))
+        writer = _into_lake(rows, session, _batch_writer(table, copy, applier))
         stream = ChangeStream(
             triggered(writer, notes, None if ends_by_itself else trigger_s),
             snapshots=wanted,
@@ -315,7 +321,6 @@ def changes(
             parking=parking,
             applier=applier,
             upkeep=Upkeep(math.inf if once else compact_every_s, vacuum_retention_h),
-            context=session.sparkContext,
             log=log,
             lake=lake_of(current),
             consumer=name,
@@ -333,16 +338,8 @@ def changes(
 
 
 def _check_options(
-    spark: SparkSession | None,
-    on_bad_value: str,
-    apply_every_s: float | None,
-    vacuum_retention_h: float,
+    on_bad_value: str, apply_every_s: float | None, vacuum_retention_h: float
 ) -> None:
-    if spark is not None and is_connect(spark):
-        raise ConfigurationError(
-            "the pipeline changes does not run with Spark Connect, where Spark runs foreachBatch in another process; "
-            "use a classic session, or the pipeline events"
-        )
     if on_bad_value not in ON_BAD_VALUE:
         raise ConfigurationError(f"on_bad_value is {on_bad_value!r}; use {', '.join(ON_BAD_VALUE)}")
     if vacuum_retention_h < max(RETENTION_HOURS_MIN, (apply_every_s or 0) / 3600):
@@ -353,21 +350,32 @@ def _check_options(
     require_extra()
 
 
+def _into_lake(
+    rows: DataStreamWriter, session: SparkSession, write: Callable[[DataFrame, int], None]
+) -> DataStreamWriter:
+    """Return the writer: a function of foreachBatch, or in Spark Connect a sink, as functions share no state there."""
+    if not is_connect(session):
+        return rows.foreachBatch(concise(write))
+    from pgsluice.pipelines.current_state.event_sink import EventSink
+
+    register_source(session, EventSink)
+    return rows.format(EventSink.name())
+
+
 def _batch_writer(
     table: LakeTable, checkpoint: CheckpointCopy, applier: Applier
 ) -> Callable[[DataFrame, int], None]:
     from pgsluice.pipelines.current_state.event_files import write_files
 
     def write(events: DataFrame, batch_id: int) -> None:
-        context = events.sparkSession.sparkContext
-        app_id = MicroBatch.of(context).app_id
+        app_id = MicroBatch.of(events.sparkSession.sparkContext).app_id
         # The files are also the source of the current state, so the database is read once, and nothing is cached.
         written = with_retries(lambda: write_files(events, table))
         checkpoint.publish()
         table.commit(written.files, app_id=app_id, version=batch_id)
         if written.files:
             note_written(checkpoint.local, app_id, batch_id)
-        applier.add(context, app_id, batch_id, written)
+        applier.add(app_id, batch_id, written)
 
     return write
 

@@ -1,17 +1,23 @@
-"""Write the events of a micro-batch to files, and apply them from there, in tasks of Spark."""
+"""Write the events of a micro-batch to files, and apply them from there, in tasks of Spark.
+
+In a classic session, a function of `foreachBatch` writes the files and commits them. Spark Connect would run that
+function in a process of the server; there, a sink writes and commits the files, and notes the micro-batch in the
+checkpoint, from which the client applies it.
+"""
 
 from __future__ import annotations
 
 import json
+import pickle
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark import SparkContext, TaskContext
-from pyspark.sql import DataFrame
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -20,7 +26,7 @@ from pgsluice.lake.table import LakeTable
 from pgsluice.pipelines.current_state.pieces import Tasks, in_turn
 from pgsluice.pipelines.current_state.reading import Event, marks_in, tables_in
 from pgsluice.spark.lake_tables import table_at
-from pgsluice.spark.session import register_source
+from pgsluice.spark.session import default_parallelism, is_connect, register_source
 
 _EVENTS_ON_DRIVER_MAX = 2_000  # decoded in 20 ms, and a job of Spark takes longer
 _TASKS_A_CORE = 4
@@ -53,6 +59,16 @@ class Written:
         files = [asdict(file) for file in self.files]
         return json.dumps({"files": files, "tables": sorted(self.tables), "marks": self.marks})
 
+    @classmethod
+    def joined(cls, parts: Iterable[Written]) -> Written:
+        """Return the events of several tasks."""
+        found = list(parts)
+        return cls(
+            [file for written in found for file in written.files],
+            frozenset(table for written in found for table in written.tables),
+            tuple(mark for written in found for mark in written.marks),
+        )
+
     @property
     def row_count(self) -> int:
         """Number of events."""
@@ -74,24 +90,11 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
         self.report = report
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> _Message:
-        tables: set[str] = set()
-        marks: list[Event] = []
-
-        def watched() -> Iterator[pa.RecordBatch]:
-            for batch in iterator:
-                tables.update(tables_in(batch))
-                marks.extend(marks_in(batch))
-                yield batch
-
-        files = self.table.write(watched(), part=TaskContext.get().partitionId())
-        return _Message(Written(files, frozenset(tables), tuple(marks)))
+        return _Message(write_part(iterator, self.table, TaskContext.get().partitionId()))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        found = [message.written for message in messages if isinstance(message, _Message)]
-        files = [file for written in found for file in written.files]
-        tables = frozenset(table for written in found for table in written.tables)
-        marks = tuple(mark for written in found for mark in written.marks)
-        self.report.write_text(Written(files, tables, marks).to_json())
+        found = (message.written for message in messages if isinstance(message, _Message))
+        self.report.write_text(Written.joined(found).to_json())
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         pass  # vacuum removes the files
@@ -108,6 +111,21 @@ class EventFiles(DataSource):  # type: ignore[misc]
         return _Writer(table_at(self.options["path"], schema), Path(self.options[_REPORT]))
 
 
+def write_part(batches: Iterator[pa.RecordBatch], table: LakeTable, part: int) -> Written:
+    """Write the events of one task to files of a table, without a commit."""
+    tables: set[str] = set()
+    marks: list[Event] = []
+
+    def watched() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            tables.update(tables_in(batch))
+            marks.extend(marks_in(batch))
+            yield batch
+
+    files = table.write(watched(), part=part)
+    return Written(files, frozenset(tables), tuple(marks))
+
+
 def write_files(events: DataFrame, table: LakeTable) -> Written:
     """Write events to files of a table, without a commit."""
     register_source(events.sparkSession, EventFiles)
@@ -118,7 +136,7 @@ def write_files(events: DataFrame, table: LakeTable) -> Written:
         return Written.from_json(report.read_text())
 
 
-def tasks_on(context: SparkContext, *, row_count: int) -> Tasks[Any, Any]:
+def tasks_in(spark: SparkSession, row_count: int) -> Tasks[Any, Any]:
     """Return a function that runs tasks in Spark, or in this process for few events."""
     if row_count <= _EVENTS_ON_DRIVER_MAX:
         return in_turn
@@ -126,8 +144,28 @@ def tasks_on(context: SparkContext, *, row_count: int) -> Tasks[Any, Any]:
     def run(act: Callable[[Any], Any], units: Sequence[Any]) -> list[Any]:
         if not units:
             return []
-        slices = min(len(units), _TASKS_A_CORE * context.defaultParallelism)
-        results: list[Any] = context.parallelize(units, slices).map(act).collect()
+        slices = min(len(units), _TASKS_A_CORE * default_parallelism(spark))
+        if is_connect(spark):
+            return _run_in_connect(spark, act, units, slices)
+        results: list[Any] = spark.sparkContext.parallelize(units, slices).map(act).collect()
         return results
 
     return run
+
+
+def _run_in_connect(
+    spark: SparkSession, act: Callable[[Any], Any], units: Sequence[Any], slices: int
+) -> list[Any]:
+    """Run tasks as a query over the numbers of slices, as Spark Connect has no RDDs."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for at in batch.column(0).to_pylist():
+                results = pickle.dumps([act(unit) for unit in units[at::slices]])
+                yield pa.RecordBatch.from_pydict({"at": [at], "results": [results]})
+
+    rows = spark.range(0, slices, 1, slices).mapInArrow(run, "at long, results binary").collect()
+    found: list[Any] = [None] * len(units)
+    for row in rows:
+        found[row.at :: slices] = pickle.loads(row.results)  # noqa: S301 - of our own task
+    return found

@@ -11,6 +11,11 @@ from pgsluice.lake.storage import write_whole
 from pgsluice.pipelines.current_state.event_files import Written
 
 
+def pending_folder(checkpoint: Path) -> Path:
+    """Return the folder of the pending micro-batches of a checkpoint."""
+    return checkpoint / "unapplied"
+
+
 class Pending:
     """The pending micro-batches of one stream.
 
@@ -25,10 +30,14 @@ class Pending:
         """Add a micro-batch; if it exists, replace it."""
         write_whole(self._notes, f"{batch_id}.json", written.to_json().encode())
 
-    def all(self) -> dict[int, Written]:
-        """Return the micro-batches by id, in order."""
-        notes = sorted(self._notes.glob("*.json"), key=lambda note: int(note.stem))
-        return {int(note.stem): Written.from_json(note.read_text()) for note in notes}
+    def all(self, *, after: int = -1) -> dict[int, Written]:
+        """Return the micro-batches with a greater id by id, in order."""
+        notes = {int(note.stem): note for note in self._notes.glob("*.json")}
+        return {
+            batch_id: Written.from_json(note.read_text())
+            for batch_id, note in sorted(notes.items())
+            if batch_id > after
+        }
 
     def remove(self, up_to: int) -> None:
         """Remove the micro-batches up to an id, which are applied."""
