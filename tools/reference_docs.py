@@ -48,6 +48,7 @@ PYTHON = (
     *("ClaimedEvent", "GroupOptions", "GroupInfo", "OpenClaim"),
     *("Schedules", "ScheduleOptions", "Schedule", "FiredSlot", "Scheduler", "ScheduleSpec"),
     *("StoredMessage", "DeadLetter", "Replay", "ReplayStep"),
+    *("QueueState", "Sample"),
 )
 TESTING = ("run_handler", "run_batch", "drain", "create_queues")
 FUNCTIONS = """

@@ -72,6 +72,8 @@ if TYPE_CHECKING:
     from pgsluice.client.retry_records import FailingMessages as FailingMessages
     from pgsluice.client.retry_records import MessageAttempts as MessageAttempts
     from pgsluice.client.retry_records import QueueRetryPolicy as QueueRetryPolicy
+    from pgsluice.client.sample_records import QueueState as QueueState
+    from pgsluice.client.sample_records import Sample as Sample
     from pgsluice.client.schedule_records import FiredSlot as FiredSlot
     from pgsluice.client.schedule_records import Schedule as Schedule
     from pgsluice.client.schedule_records import ScheduleOptions as ScheduleOptions

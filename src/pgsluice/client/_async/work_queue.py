@@ -24,6 +24,7 @@ from pgsluice.client.calls import (
     pgmq,
     reading,
     retries,
+    samples,
     spark_claims,
 )
 from pgsluice.client.limit_records import BlockedMessages, QueueLimits, WhenWaiting
@@ -57,6 +58,7 @@ from pgsluice.client.retry_records import (
     MessageAttempts,
     QueueRetryPolicy,
 )
+from pgsluice.client.sample_records import QueueState, Sample
 
 
 class AsyncWorkQueue:
@@ -1825,6 +1827,56 @@ class AsyncWorkQueue:
         Source: `sluice.lock_messages`.
         """
         return await self._runner.run(retries.lock_messages(queue_name, messages))
+
+    async def list_queue_states(self, *, after_name: str = "", qty: int = 1000) -> list[QueueState]:
+        """Return the figures of queues by name, at a bounded cost per queue.
+
+        Args:
+            after_name: Only queues whose name sorts after this one; for paging.
+            qty: Maximum number of queues.
+
+        Source: `sluice.list_queue_states`.
+        """
+        return await self._runner.run(samples.list_queue_states(after_name=after_name, qty=qty))
+
+    async def take_samples(self) -> int:
+        """Append a sample of each queue, consumer and share group; maintenance does so every 10 seconds.
+
+        Returns:
+            The number of samples; 0 if samples were taken in the last five seconds, or another session is taking them.
+
+        Source: `sluice.take_samples`.
+        """
+        return await self._runner.run(samples.take_samples())
+
+    async def list_samples(
+        self,
+        kind: str,
+        name: str,
+        *,
+        since: datetime | None = None,
+        reader_name: str | None = None,
+        until: datetime | None = None,
+        every: timedelta | None = None,
+    ) -> list[Sample]:
+        """Return samples by reader and time: every 10 seconds of the last hour, every minute of the last day, every 15
+        minutes of the last month.
+
+        Args:
+            kind: `queue`, `consumer` or `group`.
+            name: Name of the queue, or of the log of consumers and share groups.
+            since: Start; None: an hour ago. It selects the interval, as above.
+            reader_name: Only this consumer or share group.
+            until: Only earlier samples.
+            every: The interval, rounded down to 15 minutes, a minute or 10 seconds; None: selected by `since`.
+
+        Source: `sluice.list_samples`.
+        """
+        return await self._runner.run(
+            samples.list_samples(
+                kind, name, since=since, reader_name=reader_name, until=until, every=every
+            )
+        )
 
     async def release_claims(self, stream_name: str) -> int | None:
         """Drop a stream of a queue; its unsettled messages become visible immediately.

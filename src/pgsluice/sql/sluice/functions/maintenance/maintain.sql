@@ -28,6 +28,7 @@ begin
         'sluice._maintain_deduplication(10000)',
         'sluice._maintain_inbox(10000)',
         'sluice._maintain_attempts(5000)',
+        'sluice._maintain_samples()',
         'sluice._maintain_limits(10000)',
         'sluice._maintain_sinks(''1 day''::interval, 1000)',
         'sluice._maintain_workers()',

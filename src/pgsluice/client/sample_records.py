@@ -1,0 +1,68 @@
+"""Figures of queues, consumers and share groups, now and over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """Figures of a work queue.
+
+    Attributes:
+        length: Messages in the queue; an estimate above 5,000, as are the next three.
+        ready: Messages that can be read now.
+        in_flight: Messages that were read and are invisible: in progress, or waiting for a retry.
+        delayed: Messages that become visible for the first time later.
+        oldest_ready_s: Seconds since the oldest ready message became visible; None without ready messages.
+        sent: Ids assigned so far, including those of rolled back sends.
+        finished: Ids assigned less the messages in the queue.
+        dead: Dead letters, counted up to 10,000.
+    """
+
+    queue_name: str
+    length: int
+    ready: int
+    in_flight: int
+    delayed: int
+    oldest_ready_s: float | None
+    sent: int
+    finished: int
+    dead: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Figures of a queue, a consumer or a share group at one time; those that it does not have are None.
+
+    In samples of a minute or of 15 minutes `sent` and `finished` are the last ones of that time, and the others the
+    highest.
+
+    Attributes:
+        reader_name: Name of the consumer or share group; empty for a queue.
+        length: Messages in the queue, as are the next five attributes in `QueueState`.
+        in_flight: For a share group: events claimed and not settled.
+        sent: For a log: events so far.
+        finished: For a consumer or share group: events so far that are behind its position.
+        dead: Dead letters of the queue, or dead events of the share group.
+        lag_events: Consumer lag in events.
+        lag_s: Consumer lag in seconds.
+        pinned_bytes: Bytes of segments kept for the consumer.
+        redeliveries: Events of the share group waiting for redelivery.
+    """
+
+    taken_at: datetime
+    reader_name: str
+    length: int | None
+    ready: int | None
+    in_flight: int | None
+    delayed: int | None
+    oldest_ready_s: float | None
+    sent: int | None
+    finished: int | None
+    dead: int | None
+    lag_events: int | None
+    lag_s: float | None
+    pinned_bytes: int | None
+    redeliveries: int | None

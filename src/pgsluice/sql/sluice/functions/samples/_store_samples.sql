@@ -1,0 +1,87 @@
+-- Security definer: samples are written by this function only.
+create or replace function sluice._store_samples(i_found sluice.sample_figures[], i_cursor bigint, i_at timestamptz)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_slot integer := sluice._open_sample_slot(0, i_at);
+    v_ids integer[];
+begin
+    perform setval('sluice.sample_cursor', i_cursor);
+    insert into sluice.sample_source (kind, name, reader_name)
+    select f.kind, f.name, f.reader_name
+    from unnest(i_found) as f
+    where not exists (
+        select from sluice.sample_source as s where (s.kind, s.name, s.reader_name) = (f.kind, f.name, f.reader_name)
+    )
+    on conflict on constraint sample_source_kind_name_reader_name_key do nothing;
+    v_ids := array(
+        select s.source_id
+        from unnest(i_found) as f
+        join sluice.sample_source as s on (s.kind, s.name, s.reader_name) = (f.kind, f.name, f.reader_name)
+    );
+    insert into sluice.sample (
+        slot, source_id, taken_at, length, ready, in_flight, delayed, oldest_ready_s, sent, finished, dead,
+        lag_events, lag_s, pinned_bytes, redeliveries
+    )
+    select v_slot, s.source_id, i_at, f.length, f.ready, f.in_flight, f.delayed, f.oldest_ready_s, f.sent, f.finished, f.dead,
+        f.lag_events, f.lag_s, f.pinned_bytes, f.redeliveries
+    from unnest(i_found) as f
+    join sluice.sample_source as s on (s.kind, s.name, s.reader_name) = (f.kind, f.name, f.reader_name);
+
+    -- Those whose last sample of this resolution is of an earlier minute, or quarter of an hour.
+    for v_resolution in 1 .. 2
+    loop
+        v_slot := sluice._open_sample_slot(v_resolution, i_at);
+        insert into sluice.sample (
+            slot, source_id, taken_at, length, ready, in_flight, delayed, oldest_ready_s, sent, finished, dead,
+            lag_events, lag_s, pinned_bytes, redeliveries
+        )
+        select v_slot, ids.source_id, i_at, m.length, m.ready, m.in_flight, m.delayed, m.oldest_ready_s,
+            l.sent, l.finished, m.dead, m.lag_events, m.lag_s, m.pinned_bytes, m.redeliveries
+        from unnest(v_ids) as ids (source_id)
+        cross join (values ((array['1 minute', '15 minutes'])[v_resolution]::interval)) as resolution (span)
+        cross join lateral (
+            select coalesce(max(n.taken_at), '-infinity') as taken_at
+            from generate_series(3 * v_resolution, 3 * v_resolution + 2) as slots (slot)
+            cross join lateral (
+                select s.taken_at
+                from sluice.sample as s
+                where s.slot = slots.slot and s.source_id = ids.source_id and s.taken_at <= i_at
+                order by s.taken_at desc
+                limit 1
+            ) as n
+        ) as newest
+        cross join lateral (
+            select max(s.length) as length, max(s.ready) as ready, max(s.in_flight) as in_flight, max(s.delayed) as delayed,
+                max(s.oldest_ready_s) as oldest_ready_s, max(s.dead) as dead, max(s.lag_events) as lag_events,
+                max(s.lag_s) as lag_s, max(s.pinned_bytes) as pinned_bytes, max(s.redeliveries) as redeliveries,
+                max(s.taken_at) as last_at
+            from sluice.sample as s
+            where s.slot between 3 * v_resolution - 3 and 3 * v_resolution - 1
+              and s.source_id = ids.source_id
+              and s.taken_at > i_at - resolution.span
+              and s.taken_at > newest.taken_at
+              and s.taken_at <= i_at
+        ) as m
+        cross join lateral (
+            select s.sent, s.finished
+            from sluice.sample as s
+            where s.slot between 3 * v_resolution - 3 and 3 * v_resolution - 1
+              and s.source_id = ids.source_id
+              and s.taken_at = m.last_at
+            limit 1
+        ) as l
+        where newest.taken_at = '-infinity'
+           or date_bin(resolution.span, newest.taken_at, 'epoch'::timestamptz) < date_bin(resolution.span, i_at, 'epoch'::timestamptz);
+    end loop;
+    return cardinality(v_ids);
+end;
+$$;
+
+comment on function sluice._store_samples(sluice.sample_figures[], bigint, timestamptz) is
+    'Append samples and their summaries of a minute and of 15 minutes; the next call continues after the cursor.';
+revoke execute on function sluice._store_samples(sluice.sample_figures[], bigint, timestamptz) from public;
+grant execute on function sluice._store_samples(sluice.sample_figures[], bigint, timestamptz) to sluice_admin;

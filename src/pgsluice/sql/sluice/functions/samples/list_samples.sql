@@ -1,0 +1,49 @@
+-- Volatile: a STABLE function uses the snapshot of the caller's statement.
+create or replace function sluice.list_samples(
+    kind text, name text, since timestamptz default null, reader_name text default null, until timestamptz default null,
+    every interval default null
+)
+returns table (
+    taken_at timestamptz, reader text, length bigint, ready bigint, in_flight bigint, delayed bigint, oldest_ready_s double precision,
+    sent bigint, finished bigint, dead bigint, lag_events bigint, lag_s double precision, pinned_bytes bigint, redeliveries bigint
+)
+language plpgsql
+volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_since constant timestamptz := coalesce(since, now() - interval '1 hour');
+    v_resolution constant integer := case
+        when every is not null then
+            case when every < interval '1 minute' then 0 when every < interval '15 minutes' then 1 else 2 end
+        when v_since >= now() - interval '1 hour' then 0
+        when v_since >= now() - interval '1 day' then 1
+        else 2
+    end;
+begin
+    if kind is null or kind not in ('queue', 'consumer', 'group') then
+        raise exception using
+            errcode = 'invalid_parameter_value',
+            message = format('%L is not a kind of samples', kind),
+            hint = 'use queue, consumer or group';
+    end if;
+    return query
+        select s.taken_at, o.reader_name, s.length, s.ready, s.in_flight, s.delayed, s.oldest_ready_s, s.sent, s.finished, s.dead,
+            s.lag_events, s.lag_s, s.pinned_bytes, s.redeliveries
+        from sluice.sample_source as o
+        join sluice.sample as s on s.source_id = o.source_id
+        where o.kind = list_samples.kind
+          and (o.name = list_samples.name or o.kind = 'queue' and lower(o.name) = lower(list_samples.name))
+          and (list_samples.reader_name is null or o.reader_name = list_samples.reader_name)
+          and s.slot between 3 * v_resolution and 3 * v_resolution + 2
+          and s.taken_at >= v_since
+          and (until is null or s.taken_at < until)
+        order by o.reader_name, s.taken_at;
+end;
+$$;
+
+comment on function sluice.list_samples(text, text, timestamptz, text, timestamptz, interval) is
+    'Return the samples of a queue, or of the consumers or share groups of a log, from since, an hour ago by default, to until: every 10 seconds of the last hour, every minute of the last day, every 15 minutes of the last month, or as given by every. Kind: queue, consumer or group.';
+revoke execute on function sluice.list_samples(text, text, timestamptz, text, timestamptz, interval) from public;
+grant execute on function sluice.list_samples(text, text, timestamptz, text, timestamptz, interval)
+to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;
