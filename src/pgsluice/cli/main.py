@@ -55,6 +55,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "maintain",
         "Run maintenance: ticks, rotation, retries, retention.",
     ),
+    "metrics": ("pgsluice.cli.metrics", "metrics", "Print or serve metrics for Prometheus."),
     "notify": ("pgsluice.cli.notify", "notify", "Notify listeners of new messages."),
     "embedded": (
         "pgsluice.cli.embedded",

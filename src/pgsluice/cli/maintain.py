@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import resources
 
@@ -18,6 +20,7 @@ from pgsluice.cli.types import Duration
 from pgsluice.client import MaintenanceStep
 from pgsluice.connection import Target, connect, for_writing, resolve
 from pgsluice.errors import NotInstalledError
+from pgsluice.extras import require_packages
 from pgsluice.schema import installed_versions
 from pgsluice.worker import Maintainer, Maintenance, Pace, Ticker
 
@@ -60,8 +63,19 @@ from pgsluice.worker import Maintainer, Maintenance, Pace, Ticker
     type=Duration(is_open=True),
     default="10s",
     show_default=True,
-    help="Time between two runs of the other tasks: rotation, partitions, retention, deduplication keys, and the "
-    "functions in queue_extra_maint of logs.",
+    help="Time between two runs of the other tasks: rotation, partitions, retention, deduplication keys, samples, and "
+    "the functions in queue_extra_maint of logs.",
+)
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Serve the metrics of `pgsluice metrics` at this port.  [default: none]",
+)
+@click.option(
+    "--metrics-host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address of --metrics-port.",
 )
 @json_option
 @dsn_option
@@ -72,6 +86,8 @@ def maintain(
     tick_max_s: float,
     poll_interval_s: float,
     period_s: float,
+    metrics_port: int | None,
+    metrics_host: str,
     as_json: bool,
     dsn: str | None,
 ) -> None:
@@ -107,13 +123,27 @@ def maintain(
         period_s=period_s,
         poll_interval_s=poll_interval_s,
     )
-    with stop_on_signals() as stop:
+    with stop_on_signals() as stop, _metrics_served(target, metrics_host, metrics_port):
         Maintainer(
             target.conninfo,
             pace=pace,
             report=lambda step: _print_step(step, as_json=as_json),
             works_pooled=True,
         ).run(stop)
+
+
+@contextmanager
+def _metrics_served(target: Target, host: str, port: int | None) -> Iterator[None]:
+    if port is None:
+        yield
+        return
+    require_packages("metrics need", ["prometheus_client"], "metrics")
+    from pgsluice.ops.metrics.collector import DatabaseCollector
+    from pgsluice.ops.metrics.endpoint import serving
+
+    with serving(DatabaseCollector(target), host, port, "--metrics-port") as bound:
+        click.echo(f"metrics http://{host}:{bound}/metrics", err=True)
+        yield
 
 
 def _maintain_once(target: Target, as_json: bool) -> None:

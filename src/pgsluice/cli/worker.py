@@ -150,7 +150,7 @@ def worker() -> None:
 @click.option(
     "--health-port",
     type=click.IntRange(0, 65535),
-    help="Port of /live, /ready and / (the state as JSON).  [default: none]",
+    help="Port of /live, /ready, / (the state as JSON) and /metrics (for Prometheus).  [default: none]",
 )
 @click.option(
     "--health-host",

@@ -11,7 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
-from pgsluice.errors import ConfigurationError
+from pgsluice.errors import ConfigurationError, MissingExtraError
+from pgsluice.extras import require_packages
 from pgsluice.worker.forks import close_in_forks
 
 _log = logging.getLogger(__name__)
@@ -81,7 +82,9 @@ def _is_ready(status: dict[str, Any]) -> bool:
 
 
 class HealthEndpoint:
-    """HTTP endpoint: `GET /live` and `GET /ready` return 200 or 503, `GET /` 200; all with the status as JSON."""
+    """HTTP endpoint: `GET /live` and `GET /ready` return 200 or 503, `GET /` 200, all with the status as JSON;
+    `GET /metrics` returns metrics for Prometheus.
+    """
 
     def __init__(self, health: Health, host: str, port: int) -> None:
         """Bind the port.
@@ -134,12 +137,32 @@ class _RequestHandler(BaseHTTPRequestHandler):
             "/ready": self.process_health.is_ready,
         }
         path = self.path.partition("?")[0]
+        if path == "/metrics":
+            self._send_metrics()
+            return
         if path not in verdicts:
             self.send_error(HTTPStatus.NOT_FOUND)
             return
         body = json.dumps(self.process_health.report(), default=str).encode()
-        self.send_response(HTTPStatus.OK if verdicts[path] else HTTPStatus.SERVICE_UNAVAILABLE)
-        self.send_header("Content-Type", "application/json")
+        verdict = HTTPStatus.OK if verdicts[path] else HTTPStatus.SERVICE_UNAVAILABLE
+        self._send(verdict, "application/json", body)
+
+    def _send_metrics(self) -> None:
+        try:
+            require_packages("metrics need", ["prometheus_client"], "metrics")
+        except MissingExtraError as error:
+            self._send(
+                HTTPStatus.NOT_IMPLEMENTED, "text/plain; charset=utf-8", f"{error}\n".encode()
+            )
+            return
+        from pgsluice.worker.process.metrics import metrics_of
+
+        body, content_type = metrics_of(self.process_health.report(), self.headers.get("Accept"))
+        self._send(HTTPStatus.OK, content_type, body)
+
+    def _send(self, status: HTTPStatus, content_type: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
