@@ -41,7 +41,8 @@ def test_state_is_read_by_a_role_with_sluice_monitor_only(filled, monitor):
         if name == "pgsluice_read_errors"
     }
     assert errors == dict.fromkeys(
-        ("server", "maintenance", "queues", "logs", "groups", "schedules", "pipelines"), 0
+        ("server", "maintenance", "queues", "workers", "logs", "groups", "schedules", "pipelines"),
+        0,
     )
     assert of(found, "pgsluice_up") == 1
     assert of(found, "pgsluice_leader") == 0
@@ -57,6 +58,9 @@ def test_state_is_read_by_a_role_with_sluice_monitor_only(filled, monitor):
         assert of(found, f"pgsluice_queue_{name}", queue="orders") == value, name
     assert 60 <= of(found, "pgsluice_queue_oldest_ready_seconds", queue="orders") < 120
     assert of(found, "pgsluice_queue_oldest_ready_seconds", queue="temporary") == 0
+    assert of(found, "pgsluice_queue_workers", queue="orders") == 1
+    assert of(found, "pgsluice_queue_paused", queue="temporary") == 1
+    assert of(found, "pgsluice_workers", app="shipping", state="live") == 1
     assert of(found, "pgsluice_log_consumer_lag_events", log="changes", consumer="audit") == 5
     assert of(found, "pgsluice_group_claimed_events", log="changes", group="workers") == 2
     assert of(found, "pgsluice_group_lag_events", log="changes", group="workers") == 3

@@ -14,7 +14,8 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 def fill(connection: psycopg.Connection) -> None:
-    """Create the queue `orders`, the log `changes` with a consumer and a share group, a schedule and a pipeline.
+    """Create the queue `orders`, the log `changes` with a consumer and a share group, a schedule and a pipeline,
+    a paused queue `temporary`, and a worker of `orders`.
 
     Of `orders` 1 is archived, 2 dead-lettered, 3 in flight, 4 delayed, 5 and 6 are ready, 5 for a minute.
     """
@@ -43,6 +44,11 @@ def fill(connection: psycopg.Connection) -> None:
         "select sluice.schedule('nightly', 'orders', '1'::jsonb, every => interval '1 day')"
     )
     connection.execute("update sluice.schedule set due_at = clock_timestamp() - interval '1 hour'")
+    connection.execute("select sluice.pause_queue('temporary', 'a test')")
+    connection.execute(
+        "select sluice.report_worker('w', 'shipping', 'host', 1, '0', array['queue orders'], null, '1 s', '[]', '{}', %s)",
+        (connection.info.backend_pid,),
+    )
     connection.execute("select sluice._note_failure('retention', 'orders', null, 'an error')")
 
 

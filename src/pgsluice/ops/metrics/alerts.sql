@@ -22,6 +22,16 @@ select format('queue %s has had a ready message for %s seconds', q.queue_name, r
 from sluice.list_queue_states() as q
 where q.oldest_ready_s > 300;
 
+-- name: queue paused
+select format('queue %s is paused since %s by %s: %s', p.queue_name, p.paused_at, p.paused_by, p.reason) as summary
+from sluice.list_paused_queues() as p
+where p.paused_at < clock_timestamp() - interval '1 hour';
+
+-- name: worker silent
+select format('worker %s of app %s on %s has not reported since %s', w.pid, w.app, w.host, w.reported_at) as summary
+from sluice.list_workers() as w
+where not w.is_live;
+
 -- name: dead letters
 select format('queue %s has %s dead letters', q.queue_name, q.dead) as summary
 from sluice.list_queue_states() as q

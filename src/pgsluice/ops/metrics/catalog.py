@@ -115,6 +115,19 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("pgsluice_queue_dead_messages", "gauge", _QUEUE, "Dead letters, counted up to 10,000."),
     Metric(
+        "pgsluice_queue_workers",
+        "gauge",
+        _QUEUE,
+        "Live worker processes that claim from a queue; absent without any.",
+    ),
+    Metric("pgsluice_queue_paused", "gauge", _QUEUE, "1 for a paused queue; absent otherwise."),
+    Metric(
+        "pgsluice_workers",
+        "gauge",
+        ("app", "state"),
+        "Worker processes by app; state: live, or silent for 90 seconds or without its session.",
+    ),
+    Metric(
         "pgsluice_log_tick_age_seconds",
         "gauge",
         ("log",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -134,6 +135,7 @@ class DatabaseCollector(Collector):
             "server": self._server,
             "maintenance": self._maintenance,
             "queues": self._queues,
+            "workers": self._workers,
             "logs": self._logs,
             "groups": self._groups,
             "schedules": self._schedules,
@@ -190,6 +192,23 @@ class DatabaseCollector(Collector):
                     partitioned=str(queue.is_partitioned).lower(),
                     unlogged=str(queue.is_unlogged).lower(),
                 )
+
+    def _workers(self, connection: psycopg.Connection[Any], families: _Families) -> None:
+        client = WorkQueue(connection)
+        workers = client.list_workers()
+        states = Counter((each.app, "live" if each.is_live else "silent") for each in workers)
+        for labels, count in self._limited("app", sorted(states.items()), families):
+            families.add("pgsluice_workers", count, *labels)
+        sources = Counter(source for each in workers if each.is_live for source in each.sources)
+        queues = [
+            (source.removeprefix("queue "), count)
+            for source, count in sorted(sources.items())
+            if source.startswith("queue ")
+        ]
+        for name, count in self._limited("worked queue", queues, families):
+            families.add("pgsluice_queue_workers", count, name)
+        for paused in self._limited("paused queue", client.list_paused_queues(), families):
+            families.add("pgsluice_queue_paused", 1, paused.queue_name)
 
     def _logs(self, connection: psycopg.Connection[Any], families: _Families) -> None:
         client = EventLog(connection)
