@@ -38,9 +38,11 @@ def run(database_18, tmp_path):
 FILE = re.compile(r"# (\w+\.py)\n")
 
 
-def test_commands_of_the_command_line_guide_exit_as_it_says(command):
-    text = (GUIDES / "command-line.md").read_text(encoding="utf-8")
-    lines = [line for kind, block in BLOCK.findall(text) for line in block.splitlines()]
+@pytest.mark.parametrize("guide", ["command-line", "explain"])
+def test_commands_of_a_guide_exit_as_it_says(command, guide):
+    text = (GUIDES / f"{guide}.md").read_text(encoding="utf-8")
+    blocks = [block for kind, block in BLOCK.findall(text) if kind == "bash"]
+    lines = [line for block in blocks for line in block.splitlines()]
     assert len(lines) > 5
 
     for line in lines:

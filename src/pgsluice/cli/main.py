@@ -57,6 +57,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "metrics": ("pgsluice.cli.metrics", "metrics", "Print or serve metrics for Prometheus."),
     "notify": ("pgsluice.cli.notify", "notify", "Notify listeners of new messages."),
+    "explain": (
+        "pgsluice.cli.explain",
+        "explain",
+        "Explain why a message, queue or consumer is not running.",
+    ),
     "embedded": (
         "pgsluice.cli.embedded",
         "embedded",

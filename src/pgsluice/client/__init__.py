@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pgsluice.client._sync.share_group import ShareGroup as ShareGroup
     from pgsluice.client._sync.table_queue import TableQueue as TableQueue
     from pgsluice.client._sync.work_queue import WorkQueue as WorkQueue
+    from pgsluice.client.explain_records import ExplainedFact as ExplainedFact
     from pgsluice.client.group_records import BlockedKey as BlockedKey
     from pgsluice.client.group_records import ClaimedEvent as ClaimedEvent
     from pgsluice.client.group_records import GroupInfo as GroupInfo

@@ -15,6 +15,7 @@ from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import (
     captures,
     delayed,
+    explain,
     logs,
     pgq,
     pgq_coop,
@@ -24,6 +25,7 @@ from pgsluice.client.calls import (
     upkeep,
 )
 from pgsluice.client.calls.upkeep import ExtraMaintenance
+from pgsluice.client.explain_records import ExplainedFact
 from pgsluice.client.group_records import GroupInfo
 from pgsluice.client.log_records import (
     BatchInfo,
@@ -232,6 +234,56 @@ class AsyncEventLog:
         Source: `sluice.count_delayed`.
         """
         return await self._runner.run(delayed.count_delayed(queue_name))
+
+    async def explain_log(self, queue_name: str) -> list[ExplainedFact]:
+        """Explain a log: its newest event and tick, and which consumers are behind, and why.
+
+        Raises:
+            LogNotFoundError: The log does not exist.
+
+        Source: `sluice.explain_log`.
+        """
+        return await self._runner.run(explain.explain_log(queue_name))
+
+    async def explain_event(self, queue_name: str, ev_id: int) -> list[ExplainedFact]:
+        """Explain an event: for each consumer and share group, whether it has finished the event, and if not, why.
+
+        Returns:
+            The facts, in order. `state` in the detail of the first is `readable`, `before a tick`, `gone` (the id was
+            used, and the log has no such event) or `unknown` (the id was never used).
+
+        Raises:
+            LogNotFoundError: The log does not exist.
+
+        Source: `sluice.explain_event`.
+        """
+        return await self._runner.run(explain.explain_event(queue_name, ev_id))
+
+    async def explain_consumer(self, queue_name: str, consumer_name: str) -> list[ExplainedFact]:
+        """Explain a consumer: its position, and why it has not read the newest events.
+
+        Raises:
+            LogNotFoundError: The log does not exist.
+            ConsumerNotFoundError: The consumer is not registered.
+
+        Source: `sluice.explain_consumer`.
+        """
+        return await self._runner.run(explain.explain_consumer(queue_name, consumer_name))
+
+    async def explain_pipeline(self, queue_name: str, consumer_name: str) -> list[ExplainedFact]:
+        """Explain a pipeline into the lake: whether it runs, its last commit, and why it is behind.
+
+        Returns:
+            The facts, in order. `state` in the detail of the first is `running`, `stopped` or `unknown` (no pipeline
+            ever held the consumer).
+
+        Raises:
+            LogNotFoundError: The log does not exist.
+            ConsumerNotFoundError: The consumer is not registered.
+
+        Source: `sluice.explain_pipeline`.
+        """
+        return await self._runner.run(explain.explain_pipeline(queue_name, consumer_name))
 
     async def hold_batch(self, batch_id: int) -> None:
         """Lock an open batch against other sessions until the end of this transaction. Never waits.

@@ -10,7 +10,8 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import schedules
+from pgsluice.client.calls import explain, schedules
+from pgsluice.client.explain_records import ExplainedFact
 from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
 
 
@@ -34,6 +35,20 @@ class AsyncSchedules:
                 caller's transaction, and commits only in autocommit mode. The caller opens and closes it.
         """
         self._runner = AsyncRunner(source)
+
+    async def explain_schedule(self, name: str) -> list[ExplainedFact]:
+        """Explain a schedule: its next and last slot, and why it did not fire.
+
+        Returns:
+            The facts, in order. `state` in the detail of the first is `waiting`, `late`, `failing`, `paused` or
+            `ended`.
+
+        Raises:
+            ScheduleNotFoundError: The schedule does not exist.
+
+        Source: `sluice.explain_schedule`.
+        """
+        return await self._runner.run(explain.explain_schedule(name))
 
     async def schedule(
         self,

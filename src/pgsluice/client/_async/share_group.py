@@ -11,7 +11,8 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import dead_events, share_groups
+from pgsluice.client.calls import dead_events, explain, share_groups
+from pgsluice.client.explain_records import ExplainedFact
 from pgsluice.client.group_records import (
     AcknowledgeType,
     BlockedKey,
@@ -227,6 +228,22 @@ class AsyncShareGroup:
                 *self._name, older_than=older_than, dead_event_ids=dead_event_ids, qty=qty
             )
         )
+
+    async def explain(self) -> list[ExplainedFact]:
+        """Explain the group: its events by state, its open claims and their leases, and why events are not claimed.
+
+        Source: `sluice.explain_group`.
+        """
+        return await self._runner.run(explain.explain_group(*self._name))
+
+    async def explain_key(self, key: str) -> list[ExplainedFact]:
+        """Explain a key of the group: whether it is claimed, waits for a redelivery or is parked.
+
+        Requires the role sluice_reader, as keys are parts of events.
+
+        Source: `sluice.explain_key`.
+        """
+        return await self._runner.run(explain.explain_group_key(*self._name, key))
 
     async def create(
         self,

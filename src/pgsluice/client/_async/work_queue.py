@@ -16,6 +16,7 @@ from pgsluice.client.calls import (
     claims,
     dead_letters,
     deduplication,
+    explain,
     groups,
     limits,
     notify,
@@ -27,6 +28,7 @@ from pgsluice.client.calls import (
     samples,
     spark_claims,
 )
+from pgsluice.client.explain_records import ExplainedFact
 from pgsluice.client.limit_records import BlockedMessages, QueueLimits, WhenWaiting
 from pgsluice.client.operation_records import OperatorAction, PausedQueue, WorkerProcess
 from pgsluice.client.records import (
@@ -746,6 +748,43 @@ class AsyncWorkQueue:
                 deduplication_keys=deduplication_keys,
             )
         )
+
+    async def explain_message(self, queue_name: str, msg_id: int) -> list[ExplainedFact]:
+        """Explain a message: its state, history, the reasons why it is not running now, and what happens next.
+
+        Returns:
+            The facts, in order. `state` in the detail of the first is `ready`, `delayed`, `in flight`, `retrying`,
+            `released`, `archived`, `dead`, `gone` (the id was used, and no message has it now) or `unknown` (the id was
+            never used).
+
+        Raises:
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.explain_message`.
+        """
+        return await self._runner.run(explain.explain_message(queue_name, msg_id))
+
+    async def explain_queue(self, queue_name: str) -> list[ExplainedFact]:
+        """Explain a queue: its messages by state, its history, the reasons why none is claimed, and what happens next.
+
+        Raises:
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.explain_queue`.
+        """
+        return await self._runner.run(explain.explain_queue(queue_name))
+
+    async def explain_key(self, queue_name: str, key: str) -> list[ExplainedFact]:
+        """Explain a key of a queue (header `x-pgmq-group`): its messages, and what blocks the first visible one.
+
+        Requires the role sluice_reader, as keys are parts of messages.
+
+        Raises:
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.explain_key`.
+        """
+        return await self._runner.run(explain.explain_key(queue_name, key))
 
     async def create_fifo_index(self, queue_name: str) -> None:
         """Create the indexes for the `read_grouped` methods; do nothing if they exist.

@@ -10,7 +10,8 @@ from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client._sync.runner import Runner
-from pgsluice.client.calls import schedules
+from pgsluice.client.calls import explain, schedules
+from pgsluice.client.explain_records import ExplainedFact
 from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
 
 
@@ -34,6 +35,20 @@ class Schedules:
                 caller's transaction, and commits only in autocommit mode. The caller opens and closes it.
         """
         self._runner = Runner(source)
+
+    def explain_schedule(self, name: str) -> list[ExplainedFact]:
+        """Explain a schedule: its next and last slot, and why it did not fire.
+
+        Returns:
+            The facts, in order. `state` in the detail of the first is `waiting`, `late`, `failing`, `paused` or
+            `ended`.
+
+        Raises:
+            ScheduleNotFoundError: The schedule does not exist.
+
+        Source: `sluice.explain_schedule`.
+        """
+        return self._runner.run(explain.explain_schedule(name))
 
     def schedule(
         self,

@@ -11,7 +11,8 @@ from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client._sync.runner import Runner
-from pgsluice.client.calls import dead_events, share_groups
+from pgsluice.client.calls import dead_events, explain, share_groups
+from pgsluice.client.explain_records import ExplainedFact
 from pgsluice.client.group_records import (
     AcknowledgeType,
     BlockedKey,
@@ -227,6 +228,22 @@ class ShareGroup:
                 *self._name, older_than=older_than, dead_event_ids=dead_event_ids, qty=qty
             )
         )
+
+    def explain(self) -> list[ExplainedFact]:
+        """Explain the group: its events by state, its open claims and their leases, and why events are not claimed.
+
+        Source: `sluice.explain_group`.
+        """
+        return self._runner.run(explain.explain_group(*self._name))
+
+    def explain_key(self, key: str) -> list[ExplainedFact]:
+        """Explain a key of the group: whether it is claimed, waits for a redelivery or is parked.
+
+        Requires the role sluice_reader, as keys are parts of events.
+
+        Source: `sluice.explain_key`.
+        """
+        return self._runner.run(explain.explain_group_key(*self._name, key))
 
     def create(
         self,

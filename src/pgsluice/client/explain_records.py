@@ -1,0 +1,28 @@
+"""Records of the explain functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedFact:
+    """A fact about a message, queue, event, consumer, share group, key, schedule or pipeline.
+
+    Attributes:
+        ordinal: Position in the explanation, from 1.
+        section: `state`: its place now; `history`: the past; `reason`: a reason why it is not running now; `next`: the
+            next change.
+        at: Time of the fact, in the past or the future, or None.
+        fact: A sentence, without its time.
+        detail: Values of the fact by name. That of the first fact has `state`, that of a reason `cause`; `command` and
+            `sql` change the state.
+    """
+
+    ordinal: int
+    section: Literal["state", "history", "reason", "next"]
+    at: datetime | None
+    fact: str
+    detail: dict[str, Any]

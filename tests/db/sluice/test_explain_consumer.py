@@ -1,0 +1,129 @@
+"""Each reason is made to happen for real; when its cause is removed, it is no longer returned.
+
+Covers _require_consumer, _explain_position, _explain_ticks, _explain_leader, _leader.
+"""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from support import rows, value
+
+FACTS = (
+    "select section, fact, at, detail from sluice.explain_consumer('events', 'c') order by ordinal"
+)
+
+
+@pytest.fixture
+def log(connection):
+    connection.execute("select pgq.create_queue('events')")
+    connection.execute("select pgq.register_consumer('events', 'c')")
+    return connection
+
+
+def causes(connection):
+    return [
+        detail["cause"] for section, *_, detail in rows(connection, FACTS) if section == "reason"
+    ]
+
+
+def state(connection):
+    return rows(connection, FACTS)[0][3]["state"]
+
+
+def insert(connection):
+    connection.execute("select pgq.insert_event('events', 't', 'secret')")
+
+
+def age_last_tick(connection, interval):
+    """Make the newest tick older, as if no ticker had run since."""
+    connection.execute(
+        "update pgq.tick set tick_time = tick_time - %s::interval "
+        "where tick_queue = (select queue_id from pgq.queue where queue_name = 'events')",
+        (interval,),
+    )
+
+
+def test_consumer_without_new_events_is_up_to_date(log):
+    assert causes(log) == ["up to date"]
+    assert state(log) == "idle"
+
+
+def test_events_wait_for_the_next_tick_and_then_for_the_consumer(log):
+    insert(log)
+    assert causes(log) == ["up to date", "next tick"]
+
+    log.execute("select sluice.log_tick('events')")
+    assert causes(log) == ["consumer lag"]
+
+    batch = value(log, "select pgq.next_batch('events', 'c')")
+    assert causes(log) == ["open batch", "consumer lag"]
+    assert state(log) == "in batch"
+
+    log.execute("select pgq.finish_batch(%s)", (batch,))
+    assert causes(log) == ["up to date"]
+
+
+def test_missing_tick_names_the_missing_maintenance(log, database):
+    insert(log)
+    age_last_tick(log, "1 minute")
+
+    assert causes(log) == ["up to date", "no tick", "no maintenance"]
+
+    with database.connect() as leader:
+        leader.execute("select sluice.lead(pg_backend_pid())")
+        assert causes(log)[1:] == ["no tick", "maintenance behind"]
+
+    log.execute("select sluice.log_tick('events')")
+    assert causes(log) == ["consumer lag"]
+
+
+def test_idle_log_without_ticks_is_named(log):
+    age_last_tick(log, "5 minutes")
+
+    assert "no tick" in causes(log)
+
+    insert(log)
+    log.execute("select sluice.log_tick('events')")
+    assert "no tick" not in causes(log)
+
+
+def test_paused_ticker_is_named_with_the_statement_that_resumes_it(log):
+    log.execute("select pgq.set_queue_config('events', 'ticker_paused', 'true')")
+    assert causes(log) == ["up to date", "ticker paused"]
+
+    (sql,) = (d["sql"] for *_, d in rows(log, FACTS) if d.get("cause") == "ticker paused")
+    log.execute(sql)
+
+    assert causes(log) == ["up to date"]
+
+
+def test_failing_tick_is_named_until_it_succeeds(log):
+    log.execute("select sluice._note_failure('tick', 'events', null, 'no space')")
+    assert causes(log) == ["up to date", "maintenance failure"]
+
+    log.execute("select sluice._note_failure('tick', 'events', null, null)")
+    assert causes(log) == ["up to date"]
+
+
+def test_dropped_position_is_named(log):
+    log.execute("update pgq.position_0 set pos_lost = 'too far behind'")
+
+    assert causes(log)[0] == "position lost"
+    assert state(log) == "lost"
+
+
+def test_monitors_may_explain_and_see_no_error_text(log, as_member):
+    log.execute("select sluice._note_failure('tick', 'events', null, 'customer 5')")
+    query = "select fact, detail::text from sluice.explain_consumer('events', 'c')"
+
+    assert "customer 5" not in str(as_member("sluice_monitor", query))
+    assert "customer 5" in str(as_member("sluice_reader", query))
+
+
+def test_unknown_consumer_and_log_are_errors(log):
+    with pytest.raises(psycopg.Error, match="consumer 'x' is not registered on event log 'events'"):
+        log.execute("select * from sluice.explain_consumer('events', 'x')")
+    with pytest.raises(psycopg.Error, match="event log 'missing' does not exist"):
+        log.execute("select * from sluice.explain_consumer('missing', 'x')")

@@ -1,0 +1,63 @@
+"""Keys of queues; those of share groups are in test_explain_group.py.
+
+Covers _explain_key_messages.
+"""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from support import rows
+
+FACTS = "select section, fact, at, detail from sluice.explain_key('orders', 'k') order by ordinal"
+
+
+@pytest.fixture
+def queue(connection):
+    connection.execute("select pgmq.create('orders')")
+    connection.execute(
+        "select pgmq.send('orders', '1', '{\"x-pgmq-group\": \"k\"}'::jsonb) from generate_series(1, 3)"
+    )
+    return connection
+
+
+def causes(connection):
+    return [d["cause"] for section, *_, d in rows(connection, FACTS) if section == "reason"]
+
+
+def state(connection):
+    return rows(connection, FACTS)[0][3]["state"]
+
+
+def test_key_of_a_queue_without_order_blocks_nothing(queue):
+    assert state(queue) == "unordered"
+
+
+def test_key_names_its_messages_and_the_one_in_flight(queue):
+    queue.execute("select sluice.set_queue_limits('orders', key_concurrency => 1)")
+    assert causes(queue) == []
+    queue.execute("select sluice.claim_messages('orders', 600, 1)")
+
+    assert (
+        rows(queue, FACTS)[0][1] == "Key 'k' of queue orders has 3 messages, 2 visible, 1 in flight"
+    )
+    assert causes(queue) == ["key in flight"]
+
+    queue.execute("select pgmq.delete('orders', 1)")
+    assert causes(queue) == []
+    queue.execute("select pgmq.delete('orders', array[2, 3]::bigint[])")
+    assert state(queue) == "empty"
+
+
+def test_fifo_group_is_explained_by_its_indexes(queue):
+    queue.execute("select pgmq.create_fifo_index('orders')")
+    queue.execute("select * from pgmq.read_grouped_head('orders', 600, 1)")
+
+    assert causes(queue) == ["key"]
+
+
+def test_keys_are_for_readers(queue, as_member):
+    assert as_member("sluice_reader", FACTS)
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        as_member("sluice_monitor", FACTS)
