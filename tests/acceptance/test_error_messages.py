@@ -56,6 +56,32 @@ def test_status_of_a_database_without_the_schema_names_the_command(database_18, 
     assert problem == "the schema is not installed; install it with: pgsluice schema install"
 
 
+def test_status_shows_the_last_migration_of_each_schema(command):
+    shown = command("status").stdout
+    every = json.loads(command("status", "--json").stdout)["migrations"]
+
+    last = [max(v for v in every if v.startswith(f"{name}/")) for name in ("pgmq", "pgq", "sluice")]
+    assert all(version in shown for version in last)
+    assert "pgmq/0001_queues" in every
+    assert "pgmq/0001_queues" not in shown
+
+
+def test_snapshot_of_a_table_that_is_missing_or_not_captured_names_the_way_out(
+    command, database_18
+):
+    command("log", "create", "changes")
+    with database_18.connect() as connection:
+        connection.execute("create table account (id integer primary key)")
+
+    missing = command("log", "snapshot", "changes", "acount", code=3).stderr
+    uncaptured = command("log", "snapshot", "changes", "account", code=3).stderr
+
+    assert (
+        'relation "acount" does not exist; check the name, or write it with its schema' in missing
+    )
+    assert "call `select sluice.capture('public.account', 'changes')` first" in uncaptured
+
+
 def test_unknown_role_is_named_and_the_server_is_not_suspected(database_18, run_as):
     code, _, errors = run_as(as_user(database_18.url, "nosuchrole"), "queue", "list")
 

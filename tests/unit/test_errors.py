@@ -131,7 +131,10 @@ def test_an_error_of_the_connection_has_no_sqlstate_and_names_the_way_out(error)
     meaning = translate(error("could not\n\tconnect"))
 
     assert type(meaning) is errors.ConnectionFailedError
-    assert str(meaning) == "could not connect; check that the server runs and is reachable"
+    assert (
+        str(meaning)
+        == "could not connect; check that the server runs and is reachable, and connect again"
+    )
     assert meaning.sqlstate is None
 
 

@@ -164,7 +164,7 @@ def test_the_start_check_compares_with_what_the_server_has_left(
 
     (line,) = [each for each in caplog.messages if each.startswith("insufficient connections ")]
     assert "up to 1000 in this process; " in line
-    assert f"left for role {role}: server " in line
+    assert f"left for role {role} (in use: server " in line
     assert "lower --max-connections" in line
     if limited == "role":
         assert "; 7 left" in line

@@ -306,14 +306,24 @@ def _group_letters(dsn: str | None, queue_name: str, group_name: str) -> Iterato
 
 _queue_filters = combined(
     filter_options("dead-lettered"),
-    click.option("--reason", metavar="TEXT", help="Only dead letters with this reason."),
     click.option(
-        "--error-type", metavar="TEXT", help="Only dead letters whose last error has this type."
+        "--reason",
+        metavar="TEXT",
+        help='Only dead letters with this reason, such as "too many attempts".',
+    ),
+    click.option(
+        "--error-type",
+        metavar="TEXT",
+        help="Only dead letters whose last error has this type, such as ValueError.",
     ),
 )
 _group_filters = combined(
     click.option("--ev-type", metavar="TEXT", help="Only events of this type."),
-    click.option("--reason", metavar="TEXT", help="Only dead letters with this reason."),
+    click.option(
+        "--reason",
+        metavar="TEXT",
+        help='Only dead letters with this reason, such as "too many attempts".',
+    ),
     click.option("--ev-id", "ev_ids", type=int, multiple=True, help="Only this ev_id; repeatable."),
     click.option("--since", type=Time(), help="Only events dead-lettered at this time or later."),
     click.option("--until", type=Time(), help="Only events dead-lettered before this time."),
@@ -324,7 +334,10 @@ _QUEUE = _Kind(
     _queue_filters,
     into_help="Destination queue.  [default: QUEUE]",
     helps={
-        "": "List, redrive or purge the dead letters of a queue.",
+        "": """List, redrive or purge the dead letters of a queue.
+
+        Workers move a message here after its last attempt, or immediately if its handler rejects it.
+        """,
         "list": """Print dead letters in order of dead_letter_id; those of a dropped queue are kept.
 
         Each has the message and headers, the reason, the last error with its type and traceback, the number of
@@ -346,7 +359,10 @@ _GROUP = _Kind(
     _group_filters,
     into_help="Destination work queue.  [default: the group]",
     helps={
-        "": "List, redrive or purge the dead letters of a share group.",
+        "": """List, redrive or purge the dead letters of a share group.
+
+        An event is moved here after its last attempt or delivery, or immediately if its consumer rejects it.
+        """,
         "list": """Print dead letters in order of dead_event_id; those of a dropped group or log are kept.
 
         Reads page by page; to continue later, pass the last id to --after.

@@ -60,7 +60,7 @@ def start(version: str | None, data: Path | None, tcp: bool) -> None:
     server.start()
     click.echo(f"PostgreSQL {server.version} runs on {server.data}")
     if data is None:
-        click.echo(_place(), err=True)
+        click.echo(_home(), err=True)
 
 
 @embedded.command(short_help="Stop the server.")
@@ -107,7 +107,7 @@ def status(version: str | None, data: Path | None, as_json: bool) -> None:
         "log": str(server.log),
     }
     if data is None:
-        facts["place"] = _place()
+        facts["home"] = _home()
     if found is None and (since := server.stopped_since()) is not None:
         facts["stopped"] = since
     if found is not None:
@@ -178,7 +178,7 @@ def _connected(server: EmbeddedServer) -> str | None:
     return "1 session is connected" if sessions == 1 else f"{sessions} sessions are connected"
 
 
-def _place() -> str:
+def _home() -> str:
     """Return the folder and the rule that selected it."""
     settings = Settings.load()
     if os.environ.get("PGSLUICE_HOME"):

@@ -119,8 +119,9 @@ def _given(options: dict[str, Any]) -> GroupOptions:
 def group() -> None:
     """Manage share groups: consumers that share the events of a log.
 
-    Consumers of a share group claim events, each claim with a lease, and acknowledge, retry or reject every event.
-    Other consumers of a log acknowledge whole batches. `pgsluice worker run` runs handlers of both kinds.
+    Consumers of a share group claim events, each claim with a lease, and settle every event: acknowledge, retry,
+    release or reject it. Other consumers of a log acknowledge whole batches. `pgsluice worker run` runs handlers of
+    both kinds.
     """
 
 
@@ -161,7 +162,7 @@ def create(
 ) -> None:
     """Create a share group of a log; do nothing if it exists with the same options.
 
-    The log then keeps events until the group has settled them.
+    The log then keeps events until the group has settled them. --start has no effect on an existing group.
     """
     with share_group(dsn, queue_name, group_name, options["dead_letter_log"]) as shared:
         shared.create(start=start, key=key, when_waiting=when_waiting, **_given(options))
@@ -203,7 +204,11 @@ def set_(
 @json_option
 @dsn_option
 def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
-    """List the share groups of one log or all, with their lag and open claims."""
+    """List the share groups of one log or all, with their lag and open claims.
+
+    leased counts claimed events, retrying those that wait for a retry, dead the dead letters. lag_s is the age of the
+    oldest unclaimed event.
+    """
     with event_log(dsn, queue_name) as events:
         groups = [asdict(info) for info in events.list_groups(queue_name)]
     show(({name: info[name] for name in _STATE} for info in groups), as_json, empty="no groups")
@@ -230,7 +235,7 @@ def info(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> No
 @json_option
 @dsn_option
 def claims(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> None:
-    """List the claims of a share group with unsettled events and a lease, oldest first."""
+    """List the claims of a share group whose lease runs and that have unsettled events, oldest first."""
     with share_group(dsn, queue_name, group_name) as shared:
         show(shared.list_claims(), as_json, empty="no open claims")
 

@@ -25,7 +25,7 @@ _lake = click.argument("lake", metavar="LAKE")
 def lake() -> None:
     """Compact, vacuum, inspect and rebuild lake tables.
 
-    LAKE is the folder of a Delta table, or iceberg:CATALOG/NAMESPACE.TABLE. Safe with concurrent readers and
+    LAKE is the folder or URL of a Delta table, or iceberg:CATALOG/NAMESPACE.TABLE. Safe with concurrent readers and
     writers. Requires pip install 'pgsluice[spark]'; does not start Java.
     """
 
@@ -117,8 +117,8 @@ def show_(lake: str, history: int, as_json: bool) -> None:
 def rebuild(table: str, lake: str, dsn: str | None) -> None:
     """Rebuild the current-state table of TABLE (schema.table) by a new snapshot.
 
-    The pipeline may run: from its next update on, it no longer parks the table, and fills another one from the
-    snapshot and later changes, which then replaces the rows in one commit. Otherwise its next run does. Writers of the
+    The running pipeline, or its next run, fills a second table from the snapshot and later changes. When that is
+    complete, its rows replace those of the table in one commit; the table is no longer parked. Writers of the
     table are not blocked.
     """
     from pgsluice.pipelines.current_state.snapshot import rebuild as run_rebuild

@@ -43,8 +43,11 @@ _SETTINGS = (
 def log() -> None:
     """Manage event logs and their consumers.
 
-    A tick ends a batch: consumers read the events between two ticks. A log stores events in segments, tables that
-    rotation truncates when no consumer needs them.
+    A tick ends a batch: consumers read the events between two ticks. `pgsluice maintain` creates ticks. A log stores
+    events in segments, tables that rotation truncates when no consumer needs them.
+
+    `log consume --register` registers a consumer. The SQL function sluice.capture('TABLE', 'LOG') captures a table:
+    each change of its rows becomes an event.
     """
 
 
@@ -154,7 +157,12 @@ def insert(
 @json_option
 @dsn_option
 def consumers(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
-    """List the consumers of one log or all, with their lag and the segments they keep."""
+    """List the consumers of one log or all, with their lag and the segments they keep.
+
+    lag_s is the age of the consumer's position, pinned_bytes the size of the segments that it keeps, idle_s the time
+    since its last batch. Limits of a log (the SQL function sluice.set_log_policy) take the position of a consumer that
+    lags too far; lost then has the reason. is_keeper: exempt from these limits.
+    """
     with event_log(dsn, queue_name) as events:
         found = events.list_consumers(queue_name)
         if queue_name is not None and not found:
@@ -239,10 +247,11 @@ def captures(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
 @click.argument("table", metavar="TABLE")
 @dsn_option
 def snapshot(queue_name: str, table: str, dsn: str | None) -> None:
-    """Append the rows of a captured table to its log, so that current-state tables in lakes complete their rows.
+    """Append the rows of a captured table to its log, so that current-state tables in lakes get those that
+    they lack.
 
-    TABLE is as in SQL. Runs in short transactions, while writers and pipelines continue. A table without a key is
-    locked against writes meanwhile.
+    TABLE is a name as in SQL: account or shop.account. Runs in short transactions, while writers and pipelines
+    continue. A table without a key is locked against writes meanwhile.
     """
     from pgsluice.pipelines.current_state.snapshot import snapshot as take_snapshot
 

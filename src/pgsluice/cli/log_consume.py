@@ -53,8 +53,9 @@ def consume(
     """Consume events in batches and print them as JSON lines.
 
     Prints a batch in order of ev_id, then finishes it: the position of the consumer moves to its end. To look at events
-    without affecting an application, use a consumer name of your own. An interrupted batch is redelivered as
-    a whole. Events become readable with the next tick: see `pgsluice maintain` and `pgsluice log tick`.
+    without affecting an application, use a consumer name of your own, and unregister it afterwards: until then the log
+    keeps all later events for it. An interrupted batch is redelivered as a whole. Events become readable with the next
+    tick: see `pgsluice maintain` and `pgsluice log tick`.
     """
     if follow and batches_max is not None:
         raise click.UsageError("--batches and --follow are mutually exclusive")

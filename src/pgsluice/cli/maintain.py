@@ -94,11 +94,11 @@ def maintain(
     """Tick and rotate event logs, retry events, notify listeners, fire schedules, create partitions, and
     delete what is older than its retention.
 
-    Runs until interrupted and prints each step except ticks; compatible with pgqd and pg_cron. For failover, run two
-    processes, or one in addition to `pgsluice worker run`: one leads, and another takes over within two seconds.
-    Objects in use are skipped until a later run. Failures are logged, listed by `pgsluice status`, and do not stop
-    other steps. With --once, events become readable only at each run, listeners are not notified, and the exit code is
-    1 if a step failed or was skipped.
+    Runs until interrupted, and prints each step except ticks; it is silent while there is nothing to do. pgqd and
+    pg_cron may run at the same time. For failover, run two processes, or one in addition to `pgsluice worker run`: one
+    leads, and another takes over within two seconds. Objects in use are skipped until a later run. Failures are logged,
+    listed by `pgsluice status`, and do not stop other steps. With --once, events become readable only at each run,
+    listeners are not notified, and the exit code is 1 if a step failed or was skipped.
     """
     if print_cron:
         click.echo(

@@ -27,7 +27,8 @@ from pgsluice.worker import Notifier
     type=Duration(is_open=True),
     default="5s",
     show_default=True,
-    help="Time between two heartbeats; at most the listeners' heartbeat_s.",
+    help="Time between two heartbeats, which show listeners that a notifier runs; at most their heartbeat_s, 5s by "
+    "default.",
 )
 @dsn_option
 def notify(poll_interval_s: float, heartbeat_s: float, dsn: str | None) -> None:

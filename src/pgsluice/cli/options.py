@@ -91,7 +91,7 @@ json_lines_option = click.option(
     "--json",
     is_flag=True,
     expose_value=False,
-    help="No effect: the output is always JSON lines.",
+    help="No effect: any output is JSON lines already.",
 )
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 name_argument = click.argument("queue_name", metavar="QUEUE")

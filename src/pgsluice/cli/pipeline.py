@@ -20,7 +20,8 @@ _lake_option = click.option(
     "--lake",
     required=True,
     metavar="DIR",
-    help="Folder of the Delta table, or iceberg:CATALOG/NAMESPACE.TABLE; created if it does not exist.",
+    help="Folder or URL (s3://bucket/orders) of the Delta table, or iceberg:CATALOG/NAMESPACE.TABLE; created if it "
+    "does not exist.",
 )
 _interval_option = click.option(
     "--interval",
@@ -113,7 +114,9 @@ _stream_options = combined(
 def pipeline() -> None:
     """Export event logs and archives to a data lake, ingest files, and replay from the lake.
 
-    All kinds but `ingest` require pip install 'pgsluice[spark]', which includes a Java runtime.
+    A lake is a folder or an object store (s3://, gs://, az://) with Delta tables, or a catalog of pyiceberg with
+    Iceberg tables. All kinds of pipelines but `ingest` require pip install 'pgsluice[spark]', which includes a Java
+    runtime.
     """
 
 
@@ -121,10 +124,11 @@ def pipeline() -> None:
 def run() -> None:
     """Run a pipeline until stopped, or with --once until it has caught up. A restart resumes at the last commit.
 
-    KIND is configured by its options. NAMEs are sections of the TOML file --config, which run concurrently; `all` runs
-    all of them. A section has the kind and its options, with underscores. Durations are numbers: every_s (--interval),
-    trigger_s (--trigger-interval), apply_every_s (--apply-every), compact_every_s (--compact-every) and window_s
-    (--window) in seconds, deleted_kept_h (--tombstone-retention) and vacuum_retention_h (--vacuum-retention) in hours.
+    KIND is configured by its options: pgsluice pipeline run KIND --help. NAMEs are sections of the TOML file --config,
+    which run concurrently; `all` runs all of them. --once, --dsn, --log-format and --json apply to both. A section has
+    the kind and its options, with underscores. Durations are numbers: every_s (--interval), trigger_s
+    (--trigger-interval), apply_every_s (--apply-every), compact_every_s (--compact-every) and window_s (--window) in
+    seconds, deleted_kept_h (--tombstone-retention) and vacuum_retention_h (--vacuum-retention) in hours.
 
     \b
       [orders-to-lake]
@@ -168,7 +172,8 @@ pipeline.add_command(verify)
 def status(as_json: bool, dsn: str | None) -> None:
     """List the pipelines from event logs into the lake, with their progress and lag.
 
-    The lag is counted up to the newest tick. Pipelines whose consumer is unregistered are not listed.
+    The lag is counted up to the newest tick. Pipelines whose consumer is unregistered are not
+    listed. held_by is the session that runs the pipeline or ran it last, row_count the rows written since its start.
     """
     with event_log(dsn) as events:
         show(events.list_pipelines(), as_json, empty="no pipelines")
@@ -445,7 +450,7 @@ def ingest(**options: Any) -> None:
     "--lake",
     required=True,
     metavar="DIR",
-    help="Folder of the Delta table, or iceberg:CATALOG/NAMESPACE.TABLE.",
+    help="Folder or URL of the Delta table, or iceberg:CATALOG/NAMESPACE.TABLE.",
 )
 @click.option(
     "--name",
@@ -485,8 +490,8 @@ def ingest(**options: Any) -> None:
 def replay(**options: Any) -> None:
     """Replay rows of a lake table into a work queue or event log, in order of id.
 
-    The table must be written by `archive` or `events`. The replay reads its version at the first start. A restart
-    resumes; a finished replay adds nothing.
+    The table must be written by `archive` or `events`. The replay reads the version that the table
+    has at the first start, and ends when it has sent the rows. A restart resumes; a finished replay adds nothing.
     """
     _require_target(options)
     run_kind("replay", **options)

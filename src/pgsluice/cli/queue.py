@@ -40,7 +40,7 @@ _vt = click.option(
     type=Duration(is_whole=True),
     default="30s",
     show_default=True,
-    help="Visibility timeout.",
+    help="Visibility timeout, in whole seconds.",
 )
 _qty = click.option(
     "--qty",
@@ -54,6 +54,10 @@ _qty = click.option(
 @click.group()
 def queue() -> None:
     """Manage work queues and their messages.
+
+    A visible message can be read. A read makes it invisible for a visibility timeout; then it is visible again, unless
+    it was deleted or archived. The archive keeps its messages for a retention. A dead letter is a message that workers
+    gave up. The key of a message is its header x-pgmq-group.
 
     Messages are read and written as JSON lines.
     """
@@ -110,7 +114,7 @@ def list_(as_json: bool, dsn: str | None) -> None:
     type=Duration(is_whole=True),
     default="0s",
     show_default=True,
-    help="Time until the messages become visible.",
+    help="Time until the messages become visible, in whole seconds.",
 )
 @json_lines_option
 @dsn_option
@@ -221,7 +225,11 @@ def drop(queue_name: str, yes: bool, dsn: str | None) -> None:
 @json_option
 @dsn_option
 def metrics(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
-    """Show lengths and message ages (seconds) of one queue or all."""
+    """Show lengths and message ages (seconds) of one queue or all.
+
+    queue_length counts all messages, queue_visible_length those that can be read now, total_messages all that were ever
+    sent. default_partition_length counts messages outside the partitions of a partitioned queue.
+    """
     with work_queue(dsn, queue_name) as work:
         shown = work.metrics_all() if queue_name is None else [work.metrics(queue_name)]
         show(shown, as_json, empty="no queues")

@@ -40,7 +40,7 @@ def retention(
 ) -> None:
     """Show the archive retention of one queue or all, or set that of a queue.
 
-    The default is forever. Maintenance deletes archived messages older than the retention, in batches. Asks for
+    The default is forever. `pgsluice maintain` deletes archived messages older than the retention, in batches. Asks for
     confirmation if there are such messages now.
     """
     with work_queue(dsn, queue_name) as work:
@@ -88,8 +88,8 @@ def _has_older(work: WorkQueue, queue_name: str, keep: timedelta) -> bool:
 def exports() -> None:
     """Manage exports of archives to a data lake.
 
-    An archive keeps the messages that an export of its queue has not verified, regardless of its retention.
-    `pgsluice pipeline run archive` creates exports.
+    `pgsluice pipeline run archive` creates an export, copies messages to the lake, and verifies them: it reads them
+    back and compares them. Until then the archive keeps them, regardless of its retention.
     """
 
 

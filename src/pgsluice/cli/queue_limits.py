@@ -78,7 +78,10 @@ def limits() -> None:
 @json_lines_option
 @dsn_option
 def set_(queue_name: str, rate: tuple[int, float] | None, dsn: str | None, **given: Any) -> None:
-    """Replace the limits of a queue: a limit that is not given is removed, including ordering and priorities."""
+    """Replace the limits of a queue: a limit that is not given is removed, including ordering and priorities.
+
+    Limits set here replace those that handlers declare, until they are dropped.
+    """
     if rate is None and all(value is None for value in given.values()):
         raise click.UsageError(
             f"give at least one limit; to remove all: pgsluice queue limits drop {queue_name}"
@@ -105,7 +108,11 @@ def drop(queue_name: str, dsn: str | None) -> None:
 @json_option
 @dsn_option
 def list_(as_json: bool, dsn: str | None) -> None:
-    """List the limits of queues and their current use."""
+    """List the limits of queues and their current use.
+
+    rate is the number of messages per rate_s seconds, started those read in the last rate_s seconds. declared_by is the
+    handler that declared the limits; without one, they were set here.
+    """
     with work_queue(dsn) as work:
         show(work.list_queue_limits(), as_json, empty="no limits")
 

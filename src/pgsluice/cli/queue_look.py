@@ -51,7 +51,10 @@ _in = click.option(
 @json_lines_option
 @dsn_option
 def peek(queue_name: str, qty: int, after_msg_id: int | None, dsn: str | None) -> None:
-    """Print the first messages of a queue, visible or not; their visibility and read_ct do not change."""
+    """Print the first messages of a queue, visible or not; their visibility and read_ct do not change.
+
+    read_ct counts the reads of a message.
+    """
     with work_queue(dsn, queue_name) as work:
         print_lines(work.peek(queue_name, qty, after_msg_id=after_msg_id))
 

@@ -10,7 +10,11 @@ from pgsluice.cli.output import show
 from pgsluice.cli.types import PartitionSize
 
 partition_options = combined(
-    click.option("--partitioned", is_flag=True, help="Create a partitioned queue."),
+    click.option(
+        "--partitioned",
+        is_flag=True,
+        help="Create a partitioned queue, which drops its oldest messages as whole partitions.",
+    ),
     click.option(
         "--interval",
         type=PartitionSize(),
@@ -21,8 +25,8 @@ partition_options = combined(
         "--retention",
         type=PartitionSize(may_be_none=True),
         metavar="SIZE|none",
-        help="Drop partitions older than this, also with unread messages; a number or a duration, as --interval.  "
-        "[default: 100000]",
+        help="Drop partitions older than this, also with unread messages; a number or a duration, as --interval. none "
+        "keeps all.  [default: 100000]",
     ),
     click.option(
         "--premake",

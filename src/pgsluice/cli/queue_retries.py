@@ -28,7 +28,7 @@ from pgsluice.errors import QueueNotFoundError
 def retry_policy() -> None:
     """Manage the number of attempts and the back-off of a queue.
 
-    The policy is stored in the database and applies to all workers without a policy of their own.
+    The policy is stored in the database and applies to handlers that declare none (retry=).
     """
 
 

@@ -40,7 +40,8 @@ def schema() -> None:
 def install(dsn: str | None, extras: tuple[str, ...], tables_only: bool) -> None:
     """Install the schemas into a database, or upgrade them to this release; idempotent.
 
-    To add the functions after --tables-only, install again without it.
+    Needs CREATE on the database. With CREATEROLE or as a superuser it also creates the roles sluice_… and pgq_…, to be
+    granted to the logins of applications. To add the functions after --tables-only, install again without it.
     """
     if tables_only and extras:
         raise click.UsageError("--tables-only and --with are mutually exclusive")
@@ -94,7 +95,10 @@ def adopt(dsn: str | None, plan_only: bool, lock_deadline_s: float) -> None:
     help="Also run migrations that break running clients.",
 )
 def upgrade(dsn: str | None, plan_only: bool, allow_breaking: bool) -> None:
-    """Upgrade an installed schema to this release."""
+    """Upgrade an installed schema to this release, in one transaction.
+
+    Refuses if a migration breaks running clients, unless --allow-breaking is given. --plan names such migrations.
+    """
     with connect(resolve(dsn), autocommit=True) as connection:
         if not plan_only:
             _print_migrations(installer.upgrade(connection, allow_breaking=allow_breaking))
@@ -132,7 +136,7 @@ def print_(extras: tuple[str, ...]) -> None:
 @schema.command()
 @dsn_option
 @click.option(
-    "--drop-data", is_flag=True, help="Also drop queues, logs and dead letters that hold data."
+    "--drop-data", is_flag=True, help="Also drop queues, logs, schedules and dead letters."
 )
 @click.option(
     "--drop-dependents",
@@ -141,7 +145,11 @@ def print_(extras: tuple[str, ...]) -> None:
 )
 @yes_option
 def uninstall(dsn: str | None, drop_data: bool, drop_dependents: bool, yes: bool) -> None:
-    """Drop the schemas. Keeps the roles sluice_… and pgq_…, as other databases may use them."""
+    """Drop the schemas. Keeps the roles sluice_… and pgq_…, as other databases may use them.
+
+    Refuses if there are queues, logs, schedules or dead letters, or if your objects depend on the schemas, unless the
+    options below allow it.
+    """
     confirm(yes, "Drop the schemas pgmq, pgq and sluice?")
     with connect(resolve(dsn), autocommit=True) as connection:
         try:

@@ -68,6 +68,11 @@ def _installation(connection: psycopg.Connection[Any]) -> dict[str, list[str]]:
     }
 
 
+def _newest(migrations: list[str]) -> list[str]:
+    """Return the last migration of each schema; --json has all."""
+    return list({version.partition("/")[0]: version for version in sorted(migrations)}.values())
+
+
 @click.command()
 @dsn_option
 @json_option
@@ -99,6 +104,8 @@ def status(dsn: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(report))
         return
+    if isinstance(migrations := report["migrations"], list):
+        report["migrations"] = _newest(migrations)
     table = Table(show_header=False, box=None)
     for name, value in report.items():
         separator = "\n" if name in ("paused", "problems", "failures") else ", "

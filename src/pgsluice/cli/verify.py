@@ -54,7 +54,7 @@ def verify() -> None:
     Exits with 1 if they differ: missing, extra, duplicate or changed rows, columns of another type, or a parked
     table. Memory use does not depend on the table size; the temporary folder needs 32 bytes per row.
 
-    Requires pip install 'pgsluice[verify]'.
+    Requires pip install 'pgsluice[verify]', which 'pgsluice[spark]' includes.
     """
 
 

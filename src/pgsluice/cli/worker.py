@@ -61,7 +61,20 @@ _handlers_option = click.option(
 
 @click.group(short_help="Run the handlers of an app.")
 def worker() -> None:
-    """Run the handlers of an app, or check them."""
+    """Run the handlers of an app, or check them.
+
+    An app is a pgsluice.worker.App in a Python module. A handler is a function of it that is called for each message:
+
+    \b
+      # orders.py
+      from pgsluice.worker import App
+      app = App()
+      @app.handler("orders")
+      def handle(order: dict) -> None: ...
+
+    \b
+      pgsluice worker run orders:app
+    """
 
 
 @worker.command(short_help="Run an app's handlers until stopped.")
@@ -90,7 +103,7 @@ def worker() -> None:
     "--prefetch",
     type=click.IntRange(min=0),
     help="Maximum number of messages that a handler claims in advance. More keeps fast handlers busy; fewer leaves "
-    "messages to other processes.  [default: adapts to the number it starts in 100 ms]",
+    "messages to other processes.  [default: adapts to the number that it starts in 100 ms]",
 )
 @click.option(
     "--lease",

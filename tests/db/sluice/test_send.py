@@ -111,7 +111,7 @@ def test_a_queue_without_a_window_is_named_with_the_way_out(connection):
         connection.execute("select sluice.send('orders', '1', 'k')")
 
     assert caught.value.sqlstate == "QU004"
-    assert caught.value.diag.message_primary == "queue 'orders' knows no deduplication keys"
+    assert caught.value.diag.message_primary == "queue 'orders' has no deduplication window"
     assert "sluice.set_deduplication('orders', '5 minutes')" in caught.value.diag.message_hint
 
 

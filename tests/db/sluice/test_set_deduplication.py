@@ -39,7 +39,7 @@ def test_without_a_window_the_keys_are_forgotten_for_good(orders):
     orders.execute("select sluice.set_deduplication('orders', null)")
     orders.execute("select sluice.set_deduplication('orders', null)")
     assert rows(orders, SETTINGS) == []
-    with pytest.raises(psycopg.DatabaseError, match="knows no deduplication keys"):
+    with pytest.raises(psycopg.DatabaseError, match="has no deduplication window"):
         orders.execute(SEND)
 
     orders.execute("select sluice.set_deduplication('orders', '1 hour')")

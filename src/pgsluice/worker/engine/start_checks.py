@@ -171,7 +171,7 @@ def _require_rights(runner: Runner, function_names: list[str], role_name: str) -
 
 def _connection_headroom(left: Connections, wanted: int) -> Finding:
     """Compare the connection limit of the process with the connections that the server has left."""
-    detail = f"up to {wanted} in this process; {left.left} left for role {left.role_name}: {left.described()}"
+    detail = f"up to {wanted} in this process; {left.left} left for role {left.role_name} (in use: {left.described()})"
     if wanted <= left.left:
         return Finding("connections", detail)
     way_out = "; lower --max-connections, or raise the server's limit; else handlers and claims wait for connections"

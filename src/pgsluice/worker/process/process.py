@@ -88,7 +88,7 @@ async def serve(
         starting.cancel()
         return EXIT_DONE
     worker = make(starting.result())
-    _log.info("worker started")
+    _log.info("worker started handlers=%s", ",".join(_handler_names(worker)))
     running = asyncio.create_task(
         worker.run() if until_empty_s is None else worker.run_until_empty(idle_s=until_empty_s)
     )
@@ -113,6 +113,10 @@ async def serve(
     ):
         return EXIT_LEFT
     return EXIT_LEFT if shutdown.level is Level.AT_ONCE else EXIT_DONE
+
+
+def _handler_names(worker: Runnable) -> list[str]:
+    return [handler["name"] for handler in asdict(worker.status())["handlers"]]
 
 
 async def _steer(

@@ -17,7 +17,7 @@ begin
     if incarnation is null then
         raise exception using
             errcode = 'QU004',
-            message = format('queue %L knows no deduplication keys', queue_name),
+            message = format('queue %L has no deduplication window', queue_name),
             hint = format('set a window with sluice.set_deduplication(%L, ''5 minutes''), or send without a key', queue_name);
     end if;
 end;
