@@ -1,4 +1,4 @@
-"""Spark's JDBC source and sink as peers, and the Spark session of all workloads."""
+"""Spark's JDBC source and sink as peers, and the Spark session of these workloads."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def jar() -> Path | None:
 
 def session() -> SparkSession:
     """Return a Spark session with the driver, if installed."""
-    from pgsluice.spark.session import spark_session
+    from pgsluice.spark.session import QUICK, spark_session
 
     driver = jar()
     jars = {} if driver is None else {"spark.jars": str(driver)}
-    return spark_session("pgsluice bench", conf={"spark.driver.memory": "2g", **jars})
+    return spark_session("pgsluice bench", conf={"spark.driver.memory": "2g", **QUICK, **jars})
 
 
 def options(url: str, **parameters: str) -> dict[str, str]:

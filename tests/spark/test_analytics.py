@@ -171,6 +171,43 @@ def test_metrics_command_measures_all_queues_and_reports_counts(
     assert not (tmp_path / "gold" / "report.html").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("lake", ["{}", "{}.q"])
+def test_archives_in_an_iceberg_catalog_count(
+    spark: SparkSession,
+    queue: psycopg.Connection[Any],
+    database_18: Database,
+    tmp_path: Path,
+    iceberg: str,
+    lake: str,
+):
+    pytest.importorskip("pyiceberg", reason="needs pgsluice[iceberg]")
+    archived = spark.read.format("pgsluice").option("dsn", database_18.url)
+    archived = archived.option("queue", "q").option("table", "archive").load()
+    archived.where("msg_id <= 1100").write.format("pgsluice-iceberg").mode("append").save(
+        f"{iceberg}.q"
+    )
+    queue.execute("delete from pgmq.a_q where msg_id <= 1000")
+
+    progress = analytics(
+        tmp_path / "gold",
+        queue="q",
+        lake=lake.format(iceberg),
+        report=False,
+        dsn=database_18.url,
+        spark=spark,
+    )
+
+    assert progress.rows == 2003
+    (total,) = gold_rows(tmp_path / "gold", "queue_totals", "queue")
+    assert (total["done"], total["dead"], total["backlog"]) == (2000, 1, 2)
+
+
+def test_gold_tables_in_an_iceberg_catalog_are_refused(database_18: Database):
+    with pytest.raises(ConfigurationError, match="the gold 'iceberg:lake/gold' is an Iceberg"):
+        analytics("iceberg:lake/gold", dsn=database_18.url)
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

@@ -11,6 +11,8 @@ from deltalake import DeltaTable
 from pgsluice.errors import ConfigurationError
 from pgsluice.lake.delta import merge as merging
 from pgsluice.lake.delta.opening import open_dataset
+from pgsluice.lake.iceberg.catalog import opened_catalog
+from pgsluice.lake.iceberg.mutable import IcebergMutableTable
 from pgsluice.spark.upsert import has_merge, merge_statement, upsert
 
 if TYPE_CHECKING:
@@ -61,6 +63,53 @@ def test_rows_take_the_place_of_those_with_their_key(
     few = spark.createDataFrame([("fig", 7)], "item string, seq bigint")
     with pytest.raises(ConfigurationError, match="the rows lack the columns a b of the lake table"):
         upsert(lake, few, key=["item"], seq="seq", app_id="a", version=0)
+
+
+@pytest.mark.slow
+def test_rows_take_the_place_of_those_with_their_key_in_an_iceberg_table(
+    spark: SparkSession, iceberg: str, monkeypatch: pytest.MonkeyPatch
+):
+    pytest.importorskip("pyiceberg", reason="needs pgsluice[iceberg]")
+    lake = f"{iceberg}.stock"
+
+    def apply(version: int, *changes: tuple[str | None, int, int], app_id: str = "stock") -> bool:
+        frame = spark.createDataFrame([*changes], COLUMNS)
+        return upsert(lake, frame, key=["item"], seq="seq", app_id=app_id, version=version)
+
+    def there() -> list[tuple[object, ...]]:
+        with opened_catalog("lake") as catalog:
+            found = catalog.load_table("shop.stock").scan().to_arrow().to_pylist()
+        return sorted(tuple(row.values()) for row in found)
+
+    assert apply(0, ("apple", 1, 1), ("pear", 1, 2), ("apple", 2, 3))
+    assert there() == [("apple", 2, 3), ("pear", 1, 2)]
+
+    assert not apply(0, ("apple", 9, 9))  # again
+    assert apply(1, ("apple", 0, 2), ("fig", 5, 4), ("pear", 7, 5))  # the first row is late
+    assert there() == [("apple", 2, 3), ("fig", 5, 4), ("pear", 7, 5)]
+
+    with pytest.raises(Exception, match=r"a row has null in its key \(item\)"):
+        apply(2, (None, 1, 1))
+
+    # Another writer commits between our read of the table and our commit.
+    merge = IcebergMutableTable.merge
+
+    def meanwhile(table: IcebergMutableTable, *what: object) -> None:
+        monkeypatch.setattr(IcebergMutableTable, "merge", merge)
+        assert apply(0, ("kiwi", 3, 6), app_id="other")
+        merge(table, *what)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(IcebergMutableTable, "merge", meanwhile)
+    assert apply(2, ("fig", 6, 7))
+    assert there() == [("apple", 2, 3), ("fig", 6, 7), ("kiwi", 3, 6), ("pear", 7, 5)]
+
+    few = spark.createDataFrame([("fig", 7)], "item string, seq bigint")
+    with pytest.raises(ConfigurationError, match="the rows lack the columns a b of the lake table"):
+        upsert(lake, few, key=["item"], seq="seq", app_id="a", version=0)
+    by_item = few.write.format("pgsluice-iceberg").mode("append").partitionBy("item")
+    by_item.save(f"{iceberg}.parts")
+    with pytest.raises(ConfigurationError, match=r"the lake table .*shop.parts has partitions"):
+        upsert(f"{iceberg}.parts", few, key=["item"], seq="seq", app_id="a", version=0)
 
 
 def test_without_deltas_jar_there_is_no_merge_and_its_statement_is_sparks(spark: SparkSession):

@@ -372,8 +372,8 @@ def archive(**options: Any) -> None:
 @click.option(
     "--lake",
     metavar="DIR",
-    help="Folder with an exported archive per queue; for one --queue, the table itself.  [default: only data still in "
-    "PostgreSQL]",
+    help="Folder, or iceberg:CATALOG/NAMESPACE, with an exported archive per queue; for one --queue, the table "
+    "itself.  [default: only data still in PostgreSQL]",
 )
 @click.option(
     "--gold", required=True, metavar="DIR", help="Folder of the gold tables and report.html."

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pgsluice.client.calls import pgmq
 from pgsluice.errors import ConfigurationError, MissingExtraError, QueueNotFoundError
+from pgsluice.lake.address import IcebergNamespace, parse_lake
 from pgsluice.lake.file_errors import require_writable
 from pgsluice.lake.storage import Folder
 from pgsluice.pipelines.paths import delta_folder, session_for
@@ -51,10 +52,11 @@ def analytics(
     `pgsluice.pipelines.queue_metrics.figures` for their columns.
 
     Args:
-        gold: Folder of the tables and of `report.html`; created if missing.
+        gold: Folder of the tables, which are Delta tables, and of `report.html`; created if missing.
         queue: Queues; all if empty.
         lake: Folder with the archive of each queue, as the pipeline `archive` writes it, in a folder of the queue's
-            name; for one queue the table itself. Without it only messages in PostgreSQL count.
+            name, or `iceberg:catalogue/namespace` with a table of that name; for one queue the table itself. Without it
+            only messages in PostgreSQL count.
         window_s: Window length in seconds, 1 or more. Windows begin at multiples of it since 1970.
         since: ISO 8601 time, by default in UTC. Earlier windows and the overall totals are not recomputed: for large
             lakes, and for messages that are deleted everywhere.
@@ -83,7 +85,7 @@ def analytics(
     if window_s < 1:
         raise ConfigurationError(f"window_s is {window_s}; use whole seconds, 1 or more")
     names = [queue] if isinstance(queue, str) else list(queue)
-    place, source = delta_folder(gold, "gold"), None if lake is None else delta_folder(lake, "lake")
+    place, source = delta_folder(gold, "gold"), None if lake is None else parse_lake(lake)
     moment = _moment(since)
     ended = stop or threading.Event()
     total = Progress()
@@ -99,7 +101,7 @@ def analytics(
 def _measure(
     gold: Folder,
     names: list[str],
-    lake: Folder | None,
+    lake: Folder | IcebergNamespace | None,
     window_s: int,
     since: datetime | None,
     report: bool,

@@ -1,12 +1,13 @@
-"""Upsert rows by key into a Delta table: with Delta's MERGE if its jar is available, else with delta-rs on the driver.
+"""Upsert rows by key into a Delta or Iceberg table.
 
     def apply(rows, batch_id):
         upsert("/lake/stock", rows, key=["item"], seq="seq", app_id="stock", version=batch_id)
 
     stream.writeStream.foreachBatch(apply).start()
 
-A session with Delta's jar and extension merges on the executors, at any size. Otherwise the driver merges, and the rows
-and the affected files of the table must fit into its memory.
+Into a Delta table, a session with Delta's jar and extension merges on the executors, at any size. Otherwise the driver
+merges with delta-rs, and the rows and the affected files of the table must fit into its memory. Into an Iceberg table
+the driver merges by copy-on-write: the rows must fit into its memory, and one row group of a file at a time.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ from pgsluice.lake.delta.merge import apply
 from pgsluice.lake.delta.opening import Use, open_delta
 from pgsluice.lake.mutable import Changes
 from pgsluice.lake.storage import Folder
-from pgsluice.spark.lake_tables import delta_table
+from pgsluice.spark.lake_tables import delta_table, iceberg_table
 from pgsluice.spark.session import is_connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from pgsluice.lake.table import LakeTable
 
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 # Session settings equivalent to Delta's writer options txnAppId and txnVersion.
@@ -55,7 +58,8 @@ def upsert(
     duplicate rows have no effect.
 
     Args:
-        lake: Folder of a Delta table; created with the columns of the rows if it does not exist.
+        lake: Folder of a Delta table, or `iceberg:catalogue/namespace.table` without partitions; created with the
+            columns of the rows if it does not exist.
         rows: Rows with the table's columns.
         key: Non-null columns that identify a row.
         seq: Column that increases with each change of a row.
@@ -66,24 +70,20 @@ def upsert(
         False if this or a later version is already applied; nothing is changed.
 
     Raises:
-        ConfigurationError: It is not a Delta table or has other columns, or a key column or `seq` does not exist.
+        ConfigurationError: It is not such a table or has other columns, or a key column or `seq` does not exist.
         SluiceError: Commits conflicted; nothing was changed.
     """
     place = parse(lake)
-    if isinstance(place, IcebergAddress):
-        raise ConfigurationError(f"{place} is an Iceberg table; upsert supports only Delta tables")
     missing = [name for name in (*key, seq) if name not in rows.columns]
     if missing or not key:
         raise ConfigurationError(
             f"the rows have the columns {', '.join(rows.columns)}, not {', '.join(missing) or 'a key'}"
         )
+    if isinstance(place, IcebergAddress):
+        return _merge_into_iceberg(place, rows, key, seq, app_id, version)
     table = delta_table(place, rows.schema)
     there = table.create()
-    lacking = [field.name for field in there.schema().fields if field.name not in rows.columns]
-    if lacking:
-        raise ConfigurationError(
-            f"the rows lack the columns {', '.join(lacking)} of {table}; add them"
-        )
+    _require_columns(table, [field.name for field in there.schema().fields], rows)
     if is_committed(there, app_id, version):
         return False
     newest = _newest(rows, key, seq)
@@ -167,6 +167,43 @@ def _merge_on_driver(
             f"the lake table in {folder} refused {COMMITS_MAX} commits after conflicts: {error}; run it again"
         ) from error
     return committed is not None
+
+
+def _merge_into_iceberg(
+    address: IcebergAddress,
+    rows: DataFrame,
+    key: Sequence[str],
+    seq: str,
+    app_id: str,
+    version: int,
+) -> bool:
+    from pgsluice.lake.iceberg.mutable import IcebergMutableTable
+
+    table = iceberg_table(address, rows.schema)
+    table.create()
+    there = IcebergMutableTable.existing(address)
+    _require_columns(table, there.columns.names, rows)
+    if there.partition_by:
+        raise ConfigurationError(
+            f"{table} has partitions, which upsert does not support in Iceberg tables; use a table without them"
+        )
+    last = there.last_version(app_id)
+    if last is not None and last >= version:
+        return False
+    newest = _newest(rows, key, seq).toArrow().select(there.columns.names).cast(there.columns)
+    changes = Changes(newest, key, seq)
+    committed = there.commit_once(
+        lambda table: table.merge(changes, {app_id: version}), app_id=app_id, version=version
+    )
+    return committed is not None
+
+
+def _require_columns(table: LakeTable, columns: Sequence[str], rows: DataFrame) -> None:
+    lacking = [name for name in columns if name not in rows.columns]
+    if lacking:
+        raise ConfigurationError(
+            f"the rows lack the columns {', '.join(lacking)} of {table}; add them"
+        )
 
 
 @contextmanager

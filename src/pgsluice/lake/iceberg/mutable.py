@@ -92,6 +92,21 @@ class IcebergMutableTable(MutableTable):
         return cls(address, table)
 
     @classmethod
+    def existing(cls, address: IcebergAddress) -> Self:
+        """Return the table at an address, also if it was never changed.
+
+        Raises:
+            SluiceError: It does not exist.
+        """
+        with opened_catalog(address.catalog) as catalog:
+            table = load_table(catalog, address)
+        if table is None:
+            raise SluiceError(
+                f"the lake table {address} was dropped meanwhile; run the pipeline again"
+            )
+        return cls(address, table)
+
+    @classmethod
     def create(
         cls,
         address: IcebergAddress,
@@ -162,13 +177,7 @@ class IcebergMutableTable(MutableTable):
         yield from rows_of(self.folder, names, self.columns, may_drop=True)
 
     def newest(self) -> Self:
-        with opened_catalog(self.place.catalog) as catalog:
-            table = load_table(catalog, self.place)
-        if table is None:
-            raise SluiceError(
-                f"the lake table {self.place} was dropped meanwhile; run the pipeline again"
-            )
-        return type(self)(self.place, table)
+        return self.existing(self.place)
 
     def commit_once(
         self, commit: Callable[[Self], None], *, app_id: str | None, version: int | None
@@ -262,6 +271,8 @@ class IcebergMutableTable(MutableTable):
 
         claim(self.folder, added)
         properties = {f"{TXN}{app_id}": str(version) for app_id, version in versions.items()}
+        if self.table.name_mapping() is None:  # our files have no field ids
+            properties[NAME_MAPPING] = self.table.schema().name_mapping.model_dump_json()
         with self._connected(), self.table.transaction() as transaction:
             properties |= change(transaction)
             if properties:

@@ -8,9 +8,10 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from pgsluice.errors import ConfigurationError
-from pgsluice.lake.delta.opening import is_delta
+from pgsluice.lake.address import IcebergAddress, IcebergNamespace
 from pgsluice.lake.storage import Folder
-from pgsluice.spark.lake_reading import read_table
+from pgsluice.lake.tables import Place, exists
+from pgsluice.spark.lake_reading import read_iceberg, read_table
 from pgsluice.spark.shared_snapshot import SharedSnapshot
 
 if TYPE_CHECKING:
@@ -21,11 +22,11 @@ _KNOWN = ("msg_id", "enqueued_at")
 _TYPES = "msg_id bigint, read_ct int, enqueued_at timestamp, last_read_at timestamp"
 
 
-def lake_tables(lake: Folder | None, queues: Sequence[str]) -> dict[str, Folder]:
+def lake_tables(lake: Folder | IcebergNamespace | None, queues: Sequence[str]) -> dict[str, Place]:
     """Return the lake tables with the archives of these queues; queues without one are left out.
 
     Args:
-        lake: Folder with a table for each queue, named after it; or for one queue the table itself.
+        lake: Folder or namespace with a table for each queue, named after it; or for one queue the table itself.
         queues: Queue names.
 
     Raises:
@@ -33,22 +34,30 @@ def lake_tables(lake: Folder | None, queues: Sequence[str]) -> dict[str, Folder]
     """
     if lake is None:
         return {}
-    if len(queues) == 1 and is_delta(lake):
-        return {queues[0]: lake}
-    found = {queue: lake / queue for queue in queues if is_delta(lake / queue)}
+    table = _as_table(lake)
+    if len(queues) == 1 and table is not None and exists(table):
+        return {queues[0]: table}
+    found = {queue: lake / queue for queue in queues if exists(lake / queue)}
     if not found:
         raise ConfigurationError(
-            f"the lake {lake} holds no archive of {', '.join(queues)}; run the pipeline archive into a folder of "
-            "the queue's name in it, or omit the lake"
+            f"the lake {lake} holds no archive of {', '.join(queues)}; run the pipeline archive into a folder or "
+            "table of the queue's name in it, or omit the lake"
         )
     return found
+
+
+def _as_table(lake: Folder | IcebergNamespace) -> Place | None:
+    """Return the lake as the address of a table; None if it cannot be one."""
+    if not isinstance(lake, IcebergNamespace):
+        return lake
+    return IcebergAddress(lake.catalog, lake.name) if "." in lake.name else None
 
 
 def read_messages(
     spark: SparkSession,
     snapshot: SharedSnapshot,
     queues: Sequence[str],
-    lake: dict[str, Folder],
+    lake: dict[str, Place],
     since: datetime | None,
 ) -> DataFrame:
     """Return the outcome of each message.
@@ -80,7 +89,7 @@ def read_messages(
     for queue in queues:
         archived = of(queue, "archive", f"{_TYPES}, archived_at timestamp")
         if queue in lake:
-            there = read_table(spark, lake[queue]).select(*archived.columns)
+            there = _read(spark, lake[queue]).select(*archived.columns)
             archived = archived.unionByName(there)
         done = ended(archived, "archived_at")
         if queue in lake:
@@ -100,3 +109,9 @@ def read_messages(
             for outcome, rows in outcomes
         ]
     return reduce(lambda one, other: one.unionByName(other), parts)
+
+
+def _read(spark: SparkSession, place: Place) -> DataFrame:
+    if isinstance(place, IcebergAddress):
+        return read_iceberg(spark, place)
+    return read_table(spark, place)
