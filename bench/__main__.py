@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.goal import Goal
+from bench.goal import PEER, Goal
 from bench.place import Place
 from bench.systems import System, systems
 from bench.workloads import (
@@ -124,6 +124,12 @@ def main() -> int:
         default="on",
         help="on: each commit waits for the disk, as by default; off: measure only the functions",
     )
+    parser.add_argument(
+        "--question",
+        default="",
+        metavar="TEXT",
+        help="measure only questions whose name has this text",
+    )
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
     arguments = parser.parse_args()
     console = Console()
@@ -133,7 +139,9 @@ def main() -> int:
         for workload in chosen(arguments.workload):
             repeats = arguments.repeats or getattr(WORKLOADS[workload], "REPEATS", 5)
             contestants = getattr(WORKLOADS[workload], "SYSTEMS", None) or systems()
-            report = run(contestants, workload, repeats, arguments.synchronous_commit)
+            report = run(
+                contestants, workload, repeats, arguments.synchronous_commit, arguments.question
+            )
             console.print(table(report))
             console.print(f"wrote {write(report, arguments.out)}")
             reports.append(report)
@@ -172,7 +180,11 @@ def set_options(given: list[str]) -> None:
 
 
 def run(
-    contestants: list[System], workload: str, repeats: int, synchronous_commit: str
+    contestants: list[System],
+    workload: str,
+    repeats: int,
+    synchronous_commit: str,
+    having: str = "",
 ) -> dict[str, Any]:
     """Measure every question on every system, interleaved.
 
@@ -181,6 +193,7 @@ def run(
         workload: A key of `WORKLOADS`.
         repeats: Measurements per question after one warm-up; 1 or more.
         synchronous_commit: Setting of the server.
+        having: Text in the names of the questions to measure.
 
     Returns:
         Contents of the result file.
@@ -204,7 +217,7 @@ def run(
             connection = psycopg.connect(server.url(f"bench_{number}"), autocommit=True)
             places[system.name] = Place(system.name, stack.enter_context(connection), server)
             system.install(connection)
-        rates = measured(places, WORKLOADS[workload], repeats)
+        rates = measured(places, WORKLOADS[workload], repeats, having)
         shown = connection.execute(
             "select name, current_setting(name) from pg_settings where name = any (%s)",
             [list(SETTINGS)],
@@ -230,13 +243,19 @@ def run(
     }
 
 
-def measured(places: dict[str, Place], workload: Any, repeats: int) -> Rates:
+def measured(places: dict[str, Place], workload: Any, repeats: int, having: str = "") -> Rates:
     """Measure interleaved, and rotate the first system, so that drift affects all systems."""
     names = list(places)
-    rates: Rates = {question.name: {name: [] for name in names} for question in workload.QUESTIONS}
+    questions = [question for question in workload.QUESTIONS if having in question.name]
+    if not questions:
+        raise ConfigurationError(
+            f"no question has {having!r} in its name; choose from: "
+            + "; ".join(question.name for question in workload.QUESTIONS)
+        )
+    rates: Rates = {question.name: {name: [] for name in names} for question in questions}
     warm_ups = int(getattr(workload, "WARM_UP", True))
     for repetition in track(range(repeats + warm_ups), "measuring"):
-        for question in workload.QUESTIONS:
+        for question in questions:
             first = repetition % len(names)
             for name in names[first:] + names[:first]:
                 rate = workload.measure(places[name], question)
@@ -262,7 +281,7 @@ def with_goals(results: list[dict[str, Any]], goals: dict[str, Goal]) -> list[di
     medians = {result["question"]: result["median"] for result in results}
     for result in results:
         goal = goals.get(result["question"])
-        if goal is not None:
+        if goal is not None and goal.of in (None, PEER, *medians):
             reached = goal.reached(result["question"], medians)
             result["goal"] = str(goal)
             result["to_goal"] = round(goal.ratio(result["question"], medians), 3)

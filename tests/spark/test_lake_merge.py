@@ -9,10 +9,12 @@ import pytest
 from deltalake import DeltaTable
 
 from pgsluice.errors import ConfigurationError
+from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.delta import merge as merging
 from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.lake.iceberg.catalog import opened_catalog
 from pgsluice.lake.iceberg.mutable import IcebergMutableTable
+from pgsluice.spark.lake_tables import iceberg_table
 from pgsluice.spark.upsert import has_merge, merge_statement, upsert
 
 if TYPE_CHECKING:
@@ -106,8 +108,7 @@ def test_rows_take_the_place_of_those_with_their_key_in_an_iceberg_table(
     few = spark.createDataFrame([("fig", 7)], "item string, seq bigint")
     with pytest.raises(ConfigurationError, match="the rows lack the columns a b of the lake table"):
         upsert(lake, few, key=["item"], seq="seq", app_id="a", version=0)
-    by_item = few.write.format("pgsluice-iceberg").mode("append").partitionBy("item")
-    by_item.save(f"{iceberg}.parts")
+    iceberg_table(IcebergAddress("lake", "shop.parts"), few.schema, partition_by=["item"]).create()
     with pytest.raises(ConfigurationError, match=r"the lake table .*shop.parts has partitions"):
         upsert(f"{iceberg}.parts", few, key=["item"], seq="seq", app_id="a", version=0)
 
