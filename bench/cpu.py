@@ -1,14 +1,19 @@
-"""CPU time of the backend, a measure of server cost that is less sensitive to other load than wall-clock time."""
+"""CPU time of the backend or of all processes, which is less sensitive to other load than wall-clock time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
+from bench.place import Place
 from pgsluice.errors import ConfigurationError
+
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 def backend_cpu_s(connection: psycopg.Connection[Any]) -> float:
@@ -32,3 +37,51 @@ def per_cpu_s(connection: psycopg.Connection[Any], times: int, action: Callable[
     before = backend_cpu_s(connection)
     action()
     return times / (backend_cpu_s(connection) - before)
+
+
+@contextmanager
+def cpu_of_all(place: Place, notes: list[str], question: str, count: int) -> Iterator[None]:
+    """Note the CPU time of server, Java and Python processes in a block, in total and by kind.
+
+    Args:
+        place: Its local server runs on Linux.
+        notes: The workload's notes.
+        question: Name of the question.
+        count: Number of rows.
+    """
+    before = _cpu_by_kind(place)
+    yield
+    after = _cpu_by_kind(place)
+    spent = {kind: after[kind] - before[kind] for kind in after}
+    kinds = ", ".join(f"{kind} {s / count * 1e6:.2f}" for kind, s in spent.items())
+    said = f"{question}: {sum(spent.values()) / count * 1e6:.2f} us of CPU per row ({kinds})"
+    print(f"  {said}; load {os.getloadavg()[0]:.1f}")
+    notes.append(said)
+
+
+def _cpu_by_kind(place: Place) -> dict[str, float]:
+    """Return the CPU time in seconds of the server, and of this process and its descendants, with ended ones."""
+    pid_file = place.server.data / "postmaster.pid"
+    postmaster = int(pid_file.read_text().split()[0])
+    parents: dict[int, int] = {}
+    spent: dict[int, float] = {}
+    names: dict[int, str] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = stat.read_text().partition(" (")[2].rpartition(") ")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        pid, fields = int(stat.parent.name), rest.split()
+        parents[pid], names[pid] = int(fields[1]), name
+        # Of the process, and of its children that have ended.
+        spent[pid] = sum(map(int, fields[11:15])) * _TICK_S
+    found = {"server": 0.0, "Java": 0.0, "Python": 0.0}
+    for pid, own in spent.items():
+        line = [pid]
+        while line[-1] in parents and line[-1] not in (postmaster, os.getpid()):
+            line.append(parents[line[-1]])
+        if line[-1] == postmaster:
+            found["server"] += own
+        elif line[-1] == os.getpid():
+            found["Java" if names[pid] == "java" else "Python"] += own
+    return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bench import jdbc
+from bench.cpu import cpu_of_all
 from bench.goal import Goal
 from bench.place import Place
 from bench.systems.pgsluice import Pgsluice
@@ -48,10 +49,11 @@ def measure(place: Place, question: Question) -> float:
     """
     fill(place)
     jdbc.session()  # starting Spark takes seconds
-    begin = time.perf_counter()
-    count = question.read(place)
-    took_s = time.perf_counter() - begin
     rows = OPTIONS["spark_batch_rows"]
+    with cpu_of_all(place, NOTES, question.name, rows):
+        begin = time.perf_counter()
+        count = question.read(place)
+        took_s = time.perf_counter() - begin
     if count not in (rows, None):
         raise RuntimeError(f"{count} rows instead of {rows} were read by {question.name}")
     return rows / took_s

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.cpu import cpu_of_all
 from bench.goal import Goal
 from bench.place import Place
 from bench.systems.pgsluice import Pgsluice
@@ -72,7 +73,7 @@ def measure(place: Place, question: Question) -> float:
         make_tables(place)
         changes(LOG, lake, checkpoint, dsn=url, once=True, partitions=2, spark=spark)
         update(place, events, at_once=question.is_one)
-        with peak_memory() as peak:
+        with peak_memory() as peak, cpu_of_all(place, NOTES, question.name, events):
             begin = time.perf_counter()
             stream = changes(LOG, lake, checkpoint, dsn=url, once=True, partitions=2, spark=spark)
             took_s = time.perf_counter() - begin

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import jdbc
+from bench.cpu import cpu_of_all
 from bench.goal import Goal
 from bench.place import Place
 from bench.systems.pgsluice import Pgsluice
@@ -76,9 +77,10 @@ def measure(place: Place, question: Question) -> float:
         place.connection.execute("checkpoint")
         with private_file(url) as dsn_file:
             send = ways(rows, folder, url, dsn_file)[question.name]
-            begin = time.perf_counter()
-            send()
-            took_s = time.perf_counter() - begin
+            with cpu_of_all(place, NOTES, question.name, count):
+                begin = time.perf_counter()
+                send()
+                took_s = time.perf_counter() - begin
         ((sent,),) = place.connection.execute(
             f"select count(*) from pgmq.q_{QUEUE} where vt <= enqueued_at and message ? 'n'"
         ).fetchall()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.cpu import cpu_of_all
 from bench.goal import Goal
 from bench.place import Place
 from bench.systems.pgsluice import Pgsluice
@@ -109,7 +110,7 @@ def carry(place: Place, question: Question, events: int) -> tuple[float, str]:
             .option("checkpointLocation", str(folder / "checkpoint"))
             .trigger(availableNow=True)
         )
-        with peak_memory() as peak:
+        with peak_memory() as peak, cpu_of_all(place, NOTES, question.name, events):
             begin = time.perf_counter()
             query = writer.start()
             query.awaitTermination()
