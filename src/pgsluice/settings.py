@@ -115,6 +115,18 @@ def variable(env: Mapping[str, str], name: str) -> str | None:
     return text
 
 
+def is_tracing_allowed(env: Mapping[str, str]) -> bool:
+    """True unless `PGSLUICE_TRACING=off`, or `OTEL_SDK_DISABLED=true` as OpenTelemetry defines it.
+
+    Raises:
+        ConfigurationError: `PGSLUICE_TRACING` is empty, or neither `on` nor `off`.
+    """
+    text = variable(env, "PGSLUICE_TRACING")
+    if text not in (None, "on", "off"):
+        raise ConfigurationError(f"PGSLUICE_TRACING is {text!r}; use on or off")
+    return text != "off" and env.get("OTEL_SDK_DISABLED", "").strip().lower() != "true"
+
+
 def _whole_number(env: Mapping[str, str], name: str, given: int | None, default: int) -> int:
     if given is not None:
         return given

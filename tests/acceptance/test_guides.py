@@ -69,7 +69,7 @@ def test_commands_of_the_production_guide_run(command, database_18):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("guide", ["share-groups", "workers"])
+@pytest.mark.parametrize("guide", ["share-groups", "tracing", "workers"])
 def test_a_guide_does_what_it_shows(run, tmp_path, guide):
     shown, printed = [], []
     for kind, text in BLOCK.findall((GUIDES / f"{guide}.md").read_text(encoding="utf-8")):

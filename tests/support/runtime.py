@@ -217,6 +217,7 @@ def worker_for(
     app = SimpleNamespace(
         name="test",
         dsn=None,
+        tracing=True,
         handlers={spec.name: spec for _, spec in feeds},
         middlewares=list(middlewares),
     )

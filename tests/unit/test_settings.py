@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pgsluice.errors import ConfigurationError
-from pgsluice.settings import Settings, default_home
+from pgsluice.settings import Settings, default_home, is_tracing_allowed
 
 ENVIRON = {
     "PGSLUICE_HOME": "/from/environ",
@@ -113,3 +113,23 @@ def test_root_keeps_its_data_in_its_home_where_others_may_enter(variable, monkey
         assert home in default_home().parents
         home.chmod(0o700)
         assert default_home() == Path("/var/lib/pgsluice")
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, True),
+        ({"PGSLUICE_TRACING": "on"}, True),
+        ({"PGSLUICE_TRACING": "off"}, False),
+        ({"PGSLUICE_TRACING": "on", "OTEL_SDK_DISABLED": "TRUE"}, False),
+        ({"OTEL_SDK_DISABLED": "false"}, True),
+    ],
+)
+def test_tracing_is_allowed_unless_a_variable_switches_it_off(environ, expected):
+    assert is_tracing_allowed(environ) is expected
+
+
+@pytest.mark.parametrize("text", ["", "true"])
+def test_an_invalid_switch_of_tracing_is_refused(text):
+    with pytest.raises(ConfigurationError, match="PGSLUICE_TRACING"):
+        is_tracing_allowed({"PGSLUICE_TRACING": text})

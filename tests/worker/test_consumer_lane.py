@@ -19,7 +19,7 @@ from support.sources import spec, until
 class Handlers:
     """An app with the handlers of a test."""
 
-    name, dsn = "test", None
+    name, dsn, tracing = "test", None, False
 
     def __init__(self, *specs: HandlerSpec) -> None:
         self.handlers = {each.name: each for each in specs}

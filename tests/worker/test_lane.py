@@ -640,7 +640,7 @@ def test_a_worker_needs_handlers_that_are_there():
         pass
 
     app = SimpleNamespace(
-        name="shop", dsn=None, handlers={"handler": spec_for(handle)}, middlewares=[]
+        name="shop", dsn=None, tracing=False, handlers={"handler": spec_for(handle)}, middlewares=[]
     )
     from pgsluice.worker.engine.worker import Worker
 

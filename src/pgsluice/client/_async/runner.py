@@ -5,7 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, TypeVar, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import psycopg
 from psycopg import AsyncConnection
@@ -16,6 +17,11 @@ from psycopg_pool import AsyncConnectionPool
 from pgsluice.client.calls.call import Call, Copy, Steps
 from pgsluice.client.sources import require_source
 from pgsluice.errors import commit_unknown, translate
+from pgsluice.tracing.carrier import Sends
+from pgsluice.tracing.switch import tracing
+
+if TYPE_CHECKING:
+    from pgsluice.tracing.spans import Tracing
 
 Result = TypeVar("Result")
 
@@ -23,9 +29,15 @@ Result = TypeVar("Result")
 class AsyncRunner:
     """Run calls on a pool or a connection that the caller opens and closes."""
 
-    def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
+    def __init__(
+        self,
+        source: AsyncConnectionPool[Any] | AsyncConnection[Any],
+        *,
+        is_traced: bool = True,
+    ) -> None:
         require_source(source, AsyncConnection, AsyncConnectionPool)
         self._source = source
+        self._is_traced = is_traced
 
     async def run(self, call: Call[Result]) -> Result:
         """Run one call.
@@ -33,6 +45,8 @@ class AsyncRunner:
         Raises:
             SluiceError: The subclass for the server's error.
         """
+        if call.sends is not None and self._is_traced and (traced := tracing()) is not None:
+            return await self._send(call, call.sends, traced)
         try:
             if isinstance(self._source, AsyncConnectionPool):
                 async with self._source.connection() as connection:
@@ -87,6 +101,8 @@ class AsyncRunner:
         """
         if isinstance(work, Call):
             return await self.run(work)
+        if work.sends is not None and self._is_traced and (traced := tracing()) is not None:
+            return await self._send_copy(work, work.sends, traced)
         try:
             if isinstance(self._source, AsyncConnectionPool):
                 async with self._source.connection() as connection:
@@ -94,6 +110,22 @@ class AsyncRunner:
             return await _copy(self._source, work)
         except psycopg.Error as error:
             raise translate(error) from error
+
+    async def _send(self, call: Call[Result], sends: Sends, traced: Tracing) -> Result:
+        """Run a call that sends messages, within its span."""
+        with traced.sending(sends, sends.given(call.parameters)) as operation:
+            parameters = sends.with_context(call.parameters, operation.carrier)
+            sent = await self.run(replace(call, parameters=parameters, sends=None))
+            if sends.returns_id and sends.qty is None and sent is not None:
+                operation.identify(sent)
+        return sent
+
+    async def _send_copy(self, work: Copy, sends: Sends, traced: Tracing) -> int:
+        """Copy events, within the span that sends them."""
+        with traced.sending(sends, ()) as operation:
+            rows = (sends.with_context(row, operation.carrier) for row in work.rows)
+            operation.count = await self.run_or_copy(replace(work, rows=rows, sends=None))
+        return operation.count
 
 
 async def _stream(

@@ -6,7 +6,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Generator
 from contextlib import closing
-from typing import Any, TypeVar, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import psycopg
 from psycopg import Connection
@@ -17,6 +18,11 @@ from psycopg_pool import ConnectionPool
 from pgsluice.client.calls.call import Call, Copy, Steps
 from pgsluice.client.sources import require_source
 from pgsluice.errors import commit_unknown, translate
+from pgsluice.tracing.carrier import Sends
+from pgsluice.tracing.switch import tracing
+
+if TYPE_CHECKING:
+    from pgsluice.tracing.spans import Tracing
 
 Result = TypeVar("Result")
 
@@ -24,9 +30,15 @@ Result = TypeVar("Result")
 class Runner:
     """Run calls on a pool or a connection that the caller opens and closes."""
 
-    def __init__(self, source: ConnectionPool[Any] | Connection[Any]) -> None:
+    def __init__(
+        self,
+        source: ConnectionPool[Any] | Connection[Any],
+        *,
+        is_traced: bool = True,
+    ) -> None:
         require_source(source, Connection, ConnectionPool)
         self._source = source
+        self._is_traced = is_traced
 
     def run(self, call: Call[Result]) -> Result:
         """Run one call.
@@ -34,6 +46,8 @@ class Runner:
         Raises:
             SluiceError: The subclass for the server's error.
         """
+        if call.sends is not None and self._is_traced and (traced := tracing()) is not None:
+            return self._send(call, call.sends, traced)
         try:
             if isinstance(self._source, ConnectionPool):
                 with self._source.connection() as connection:
@@ -86,6 +100,8 @@ class Runner:
         """
         if isinstance(work, Call):
             return self.run(work)
+        if work.sends is not None and self._is_traced and (traced := tracing()) is not None:
+            return self._send_copy(work, work.sends, traced)
         try:
             if isinstance(self._source, ConnectionPool):
                 with self._source.connection() as connection:
@@ -93,6 +109,22 @@ class Runner:
             return _copy(self._source, work)
         except psycopg.Error as error:
             raise translate(error) from error
+
+    def _send(self, call: Call[Result], sends: Sends, traced: Tracing) -> Result:
+        """Run a call that sends messages, within its span."""
+        with traced.sending(sends, sends.given(call.parameters)) as operation:
+            parameters = sends.with_context(call.parameters, operation.carrier)
+            sent = self.run(replace(call, parameters=parameters, sends=None))
+            if sends.returns_id and sends.qty is None and sent is not None:
+                operation.identify(sent)
+        return sent
+
+    def _send_copy(self, work: Copy, sends: Sends, traced: Tracing) -> int:
+        """Copy events, within the span that sends them."""
+        with traced.sending(sends, ()) as operation:
+            rows = (sends.with_context(row, operation.carrier) for row in work.rows)
+            operation.count = self.run_or_copy(replace(work, rows=rows, sends=None))
+        return operation.count
 
 
 def _stream(

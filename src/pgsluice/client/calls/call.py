@@ -11,6 +11,7 @@ from psycopg import sql
 
 from pgsluice.client.records import Message
 from pgsluice.errors import ArgumentError
+from pgsluice.tracing.carrier import Sends
 
 Result = TypeVar("Result")
 
@@ -27,6 +28,7 @@ class Call(Generic[Result]):
         own_transaction_sql: Statement to run instead when the call is a transaction of its own. A read may then commit
             asynchronously: a crash that loses it only leaves the message visible. The caller's transaction may hold
             other writes and must commit as the caller chose.
+        sends: What the call sends, for traces; None: nothing.
     """
 
     sql: LiteralString
@@ -34,6 +36,7 @@ class Call(Generic[Result]):
     read_rows: Callable[[Sequence[tuple[Any, ...]]], Result]
     queue_name: str | None = None
     own_transaction_sql: LiteralString | None = None
+    sends: Sends | None = None
 
     def __post_init__(self) -> None:
         """Refuse text that PostgreSQL cannot store, before the statement is sent.
@@ -53,10 +56,12 @@ class Copy:
     Attributes:
         statement: Call that returns the COPY statement, to run in the same transaction.
         rows: Rows to copy; consumed one by one.
+        sends: What it sends, by position in a row; None: nothing.
     """
 
     statement: Call[sql.Composed]
     rows: Iterator[tuple[Any, ...]]
+    sends: Sends | None = None
 
 
 @dataclass(frozen=True, slots=True)

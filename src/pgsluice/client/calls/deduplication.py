@@ -11,6 +11,7 @@ from pgsluice.client.calls.arguments import duration, int_or_time
 from pgsluice.client.calls.call import Call, column, nothing, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.errors import ArgumentError
+from pgsluice.tracing.carrier import Sends
 
 
 @method(WorkQueue)
@@ -80,7 +81,8 @@ def send(
         f"select sluice.send(%s::text, %s::jsonb, %s::text, %s::jsonb, {int_or_time(delay)})"
     )
     name, value, *more = plain.parameters
-    return Call(sql, (name, value, deduplication_key, *more), scalar, queue_name)
+    parameters = (name, value, deduplication_key, *more)
+    return Call(sql, parameters, scalar, queue_name, sends=Sends("pgmq", queue_name, 3))
 
 
 @method(WorkQueue)
@@ -126,4 +128,6 @@ def send_batch(
         f"%s::text, %s::jsonb[], %s::text[], %s::jsonb[], {int_or_time(delay)})"
     )
     name, values, *more = plain.parameters
-    return Call(sql, (name, values, list(deduplication_keys), *more), column, queue_name)
+    parameters = (name, values, list(deduplication_keys), *more)
+    sends = Sends("pgmq", queue_name, 3, len(values))
+    return Call(sql, parameters, column, queue_name, sends=sends)

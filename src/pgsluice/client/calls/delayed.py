@@ -10,6 +10,7 @@ from pgsluice.client.calls.call import Call, record, scalar
 from pgsluice.client.calls.clients import EventLog, method
 from pgsluice.client.calls.payload import event_parameters
 from pgsluice.client.log_records import DelayedEvent, NewEvent
+from pgsluice.tracing.carrier import Sends
 
 
 @method(EventLog)
@@ -56,7 +57,8 @@ def insert_delayed_event(
         f"select sluice.insert_event(%s::text, %s::text, %s::text, {due}, "
         "%s::text, %s::text, %s::text, %s::text)"
     )
-    return Call(sql, (queue_name, *fields[:2], point(delay, "delay"), *fields[2:]), scalar)
+    parameters = (queue_name, *fields[:2], point(delay, "delay"), *fields[2:])
+    return Call(sql, parameters, scalar, sends=Sends("pgq", queue_name, 7))
 
 
 @method(EventLog)

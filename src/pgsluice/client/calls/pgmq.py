@@ -19,6 +19,7 @@ from pgsluice.client.calls.call import Call, column, nothing, one, record, scala
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.records import QueueInfo, QueueMetrics, RoutingMatch, TopicBinding
+from pgsluice.tracing.carrier import Sends
 
 
 @method(WorkQueue)
@@ -127,7 +128,7 @@ def send(
         headers_parameter(headers, "headers"),
         point_or_now(delay, "delay"),
     )
-    return Call(sql, parameters, scalar, queue_name)
+    return Call(sql, parameters, scalar, queue_name, sends=Sends("pgmq", queue_name, 2))
 
 
 def send_batch(
@@ -140,7 +141,8 @@ def send_batch(
         f"select pgmq.send_batch(%s::text, %s::jsonb[], %s::jsonb[], {int_or_time(delay)})"
     )
     parameters = (queue_name, *payloads(msgs, headers), point_or_now(delay, "delay"))
-    return Call(sql, parameters, column, queue_name)
+    sends = Sends("pgmq", queue_name, 2, len(parameters[1]))
+    return Call(sql, parameters, column, queue_name, sends=sends)
 
 
 @method(WorkQueue)
@@ -231,7 +233,8 @@ def send_topic(routing_key: str, message: Any, *, headers: Any = None, delay: in
         whole(delay, "delay", 0),
     )
     sql: LiteralString = "select pgmq.send_topic(%s::text, %s::jsonb, %s::jsonb, %s::integer)"
-    return Call(sql, parameters, scalar)
+    sends = Sends("pgmq", routing_key, 2, returns_id=False)
+    return Call(sql, parameters, scalar, sends=sends)
 
 
 @method(WorkQueue)
@@ -264,11 +267,9 @@ def send_batch_topic(
         "select * from pgmq.send_batch_topic("  # noqa: S608
         f"%s::text, %s::jsonb[], %s::jsonb[], {int_or_time(delay)})"
     )
-    return Call(
-        sql,
-        (routing_key, *payloads(messages, headers), point_or_now(delay, "delay")),
-        _ids_by_queue,
-    )
+    parameters = (routing_key, *payloads(messages, headers), point_or_now(delay, "delay"))
+    sends = Sends("pgmq", routing_key, 2, len(parameters[1]))
+    return Call(sql, parameters, _ids_by_queue, sends=sends)
 
 
 def _ids_by_queue(rows: Sequence[tuple[Any, ...]]) -> dict[str, list[int]]:

@@ -10,6 +10,7 @@ from pgsluice.client.calls.call import Call, nothing, one_or_none, record, scala
 from pgsluice.client.calls.clients import EventLog, method
 from pgsluice.client.calls.payload import event_parameters
 from pgsluice.client.log_records import BatchInfo, ConsumerInfo, Event, LogInfo, NewEvent, OpenBatch
+from pgsluice.tracing.carrier import Sends
 
 
 @method(EventLog)
@@ -121,7 +122,8 @@ def insert_event(
         "select pgq.insert_event("
         "%s::text, %s::text, %s::text, %s::text, %s::text, %s::text, %s::text)"
     )
-    return Call(sql, (queue_name, *event_parameters(event)), scalar)
+    parameters = (queue_name, *event_parameters(event))
+    return Call(sql, parameters, scalar, sends=Sends("pgq", queue_name, 6))
 
 
 @method(EventLog)

@@ -13,6 +13,7 @@ from pgsluice.client.calls.clients import EventLog, method
 from pgsluice.client.calls.payload import event_parameters
 from pgsluice.client.calls.pgq import current_event_table
 from pgsluice.client.log_records import NewEvent
+from pgsluice.tracing.carrier import Sends
 
 # COPY from this number of events on. It needs less CPU from 50 events on (200 of 100 bytes: 2.2 ms on both sides,
 # arrays 3.3 ms), but four more round trips.
@@ -47,7 +48,8 @@ def insert_events(queue_name: str, events: Sequence[NewEvent]) -> Call[list[int]
         "select * from sluice.insert_events(%s::text, %s::text[], %s::text[], "
         "%s::text[], %s::text[], %s::text[], %s::text[])"
     )
-    return Call(statement, (queue_name, *arrays), column)
+    sends = Sends("pgq", queue_name, len(arrays), len(fields[0])) if fields[0] else None
+    return Call(statement, (queue_name, *arrays), column, sends=sends)
 
 
 @method(EventLog)
@@ -77,10 +79,11 @@ def insert_many(queue_name: str, events: Iterable[NewEvent]) -> CallOrCopy[int]:
     first = list(islice(rest, COPY_FROM_EVENTS))
     if len(first) < COPY_FROM_EVENTS:
         call = insert_events(queue_name, first)
-        return Call(call.sql, call.parameters, len)
+        return Call(call.sql, call.parameters, len, sends=call.sends)
     table = current_event_table(queue_name)
     statement = Call(table.sql, table.parameters, lambda rows: _copy_statement(scalar(rows)))
-    return Copy(statement, _checked(chain(first, rest)))
+    sends = Sends("pgq", queue_name, len(NewEvent._fields) - 1)
+    return Copy(statement, _checked(chain(first, rest)), sends)
 
 
 def _copy_statement(table: str) -> sql.Composed:

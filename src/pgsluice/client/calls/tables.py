@@ -58,6 +58,7 @@ from pgsluice.client.calls.tables_sql import (
 )
 from pgsluice.client.records import Message, QueueInfo, QueueMetrics
 from pgsluice.errors import NotInstalledError, QueueNameError, ServerError
+from pgsluice.tracing.carrier import Sends
 
 NAME_BYTES_MAX = 47
 _NOT_IN_NAMES = re.compile(r"\$|;|--|'")
@@ -218,9 +219,11 @@ def send(
     values = (json_parameter(message, "message"), json_parameter(headers, "headers"))
     when = point_or_now(delay, "delay")
     if when == 0:
-        return Call(_on(SEND, table), values, scalar, queue_name)
+        sends = Sends("pgmq", queue_name, 1)
+        return Call(_on(SEND, table), values, scalar, queue_name, sends=sends)
     later = SEND_AT if isinstance(when, datetime) else SEND_LATER
-    return Call(_on(later, table), (when, *values), scalar, queue_name)
+    sends = Sends("pgmq", queue_name, 2)
+    return Call(_on(later, table), (when, *values), scalar, queue_name, sends=sends)
 
 
 @method(TableQueue)
@@ -241,9 +244,11 @@ def send_batch(
     values = payloads(messages, headers)
     when = point_or_now(delay, "delay")
     if when == 0:
-        return Call(_on(SEND_BATCH, table), values, column, queue_name)
+        sends = Sends("pgmq", queue_name, 1, len(values[0]))
+        return Call(_on(SEND_BATCH, table), values, column, queue_name, sends=sends)
     later = SEND_BATCH_AT if isinstance(when, datetime) else SEND_BATCH_LATER
-    return Call(_on(later, table), (when, *values), column, queue_name)
+    sends = Sends("pgmq", queue_name, 2, len(values[0]))
+    return Call(_on(later, table), (when, *values), column, queue_name, sends=sends)
 
 
 @method(TableQueue)

@@ -111,25 +111,30 @@ class App:
     Attributes:
         name: Display name, and `application_name` of its connections.
         dsn: Server of senders and workers; None: resolved as for all commands. May be set later.
+        tracing: False if its handlers and senders are never traced. May be set later.
         handlers: Its handlers, by name.
         middlewares: Called around each handler, the first outermost.
         schedules: Its schedules, by name.
     """
 
-    def __init__(self, dsn: str | None = None, *, name: str = "app") -> None:
+    def __init__(self, dsn: str | None = None, *, name: str = "app", tracing: bool = True) -> None:
         """Prepare an app without handlers.
 
         Args:
             dsn: A libpq URL or keyword string; None: `PGSLUICE_DSN`, `DATABASE_URL`, libpq's own variables, or the
                 embedded server, in this order, resolved on first use.
             name: Identifies this program.
+            tracing: Trace messages if the program has configured an OpenTelemetry provider; False: never.
         """
         self.name = name
         self.dsn = dsn
+        self.tracing = tracing
         self.handlers: dict[str, HandlerSpec] = {}
         self.middlewares: list[Middleware] = []
         self.schedules: dict[str, ScheduleSpec] = {}
-        self._pools = SendingPools(lambda: self.dsn, f"pgsluice {name}")
+        self._pools = SendingPools(
+            lambda: self.dsn, f"pgsluice {name}", is_traced=lambda: self.tracing
+        )
 
     def __repr__(self) -> str:
         return f"<App {self.name!r} with {len(self.handlers)} handlers>"

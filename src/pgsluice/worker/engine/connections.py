@@ -21,6 +21,7 @@ from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import upkeep
 from pgsluice.connection import tcp_options
 from pgsluice.errors import SluiceError, translate
+from pgsluice.tracing.switch import quiet
 from pgsluice.worker.engine.lost_sessions import OUT_OF_TIME
 from pgsluice.worker.engine.pools import Noting, Pool, SyncNoting, SyncPool
 from pgsluice.worker.forks import close_in_forks
@@ -295,7 +296,7 @@ def _end_at(gen: PQGen[Any], until_s: float) -> PQGen[Any]:
 
 def _check_client_connection(connection: ThreadConnection) -> None:
     """Let the server cancel statements whose client is gone, where supported; elsewhere the client cancels them."""
-    with contextlib.suppress(SluiceError), connection.transaction():
+    with contextlib.suppress(SluiceError), quiet(), connection.transaction():
         connection.is_watched = bool(Runner(connection).run(upkeep.check_client(_CLIENT_CHECK_MS)))
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import SpanContext
 
 
 @dataclass(slots=True, eq=False)
@@ -29,6 +32,7 @@ class Delivery:
         is_locked: True if another transaction held its row lock at the source's last update. Then no other worker can
             claim it, even after lease expiry.
         is_in_doubt: True if the commit of its handler's own transaction, which acknowledges it, has started.
+        span: The span of its handler call, if traced.
     """
 
     source_name: str
@@ -46,6 +50,7 @@ class Delivery:
     claims: int = 0
     is_locked: bool = False
     is_in_doubt: bool = False
+    span: SpanContext | None = None
 
     @property
     def uncounted(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import time
 from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
@@ -151,3 +152,9 @@ class SyncPool(ConnectionPool[Kind]):
                 if is_read_only(error):
                     connection.close()
                 raise
+
+
+async def given(value: Any) -> Any:
+    """Return an argument of a pool, or the result if it is a callable."""
+    made = value() if callable(value) else value
+    return await made if inspect.isawaitable(made) else made

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pgsluice.errors import ConfigurationError, HandlerError, PayloadError
+from pgsluice.tracing.switch import joined
 from pgsluice.worker.engine.base_context import BaseContext
 from pgsluice.worker.engine.context import SyncContext
 from pgsluice.worker.engine.delivery import Delivery
@@ -170,8 +171,9 @@ def call(job: Job) -> Reply:
     second: Any = contexts if job.is_batch else contexts[0]
     pid = os.getpid()
     try:
-        result = spec.function(first, second) if spec.takes_context else spec.function(first)
-        end_fork(pid)
+        with joined(job.deliveries[0].span):
+            result = spec.function(first, second) if spec.takes_context else spec.function(first)
+            end_fork(pid)
     except BaseException as error:  # noqa: BLE001 - SystemExit is a failure too
         end_fork(pid, error)
         settlement = settlement_of_error(spec, error)

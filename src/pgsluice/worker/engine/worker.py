@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import logging
 import os
 import secrets
@@ -26,12 +25,14 @@ from pgsluice.worker.engine.executor import Executor
 from pgsluice.worker.engine.failure_log import FailureLog
 from pgsluice.worker.engine.fair_share import FairShare
 from pgsluice.worker.engine.lane import IDLE_S, Lane
+from pgsluice.worker.engine.pools import given
 from pgsluice.worker.engine.registration import identity, registered
 from pgsluice.worker.engine.retrying import count_retrying
 from pgsluice.worker.engine.settlement import Counts
 from pgsluice.worker.engine.source import Source
 from pgsluice.worker.engine.sources import Feed, make_feeds
 from pgsluice.worker.engine.status import HandlerStatus, SourceStatus, WorkerStatus
+from pgsluice.worker.engine.traced import WorkerTracing
 from pgsluice.worker.forks import end_in_forks
 from pgsluice.worker.handlers.handler import Execution, HandlerSpec, QueueRoute
 from pgsluice.worker.handlers.middleware import Middleware
@@ -50,6 +51,7 @@ class Application(Protocol):
 
     name: str
     dsn: str | None
+    tracing: bool
     handlers: dict[str, HandlerSpec]
     middlewares: list[Middleware]
 
@@ -237,10 +239,12 @@ class Worker:
             raise ArgumentError("this worker has already run; create a new one")
         end_in_forks(asyncio.get_running_loop())
         self._stopping = asyncio.Event()
+        self._tracing = WorkerTracing(is_wanted=self._app.tracing)
         if self._is_stopped:
             self._stopping.set()
         try:
             async with contextlib.AsyncExitStack() as stack:
+                stack.enter_context(self._tracing.quiet())
                 await self._open(stack)
                 if not self._stopping.is_set():
                     self._state = "running"
@@ -271,7 +275,7 @@ class Worker:
         connections = await self._connect(stack)
         if self._make_feeds is None:
             await self._prepare("connections", connections.detect_pooler)
-        executor = self._executor = Executor(
+        executor = self._executor = self._tracing.executor(
             connections,
             self._app.middlewares,
             max_memory_mb=self._options.max_memory_mb,
@@ -285,7 +289,7 @@ class Worker:
         feeds = make(self._specs, connections.engine, self._listener, worker_id)
         turns = FairShare(self._options.concurrency)
         idle_s = IDLE_S if self._idle_s is None else _EMPTY_POLL_S
-        for feed in feeds:
+        for feed in self._tracing.feeds(feeds):
             stack.push_async_callback(feed.source.close)
             await self._prepare(feed.source.name, feed.source.prepare)
             self._lanes.append(
@@ -327,8 +331,8 @@ class Worker:
         conninfo: str | None = self._conninfo
         options = dict(self._connection_options)
         if self._pool is not None:
-            conninfo = conninfo or await _given(self._pool.conninfo)
-            options = {**(await _given(self._pool.kwargs) or {}), **options}
+            conninfo = conninfo or await given(self._pool.conninfo)
+            options = {**(await given(self._pool.kwargs) or {}), **options}
             options.pop("autocommit", None)
         if self._make_feeds is not None and conninfo is None:
             conninfo = ""
@@ -488,9 +492,3 @@ def _chosen(
 
 def _queue_of(spec: HandlerSpec) -> str:
     return spec.route.queue_name.lower() if isinstance(spec.route, QueueRoute) else ""
-
-
-async def _given(value: Any) -> Any:
-    """Return a pool's argument, or the result if it is a callable."""
-    made = value() if callable(value) else value
-    return await made if inspect.isawaitable(made) else made

@@ -31,15 +31,23 @@ _ASYNC = (AsyncConnection, AsyncConnectionPool)
 class SendingPools:
     """Pools for senders without a connection, opened on first use."""
 
-    def __init__(self, dsn: Callable[[], str | None], application_name: str) -> None:
+    def __init__(
+        self,
+        dsn: Callable[[], str | None],
+        application_name: str,
+        *,
+        is_traced: Callable[[], bool] = lambda: True,
+    ) -> None:
         """Prepare pools without connecting.
 
         Args:
             dsn: Returns the DSN; called each time, as it may change.
             application_name: `application_name` of the connections.
+            is_traced: Returns False if sends are never traced; called each time.
         """
         self._dsn = dsn
         self._application_name = application_name
+        self._is_traced = is_traced
         self._lock = threading.Lock()
         self._pool: tuple[_Place, ConnectionPool[Any]] | None = None
         self._async_pools: weakref.WeakKeyDictionary[
@@ -54,18 +62,18 @@ class SendingPools:
             SluiceError: The server is unreachable.
         """
         if connection is None:
-            return Runner(self._sync_pool())
+            return Runner(self._sync_pool(), is_traced=self._is_traced())
         _require(connection, _SYNC, _ASYNC, "await send_async() or send_many_async() with it")
-        return Runner(connection)
+        return Runner(connection, is_traced=self._is_traced())
 
     async def async_runner(
         self, connection: AsyncConnection[Any] | AsyncConnectionPool[Any] | None
     ) -> AsyncRunner:
         """Like `runner`, in an event loop."""
         if connection is None:
-            return AsyncRunner(await self._async_pool())
+            return AsyncRunner(await self._async_pool(), is_traced=self._is_traced())
         _require(connection, _ASYNC, _SYNC, "use send() or send_many() with it")
-        return AsyncRunner(connection)
+        return AsyncRunner(connection, is_traced=self._is_traced())
 
     def close(self) -> None:
         """Close the pool of this process; the next send opens another."""
