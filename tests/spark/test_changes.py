@@ -283,3 +283,23 @@ def test_due_update_needs_no_further_event(place: Place, log: psycopg.Connection
         log.execute("select sluice.log_tick(%s)", (LOG,))
 
         wait_until(lambda: place.rows("public.account") == [(1,), (2,)], "the update", 60)
+
+
+@pytest.mark.slow
+@only_delta
+def test_no_snapshot_begins_after_a_stream_has_ended_without_an_offset(
+    place: Place, log: psycopg.Connection
+):
+    log.execute("create table account (id int primary key)")
+    log.execute("insert into account select generate_series(1, 3)")
+    log.execute("select sluice.capture('account', %s)", (LOG,))
+
+    stream = place.run(once=False, snapshots=["account"])
+    stream.query.stop()  # before the consumer is registered, without which a rotation removes the rows
+    stream._threads[0].join(2)
+    assert stream.offset() is None
+    assert value(log, "select count(*) from pgq.event_1") == 0
+
+    stream.stop()
+    place.run(snapshots=["account"])
+    assert place.equal("public.account")

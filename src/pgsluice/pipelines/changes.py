@@ -160,8 +160,9 @@ class ChangeStream(EventStream):
             self._failure = failure
 
     def _take(self) -> None:
-        # Once the stream has an offset its consumer is registered, so the log keeps the appended rows for it.
-        while super().offset() is None and self.query.isActive:
+        # Once the stream has an offset its consumer is registered, so the log keeps the appended rows for it. Not even
+        # after the query has ended: rows appended without a consumer may be removed before the next run.
+        while super().offset() is None:
             if self._stop.wait(_LOOK_AGAIN_S):
                 return
         self.snapshots.take(self._access, self._stop)
