@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -14,9 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+from deltalake import DeltaTable
 
 from conftest import Database
 from spark.held import kill, session
+from support import wait_until
 
 DRIVER, SCRIPT = Path(__file__).with_name("soak_driver.py"), Path(__file__).with_name("pgbench.sql")
 _MEMORY = re.compile(r"VmRSS:\s+(\d+)")
@@ -71,8 +75,21 @@ class Program:
         self._process.wait(120)
         kill(self._process)
 
+    def wait(self, deadline_s: float) -> None:
+        """Wait until it ends in order."""
+        ended = self._process.wait(deadline_s)
+        assert ended == 0, f"ended with {ended}:\n{self._log.read_text()[-4000:]}"
+
     def end(self) -> None:
         kill(self._process)
+
+    def figures(self, file: Path) -> dict[str, int]:
+        """Return the figures that `soak_driver.py` writes to this file."""
+        file.unlink(missing_ok=True)
+        self._process.send_signal(signal.SIGUSR1)
+        wait_until(file.exists, "the figures of the pipeline", 60)
+        found: dict[str, int] = json.loads(file.read_text())
+        return found
 
     def memory_mb(self) -> tuple[int, int, int]:
         """Return the resident memory of the program itself, of its Java processes, and of the others."""
@@ -110,6 +127,7 @@ class Hour:
         workers_mb: All other Python processes of the pipeline; memory that they share counts for each.
         commits: Files in the logs of its tables, which Delta keeps for 30 days.
         checkpoint: Files in Spark's checkpoint.
+        rows: Thousands of rows in the lake.
     """
 
     number: int
@@ -122,6 +140,7 @@ class Hour:
     commits: int = 0
     checkpoint: int = 0
     behind: int = 0
+    rows: int = 0
     notes: str = ""
 
 
@@ -163,6 +182,9 @@ def count_files(hour: Hour, lake: Path, checkpoint: Path) -> None:
     hour.commits = sum("_delta_log/" in name for name in names)
     hour.files = sum(name.endswith(".parquet") and "_delta_log/" not in name for name in names)
     hour.checkpoint = sum(path.is_file() for path in checkpoint.rglob("*"))
+    tables = [DeltaTable(str(log.parent)) for log in lake.rglob("_delta_log") if any(log.iterdir())]
+    actions = [table.get_add_actions().column("num_records").to_pylist() for table in tables]
+    hour.rows = sum(count or 0 for counts in actions for count in counts) // 1000
 
 
 def events_behind(database: Database) -> int:
@@ -175,10 +197,10 @@ def events_behind(database: Database) -> int:
 
 
 def table(hours: Sequence[Hour]) -> str:
-    head = "hour  tx/s  driver MB  java MB  workers MB  maintain MB  files  commits  checkpoint  behind  notes"
+    head = "hour  tx/s  driver MB  java MB  workers MB  maintain MB  files  commits  checkpoint  behind  rows k  notes"
     rows = [
         f"{h.number:4d} {h.per_s:5d} {h.driver_mb:10d} {h.java_mb:8d} {h.workers_mb:11d} {h.maintain_mb:12d} {h.files:6d} "
-        f"{h.commits:8d} {h.checkpoint:11d} {h.behind:7d}  {h.notes}"
+        f"{h.commits:8d} {h.checkpoint:11d} {h.behind:7d} {h.rows:7d}  {h.notes}"
         for h in hours
     ]
     return "\n".join([head, *rows])
