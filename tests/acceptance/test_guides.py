@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from pgsluice.ops.doctor import CHECKS
+
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 BLOCK = re.compile(r"```(bash|python|text)\n(.*?)```", re.DOTALL)
 
@@ -88,3 +90,34 @@ def test_a_guide_does_what_it_shows(run, tmp_path, guide):
 
     assert len(shown) > 1
     assert printed == shown
+
+
+def test_commands_of_the_troubleshooting_guide_run(command, database_18):
+    text = (GUIDES / "troubleshooting.md").read_text(encoding="utf-8")
+    lines = [line for kind, block in BLOCK.findall(text) for line in block.splitlines()]
+    command("queue", "create", "orders")
+    command("log", "create", "changes")
+    command("log", "consume", "changes", "lake", "--register")
+
+    for line in lines:
+        name, *arguments = shlex.split(line)
+        assert name == "pgsluice"
+        command(*arguments)
+
+    assert set(re.findall(r"\| `(pgsluice [^`]+)`", text)) <= {*lines}
+
+
+def test_troubleshooting_guide_lists_every_check_and_those_that_fix_runs():
+    text = (GUIDES / "troubleshooting.md").read_text(encoding="utf-8")
+    symptoms, _, checks = text.partition("## Checks")
+
+    listed = re.findall(r"^\| `(\w+)` \| .+ \| (yes )?\|$", checks, re.MULTILINE)
+
+    assert listed == [(check.name, "yes " if check.is_fixable else "") for check in CHECKS]
+    assert [check.name for check in CHECKS if f"`{check.name}`" not in symptoms] == [
+        "prepared_transactions",
+        "autovacuum",
+        "slow_counts",
+        "partitions",
+        "parked_group_keys",
+    ]

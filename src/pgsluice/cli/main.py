@@ -26,6 +26,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "status",
         "Show the server, the installed schema and problems.",
     ),
+    "doctor": (
+        "pgsluice.cli.doctor",
+        "doctor",
+        "Check for known causes of trouble, and name the fix.",
+    ),
     "schema": (
         "pgsluice.cli.schema",
         "schema",

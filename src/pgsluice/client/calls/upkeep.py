@@ -51,13 +51,14 @@ class Connections(NamedTuple):
     @property
     def left(self) -> int:
         """Number of connections that this role can still open."""
-        return max(0, min(limit - used for _, limit, used in self._bounds()))
+        return max(0, min(limit - used for _, limit, used in self.bounds()))
 
     def described(self) -> str:
         """Return the limits as text: `server 12 of 97, database 3 of 20`."""
-        return ", ".join(f"{name} {used} of {limit}" for name, limit, used in self._bounds())
+        return ", ".join(f"{name} {used} of {limit}" for name, limit, used in self.bounds())
 
-    def _bounds(self) -> list[tuple[str, int, int]]:
+    def bounds(self) -> list[tuple[str, int, int]]:
+        """Return each limit: its name, the maximum, and the connections in use."""
         bounds = [("server", self.server_max, self.server_used)]
         if self.role_max is not None:
             bounds.append(("role", self.role_max, self.role_used))

@@ -1,0 +1,12 @@
+"""`pgsluice doctor`: find the known causes of trouble, explain each, and name the command that corrects it.
+
+`diagnose` runs the checks, each within its budget, and never raises for what it finds. `repair` runs the commands that
+concern our own objects only, and are idempotent and reversible.
+"""
+
+from __future__ import annotations
+
+from pgsluice.ops.doctor.diagnosis import CHECKS, Repair, diagnose, repair
+from pgsluice.ops.doctor.findings import Check, Finding, Limits
+
+__all__ = ["CHECKS", "Check", "Finding", "Limits", "Repair", "diagnose", "repair"]

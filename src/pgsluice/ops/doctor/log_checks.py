@@ -1,0 +1,80 @@
+"""Checks of event logs, share groups, pipelines, schedules and maintenance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pgsluice.client.calls import doctor_logs
+from pgsluice.client.calls.doctor import Symptom
+from pgsluice.ops.doctor.findings import Check
+from pgsluice.ops.doctor.probe import Probe
+
+
+def _ticks(probe: Probe) -> Iterable[Symptom]:
+    yield from probe.fetch(doctor_logs.late_ticks(probe.limits.tick_s))
+    yield from probe.fetch(doctor_logs.future_ticks(probe.limits.clock_s))
+
+
+def _maintenance(probe: Probe) -> Iterable[Symptom]:
+    leader = probe.fetch(doctor_logs.leader())
+    by_whom = "no process leads maintenance" if leader is None else f"{leader} leads maintenance"
+    for symptom in probe.fetch(doctor_logs.overdue_maintenance(probe.limits.overdue_s)):
+        yield symptom._replace(what=f"{symptom.what}; {by_whom}")
+
+
+CHECKS = (
+    Check(
+        "ticks",
+        "consumers receive no events until the next tick",
+        "logs are ticked",
+        _ticks,
+    ),
+    Check(
+        "maintenance",
+        "without maintenance partitions are missing, schedules do not fire, and nothing is deleted after its retention",
+        "maintenance is not overdue",
+        _maintenance,
+    ),
+    Check(
+        "failures",
+        "the step is repeated, and its work is not done",
+        "no maintenance step fails",
+        lambda probe: probe.fetch(doctor_logs.failures()),
+    ),
+    Check(
+        "schedules",
+        "its messages are not sent in time",
+        "schedules fire in time",
+        lambda probe: probe.fetch(doctor_logs.schedules(probe.limits.late_s)),
+    ),
+    Check(
+        "consumers",
+        "a log keeps all events since its slowest consumer, until the disk is full",
+        "consumers read",
+        lambda probe: probe.fetch(
+            doctor_logs.consumers(
+                probe.limits.consumer_idle_s, probe.limits.pinned_bytes, probe.limits.unread_s
+            )
+        ),
+    ),
+    Check(
+        "share_groups",
+        "events wait, and no consumer claims them; the log keeps them",
+        "share groups are consumed",
+        lambda probe: probe.fetch(doctor_logs.share_groups(probe.limits.undrained_s)),
+    ),
+    Check(
+        "parked_group_keys",
+        "events of a parked key wait until it is unparked",
+        "no key of a share group is parked",
+        lambda probe: probe.fetch(doctor_logs.parked_group_keys()),
+    ),
+    Check(
+        "pipelines",
+        "the lake falls behind, and the log keeps all events for it",
+        "pipelines run or have caught up",
+        lambda probe: probe.fetch(
+            doctor_logs.pipelines(probe.limits.unread_s, probe.limits.gone_s)
+        ),
+    ),
+)
