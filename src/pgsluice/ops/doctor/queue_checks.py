@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import psycopg
 
-from pgsluice.client.calls import doctor_queues
+from pgsluice.client.calls import doctor_queues, doctor_workers
 from pgsluice.client.calls.doctor import Symptom
 from pgsluice.client.calls.doctor_queues import QueueHead
 from pgsluice.ops.doctor.findings import Check
@@ -48,9 +48,12 @@ def _undrained(probe: Probe) -> Iterable[Symptom]:
     ]
     if not waiting:
         return
-    limited = probe.fetch(doctor_queues.started_since(probe.limits.undrained_s))
+    expected = {
+        *probe.fetch(doctor_queues.started_since(probe.limits.undrained_s)),
+        *_pauses(probe),
+    }
     for head in waiting:
-        if head.queue_name not in limited and head.ready_since is not None:
+        if head.queue_name not in expected and head.ready_since is not None:
             count = f"{head.ready}{' or more' if head.ready >= 1000 else ''}"
             read = (
                 "never" if head.last_read_at is None else f"{head.last_read_at:%Y-%m-%d %H:%M:%S%z}"
@@ -61,6 +64,22 @@ def _undrained(probe: Probe) -> Iterable[Symptom]:
                 f"{head.ready_since:%Y-%m-%d %H:%M:%S%z}, last read: {read}",
                 f"pgsluice worker run MODULE:APP --queues '{head.queue_name}'",
             )
+
+
+def _pauses(probe: Probe) -> dict[str, Symptom]:
+    """Return the paused queues with their symptoms; none on a schema without pauses."""
+    try:
+        return probe.fetch(doctor_workers.paused_queues())
+    except psycopg.errors.UndefinedFunction:
+        return {}
+
+
+def _paused(probe: Probe) -> Iterable[Symptom]:
+    paused = _pauses(probe)
+    if paused:
+        for head in heads(probe):
+            if head.ready and head.queue_name in paused:
+                yield paused[head.queue_name]
 
 
 def _held(probe: Probe) -> Iterable[Symptom]:
@@ -142,6 +161,18 @@ CHECKS = (
         "messages wait, and nothing reads them",
         "queues with messages are read",
         _undrained,
+    ),
+    Check(
+        "paused_queues",
+        "workers claim nothing from a paused queue until it is resumed",
+        "no messages wait in a paused queue",
+        _paused,
+    ),
+    Check(
+        "silent_workers",
+        "the process was killed or lost its connection, and no other has its handlers",
+        "each worker that ended without notice has a replacement",
+        lambda probe: probe.fetch(doctor_workers.silent_workers()),
     ),
     Check(
         "dead_letters",
