@@ -134,9 +134,7 @@ def test_function_of_another_role_in_our_schemas_is_reported(doctor, connection)
     assert seen(doctor.finding("objects")) == QUIET
 
 
-def test_role_with_sluice_monitor_sees_most_and_the_rest_is_named(
-    doctor, connection, database_18
-):
+def test_role_with_sluice_monitor_sees_most_and_the_rest_is_named(doctor, connection, database_18):
     for statement in (
         "select pgmq.create('orders'), pgmq.send('orders', '{}')",
         "select pgq.create_queue('changes'), pgq.register_consumer('changes', 'lake')",
