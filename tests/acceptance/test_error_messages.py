@@ -79,7 +79,10 @@ def test_snapshot_of_a_table_that_is_missing_or_not_captured_names_the_way_out(
     assert (
         'relation "acount" does not exist; check the name, or write it with its schema' in missing
     )
-    assert "call `select sluice.capture('public.account', 'changes')` first" in uncaptured
+    assert (
+        """call `psql -c "select sluice.capture('public.account', 'changes')"` first"""
+        in uncaptured
+    )
 
 
 def test_unknown_role_is_named_and_the_server_is_not_suspected(database_18, run_as):

@@ -246,7 +246,7 @@ def _files(place: str) -> SubTreeFileSystem:
 
 
 def _live_files(folder: Path) -> set[str]:
-    """Return the files of the newest version of a Delta table of which every commit is still there."""
+    """Return the files of the newest version of a Delta table whose commits are all there."""
     live: set[str] = set()
     for commit in sorted((folder / "_delta_log").glob("*.json")):
         for line in commit.read_text().splitlines():

@@ -145,7 +145,7 @@ def cli() -> None:
 
 # Method that a message names → command, with the method's arguments as {0} and {1}.
 _COMMANDS = {
-    "capture": "select sluice.capture('{0}', '{1}')",
+    "capture": """psql -c "select sluice.capture('{0}', '{1}')\"""",
     "create": "pgsluice queue create {0}",
     "create_queue": "pgsluice log create {0}",
     "drop_queue_limits": "pgsluice queue limits drop",

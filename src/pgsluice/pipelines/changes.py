@@ -24,6 +24,7 @@ from pgsluice.pipelines.events import (
     EventStream,
     holding,
     known_shards,
+    log_options,
     read_log,
     repeats_of,
     triggered,
@@ -282,14 +283,7 @@ def changes(
         parking = Parking(current, log, access, fails=on_bad_value == "fail")
         rejects = beside(current, "rejects") if on_bad_value == "null" else None
         chosen = None if tables is None else frozenset(tables)
-        options = {
-            **access.options(),
-            "log": log,
-            "consumer": name,
-            "startingOffsets": starting,
-            "maxRowsPerTrigger": str(max_rows_per_trigger),
-            "commitOffsets": "false",  # the keeper does
-        }
+        options = access.options() | log_options(log, name, starting, max_rows_per_trigger)
         ways = known_shards(options)
         keeper = holding(ways, "changes", lake_of(current), cleanup)
         copy = CheckpointCopy.restored(stored, notes)
@@ -305,13 +299,9 @@ def changes(
         wanted = Snapshots(snapshots, log, notes / "snapshots")
         parking.warn(wanted=states.wants, snapshots=wanted.pending())
         ends_by_itself = once and not wanted.pending()
+        pending, run = Pending(pending_folder(notes)), partial(tasks_in, session)
         applier = Applier(
-            states,
-            table,
-            Pending(pending_folder(notes)),
-            tasks=partial(tasks_in, session),
-            every_s=apply_every_s,
-            has_sink=is_connect(session),
+            states, table, pending, tasks=run, every_s=apply_every_s, has_sink=is_connect(session)
         )
         rows = read_log(session, options, partitions).writeStream
         writer = _into_lake(rows, session, _batch_writer(table, copy, applier))

@@ -217,12 +217,8 @@ def events(
         notes = local_folder(stored, cleanup)
         options = {
             **_place(dsn, shards, cleanup),
-            "log": log,
-            "consumer": name,
-            "startingOffsets": starting,
+            **log_options(log, name, starting, max_rows_per_trigger),
             "offsets": offsets,
-            "maxRowsPerTrigger": str(max_rows_per_trigger),
-            "commitOffsets": "false",  # the keeper does
         }
         ways = known_shards(options)
         schema = log_schema(options)
@@ -252,6 +248,19 @@ def events(
         if once:
             stream.drain(on_progress=on_progress)
         return stream
+
+
+def log_options(
+    log: str, consumer: str, starting: str, max_rows_per_trigger: int
+) -> dict[str, str]:
+    """Return the options of a pipeline that reads a log."""
+    return {
+        "log": log,
+        "consumer": consumer,
+        "startingOffsets": starting,
+        "maxRowsPerTrigger": str(max_rows_per_trigger),
+        "commitOffsets": "false",  # the keeper does
+    }
 
 
 def known_shards(options: Mapping[str, str]) -> dict[str, LogShard]:
