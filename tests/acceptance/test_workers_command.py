@@ -38,6 +38,7 @@ def workers(database_18, capsys):
     return run
 
 
+@pytest.mark.slow
 def test_worker_is_listed_as_live_then_lost_when_it_is_killed(workers, database_18, tmp_path):
     (tmp_path / "shop.py").write_text(APP)
     assert workers() == "no workers\n"

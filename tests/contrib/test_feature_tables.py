@@ -64,7 +64,7 @@ CELERY = {
     "a worker of the same name": (
         "kombu: test_a_process_of_the_same_name_gets_nothing_that_was_broadcast_before"
     ),
-    "messages of other senders": "kombu: test_message_not_sent_by_kombu_is_dead_lettered",
+    "messages that are not tasks of Celery": "kombu: test_message_not_sent_by_kombu_is_dead_lettered",
 }
 _ACK_TYPES = "taskiq_surface: test_a_task_is_acknowledged_when_its_ack_type_says"
 TASKIQ = {
@@ -102,7 +102,7 @@ TASKIQ = {
     ),
     "`SIGKILL`": "taskiq: test_a_worker_that_is_killed_loses_no_task",
     "a lost connection": ("taskiq_surface: test_broker_logs_a_lost_connection_and_reconnects"),
-    "messages of other senders": "taskiq: test_message_not_sent_by_taskiq_is_dead_lettered",
+    "messages that are not tasks of Taskiq": "taskiq: test_message_not_sent_by_taskiq_is_dead_lettered",
 }
 
 

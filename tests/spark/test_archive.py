@@ -351,6 +351,7 @@ def test_a_role_that_may_only_read_cannot_have_messages_kept(
         db.execute("drop role copier")
 
 
+@pytest.mark.slow
 def test_the_rows_of_two_queues_are_not_mixed_in_one_table(
     spark: SparkSession,
     db: psycopg.Connection,

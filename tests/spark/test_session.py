@@ -52,6 +52,7 @@ def test_formats_are_registered_again_and_in_further_sessions(spark: SparkSessio
         assert rows.columns[0] == "msg_id"
 
 
+@pytest.mark.slow
 def test_streams_that_start_at_once_leave_their_environment_intact(
     spark: SparkSession, log: psycopg.Connection, database_18: Database, tmp_path: Path
 ):

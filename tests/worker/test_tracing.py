@@ -422,6 +422,7 @@ def test_tracing_that_is_off_records_nothing(
     assert rows(observer, f"select headers from pgmq.a_{other}") == [(None,)]
 
 
+@pytest.mark.slow
 def test_a_handler_process_continues_the_trace(observer, worker_url, recorded, monkeypatch):
     """With a provider of its own its send is a span, and without one the trace is passed on."""
     from worker.traced_handlers import app, compute

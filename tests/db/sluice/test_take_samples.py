@@ -112,6 +112,7 @@ def test_samples_of_a_minute_have_the_highest_gauges_and_the_last_counters(
     ]
 
 
+@pytest.mark.slow
 def test_old_samples_are_truncated_and_an_hour_a_day_and_a_month_are_kept(
     connection: psycopg.Connection,
 ):
