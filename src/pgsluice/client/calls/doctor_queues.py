@@ -18,7 +18,7 @@ class QueueHead(NamedTuple):
     Attributes:
         queue_name: The queue.
         ready: Visible messages among the first.
-        ready_since: Time since when the oldest of them is visible.
+        ready_since: Time since when the oldest visible message has been visible.
         last_read_at: Time of the last read of a message that is in the queue, or newest in the archive.
         is_retrying: True if failed messages wait for a retry.
         held: Messages that were read long ago, and stay invisible for long.

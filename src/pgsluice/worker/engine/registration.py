@@ -20,7 +20,7 @@ from pgsluice.worker.engine.status import HandlerStatus, RunningCall
 from pgsluice.worker.handlers.handler import GroupRoute, HandlerSpec, QueueRoute, Route
 
 _log = logging.getLogger(__name__)
-# The server takes a worker for lost after three of them.
+# The server takes a worker for lost after three missed reports.
 _REPORT_S = 30.0
 # The listener connects while the worker starts.
 _FIRST_REPORT_S = 2.0
