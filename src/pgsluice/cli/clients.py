@@ -10,9 +10,15 @@ from typing import Any, TypeVar
 from psycopg_pool import ConnectionPool
 
 from pgsluice.cli.parsing import json_value
-from pgsluice.client import EventLog, ShareGroup, WorkQueue
+from pgsluice.client import EventLog, Schedules, ShareGroup, WorkQueue
 from pgsluice.connection import Target, connect, resolve, tcp_options
-from pgsluice.errors import GroupNotFoundError, LogNotFoundError, PayloadError, QueueNotFoundError
+from pgsluice.errors import (
+    GroupNotFoundError,
+    LogNotFoundError,
+    PayloadError,
+    QueueNotFoundError,
+    ScheduleNotFoundError,
+)
 
 Sent = TypeVar("Sent")
 
@@ -128,4 +134,17 @@ def share_group(
                 f"log {queue_name!r} has no share group {group_name!r}; create it with: "
                 f"pgsluice group create {queue_name} {group_name}",
                 sqlstate=error.sqlstate,
+            ) from error
+
+
+@contextmanager
+def open_schedules(dsn: str | None) -> Iterator[Schedules]:
+    """Open a client in autocommit mode; an error for a missing schedule names the command that lists them."""
+    with connect(resolve(dsn), autocommit=True) as connection:
+        try:
+            yield Schedules(connection)
+        except ScheduleNotFoundError as error:
+            message = str(error).split(";")[0]
+            raise ScheduleNotFoundError(
+                f"{message}; list schedules with: pgsluice schedule list", sqlstate=error.sqlstate
             ) from error

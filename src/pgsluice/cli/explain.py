@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import click
 
-from pgsluice.cli.clients import event_log, share_group, work_queue
+from pgsluice.cli.clients import event_log, open_schedules, share_group, work_queue
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
     FreeText,
@@ -20,8 +20,7 @@ from pgsluice.cli.options import (
     name_argument,
 )
 from pgsluice.cli.output import show
-from pgsluice.client import ExplainedFact, Schedules
-from pgsluice.connection import connect, resolve
+from pgsluice.client import ExplainedFact
 
 _TITLES = {
     "state": "State",
@@ -170,8 +169,8 @@ def key(queue_name: str, key: str, group_name: str | None, as_json: bool, dsn: s
 @dsn_option
 def schedule(name: str, as_json: bool, dsn: str | None) -> None:
     """Explain a schedule: its next and last slot, and why it did not fire: paused, failing, late."""
-    with connect(resolve(dsn), autocommit=True) as connection:
-        facts = Schedules(connection).explain_schedule(name)
+    with open_schedules(dsn) as schedules:
+        facts = schedules.explain_schedule(name)
     _print(facts, as_json)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, cast
 
 import click
 
+from pgsluice.cli.clients import open_schedules
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
     FreeText,
@@ -20,26 +19,11 @@ from pgsluice.cli.options import (
 )
 from pgsluice.cli.output import print_lines, show
 from pgsluice.cli.types import Duration, Json, Time
-from pgsluice.client import Schedule, ScheduleOptions, Schedules
-from pgsluice.connection import connect, resolve
-from pgsluice.errors import ScheduleNotFoundError
+from pgsluice.client import Schedule, ScheduleOptions
 
 name_argument = click.argument("name", metavar="NAME")
 
 _STATE = ("target", "queue_name", "next_slot", "last_slot", "paused_at", "error")
-
-
-@contextmanager
-def _schedules(dsn: str | None) -> Iterator[Schedules]:
-    """Open a client in autocommit mode; an error for a missing schedule names the command that lists them."""
-    with connect(resolve(dsn), autocommit=True) as connection:
-        try:
-            yield Schedules(connection)
-        except ScheduleNotFoundError as error:
-            message = str(error).split(";")[0]
-            raise ScheduleNotFoundError(
-                f"{message}; list schedules with: pgsluice schedule list", sqlstate=error.sqlstate
-            ) from error
 
 
 @click.group()
@@ -126,7 +110,7 @@ def create(
     if queue_name is not None and (ev_type is not None or ev_data is not None):
         raise click.UsageError("--ev-type and --ev-data require --log")
     options = cast("ScheduleOptions", timing)
-    with _schedules(dsn) as schedules:
+    with open_schedules(dsn) as schedules:
         if log_name is not None:
             schedules.schedule_event(name, log_name, ev_type, ev_data, **options)
         else:
@@ -145,7 +129,7 @@ def create(
 @dsn_option
 def list_(as_json: bool, dsn: str | None) -> None:
     """List schedules with their next and last slot and last error; --json prints all fields."""
-    with _schedules(dsn) as schedules:
+    with open_schedules(dsn) as schedules:
         found = schedules.list_schedules()
     show(found if as_json else map(_state, found), as_json, empty="no schedules")
 
@@ -156,7 +140,7 @@ def list_(as_json: bool, dsn: str | None) -> None:
 @dsn_option
 def pause(name: str, dsn: str | None) -> None:
     """Pause a schedule; do nothing if it is paused."""
-    with _schedules(dsn) as schedules:
+    with open_schedules(dsn) as schedules:
         schedules.pause_schedule(name)
 
 
@@ -166,7 +150,7 @@ def pause(name: str, dsn: str | None) -> None:
 @dsn_option
 def resume(name: str, dsn: str | None) -> None:
     """Resume a paused schedule with its next slot; missed slots are not fired."""
-    with _schedules(dsn) as schedules:
+    with open_schedules(dsn) as schedules:
         schedules.resume_schedule(name)
 
 
@@ -176,7 +160,7 @@ def resume(name: str, dsn: str | None) -> None:
 @dsn_option
 def run(name: str, dsn: str | None) -> None:
     """Fire a schedule now, in addition to its slots, and print the msg_id or ev_id."""
-    with _schedules(dsn) as schedules:
+    with open_schedules(dsn) as schedules:
         click.echo(schedules.run_schedule(name))
 
 
@@ -188,7 +172,7 @@ def run(name: str, dsn: str | None) -> None:
 def drop(name: str, yes: bool, dsn: str | None) -> None:
     """Drop a schedule; keeps the messages and events already sent. Exits with 1 if it does not exist."""
     confirm(yes, f"Drop schedule {name!r}?")
-    with _schedules(dsn) as schedules:
+    with open_schedules(dsn) as schedules:
         if not schedules.unschedule(name):
             click.echo(f"schedule {name!r} does not exist", err=True)
             sys.exit(EXIT_DIFFERENCE)
