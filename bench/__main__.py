@@ -34,6 +34,7 @@ from bench.workloads import (
     log_produce,
     metrics,
     notify,
+    operations_cost,
     read_invisible,
     send_read,
     share_backlog,
@@ -83,6 +84,7 @@ WORKLOADS = {
     "spark_sink": spark_sink,
     "worker_noop": worker_noop,
     "worker_latency": worker_latency,
+    "operations_cost": operations_cost,
 }
 SETTINGS = ("server_version", "synchronous_commit", "fsync", "shared_buffers", "wal_level")
 
@@ -256,6 +258,8 @@ def measured(places: dict[str, Place], workload: Any, repeats: int, having: str 
     warm_ups = int(getattr(workload, "WARM_UP", True))
     for repetition in track(range(repeats + warm_ups), "measuring"):
         for question in questions:
+            if repetition > warm_ups and getattr(question, "is_once", False):
+                continue
             first = repetition % len(names)
             for name in names[first:] + names[:first]:
                 rate = workload.measure(places[name], question)

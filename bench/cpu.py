@@ -39,6 +39,11 @@ def per_cpu_s(connection: psycopg.Connection[Any], times: int, action: Callable[
     return times / (backend_cpu_s(connection) - before)
 
 
+def server_cpu_s(place: Place) -> float:
+    """Return the CPU time in seconds used by all processes of a local server on Linux, with ended ones."""
+    return _cpu_by_kind(place)["server"]
+
+
 @contextmanager
 def cpu_of_all(place: Place, notes: list[str], question: str, count: int) -> Iterator[None]:
     """Note the CPU time of server, Java and Python processes in a block, in total and by kind.

@@ -2,6 +2,7 @@
 
 It prints `ready`, waits for a line, runs its task, and prints the measurement as JSON:
 - `drain`: run a worker until N messages are handled; seconds until it has acknowledged them and stopped.
+- `cost`: the same; these seconds, and those of CPU time of the process.
 - `serve`: the same for messages that contain their send time; seconds from send to handling of each.
 - `send`: send such messages at a fixed rate; messages sent per second.
 """
@@ -14,6 +15,7 @@ import sys
 import time
 from typing import Any
 
+from bench.systems.variants import VARIANTS
 from bench.systems.workers import SYSTEMS
 from bench.working import Working, steps
 
@@ -24,6 +26,11 @@ async def ready() -> None:
 
 
 async def drain(system: Working, url: str, messages: int, concurrency: int) -> float:
+    seconds, _ = await cost(system, url, messages, concurrency)
+    return seconds
+
+
+async def cost(system: Working, url: str, messages: int, concurrency: int) -> tuple[float, float]:
     done = asyncio.Event()
     left = messages
 
@@ -35,9 +42,9 @@ async def drain(system: Working, url: str, messages: int, concurrency: int) -> f
 
     async with system.worker(url, concurrency, handled) as work:
         await ready()
-        begin = time.perf_counter()
+        begin, cpu_begin = time.perf_counter(), time.process_time()
         await work(done)
-        return time.perf_counter() - begin
+        return time.perf_counter() - begin, time.process_time() - cpu_begin
 
 
 async def serve(system: Working, url: str, messages: int, concurrency: int) -> list[float]:
@@ -67,8 +74,8 @@ async def send(system: Working, url: str, messages: int, per_s: float) -> float:
 
 def main() -> None:
     task, name, url, numbers = sys.argv[1:]
-    system = SYSTEMS[name]()
-    measure: Any = {"drain": drain, "serve": serve, "send": send}[task]
+    system = {**SYSTEMS, **VARIANTS}[name]()
+    measure: Any = {"drain": drain, "cost": cost, "serve": serve, "send": send}[task]
     loop_factory = None
     if system.uvloop:
         import uvloop

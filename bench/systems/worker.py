@@ -49,11 +49,24 @@ class QueueWorker:
 
     async def fill(self, url: str, payload: str, messages: int) -> None:
         """Send through the handler."""
+        await self.send_all(url, payload, messages)
+
+    async def send_all(
+        self,
+        url: str,
+        payload: str,
+        messages: int,
+        headers: Callable[[], dict[str, str] | None] = lambda: None,
+    ) -> None:
+        """Send through the handler, with headers for each message."""
         _, handler = self._app(url, 1, print)
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
             for first in range(0, messages, TRANSACTION):
                 payloads = [payload] * min(TRANSACTION, messages - first)
-                await handler.send_many_async(payloads, connection=connection)
+                each = [headers() for _ in payloads]
+                await handler.send_many_async(
+                    payloads, headers=each if any(each) else None, connection=connection
+                )
 
     @asynccontextmanager
     async def sender(self, url: str) -> AsyncIterator[Send]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import psycopg
 
 from bench.goal import Goal
 from bench.place import Place
+from bench.statements import logged
 from bench.systems.workers import SYSTEMS as MAKE
 from bench.systems.workers import worker_systems
 from bench.working import Child, Working
@@ -95,33 +95,20 @@ def idle(
 ) -> tuple[float, float]:
     """Leave a worker idle; return statements per minute of its sessions, and of its listener."""
     others = sessions(connection)
-    place.connection.execute("alter system set log_line_prefix = '%p|%a|'")
-    place.connection.execute("alter system set log_statement = 'all'")
-    try:
-        place.connection.execute("select pg_reload_conf()")
-        with Child("serve", system.name, url, messages=1, concurrency=CONCURRENCY) as worker:
-            worker.go()
-            time.sleep(10)  # it has started by now
-            begin = place.server.log.stat().st_size
-            own = sessions(connection) - others
-            time.sleep(OPTIONS["idle_seconds"])
-            own |= sessions(connection) - others
-            with place.server.log.open("rb") as log:
-                log.seek(begin)
-                lines = log.read().decode("utf-8", "replace").splitlines()
-    finally:
-        place.connection.execute("alter system reset log_statement")
-        place.connection.execute("alter system reset log_line_prefix")
-        place.connection.execute("select pg_reload_conf()")
-    said = [
-        match[2]
-        for line in lines
-        if (match := re.match(r"(\d+)\|(.*?)\|LOG:  (statement|execute)", line))
-        and int(match[1]) in own
-    ]
-    listening = said.count(LISTENER)
+    with (
+        logged(place) as since,
+        Child("serve", system.name, url, messages=1, concurrency=CONCURRENCY) as worker,
+    ):
+        worker.go()
+        time.sleep(10)  # it has started by now
+        since()
+        own = sessions(connection) - others
+        time.sleep(OPTIONS["idle_seconds"])
+        own |= sessions(connection) - others
+        statements = [one.application_name for one in since() if one.pid in own]
+    listening = statements.count(LISTENER)
     minutes = OPTIONS["idle_seconds"] / 60
-    return (len(said) - listening) / minutes, listening / minutes
+    return (len(statements) - listening) / minutes, listening / minutes
 
 
 def sessions(connection: psycopg.Connection[Any]) -> set[int]:

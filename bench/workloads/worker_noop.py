@@ -113,9 +113,10 @@ def run(place: Place, system: Working) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def new_database(place: Place, system: Working) -> Iterator[psycopg.Connection[Any]]:
+def new_database(
+    place: Place, system: Working, name: str = "bench_worker"
+) -> Iterator[psycopg.Connection[Any]]:
     """Create a new database with the system installed, and drop it afterwards."""
-    name = "bench_worker"
     place.connection.execute(f"create database {name}")
     try:
         with psycopg.connect(place.server.url(name), autocommit=True) as connection:
