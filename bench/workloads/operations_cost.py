@@ -242,7 +242,9 @@ def held(place: Place) -> float:
             holder.execute("select 1")
             ((_, _, of_catalog_before),) = dead_rows(connection)
             for number in range(calls):
-                report(runner, number % 200, 3)
+                report(
+                    runner, number % 5, 10
+                )  # few workers: their reports are truncated more often
                 take_samples(connection)
             ((dead, size, of_catalog),) = dead_rows(connection)
     said = (
@@ -255,10 +257,10 @@ def held(place: Place) -> float:
 
 
 def dead_rows(connection: psycopg.Connection[Any]) -> list[tuple[int, int, int]]:
-    """Return dead rows and kB of the tables of registry and samples, and dead rows of the catalog."""
+    """Return dead rows, also removed ones, and kB of the tables of registry and samples; dead rows of the catalog."""
     connection.execute("select pg_stat_force_next_flush()")
     return connection.execute(
-        """select sum(n_dead_tup) filter (where schemaname = 'sluice')::integer,
+        """select sum(greatest(n_dead_tup, n_tup_upd + n_tup_del)) filter (where schemaname = 'sluice')::integer,
             sum(pg_total_relation_size(relid)) filter (where schemaname = 'sluice')::bigint / 1024,
             sum(n_dead_tup) filter (where schemaname = 'pg_catalog')::integer
         from pg_stat_all_tables
