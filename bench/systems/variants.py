@@ -120,9 +120,9 @@ VARIANTS: dict[str, Callable[[], QueueWorker]] = {
 
 
 def take_samples(connection: psycopg.Connection[Any]) -> None:
-    """Take samples, also if the previous ones are less than five seconds old."""
+    """Take samples as maintenance does, also if the previous ones are less than five seconds old."""
     connection.execute("select setval('sluice.sample_turn', 1)")
-    connection.execute("select sluice.take_samples()")
+    connection.execute("select sluice.take_samples('100 milliseconds')")
 
 
 @asynccontextmanager

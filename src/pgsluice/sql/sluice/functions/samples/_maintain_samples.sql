@@ -4,7 +4,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform sluice.take_samples('250 milliseconds'::interval);
+    perform sluice.take_samples('100 milliseconds'::interval);
 end;
 $$;
 
