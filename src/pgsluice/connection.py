@@ -164,7 +164,9 @@ def connection_failed(error: psycopg.OperationalError, target: Target) -> Connec
     refused = error.pgconn is not None and (
         error.pgconn.needs_password or error.pgconn.used_password
     )
-    if target.source == EMBEDDED:
+    if re.search(r"too many (clients|connections)|connection slots are reserved", reason):
+        way_out = "end idle sessions, or raise the connection limit of the server, role or database"
+    elif target.source == EMBEDDED:
         way_out = "start it with `pgsluice embedded start`"
     elif refused or re.search(r'(role|database) ".*" does not exist', reason):
         way_out = "check the user, the password and the database name"

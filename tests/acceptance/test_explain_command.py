@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+
+import psycopg
+import pytest
+
+from pgsluice.cli.main import main
+from support import value, wait_until
+from support.pooler import pooling
 
 
 def test_message_is_explained_in_sentences_and_as_json(command):
@@ -77,3 +85,133 @@ def test_each_command_explains_and_names_what_is_missing(command):
         (("schedule", "x"), "schedule 'x' does not exist"),
     ):
         assert message in command("explain", *arguments, code=3).stderr
+
+
+DROP_TRIGGER = "drop trigger trigger_notify_queue_insert_listeners on pgmq.q_orders"
+
+
+def test_cause_in_the_database_is_named_until_the_printed_command_has_run(command, database_18):
+    command("queue", "create", "orders")
+    with database_18.connect() as connection:
+        connection.execute("select pgmq.enable_notify_insert('orders')")
+        assert "Server and database" not in command("explain", "queue", "orders").stdout
+        connection.execute(DROP_TRIGGER)
+
+        lines = command("explain", "message", "orders", "1", code=1).stdout.splitlines()
+
+        assert lines[-3:] == [
+            "Server and database:",
+            "  queue 'orders' has notifications enabled, and no trigger that sends them: "
+            "listeners receive no notification, and poll instead",
+            "      select pgmq.enable_notify_insert('orders', 250)",
+        ]
+        facts = json.loads(command("explain", "queue", "orders", "--json").stdout)
+        assert [fact["ordinal"] for fact in facts] == list(range(1, len(facts) + 1))
+        assert (facts[-1]["section"], facts[-1]["detail"]) == (
+            "server",
+            {
+                "cause": "notify_triggers",
+                "status": "warn",
+                "commands": ["select pgmq.enable_notify_insert('orders', 250)"],
+            },
+        )
+        connection.execute(lines[-1])
+
+    assert "Server and database" not in command("explain", "queue", "orders").stdout
+
+
+def test_each_command_names_causes_in_the_database(command, database_18):
+    command("queue", "create", "orders")
+    command("log", "create", "events")
+    command("log", "consume", "events", "c", "--register")
+    command("group", "create", "events", "g")
+    command("schedule", "create", "nightly", "--queue", "orders", "--interval", "1h")
+    with database_18.connect() as connection:
+        connection.execute("select pgmq.enable_notify_insert('orders')")
+        connection.execute(DROP_TRIGGER)
+
+    for arguments in (
+        ("queue", "orders"),
+        ("log", "events"),
+        ("consumer", "events", "c"),
+        ("group", "events", "g"),
+        ("key", "orders", "k"),
+        ("key", "events", "k", "--group", "g"),
+        ("schedule", "nightly"),
+    ):
+        assert "Server and database:" in command("explain", *arguments).stdout
+    for arguments in (
+        ("message", "orders", "9"),
+        ("event", "events", "9"),
+        ("pipeline", "events", "c"),
+    ):
+        assert "Server and database:" in command("explain", *arguments, code=1).stdout
+
+
+def explain_queue(url, capsys, code=0):
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", "queue", "orders", "--dsn", url])
+    printed = capsys.readouterr()
+    assert (ended.value.code or 0) == code, printed.err
+    return printed.err if code else printed.out
+
+
+@pytest.fixture
+def monitor(database_18, server_18):
+    """The URL of a role with sluice_monitor only, which may open five connections."""
+    with psycopg.connect(server_18.url(), autocommit=True) as admin:
+        admin.execute("create role explain_monitor login connection limit 5 in role sluice_monitor")
+        yield database_18.url.replace("postgres@", "explain_monitor@")
+        admin.execute("drop role explain_monitor")
+
+
+def wait_for_sessions(connection, count):
+    """Wait until the role has this number of sessions; that of a command ends after the command."""
+    wait_until(
+        lambda: (
+            value(
+                connection,
+                "select count(*) from pg_stat_activity where usename = 'explain_monitor'",
+            )
+            == count
+        ),
+        f"{count} sessions",
+    )
+
+
+def test_used_up_connections_of_a_role_are_named_until_its_limit_is_raised(
+    command, database_18, monitor, capsys
+):
+    command("queue", "create", "orders")
+    assert "Server and database" not in explain_queue(monitor, capsys)
+    with contextlib.ExitStack() as stack:
+        connection = stack.enter_context(database_18.connect())
+        wait_for_sessions(connection, 0)
+        for _ in range(4):
+            stack.enter_context(psycopg.connect(monitor))
+        *_, fact, fix = explain_queue(monitor, capsys).splitlines()
+        assert fact.startswith("  4 of 5 connections of the role are in use: ")
+        wait_for_sessions(connection, 4)
+        stack.enter_context(psycopg.connect(monitor))
+        assert "raise the connection limit" in explain_queue(monitor, capsys, code=3)
+        connection.execute(fix)
+        assert "Server and database" not in explain_queue(monitor, capsys)
+
+
+def test_schema_without_the_function_names_the_upgrade(command, database_18, capsys):
+    command("queue", "create", "orders")
+    for function in ("sluice._explain_poison(text, bigint)", "sluice.explain_queue(text)"):
+        with database_18.connect() as connection:
+            connection.execute(f"drop function {function}")
+        assert "pgsluice schema upgrade" in command("explain", "queue", "orders", code=3).stderr
+
+
+@pytest.mark.slow
+def test_pooler_in_transaction_mode_is_named_and_a_direct_connection_is_not(
+    command, database_18, servers_folder, capsys
+):
+    command("queue", "create", "orders")
+    with pooling(database_18.url, servers_folder) as pooled:
+        assert "  a pooler is in between: " in explain_queue(pooled, capsys)
+    with pooling(database_18.url, servers_folder, mode="session") as pooled:
+        assert "Server and database" not in explain_queue(pooled, capsys)

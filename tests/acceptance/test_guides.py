@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pgsluice.ops.doctor import CHECKS
+from pgsluice.ops.doctor import CHECKS, IN_EXPLAIN
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 BLOCK = re.compile(r"```(bash|python|text)\n(.*?)```", re.DOTALL)
@@ -121,3 +121,17 @@ def test_troubleshooting_guide_lists_every_check_and_those_that_fix_runs():
         "partitions",
         "parked_group_keys",
     ]
+
+
+def test_explain_guide_lists_the_checks_that_each_command_runs():
+    text = (GUIDES / "explain.md").read_text(encoding="utf-8")
+    listed: dict[bool, set[str]] = {True: set(), False: set()}
+    for by_whom, checks in re.findall(
+        r"^\| .+ \| (.+) \| ((?:`\w+`(?:, )?)+) \|$", text, re.MULTILINE
+    ):
+        listed[by_whom == "each command"].update(re.findall(r"`(\w+)`", checks))
+
+    assert listed[True] == {*IN_EXPLAIN}
+    others = {check.name for check in CHECKS} - {*IN_EXPLAIN}
+    assert others - listed[False] == {"message_times", "partitions", "stages"}
+    assert listed[False] <= others

@@ -8,6 +8,8 @@ import threading
 import psycopg
 import pytest
 
+from pgsluice import schema
+from pgsluice.cli.main import main
 from pgsluice.embedded import EmbeddedServer
 from support import value, wait_until
 from support.doctor import QUIET, Doctor, seen
@@ -284,8 +286,8 @@ def test_pooler_in_session_mode_is_not_reported(doctor, database_18, servers_fol
 
 @pytest.mark.slow
 def test_standby_and_a_pooler_that_reads_from_it_are_reported_and_the_primary_is_not(
-    servers_folder,
-):
+    servers_folder, capsys,
+):  # fmt: skip
     primary = EmbeddedServer(
         servers_folder / "doctor-primary", version=18, options={"fsync": "off"}
     )
@@ -294,6 +296,9 @@ def test_standby_and_a_pooler_that_reads_from_it_are_reported_and_the_primary_is
     )
     try:
         primary.start()
+        with psycopg.connect(primary.url()) as connection:
+            schema.install(connection)
+            connection.execute("select pgmq.create('orders')")
         follow(primary, standby)
         found = Doctor(standby.url()).finding("writable")
         assert (found.status, found.what) == (
@@ -309,6 +314,10 @@ def test_standby_and_a_pooler_that_reads_from_it_are_reported_and_the_primary_is
             "fail",
             "a statement alone reaches a standby, and a transaction the primary: a pooler splits reads from writes",
         )
+        for url, cause in ((standby.url(), "is a standby"), (split, "reaches a standby")):
+            with pytest.raises(SystemExit):
+                main(["explain", "queue", "orders", "--dsn", url])
+            assert cause in capsys.readouterr().out
     finally:
         remove(standby, primary)
 

@@ -7,7 +7,7 @@ import time
 import psycopg
 import pytest
 
-from pgsluice.ops.doctor import diagnose
+from pgsluice.ops.doctor import diagnose, server_facts
 
 QUEUES = 1_000
 ARCHIVED = 10_000  # in each
@@ -49,3 +49,27 @@ def test_thousand_queues_and_ten_million_archived_messages_are_checked_in_five_s
         )
 
     assert max(times_s) < 5
+
+
+@pytest.mark.slow
+def test_explain_adds_less_than_a_second_on_a_thousand_queues(database_18, capsys):
+    with database_18.connect() as connection:
+        for number in range(QUEUES):
+            connection.execute(
+                "select pgmq.create(%(name)s), pgmq.send(%(name)s, '{}')",
+                {"name": f"queue_{number}"},
+            )
+    times_s: list[float] = []
+    for _ in range(5):
+        with psycopg.connect(database_18.url, autocommit=True) as connection:
+            connection.execute("select * from sluice.explain_queue('queue_7')")
+            began_s = time.monotonic()
+            assert server_facts(connection) == []
+            times_s.append(time.monotonic() - began_s)
+    with capsys.disabled():
+        print(
+            f"\nserver and database, {QUEUES} queues: "
+            f"{min(times_s) * 1000:.0f} to {max(times_s) * 1000:.0f} ms"
+        )
+
+    assert min(times_s) < 1

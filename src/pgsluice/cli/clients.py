@@ -76,17 +76,23 @@ def send_texts(texts: Iterable[str], send: Callable[[list[Any]], Sent]) -> Itera
 
 
 @contextmanager
+def naming_missing_queue(queue_name: str | None) -> Iterator[None]:
+    """Name a missing queue in its error."""
+    try:
+        yield
+    except QueueNotFoundError as error:
+        if error.sqlstate != "42P01":
+            raise  # it names the queue itself, possibly another one
+        raise QueueNotFoundError(
+            f"queue {queue_name!r} does not exist", sqlstate=error.sqlstate
+        ) from error
+
+
+@contextmanager
 def work_queue(dsn: str | None, queue_name: str | None = None) -> Iterator[WorkQueue]:
     """Open a client in autocommit mode; an error for a missing queue names it."""
-    with connect(resolve(dsn), autocommit=True) as connection:
-        try:
-            yield WorkQueue(connection)
-        except QueueNotFoundError as error:
-            if error.sqlstate != "42P01":
-                raise  # it names the queue itself, possibly another one
-            raise QueueNotFoundError(
-                f"queue {queue_name!r} does not exist", sqlstate=error.sqlstate
-            ) from error
+    with connect(resolve(dsn), autocommit=True) as connection, naming_missing_queue(queue_name):
+        yield WorkQueue(connection)
 
 
 def queue_exists(work: WorkQueue, queue_name: str) -> bool:
@@ -119,16 +125,15 @@ def event_log(dsn: str | None, queue_name: str | None = None) -> Iterator[EventL
 
 
 @contextmanager
-def share_group(
-    dsn: str | None, queue_name: str, group_name: str, other_log: str | None = None
-) -> Iterator[ShareGroup]:
-    """Open a client in autocommit mode; an error for a missing log or group names the command that creates it."""
+def naming_missing_group(
+    queue_name: str, group_name: str, other_log: str | None = None
+) -> Iterator[None]:
+    """Name a missing log, or the command that creates a missing share group, in its error."""
     with ExitStack() as stack:
-        connection = stack.enter_context(connect(resolve(dsn), autocommit=True))
         if other_log is None:  # else the server names the missing one of the two
             stack.enter_context(naming_missing_log(queue_name))
         try:
-            yield ShareGroup(connection, queue_name, group_name)
+            yield
         except GroupNotFoundError as error:
             raise GroupNotFoundError(
                 f"log {queue_name!r} has no share group {group_name!r}; create it with: "
@@ -138,13 +143,31 @@ def share_group(
 
 
 @contextmanager
+def share_group(
+    dsn: str | None, queue_name: str, group_name: str, other_log: str | None = None
+) -> Iterator[ShareGroup]:
+    """Open a client in autocommit mode; an error for a missing log or group names the command that creates it."""
+    with (
+        connect(resolve(dsn), autocommit=True) as connection,
+        naming_missing_group(queue_name, group_name, other_log),
+    ):
+        yield ShareGroup(connection, queue_name, group_name)
+
+
+@contextmanager
+def naming_missing_schedule() -> Iterator[None]:
+    """Name the command that lists schedules in the error for a missing one."""
+    try:
+        yield
+    except ScheduleNotFoundError as error:
+        message = str(error).split(";")[0]
+        raise ScheduleNotFoundError(
+            f"{message}; list schedules with: pgsluice schedule list", sqlstate=error.sqlstate
+        ) from error
+
+
+@contextmanager
 def open_schedules(dsn: str | None) -> Iterator[Schedules]:
     """Open a client in autocommit mode; an error for a missing schedule names the command that lists them."""
-    with connect(resolve(dsn), autocommit=True) as connection:
-        try:
-            yield Schedules(connection)
-        except ScheduleNotFoundError as error:
-            message = str(error).split(";")[0]
-            raise ScheduleNotFoundError(
-                f"{message}; list schedules with: pgsluice schedule list", sqlstate=error.sqlstate
-            ) from error
+    with connect(resolve(dsn), autocommit=True) as connection, naming_missing_schedule():
+        yield Schedules(connection)

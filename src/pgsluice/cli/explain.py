@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 import click
+import psycopg
 
-from pgsluice.cli.clients import event_log, open_schedules, share_group, work_queue
+from pgsluice.cli.clients import (
+    naming_missing_group,
+    naming_missing_log,
+    naming_missing_queue,
+    naming_missing_schedule,
+)
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
     FreeText,
@@ -20,14 +29,18 @@ from pgsluice.cli.options import (
     name_argument,
 )
 from pgsluice.cli.output import show
-from pgsluice.client import ExplainedFact
+from pgsluice.client import EventLog, ExplainedFact, Schedules, ShareGroup, WorkQueue
+from pgsluice.connection import connect, resolve
+from pgsluice.ops.doctor import server_facts
 
 _TITLES = {
     "state": "State",
     "history": "History",
     "reason": "Why it is not running now",
     "next": "Next",
+    "server": "Server and database",
 }
+_COMMANDS_MAX = 3  # of a fact; --json prints all
 consumer_argument = click.argument("consumer_name", metavar="CONSUMER")
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
@@ -58,18 +71,36 @@ def _print(facts: Sequence[ExplainedFact], as_json: bool) -> None:
                     else f": {fact.at.isoformat(sep=' ', timespec='seconds')}, {_distance(fact.at, now)}"
                 )
                 click.echo(f"  {fact.fact}{time}")
-                if "command" in fact.detail:
-                    click.echo(f"      {fact.detail['command']}")
+                commands = fact.detail.get("commands", [fact.detail.get("command")])
+                for command in filter(None, commands[:_COMMANDS_MAX]):
+                    click.echo(f"      {command}")
     if facts[0].detail.get("state") in ("gone", "unknown"):
         sys.exit(EXIT_DIFFERENCE)
+
+
+def _explain(
+    dsn: str | None,
+    as_json: bool,
+    naming_missing: AbstractContextManager[None],
+    read: Callable[[psycopg.Connection[Any]], list[ExplainedFact]],
+) -> None:
+    """Print the facts about an object, and those about its server and database."""
+    open_one = partial(connect, resolve(dsn), autocommit=True)
+    # On one connection, as a second one may be refused.
+    with open_one() as connection:
+        with naming_missing:
+            facts = read(connection)
+        facts += server_facts(connection, after=len(facts), reconnect=open_one)
+    _print(facts, as_json)
 
 
 @click.group()
 def explain() -> None:
     """Explain why a message, queue or consumer is not running.
 
-    Prints its state, its history, the reasons why it is not running now, and what happens next. Reads no contents, and
-    needs only the role sluice_monitor, which sees neither keys nor error texts. Exits with 1 if the id does not exist.
+    Prints its state, its history, the reasons why it is not running now, what happens next, and known causes of trouble
+    in the server and the database. Reads no contents, and needs only the role sluice_monitor, which sees no keys and no
+    error texts. Exits with 1 if the id does not exist.
     """
 
 
@@ -80,9 +111,12 @@ def explain() -> None:
 @dsn_option
 def message(queue_name: str, msg_id: int, as_json: bool, dsn: str | None) -> None:
     """Explain a message of a queue: delay, lease, retries, blocked key, limits, archive, dead letter."""
-    with work_queue(dsn, queue_name) as work:
-        facts = work.explain_message(queue_name, msg_id)
-    _print(facts, as_json)
+    _explain(
+        dsn,
+        as_json,
+        naming_missing_queue(queue_name),
+        lambda c: WorkQueue(c).explain_message(queue_name, msg_id),
+    )
 
 
 @explain.command()
@@ -91,9 +125,12 @@ def message(queue_name: str, msg_id: int, as_json: bool, dsn: str | None) -> Non
 @dsn_option
 def queue(queue_name: str, as_json: bool, dsn: str | None) -> None:
     """Explain a queue: its messages by state, and why none is claimed."""
-    with work_queue(dsn, queue_name) as work:
-        facts = work.explain_queue(queue_name)
-    _print(facts, as_json)
+    _explain(
+        dsn,
+        as_json,
+        naming_missing_queue(queue_name),
+        lambda c: WorkQueue(c).explain_queue(queue_name),
+    )
 
 
 @explain.command()
@@ -103,9 +140,12 @@ def queue(queue_name: str, as_json: bool, dsn: str | None) -> None:
 @dsn_option
 def event(queue_name: str, ev_id: int, as_json: bool, dsn: str | None) -> None:
     """Explain an event of a log: which consumers and share groups have finished it, and which have not, and why."""
-    with event_log(dsn, queue_name) as events:
-        facts = events.explain_event(queue_name, ev_id)
-    _print(facts, as_json)
+    _explain(
+        dsn,
+        as_json,
+        naming_missing_log(queue_name),
+        lambda c: EventLog(c).explain_event(queue_name, ev_id),
+    )
 
 
 @explain.command()
@@ -114,9 +154,9 @@ def event(queue_name: str, ev_id: int, as_json: bool, dsn: str | None) -> None:
 @dsn_option
 def log(queue_name: str, as_json: bool, dsn: str | None) -> None:
     """Explain a log: its newest event and tick, and which consumers are behind, and why."""
-    with event_log(dsn, queue_name) as events:
-        facts = events.explain_log(queue_name)
-    _print(facts, as_json)
+    _explain(
+        dsn, as_json, naming_missing_log(queue_name), lambda c: EventLog(c).explain_log(queue_name)
+    )
 
 
 @explain.command()
@@ -126,9 +166,12 @@ def log(queue_name: str, as_json: bool, dsn: str | None) -> None:
 @dsn_option
 def consumer(queue_name: str, consumer_name: str, as_json: bool, dsn: str | None) -> None:
     """Explain a consumer of a log: its position, and why it has not read the newest events."""
-    with event_log(dsn, queue_name) as events:
-        facts = events.explain_consumer(queue_name, consumer_name)
-    _print(facts, as_json)
+    _explain(
+        dsn,
+        as_json,
+        naming_missing_log(queue_name),
+        lambda c: EventLog(c).explain_consumer(queue_name, consumer_name),
+    )
 
 
 @explain.command()
@@ -138,9 +181,12 @@ def consumer(queue_name: str, consumer_name: str, as_json: bool, dsn: str | None
 @dsn_option
 def group(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> None:
     """Explain a share group: its open claims and their leases, and why events are not claimed."""
-    with share_group(dsn, queue_name, group_name) as shared:
-        facts = shared.explain()
-    _print(facts, as_json)
+    _explain(
+        dsn,
+        as_json,
+        naming_missing_group(queue_name, group_name),
+        lambda c: ShareGroup(c, queue_name, group_name).explain(),
+    )
 
 
 @explain.command()
@@ -155,12 +201,19 @@ def key(queue_name: str, key: str, group_name: str | None, as_json: bool, dsn: s
     Requires the role sluice_reader, as keys are parts of messages.
     """
     if group_name is None:
-        with work_queue(dsn, queue_name) as work:
-            facts = work.explain_key(queue_name, key)
+        _explain(
+            dsn,
+            as_json,
+            naming_missing_queue(queue_name),
+            lambda c: WorkQueue(c).explain_key(queue_name, key),
+        )
     else:
-        with share_group(dsn, queue_name, group_name) as shared:
-            facts = shared.explain_key(key)
-    _print(facts, as_json)
+        _explain(
+            dsn,
+            as_json,
+            naming_missing_group(queue_name, group_name),
+            lambda c: ShareGroup(c, queue_name, group_name).explain_key(key),
+        )
 
 
 @explain.command()
@@ -169,9 +222,7 @@ def key(queue_name: str, key: str, group_name: str | None, as_json: bool, dsn: s
 @dsn_option
 def schedule(name: str, as_json: bool, dsn: str | None) -> None:
     """Explain a schedule: its next and last slot, and why it did not fire: paused, failing, late."""
-    with open_schedules(dsn) as schedules:
-        facts = schedules.explain_schedule(name)
-    _print(facts, as_json)
+    _explain(dsn, as_json, naming_missing_schedule(), lambda c: Schedules(c).explain_schedule(name))
 
 
 @explain.command()
@@ -181,6 +232,9 @@ def schedule(name: str, as_json: bool, dsn: str | None) -> None:
 @dsn_option
 def pipeline(queue_name: str, consumer_name: str, as_json: bool, dsn: str | None) -> None:
     """Explain a pipeline into the lake: whether it runs, its last commit, and why it is behind."""
-    with event_log(dsn, queue_name) as events:
-        facts = events.explain_pipeline(queue_name, consumer_name)
-    _print(facts, as_json)
+    _explain(
+        dsn,
+        as_json,
+        naming_missing_log(queue_name),
+        lambda c: EventLog(c).explain_pipeline(queue_name, consumer_name),
+    )

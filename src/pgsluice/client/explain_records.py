@@ -14,7 +14,7 @@ class ExplainedFact:
     Attributes:
         ordinal: Position in the explanation, from 1.
         section: `state`: its place now; `history`: the past; `reason`: a reason why it is not running now; `next`: the
-            next change.
+            next change; `server`: a cause of trouble in the server or database, which only `pgsluice explain` adds.
         at: Time of the fact, in the past or the future, or None.
         fact: A sentence, without its time.
         detail: Values of the fact by name. That of the first fact has `state`, that of a reason `cause`; `command` and
@@ -22,7 +22,7 @@ class ExplainedFact:
     """
 
     ordinal: int
-    section: Literal["state", "history", "reason", "next"]
+    section: Literal["state", "history", "reason", "next", "server"]
     at: datetime | None
     fact: str
     detail: dict[str, Any]

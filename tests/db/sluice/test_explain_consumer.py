@@ -112,6 +112,36 @@ def test_dropped_position_is_named(log):
 
     assert causes(log)[0] == "position lost"
     assert state(log) == "lost"
+    (command,) = (d["command"] for *_, d in rows(log, FACTS) if "command" in d)
+    assert command == "pgsluice log unregister events c"
+
+
+def rotate_behind_the_consumer(connection):
+    """Fill segments that the consumer has not read."""
+    connection.execute("update pgq.queue set queue_rotation_period = '0'")
+    for _ in range(3):
+        insert(connection)
+        connection.execute("select sluice.log_tick('events')")
+        connection.execute("select sluice.rotate()")
+    assert value(connection, "select pinned_bytes > 0 from sluice.list_consumers('events')")
+
+
+def test_absent_consumer_that_keeps_segments_is_named_with_the_command_that_unregisters_it(log):
+    rotate_behind_the_consumer(log)
+    assert causes(log) == ["consumer lag"]
+    log.execute("update pgq.position_0 set pos_active = now() - interval '2 hours'")
+
+    assert causes(log) == ["consumer lag", "segments pinned"]
+    (detail,) = (d for *_, d in rows(log, FACTS) if d.get("cause") == "segments pinned")
+    assert detail["command"] == "pgsluice log unregister events c"
+    in_log = "select fact, detail ->> 'command' from sluice.explain_log('events') where detail ->> 'cause' = 'consumer lag'"
+    [(fact, command)] = rows(log, in_log)
+    assert "of segments (if it does not return, unregister it)" in fact
+    assert command == "pgsluice log unregister events c"
+
+    log.execute("select pgq.unregister_consumer('events', 'c')")
+
+    assert rows(log, in_log) == []
 
 
 def test_monitors_may_explain_and_see_no_error_text(log, as_member):

@@ -1,7 +1,7 @@
 """Each reason is made to happen by real sessions; when its cause is removed, it is no longer returned.
 
 Covers _find_message, _explain_message_state, _explain_message_history, _explain_message_reason, _explain_message_next,
-_explain_claims, _explain_key, _count_ahead, _may_read.
+_explain_claims, _explain_poison, _explain_key, _count_ahead, _may_read.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from support import rows, value
+from support import rows, value, wait_until
 
 FACTS = (
     "select section, fact, at, detail from sluice.explain_message('orders', %s) order by ordinal"
@@ -139,6 +139,54 @@ def test_running_message_names_the_handler_and_process_that_run_it(queue, send):
     assert "Handler pack runs it in worker shop on host host7, pid 42, since" in facts(
         queue, msg_id, "reason"
     )
+
+
+def test_killed_worker_that_holds_the_lease_is_named(queue, send, database):
+    msg_id = send()
+    claim(queue)
+    with database.connect() as session:
+        session.execute(
+            "select sluice.report_worker('w', 'shop', 'host7', 42, '1', array['queue orders'], 4, '1 s', jsonb_build_array("
+            "jsonb_build_object('handler', 'pack', 'queue', 'orders', 'msg_id', %s::bigint, 'running_s', 1)), '{}', pg_backend_pid())",
+            (msg_id,),
+        )
+        assert "not live any more" not in str(facts(queue, msg_id, "reason"))
+
+    sentence = "Handler pack runs it in worker shop on host host7, pid 42, which is not live any more, since"
+    wait_until(
+        lambda: sentence in facts(queue, msg_id, "reason"), "the end of the session to be seen"
+    )
+
+
+def test_message_that_was_claimed_a_hundred_times_is_archived_by_the_named_statement(queue, send):
+    msg_id = send()
+    queue.execute("select pgmq.read('orders', 0, 1) from generate_series(1, 99)")
+    assert "poison message" not in causes(queue, msg_id)
+    claim(queue)
+    assert list(causes(queue, msg_id)) == ["poison message", "lease"]
+    assert (
+        f"Message {msg_id} was claimed 100 times and never acknowledged; it was last claimed"
+        in facts(queue, msg_id, "reason")
+    )
+
+    (sql,) = (detail["sql"] for *_, detail in rows(queue, FACTS, msg_id) if "sql" in detail)
+    queue.execute(sql)
+
+    assert causes(queue, msg_id) == {}
+
+
+def test_message_that_its_handler_releases_again_and_again_is_no_poison_message(queue, send):
+    msg_id = send()
+    queue.execute("update pgmq.q_orders set read_ct = 99")
+    claim(queue)
+    queue.execute(
+        "select sluice.begin_attempts('orders', array[%s]::bigint[], '{100}', 'w')", (msg_id,)
+    )
+    queue.execute(
+        "select sluice.release_uncounted('orders', array[%s]::bigint[], '{100}')", (msg_id,)
+    )
+
+    assert "poison message" not in causes(queue, msg_id)
 
 
 def test_expired_lease_is_named_until_the_message_is_claimed_again(queue, send):

@@ -1,7 +1,7 @@
 """Facts about a queue; the reasons that it shares with its messages are in test_explain_message.py.
 
 Covers _count_states, _explain_queue_state, _explain_queue_history, _explain_queue_reason, _explain_queue_next, _counted,
-_explain_failures, _explain_workers.
+_explain_poison, _explain_failures, _explain_workers.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ def test_empty_queue_has_nothing_to_claim(queue):
 
     assert facts(queue, "state")[0] == "Queue orders has 1 message, 1 visible"
     assert causes(queue) == ["no worker"]
+    assert rows(queue, FACTS)[-2][3]["command"] == "pgsluice worker run MODULE:APP --queues orders"
 
 
 def test_messages_are_counted_by_state(queue):
@@ -72,6 +73,18 @@ def test_expired_leases_are_named_until_they_are_claimed_again(queue):
     queue.execute("select sluice.claim_messages('orders', 600, 1)")
 
     assert causes(queue) == ["none visible"]
+
+
+def test_poison_message_is_named_until_it_is_archived(queue):
+    queue.execute("select pgmq.send('orders', '1') from generate_series(1, 3)")
+    queue.execute("update pgmq.q_orders set read_ct = msg_id * 50 where msg_id < 3")
+
+    (detail,) = (d for *_, d in rows(queue, FACTS) if d.get("cause") == "poison message")
+    assert (detail["msg_id"], detail["read_ct"]) == (2, 100)
+    assert detail["command"] == "pgsluice queue archive orders 2"
+    queue.execute(detail["sql"])
+
+    assert causes(queue) == ["no worker"]
 
 
 def test_parked_keys_and_failures_of_maintenance_are_named(queue):

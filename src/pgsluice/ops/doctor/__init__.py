@@ -8,5 +8,16 @@ from __future__ import annotations
 
 from pgsluice.ops.doctor.diagnosis import CHECKS, Repair, diagnose, repair
 from pgsluice.ops.doctor.findings import Check, Finding, Limits
+from pgsluice.ops.doctor.server_facts import IN_EXPLAIN, server_facts
 
-__all__ = ["CHECKS", "Check", "Finding", "Limits", "Repair", "diagnose", "repair"]
+__all__ = [
+    "CHECKS",
+    "IN_EXPLAIN",
+    "Check",
+    "Finding",
+    "Limits",
+    "Repair",
+    "diagnose",
+    "repair",
+    "server_facts",
+]

@@ -1,4 +1,4 @@
--- Calls: sluice._explain_claims, sluice._explain_key, sluice._count_ahead, sluice._explain_workers, sluice.list_workers.
+-- Calls: sluice._explain_poison, sluice._explain_claims, sluice._explain_key, sluice._count_ahead, sluice._explain_workers, sluice.list_workers.
 create or replace function sluice._explain_message_reason(i_queue_name text, i_found jsonb, i_may_read boolean)
 returns table (at timestamptz, fact text, detail jsonb)
 language plpgsql
@@ -22,6 +22,9 @@ begin
             format('An open transaction has locked or changed it: that of %s', sluice._session(m.locked_by)),
             jsonb_build_object('cause', 'row locked', 'pid', m.locked_by)
         );
+    end if;
+    if m.state in ('ready', 'in flight', 'retrying', 'released') then
+        return query select p.* from sluice._explain_poison(i_queue_name, m.msg_id) as p;
     end if;
     if m.state = 'delayed' then
         return query values (m.vt, 'Its delay ends', '{"cause": "delay"}'::jsonb);

@@ -5,6 +5,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_absent_s constant integer := 3600; -- a consumer that reads once a minute pins segments, too
     c record;
     p record;
 begin
@@ -12,7 +13,10 @@ begin
     if c.lost is not null then
         return query values (
             null::timestamptz, format('Its position was given up: %s', c.lost),
-            jsonb_build_object('cause', 'position lost')
+            jsonb_build_object(
+                'cause', 'position lost',
+                'command', format('pgsluice log unregister %s %s', sluice._shell_word(i_log.queue_name), sluice._shell_word(i_consumer_name))
+            )
         );
         return;
     end if;
@@ -43,6 +47,16 @@ begin
             format('It is about %s behind the newest tick; it was last active', sluice._counted(c.lag_events, 'event')),
             jsonb_build_object('cause', 'consumer lag', 'lag_events', c.lag_events, 'lag_s', c.lag_s, 'pinned_bytes', c.pinned_bytes)
         );
+        if c.pinned_bytes > 0 and p.pid is null and c.idle_s > v_absent_s then
+            return query values (
+                null::timestamptz,
+                format('The log keeps %s of segments for it; if it does not return, unregister it', pg_size_pretty(c.pinned_bytes)),
+                jsonb_build_object(
+                    'cause', 'segments pinned', 'pinned_bytes', c.pinned_bytes,
+                    'command', format('pgsluice log unregister %s %s', sluice._shell_word(i_log.queue_name), sluice._shell_word(i_consumer_name))
+                )
+            );
+        end if;
     elsif c.open_batch is null then
         return query values (
             null::timestamptz, 'It has read all events up to the newest tick', '{"cause": "up to date"}'::jsonb

@@ -1,4 +1,4 @@
--- Calls: sluice._explain_claims, sluice._explain_failures, sluice._explain_workers. Reads: sluice.parked_key.
+-- Calls: sluice._explain_claims, sluice._explain_poison, sluice._explain_failures, sluice._explain_workers. Reads: sluice.parked_key.
 create or replace function sluice._explain_queue_reason(i_queue_name text, i_counts jsonb, i_may_read boolean)
 returns table (at timestamptz, fact text, detail jsonb)
 language plpgsql
@@ -16,6 +16,7 @@ begin
     );
     return query select r.* from sluice._explain_claims(i_queue_name) as r;
     get diagnostics v_reasons = row_count;
+    return query select p.* from sluice._explain_poison(i_queue_name, null::bigint) as p;
     if c.length = 0 then
         return query values (null::timestamptz, 'There is no message to claim', '{"cause": "empty"}'::jsonb);
     elsif c.visible = 0 then

@@ -1,4 +1,7 @@
--- i_source is as in sluice.worker: queue Q; log L group G. Consumers that call the read functions themselves are not registered.
+/*
+ * i_source is as in sluice.worker: queue Q; log L group G. Its second word is what --queues takes. Consumers that call the
+ * read functions themselves are not registered.
+ */
 create or replace function sluice._explain_workers(i_source text)
 returns table (at timestamptz, fact text, detail jsonb)
 language sql
@@ -12,7 +15,7 @@ as $$
         end,
         jsonb_build_object(
             'cause', case when count(*) = 0 then 'no worker' else 'none' end, 'workers', count(*),
-            'command', case when count(*) = 0 then 'pgsluice workers' end
+            'command', case when count(*) = 0 then format('pgsluice worker run MODULE:APP --queues %s', sluice._shell_word(split_part(i_source, ' ', 2))) end
         )
     from sluice.list_workers() as w
     where w.is_live

@@ -8,6 +8,7 @@ as $$
 declare
     v_log constant pgq.queue := pgq._require_log(queue_name);
     v_tick constant pgq.tick := pgq._last_tick(v_log.queue_id);
+    v_absent_s constant integer := 3600; -- as in sluice._explain_position
     v_may_read constant boolean := sluice._may_read(format('pgq.event_%s', v_log.queue_id)::regclass);
 begin
     return query
@@ -29,14 +30,26 @@ begin
                 clock_timestamp() - make_interval(secs => c.idle_s),
                 case
                     when c.lost is not null then format('The position of consumer %s was given up; it was last active', c.consumer_name)
-                    else format('Consumer %s is about %s behind; it was last active', c.consumer_name, sluice._counted(c.lag_events, 'event'))
+                    else format(
+                        'Consumer %s is about %s behind%s; it was last active', c.consumer_name, sluice._counted(c.lag_events, 'event'),
+                        case
+                            when c.is_absent then format(
+                                ' and keeps %s of segments (if it does not return, unregister it)', pg_size_pretty(c.pinned_bytes)
+                            )
+                        end
+                    )
                 end,
                 jsonb_build_object(
                     'cause', case when c.lost is not null then 'position lost' else 'consumer lag' end,
-                    'consumer_name', c.consumer_name, 'lag_events', c.lag_events, 'pinned_bytes', c.pinned_bytes
+                    'consumer_name', c.consumer_name, 'lag_events', c.lag_events, 'pinned_bytes', c.pinned_bytes,
+                    'command', case
+                        when c.lost is not null or c.is_absent then format(
+                            'pgsluice log unregister %s %s', sluice._shell_word(v_log.queue_name), sluice._shell_word(c.consumer_name)
+                        )
+                    end
                 )
             from (
-                select l.*
+                select l.*, l.pinned_bytes > 0 and l.idle_s > v_absent_s as is_absent
                 from sluice.list_consumers(v_log.queue_name) as l
                 where l.lag_events > 0 or l.lost is not null
                 order by l.lag_events desc nulls first
