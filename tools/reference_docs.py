@@ -48,7 +48,7 @@ PYTHON = (
     *("ClaimedEvent", "GroupOptions", "GroupInfo", "OpenClaim"),
     *("Schedules", "ScheduleOptions", "Schedule", "FiredSlot", "Scheduler", "ScheduleSpec"),
     *("StoredMessage", "DeadLetter", "Replay", "ReplayStep"),
-    *("QueueState", "Sample"),
+    *("QueueState", "Sample", "NewestSample", "LogState", "BrowsedEvent"),
 )
 TESTING = ("run_handler", "run_batch", "drain", "create_queues")
 FUNCTIONS = """

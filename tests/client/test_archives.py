@@ -139,6 +139,10 @@ def test_dead_letters_are_browsed_counted_and_moved_back(clients, filled):
     )  # fmt: skip
     after = {"after_dead_letter_id": letter.dead_letter_id}
     assert clients.queue.browse_dead_letters(filled, **after) == []
+    chosen = {"reason": "bad", "error": "trace", "until": NOW + HOUR}
+    assert clients.queue.list_dead_letter_ids(filled, **chosen) == [letter.dead_letter_id]
+    assert clients.queue.list_dead_letter_ids(filled, error="other") == []
+    assert clients.queue.list_dead_letter_ids(filled, **after) == []
     assert clients.queue.count_dead_letters(filled, conditional={"n": 4}) == 1
     assert clients.queue.count_dead_letters(filled, conditional_headers={"h": 9}) == 0
     assert clients.queue.redrive_matching(filled, until=NOW - HOUR) == []

@@ -43,6 +43,9 @@ def test_they_are_browsed_by_pages_with_all_fields(group, log_name):
     assert isinstance(first.ev_txid, int)
     behind = group.browse_dead_events(after_dead_event_id=second.dead_event_id)
     assert [event.ev_id for event in behind] == [3, 4]
+    listed = group.list_dead_event_ids(after_dead_event_id=first.dead_event_id, qty=2)
+    assert listed == [second.dead_event_id, behind[0].dead_event_id]
+    assert group.list_dead_event_ids(until=first.dead_at) == []
 
 
 @pytest.mark.parametrize(

@@ -211,3 +211,42 @@ def test_a_log_that_was_not_restored_is_not_repaired(clients, log_name):
 
     with pytest.raises(LogStateError):
         clients.log.after_restore(log_name)
+
+
+# --- browsing ------------------------------------------------------------------------------------
+
+
+def test_events_are_browsed_from_a_position(clients, log_name):
+    insert_and_tick(clients, log_name, "one", "two" * 100, "three")
+
+    newest, second = clients.log.browse_events(log_name, backward=True, qty=2, length_max=4)
+    assert (newest.ev_data, second.ev_data, second.data_bytes) == ("thre", "twot", 300)
+    (first,) = clients.log.browse_events(
+        log_name, from_ev_txid=second.ev_txid, from_ev_id=second.ev_id, backward=True
+    )
+    assert first.ev_data == "one"
+
+
+def test_position_of_an_event_and_of_a_time_are_returned(clients, log_name):
+    insert_and_tick(clients, log_name, "one")
+    (event,) = clients.log.browse_events(log_name)
+
+    assert clients.log.event_position(log_name, event.ev_id) == (event.ev_txid, event.ev_id)
+    assert clients.log.event_position(log_name, event.ev_id + 1) is None
+    txid, ev_id = clients.log.event_position(log_name, moment=datetime.now(UTC))
+    assert clients.log.browse_events(log_name, from_ev_txid=txid, from_ev_id=ev_id) == []
+    for arguments in ({}, {"of_ev_id": 1, "moment": datetime.now(UTC)}):
+        with pytest.raises(ArgumentError, match="either"):
+            clients.log.event_position(log_name, **arguments)
+    with pytest.raises(ArgumentError, match="time zone"):
+        clients.log.event_position(log_name, moment=datetime(2026, 1, 1))  # noqa: DTZ001
+
+
+def test_figures_of_a_log_are_returned(clients, log_name):
+    tick_id = insert_and_tick(clients, log_name, "one", "two")
+
+    (state,) = clients.log.list_log_states(search=log_name)
+
+    assert (state.queue_name, state.last_tick_id, state.ev_new) == (log_name, tick_id, 0)
+    assert state.newest_ev_id >= 2
+    assert clients.log.list_log_states(after_name=log_name, search=log_name, qty=1) == []

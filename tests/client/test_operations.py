@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgsluice import OperatorAction, PausedQueue, WorkerProcess
+from pgsluice import OperatorAction, PausedQueue, PurgedMessages, QueueExtent, WorkerProcess
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.operations import WorkerIdentity, end_worker, report_worker
 from pgsluice.errors import ArgumentError, QueueNotFoundError
@@ -70,3 +70,33 @@ def test_actions_of_a_queue_are_listed_page_by_page(clients, queue_name):
     assert queue.list_actions(queue_name, qty=1) == [newest]
     with pytest.raises(ArgumentError, match="qty is 0"):
         queue.list_actions(qty=0)
+
+
+def test_action_of_another_tool_is_recorded(clients, queue_name):
+    queue = clients.queue
+    queue.note_action(
+        "send", queue_name=queue_name, of_filter={"msg_id": 7}, message_count=1, note="by hand"
+    )
+
+    (action,) = queue.list_actions(queue_name)
+    assert (action.action, action.filter, action.message_count, action.note) == (
+        *("send", {"msg_id": 7}, 1, "by hand"),
+    )
+
+
+def test_messages_are_purged_up_to_a_msg_id(clients, queue_name):
+    queue = clients.queue
+    queue.send_batch(queue_name, [1, 2, 3])
+
+    extent = queue.queue_extent(queue_name)
+    assert extent == QueueExtent(3, 3)
+    queue.send(queue_name, 4)
+    assert queue.queue_extent(queue_name, upto_msg_id=3) == extent
+    assert queue.purge_messages(queue_name, 3, qty=2) == PurgedMessages(2, 2)
+    assert queue.purge_messages(queue_name, 3, after_msg_id=2) == PurgedMessages(1, 3)
+    assert queue.purge_messages(queue_name, 3, after_msg_id=3) == PurgedMessages(0, None)
+    assert [each.message for each in queue.browse(queue_name)] == [4]
+    with pytest.raises(ArgumentError, match="upto_msg_id"):
+        queue.purge_messages(queue_name, 2**63)
+    with pytest.raises(QueueNotFoundError, match="missing"):
+        queue.queue_extent("missing")

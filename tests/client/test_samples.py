@@ -26,3 +26,13 @@ def test_states_are_paged_by_name(clients, queue_name):
     assert queue_name not in {
         state.queue_name for state in clients.queue.list_queue_states(after_name=queue_name, qty=1)
     }
+
+
+def test_newest_samples_are_returned(clients, queue_name, observer):
+    clients.queue.send_batch(queue_name, [1, 2])
+    observer.execute("select setval('sluice.sample_turn', 1)")
+    clients.queue.take_samples()
+
+    found = {sample.name: sample for sample in clients.queue.list_newest_samples("queue")}
+
+    assert found[queue_name].length == 2

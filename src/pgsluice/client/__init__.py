@@ -30,15 +30,18 @@ if TYPE_CHECKING:
     from pgsluice.client.limit_records import BlockedMessages as BlockedMessages
     from pgsluice.client.limit_records import QueueLimits as QueueLimits
     from pgsluice.client.log_records import BatchInfo as BatchInfo
+    from pgsluice.client.log_records import BrowsedEvent as BrowsedEvent
     from pgsluice.client.log_records import Capture as Capture
     from pgsluice.client.log_records import ConsumerInfo as ConsumerInfo
     from pgsluice.client.log_records import ConsumerState as ConsumerState
     from pgsluice.client.log_records import DeadEvent as DeadEvent
     from pgsluice.client.log_records import DelayedEvent as DelayedEvent
     from pgsluice.client.log_records import Event as Event
+    from pgsluice.client.log_records import EventPosition as EventPosition
     from pgsluice.client.log_records import GroupStep as GroupStep
     from pgsluice.client.log_records import LogInfo as LogInfo
     from pgsluice.client.log_records import LogPolicy as LogPolicy
+    from pgsluice.client.log_records import LogState as LogState
     from pgsluice.client.log_records import LogTick as LogTick
     from pgsluice.client.log_records import NewEvent as NewEvent
     from pgsluice.client.log_records import OpenBatch as OpenBatch
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
     from pgsluice.client.log_records import Segment as Segment
     from pgsluice.client.operation_records import OperatorAction as OperatorAction
     from pgsluice.client.operation_records import PausedQueue as PausedQueue
+    from pgsluice.client.operation_records import PurgedMessages as PurgedMessages
+    from pgsluice.client.operation_records import QueueExtent as QueueExtent
     from pgsluice.client.operation_records import WorkerProcess as WorkerProcess
     from pgsluice.client.records import ArchiveRetention as ArchiveRetention
     from pgsluice.client.records import ClaimOutcome as ClaimOutcome
@@ -73,10 +78,15 @@ if TYPE_CHECKING:
     from pgsluice.client.retry_records import FailingMessages as FailingMessages
     from pgsluice.client.retry_records import MessageAttempts as MessageAttempts
     from pgsluice.client.retry_records import QueueRetryPolicy as QueueRetryPolicy
+    from pgsluice.client.sample_records import NewestSample as NewestSample
     from pgsluice.client.sample_records import QueueState as QueueState
     from pgsluice.client.sample_records import Sample as Sample
     from pgsluice.client.schedule_records import FiredSlot as FiredSlot
     from pgsluice.client.schedule_records import Schedule as Schedule
     from pgsluice.client.schedule_records import ScheduleOptions as ScheduleOptions
+    from pgsluice.client.schedule_records import ScheduleState as ScheduleState
+    from pgsluice.client.search_records import DeadLetterGroup as DeadLetterGroup
+    from pgsluice.client.search_records import FoundDeadLetters as FoundDeadLetters
+    from pgsluice.client.search_records import FoundMessages as FoundMessages
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

@@ -84,7 +84,7 @@ class GroupInfo:
         lag_s: Age of the oldest unclaimed event in seconds; 0 without any.
         leased: Claimed, unsettled events.
         retrying: Events that await redelivery.
-        dead: Dead events, without those in a `dead_letter_log`.
+        dead: Dead events, counted up to 10,000, without those in a `dead_letter_log`.
     """
 
     queue_name: str
@@ -105,6 +105,24 @@ class GroupInfo:
     leased: int
     retrying: int
     dead: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """Settings of a share group; see `GroupInfo`."""
+
+    group_name: str
+    lease: timedelta
+    max_attempts: int
+    max_deliveries: int
+    backoff: str
+    backoff_base: timedelta
+    backoff_cap: timedelta
+    dead_letter_log: str | None
+    key: str | None
+    when_waiting: str
+    lost: str | None
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

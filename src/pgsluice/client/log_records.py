@@ -51,6 +51,64 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class BrowsedEvent:
+    """An event of a log; texts may be cut.
+
+    Attributes:
+        ev_id: As in `Event`, as are the fields not listed here.
+        ev_retry: Number of the redelivery to a consumer; None: the event itself.
+        data_bytes: Size of the whole ev_data in bytes, or None.
+    """
+
+    ev_id: int
+    ev_time: datetime
+    ev_txid: int
+    ev_retry: int | None
+    ev_type: str | None
+    ev_data: str | None
+    ev_extra1: str | None
+    ev_extra2: str | None
+    ev_extra3: str | None
+    ev_extra4: str | None
+    data_bytes: int | None
+
+
+class EventPosition(NamedTuple):
+    """A position in a log, in the order of `browse_events`."""
+
+    ev_txid: int
+    ev_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """Figures of an event log.
+
+    Attributes:
+        newest_ev_id: The last id assigned; 0 without any.
+        ev_new: Ids assigned since the newest tick.
+        last_tick_id: The newest tick.
+        last_tick_at: Its time.
+        ev_per_s: Events per second over the last 20 ticks since the last rotation; None with fewer than two.
+        event_bytes: Size of its segments on disk in bytes, with their indexes.
+        is_paused: True if its ticker is paused.
+        consumers: Number of consumers, without share groups.
+        groups: Number of share groups.
+    """
+
+    queue_name: str
+    newest_ev_id: int
+    ev_new: int | None
+    last_tick_id: int | None
+    last_tick_at: datetime | None
+    ev_per_s: float | None
+    event_bytes: int | None
+    is_paused: bool
+    consumers: int
+    groups: int
+
+
+@dataclass(frozen=True, slots=True)
 class LogInfo:
     """Settings and state of an event log.
 
@@ -361,6 +419,21 @@ class DeadEvent:
     ev_extra2: str | None
     ev_extra3: str | None
     ev_extra4: str | None
+    redriven: int
+    attempts: int
+    deliveries: int
+    reason: str
+    error: str | None
+    dead_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ListedDeadEvent:
+    """A dead event without its data; see `DeadEvent`."""
+
+    dead_event_id: int
+    ev_id: int
+    ev_type: str | None
     redriven: int
     attempts: int
     deliveries: int

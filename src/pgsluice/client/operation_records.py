@@ -88,3 +88,29 @@ class OperatorAction:
     filter: dict[str, Any] | None
     message_count: int | None
     note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueExtent:
+    """Messages in a queue.
+
+    Attributes:
+        message_count: Their number; an estimate above 5,000.
+        last_msg_id: The highest msg_id; None: the queue is empty.
+    """
+
+    message_count: int
+    last_msg_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PurgedMessages:
+    """Messages deleted by one call of `purge_messages`.
+
+    Attributes:
+        purged: Their number.
+        last_msg_id: The highest msg_id deleted; None: none was deleted.
+    """
+
+    purged: int
+    last_msg_id: int | None

@@ -66,3 +66,34 @@ class Sample:
     lag_s: float | None
     pinned_bytes: int | None
     redeliveries: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewestSample:
+    """The newest figures of a queue, a consumer or a share group; those that it does not have are None.
+
+    Attributes:
+        name: The queue, or the log of the consumer or share group.
+        reader_name: Name of the consumer or share group; empty for a queue.
+        taken_at: Time of the sample. The other attributes are as in `Sample`.
+        sent_per_s: Messages or events sent per second in the minute before it; None without an earlier sample.
+        finished_per_s: Likewise finished ones.
+    """
+
+    name: str
+    reader_name: str
+    taken_at: datetime
+    length: int | None
+    ready: int | None
+    in_flight: int | None
+    delayed: int | None
+    oldest_ready_s: float | None
+    sent: int | None
+    finished: int | None
+    dead: int | None
+    lag_events: int | None
+    lag_s: float | None
+    pinned_bytes: int | None
+    redeliveries: int | None
+    sent_per_s: float | None
+    finished_per_s: float | None

@@ -93,6 +93,32 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
+class ScheduleState:
+    """A schedule and its state, without its message or event.
+
+    Attributes:
+        name: As in `Schedule`, as are the fields not listed here.
+        is_failing: True if the last attempt to fire the next slot failed.
+        error: Its error; None also for a role that may not read messages.
+    """
+
+    name: str
+    target: Literal["queue", "log"]
+    queue_name: str
+    cron: str | None
+    every: timedelta | None
+    time_zone: str
+    declared_by: str | None
+    paused_at: datetime | None
+    next_slot: datetime | None
+    due_at: datetime | None
+    last_slot: datetime | None
+    last_fired_at: datetime | None
+    is_failing: bool
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class FiredSlot:
     """Result of firing a due slot.
 

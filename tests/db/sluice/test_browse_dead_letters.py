@@ -32,6 +32,7 @@ def letters(connection):
         ("'orders', since => '2026-01-02 00:00+00', until => '2026-01-04 00:00+00'", [2, 3]),
         ("'orders', reason => 's'", [5, 6]),
         ("'orders', error_type => 'E'", [3, 6]),
+        ("'orders', error_type => ''", [1, 2, 4, 5]),
         ("'orders', reason => 's', error_type => 'E'", [6]),
         ("'missing'", []),
     ],

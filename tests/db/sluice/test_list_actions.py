@@ -48,6 +48,7 @@ LISTED = "select action, queue_name, filter, message_count, note from sluice.lis
             ("set_queue_limits", "orders", {"fleet_concurrency": 3}, None, None),
         ),
         ("pgmq.drop_queue('orders')", ("drop_queue", "orders", None, None, None)),
+        ("pgmq.purge_queue('orders')", ("purge_queue", "orders", None, 4, None)),
     ],
 )
 def test_action_on_a_queue_is_recorded(orders, call, recorded):
@@ -83,6 +84,11 @@ def test_actions_on_logs_are_recorded(dead):
         "drop_capture('account', 'events')",
     ):
         dead.execute(f"select sluice.{call}")
+    dead.execute("select pgq.register_consumer('events', 'c')")
+    dead.execute(
+        "select pgq.unregister_consumer('events', 'c'), pgq.unregister_consumer('events', 'c')"
+    )
+    dead.execute("select pgq.drop_queue('events', true)")
 
     assert rows(dead, LISTED) == [
         ("redrive_events", "events", {"group_name": "g", "dead_event_ids": [1]}, 1, None),
@@ -90,6 +96,9 @@ def test_actions_on_logs_are_recorded(dead):
         ("purge_dead_events", "events", {"group_name": "g", "older_than": "00:00:00"}, 4, None),
         ("drop_group", "events", {"group_name": "h"}, None, None),
         ("drop_capture", "events", {"source_table": "public.account"}, None, None),
+        ("unregister_consumer", "events", {"consumer_name": "c"}, None, None),
+        ("drop_group", "events", {"group_name": "g"}, None, None),
+        ("drop_queue", "events", None, None, None),
     ]
 
 

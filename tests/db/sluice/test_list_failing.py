@@ -80,11 +80,15 @@ def test_missing_queue_is_named(connection):
     [
         ("a 12 b 3.5", "a # b #.#"),
         ("job 123e4567-e89b-12d3-a456-426614174000 at 0x7f3a", "job # at #"),
+        ("KeyError: 'user-a' not in 'b'", "KeyError: # not in #"),
+        ("can't read, isn't there", "can't read, isn't there"),
+        ('invalid input syntax for type integer: "x1"', "invalid input syntax for type integer: #"),
+        ('relation "a" does not exist', 'relation "a" does not exist'),
         ("first\nsecond", "first"),
         (None, None),
     ],
 )
-def test_pattern_of_an_error_has_no_numbers(connection, error, pattern):
+def test_pattern_of_an_error_has_no_numbers_and_values(connection, error, pattern):
     assert value(connection, "select sluice._error_pattern(%s)", error) == pattern
 
 

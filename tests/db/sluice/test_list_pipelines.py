@@ -58,3 +58,14 @@ def test_monitor_sees_them(log: psycopg.Connection):
     log.execute("set role sluice_monitor")
 
     assert rows(log, "select * from sluice.list_pipelines()") == []
+
+
+def test_logs_without_a_pipeline_are_not_read(log: psycopg.Connection, buffers):
+    log.execute("select pgq.register_consumer('log', 'c')")
+    log.execute("select sluice.hold_pipeline('log', 'c', 'changes', '/lake', pg_backend_pid())")
+    alone = buffers("select * from sluice.list_pipelines()")
+    for number in range(20):
+        log.execute("select pgq.create_queue(%s)", (f"l{number}",))
+        log.execute("select pgq.register_consumer(%s, 'c')", (f"l{number}",))
+
+    assert buffers("select * from sluice.list_pipelines()") < alone + 50

@@ -12,7 +12,7 @@ from psycopg_pool import AsyncConnectionPool
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import explain, schedules
 from pgsluice.client.explain_records import ExplainedFact
-from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
+from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions, ScheduleState
 
 
 class AsyncSchedules:
@@ -195,6 +195,13 @@ class AsyncSchedules:
         Source: `sluice.list_schedules`.
         """
         return await self._runner.run(schedules.list_schedules())
+
+    async def list_schedule_states(self) -> list[ScheduleState]:
+        """Return every schedule by name, without its message or event; the role sluice_monitor suffices.
+
+        Source: `sluice.list_schedule_states`.
+        """
+        return await self._runner.run(schedules.list_schedule_states())
 
     async def fire_schedules(self, *, schedules_max: int = 100) -> list[FiredSlot]:
         """Fire the schedules that are due, longest overdue first.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
@@ -26,11 +26,18 @@ from pgsluice.client.calls import (
     reading,
     retries,
     samples,
+    searching,
     spark_claims,
 )
 from pgsluice.client.explain_records import ExplainedFact
 from pgsluice.client.limit_records import BlockedMessages, QueueLimits, WhenWaiting
-from pgsluice.client.operation_records import OperatorAction, PausedQueue, WorkerProcess
+from pgsluice.client.operation_records import (
+    OperatorAction,
+    PausedQueue,
+    PurgedMessages,
+    QueueExtent,
+    WorkerProcess,
+)
 from pgsluice.client.records import (
     ArchiveRetention,
     ClaimOutcome,
@@ -60,7 +67,8 @@ from pgsluice.client.retry_records import (
     MessageAttempts,
     QueueRetryPolicy,
 )
-from pgsluice.client.sample_records import QueueState, Sample
+from pgsluice.client.sample_records import NewestSample, QueueState, Sample
+from pgsluice.client.search_records import DeadLetterGroup, FoundDeadLetters, FoundMessages
 
 
 class AsyncWorkQueue:
@@ -526,6 +534,52 @@ class AsyncWorkQueue:
                 until=until,
                 reason=reason,
                 error_type=error_type,
+            )
+        )
+
+    async def list_dead_letter_ids(
+        self,
+        queue_name: str,
+        *,
+        after_dead_letter_id: int | None = None,
+        qty: int = 1000,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        reason: str | None = None,
+        error_type: str | None = None,
+        error: str | None = None,
+    ) -> list[int]:
+        """Return the ids of a queue's dead letters that match a filter, to redrive or purge them page by page.
+
+        Args:
+            queue_name: As for `browse_dead_letters`, as are the arguments not listed here.
+            after_dead_letter_id: Only dead letters with a higher id; None: start at the first.
+            qty: The most to return, 1 or more.
+            since: Only messages dead-lettered at this time or later, with a time zone.
+            until: Only messages dead-lettered before this time, with a time zone.
+            reason: Only messages with this reason.
+            error_type: Only messages whose last error was of this type.
+            error: Only messages with this last error, or with this pattern of it: its first line with # for numbers and
+                UUIDs. Empty: only those without an error.
+
+        Returns:
+            0 to `qty` ids, lowest first.
+
+        Raises:
+            ArgumentError: `qty` or an id is out of range, or a time has no zone.
+
+        Source: `sluice.list_dead_letter_ids`.
+        """
+        return await self._runner.run(
+            dead_letters.list_dead_letter_ids(
+                queue_name,
+                after_dead_letter_id=after_dead_letter_id,
+                qty=qty,
+                since=since,
+                until=until,
+                reason=reason,
+                error_type=error_type,
+                error=error,
             )
         )
 
@@ -1217,6 +1271,83 @@ class AsyncWorkQueue:
         """
         return await self._runner.run(
             operations.list_actions(of_queue, before_action_id=before_action_id, qty=qty)
+        )
+
+    async def note_action(
+        self,
+        action: str,
+        *,
+        queue_name: str | None = None,
+        of_filter: dict[str, Any] | None = None,
+        message_count: int | None = None,
+        note: str | None = None,
+    ) -> None:
+        """Record an action of an operator in its transaction, for `list_actions`.
+
+        The functions that `list_actions` names record themselves. PGMQ's functions for messages do not, as workers call
+        them: a tool with which an operator sends or deletes a message records it with this method.
+
+        Args:
+            action: The name of the function.
+            queue_name: The queue or log; None: the action concerns none.
+            of_filter: The arguments that chose the messages or the object.
+            message_count: Messages or events that were sent, moved or deleted.
+            note: A note of the operator.
+
+        Source: `sluice.note_action`.
+        """
+        await self._runner.run(
+            operations.note_action(
+                action,
+                queue_name=queue_name,
+                of_filter=of_filter,
+                message_count=message_count,
+                note=note,
+            )
+        )
+
+    async def queue_extent(self, queue_name: str, *, upto_msg_id: int | None = None) -> QueueExtent:
+        """Return the number of messages in a queue, an estimate above 5,000, and the highest msg_id.
+
+        Args:
+            queue_name: An existing queue.
+            upto_msg_id: Only messages up to this msg_id; None: all.
+
+        Raises:
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.queue_extent`.
+        """
+        return await self._runner.run(operations.queue_extent(queue_name, upto_msg_id=upto_msg_id))
+
+    async def purge_messages(
+        self,
+        queue_name: str,
+        upto_msg_id: int,
+        *,
+        after_msg_id: int | None = None,
+        qty: int = 10000,
+    ) -> PurgedMessages:
+        """Delete messages up to a msg_id, visible or not; call it, and commit, until it deletes 0.
+
+        Unlike `purge_queue`, it does not lock the queue, and leaves messages that are sent meanwhile. It skips messages
+        that another transaction has locked.
+
+        Args:
+            queue_name: An existing queue.
+            upto_msg_id: The highest msg_id to delete, as from `queue_extent`.
+            after_msg_id: Only messages with a higher msg_id: the `last_msg_id` of the previous call; None: start at the
+                first.
+            qty: The most to delete, 1 or more.
+
+        Raises:
+            QueueNotFoundError: The queue does not exist.
+            ArgumentError: An id or `qty` is out of range. Nothing was deleted.
+
+        Source: `sluice.purge_messages`.
+        """
+        return await self._runner.run(
+            operations.purge_messages(queue_name, upto_msg_id, after_msg_id=after_msg_id, qty=qty)
         )
 
     async def create_partitioned(
@@ -1916,6 +2047,146 @@ class AsyncWorkQueue:
                 kind, name, since=since, reader_name=reader_name, until=until, every=every
             )
         )
+
+    async def list_newest_samples(self, kind: str) -> list[NewestSample]:
+        """Return the newest sample of each queue, consumer or share group, by name, if it is at most five minutes old.
+
+        Args:
+            kind: `queue`, `consumer` or `group`.
+
+        Source: `sluice.list_newest_samples`.
+        """
+        return await self._runner.run(samples.list_newest_samples(kind))
+
+    async def search_messages(
+        self,
+        queue_name: str,
+        relation: str = "queue",
+        *,
+        of_state: Literal["visible", "in flight", "delayed"] | None = None,
+        after_msg_id: int | None = None,
+        after_vt: datetime | None = None,
+        newest_first: bool = True,
+        qty: int = 100,
+        scan: int = 10000,
+        key: str | None = None,
+        conditional: Any = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        with_contents: bool = True,
+        message_bytes_max: int | None = None,
+    ) -> FoundMessages:
+        """Search a queue or its archive at a bounded cost; visibility timeouts stay as they are.
+
+        A search ends after `qty` messages that match, or `scan` messages in all; it can be continued where it ended.
+
+        Args:
+            queue_name: An existing queue.
+            relation: `queue` or `archive`.
+            of_state: Only messages in this state, for a queue; None: all.
+            after_msg_id: `searched_msg_id` of the search to continue; None: start.
+            after_vt: Its `searched_vt`.
+            newest_first: Highest `msg_id` first; for messages in flight and delayed ones, the latest `vt` first.
+            qty: The most to return, 1 or more.
+            scan: The most to look at, 1 or more.
+            key: Only messages with this key (header `x-pgmq-group`).
+            conditional: Only messages that contain this JSON value (`message @> conditional`).
+            since: Only messages sent at this time or later, with a time zone. Messages of a transaction that took
+                longer than a minute may be missed, as with `until`.
+            until: Only messages sent before this time, with a time zone.
+            with_contents: False: leave out payloads, headers and `archived_at`; sluice_monitor may do so.
+            message_bytes_max: Leave out payloads that are stored in more bytes; None: none.
+
+        Raises:
+            ArgumentError: `qty` or `scan` is out of range, `relation` or `of_state` is unknown, or a time has no zone.
+            PayloadError: `conditional` is not JSON.
+
+        Source: `sluice.search_messages`.
+        """
+        return await self._runner.run(
+            searching.search_messages(
+                queue_name,
+                relation,
+                of_state=of_state,
+                after_msg_id=after_msg_id,
+                after_vt=after_vt,
+                newest_first=newest_first,
+                qty=qty,
+                scan=scan,
+                key=key,
+                conditional=conditional,
+                since=since,
+                until=until,
+                with_contents=with_contents,
+                message_bytes_max=message_bytes_max,
+            )
+        )
+
+    async def search_dead_letters(
+        self,
+        queue_name: str,
+        *,
+        before_dead_letter_id: int | None = None,
+        qty: int = 100,
+        scan: int = 10000,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        reason: str | None = None,
+        error_type: str | None = None,
+        error: str | None = None,
+        with_contents: bool = True,
+    ) -> FoundDeadLetters:
+        """Search the dead letters of a queue at a bounded cost, newest first.
+
+        A search ends after `qty` dead letters that match, or `scan` dead letters in all; it can be continued.
+
+        Args:
+            queue_name: The queue of the messages; it may have been dropped.
+            before_dead_letter_id: `searched_dead_letter_id` of the search to continue; None: start at the newest.
+            qty: The most to return, 1 or more.
+            scan: The most to look at, 1 or more.
+            since: Only messages dead-lettered at this time or later, with a time zone.
+            until: Only messages dead-lettered before this time, with a time zone.
+            reason: Only messages with this reason.
+            error_type: Only messages whose last error was of this type; empty: of none.
+            error: Only messages with this error, as in `DeadLetterGroup`; empty: without.
+            with_contents: False: leave out payloads, headers and traces.
+
+        Raises:
+            ArgumentError: `qty` or `scan` is out of range, or a time has no zone.
+
+        Source: `sluice.search_dead_letters`.
+        """
+        return await self._runner.run(
+            searching.search_dead_letters(
+                queue_name,
+                before_dead_letter_id=before_dead_letter_id,
+                qty=qty,
+                scan=scan,
+                since=since,
+                until=until,
+                reason=reason,
+                error_type=error_type,
+                error=error,
+                with_contents=with_contents,
+            )
+        )
+
+    async def group_dead_letters(
+        self, queue_name: str, *, qty: int = 10000
+    ) -> list[DeadLetterGroup]:
+        """Return the newest dead letters of a queue grouped by reason and error, the most frequent first.
+
+        Args:
+            queue_name: The queue of the messages; it may have been dropped.
+            qty: The most to group, 1 or more. As many in all groups together mean that there may be older ones.
+
+        Raises:
+            ArgumentError: `qty` is out of range.
+
+        Source: `sluice.group_dead_letters`.
+        """
+        return await self._runner.run(searching.group_dead_letters(queue_name, qty=qty))
 
     async def release_claims(self, stream_name: str) -> int | None:
         """Drop a stream of a queue; its unsettled messages become visible immediately.

@@ -29,14 +29,17 @@ from pgsluice.client.explain_records import ExplainedFact
 from pgsluice.client.group_records import GroupInfo
 from pgsluice.client.log_records import (
     BatchInfo,
+    BrowsedEvent,
     Capture,
     ConsumerInfo,
     ConsumerState,
     DelayedEvent,
     Event,
+    EventPosition,
     GroupStep,
     LogInfo,
     LogPolicy,
+    LogState,
     LogTick,
     NewEvent,
     OpenBatch,
@@ -444,6 +447,85 @@ class EventLog:
         Source: `sluice.list_consumers`.
         """
         return self._runner.run(logs.list_consumers(queue_name))
+
+    def browse_events(
+        self,
+        queue_name: str,
+        *,
+        from_ev_txid: int | None = None,
+        from_ev_id: int | None = None,
+        backward: bool = False,
+        qty: int = 100,
+        length_max: int | None = None,
+    ) -> list[BrowsedEvent]:
+        """Return a page of the events of a log, in the order of transaction and ev_id, without a consumer.
+
+        It reads only the transactions of these events, and in a log with share groups only these events, from an index.
+        A redelivery to a consumer is a row of its own, with `ev_retry`.
+
+        Args:
+            queue_name: An existing log.
+            from_ev_txid: With `from_ev_id` the position: that of an event of the previous page, or of `event_position`.
+                None: the start of the log, or with `backward` its end.
+            from_ev_id: As above. The event at the position is not returned.
+            backward: Return the events before the position, newest first, instead of those after it.
+            qty: The most to return, 1 or more.
+            length_max: Cut longer texts after this many characters; None: return them whole.
+
+        Returns:
+            0 to `qty` events; fewer than `qty`: this is the last page. Events without a tick are included.
+
+        Raises:
+            LogNotFoundError: The log does not exist.
+            ArgumentError: `qty` is out of range.
+
+        Source: `sluice.browse_events`.
+        """
+        return self._runner.run(
+            logs.browse_events(
+                queue_name,
+                from_ev_txid=from_ev_txid,
+                from_ev_id=from_ev_id,
+                backward=backward,
+                qty=qty,
+                length_max=length_max,
+            )
+        )
+
+    def event_position(
+        self, queue_name: str, of_ev_id: int | None = None, *, moment: datetime | None = None
+    ) -> EventPosition | None:
+        """Return the position of an event for `browse_events`, or that of a time.
+
+        Args:
+            queue_name: An existing log.
+            of_ev_id: An event. Give either this or `moment`.
+            moment: A time with a time zone: the position precedes the transactions after the last tick before it.
+
+        Returns:
+            The position; None if the log does not have the event, or if it is not among the first 50,000 around its id.
+
+        Raises:
+            LogNotFoundError: The log does not exist.
+            ArgumentError: Neither or both are given, or the time has no zone.
+
+        Source: `sluice.event_position`.
+        """
+        return self._runner.run(logs.event_position(queue_name, of_ev_id, moment=moment))
+
+    def list_log_states(
+        self, *, after_name: str = "", qty: int = 1000, search: str = ""
+    ) -> list[LogState]:
+        """Return the figures of event logs by name.
+
+        Args:
+            after_name: Only logs whose name sorts after this one; for paging.
+            qty: Maximum number of logs.
+            search: Only logs whose name contains this text; upper and lower case are equal.
+
+        Source: `sluice.list_log_states`.
+        """
+        return self._runner.run(logs.list_log_states(after_name=after_name, qty=qty, search=search))
 
     def set_log_policy(
         self,

@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import explain, schedules
 from pgsluice.client.explain_records import ExplainedFact
-from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
+from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions, ScheduleState
 
 
 class Schedules:
@@ -195,6 +195,13 @@ class Schedules:
         Source: `sluice.list_schedules`.
         """
         return self._runner.run(schedules.list_schedules())
+
+    def list_schedule_states(self) -> list[ScheduleState]:
+        """Return every schedule by name, without its message or event; the role sluice_monitor suffices.
+
+        Source: `sluice.list_schedule_states`.
+        """
+        return self._runner.run(schedules.list_schedule_states())
 
     def fire_schedules(self, *, schedules_max: int = 100) -> list[FiredSlot]:
         """Fire the schedules that are due, longest overdue first.

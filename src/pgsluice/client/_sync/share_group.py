@@ -122,6 +122,40 @@ class ShareGroup:
             )
         )
 
+    def list_dead_event_ids(
+        self,
+        *,
+        after_dead_event_id: int | None = None,
+        qty: int = 1000,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[int]:
+        """Return the ids of the group's dead events, to redrive or purge them page by page.
+
+        Args:
+            after_dead_event_id: Only dead events with a higher id; None: start at the first.
+            qty: The most to return, 1 or more.
+            since: As for `browse_dead_events`.
+            until: As for `browse_dead_events`.
+
+        Returns:
+            0 to `qty` ids, lowest first.
+
+        Raises:
+            ArgumentError: `qty` or an id is out of range, or a time has no zone.
+
+        Source: `sluice.list_dead_event_ids`.
+        """
+        return self._runner.run(
+            dead_events.list_dead_event_ids(
+                *self._name,
+                after_dead_event_id=after_dead_event_id,
+                qty=qty,
+                since=since,
+                until=until,
+            )
+        )
+
     def redrive_events(
         self, dead_event_ids: Sequence[int], *, target_queue_name: str | None = None
     ) -> list[RedrivenEvent]:

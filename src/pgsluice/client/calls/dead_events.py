@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
 from pgsluice.client.calls.arguments import after_id, checked_ids, whole, zoned_time
-from pgsluice.client.calls.call import Call, record, scalar
+from pgsluice.client.calls.call import Call, column, record, scalar
 from pgsluice.client.calls.clients import ShareGroup, method
-from pgsluice.client.log_records import DeadEvent, RedrivenEvent
+from pgsluice.client.log_records import DeadEvent, ListedDeadEvent, RedrivenEvent
 
 
 @method(ShareGroup)
@@ -62,6 +62,19 @@ def browse_dead_events(
     return Call(sql, parameters, record(DeadEvent))
 
 
+def list_dead_events(
+    queue_name: str, group_name: str, after_dead_event_id: int | None, qty: int
+) -> Call[list[ListedDeadEvent]]:
+    """Return a page of the group's dead events without their data, which can be large; errors are cut."""
+    return Call(
+        "select d.dead_event_id, d.ev_id, left(d.ev_type, 200), d.redriven, d.attempts, d.deliveries, "
+        "d.reason, left(d.error, 1000), d.dead_at "
+        "from sluice.browse_dead_events(%s::text, %s::text, %s::bigint, %s::integer) as d",
+        (queue_name, group_name, after_dead_event_id, qty),
+        record(ListedDeadEvent),
+    )
+
+
 @method(ShareGroup)
 def count_dead_events(
     queue_name: str,
@@ -90,6 +103,47 @@ def count_dead_events(
     return Call(
         sql, (queue_name, group_name, *_filter(ev_type, reason, ev_ids, since, until)), scalar
     )
+
+
+@method(ShareGroup)
+def list_dead_event_ids(
+    queue_name: str,
+    group_name: str,
+    *,
+    after_dead_event_id: int | None = None,
+    qty: int = 1000,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> Call[list[int]]:
+    """Return the ids of the group's dead events, to redrive or purge them page by page.
+
+    Args:
+        after_dead_event_id: Only dead events with a higher id; None: start at the first.
+        qty: The most to return, 1 or more.
+        since: As for `browse_dead_events`.
+        until: As for `browse_dead_events`.
+
+    Returns:
+        0 to `qty` ids, lowest first.
+
+    Raises:
+        ArgumentError: `qty` or an id is out of range, or a time has no zone.
+
+    Source: `sluice.list_dead_event_ids`.
+    """
+    parameters = (
+        queue_name,
+        group_name,
+        after_id(after_dead_event_id, "after_dead_event_id"),
+        whole(qty, "qty", 1),
+        zoned_time(since, "since"),
+        zoned_time(until, "until"),
+    )
+    sql: LiteralString = (
+        "select * from sluice.list_dead_event_ids(%s::text, %s::text, %s::bigint, %s::integer, "
+        "%s::timestamptz, %s::timestamptz)"
+    )
+    return Call(sql, parameters, column)
 
 
 @method(ShareGroup)

@@ -11,8 +11,9 @@ from pgsluice.client.calls.arguments import (
     checked_ids,
     conditions,
     whole,
+    zoned_time,
 )
-from pgsluice.client.calls.call import Call, record, scalar
+from pgsluice.client.calls.call import Call, column, record, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.records import (
     DeadLetter,
@@ -111,6 +112,56 @@ def count_dead_letters(
         "%s::text, %s::jsonb, %s::jsonb, %s::timestamptz, %s::timestamptz, %s::text, %s::text)"
     )
     return Call(sql, parameters, scalar)
+
+
+@method(WorkQueue)
+def list_dead_letter_ids(
+    queue_name: str,
+    *,
+    after_dead_letter_id: int | None = None,
+    qty: int = 1000,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    reason: str | None = None,
+    error_type: str | None = None,
+    error: str | None = None,
+) -> Call[list[int]]:
+    """Return the ids of a queue's dead letters that match a filter, to redrive or purge them page by page.
+
+    Args:
+        queue_name: As for `browse_dead_letters`, as are the arguments not listed here.
+        after_dead_letter_id: Only dead letters with a higher id; None: start at the first.
+        qty: The most to return, 1 or more.
+        since: Only messages dead-lettered at this time or later, with a time zone.
+        until: Only messages dead-lettered before this time, with a time zone.
+        reason: Only messages with this reason.
+        error_type: Only messages whose last error was of this type.
+        error: Only messages with this last error, or with this pattern of it: its first line with # for numbers and
+            UUIDs. Empty: only those without an error.
+
+    Returns:
+        0 to `qty` ids, lowest first.
+
+    Raises:
+        ArgumentError: `qty` or an id is out of range, or a time has no zone.
+
+    Source: `sluice.list_dead_letter_ids`.
+    """
+    parameters = (
+        queue_name,
+        after_id(after_dead_letter_id, "after_dead_letter_id"),
+        whole(qty, "qty", 1),
+        zoned_time(since, "since"),
+        zoned_time(until, "until"),
+        reason,
+        error_type,
+        error,
+    )
+    sql: LiteralString = (
+        "select * from sluice.list_dead_letter_ids(%s::text, %s::bigint, %s::integer, "
+        "%s::timestamptz, %s::timestamptz, %s::text, %s::text, %s::text)"
+    )
+    return Call(sql, parameters, column)
 
 
 @method(WorkQueue)

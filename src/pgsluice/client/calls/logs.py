@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import LiteralString
 
-from pgsluice.client.calls.arguments import whole
+from pgsluice.client.calls.arguments import checked_id, whole, zoned_time
 from pgsluice.client.calls.call import Call, Stream, nothing, record, scalar
 from pgsluice.client.calls.clients import EventLog, method
 from pgsluice.client.log_records import (
+    BrowsedEvent,
     ConsumerState,
     Event,
+    EventPosition,
     GroupStep,
     LogPolicy,
+    LogState,
     LogTick,
     RestoredLog,
     RotationStep,
@@ -234,6 +237,101 @@ def list_consumers(queue_name: str | None = None) -> Call[list[ConsumerState]]:
     """
     return Call(
         "select * from sluice.list_consumers(%s::text)", (queue_name,), record(ConsumerState)
+    )
+
+
+@method(EventLog)
+def browse_events(
+    queue_name: str,
+    *,
+    from_ev_txid: int | None = None,
+    from_ev_id: int | None = None,
+    backward: bool = False,
+    qty: int = 100,
+    length_max: int | None = None,
+) -> Call[list[BrowsedEvent]]:
+    """Return a page of the events of a log, in the order of transaction and ev_id, without a consumer.
+
+    It reads only the transactions of these events, and in a log with share groups only these events, from an index.
+    A redelivery to a consumer is a row of its own, with `ev_retry`.
+
+    Args:
+        queue_name: An existing log.
+        from_ev_txid: With `from_ev_id` the position: that of an event of the previous page, or of `event_position`.
+            None: the start of the log, or with `backward` its end.
+        from_ev_id: As above. The event at the position is not returned.
+        backward: Return the events before the position, newest first, instead of those after it.
+        qty: The most to return, 1 or more.
+        length_max: Cut longer texts after this many characters; None: return them whole.
+
+    Returns:
+        0 to `qty` events; fewer than `qty`: this is the last page. Events without a tick are included.
+
+    Raises:
+        LogNotFoundError: The log does not exist.
+        ArgumentError: `qty` is out of range.
+
+    Source: `sluice.browse_events`.
+    """
+    sql: LiteralString = (
+        "select ev_id, ev_time, ev_txid::text::bigint, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, "
+        "ev_extra4, data_bytes from sluice.browse_events("
+        "%s::text, %s::text::xid8, %s::bigint, %s::boolean, %s::integer, %s::integer)"
+    )
+    position = (None if from_ev_txid is None else str(from_ev_txid), from_ev_id)
+    parameters = (queue_name, *position, backward, whole(qty, "qty", 1), length_max)
+    return Call(sql, parameters, record(BrowsedEvent))
+
+
+@method(EventLog)
+def event_position(
+    queue_name: str, of_ev_id: int | None = None, *, moment: datetime | None = None
+) -> Call[EventPosition | None]:
+    """Return the position of an event for `browse_events`, or that of a time.
+
+    Args:
+        queue_name: An existing log.
+        of_ev_id: An event. Give either this or `moment`.
+        moment: A time with a time zone: the position precedes the transactions after the last tick before it.
+
+    Returns:
+        The position; None if the log does not have the event, or if it is not among the first 50,000 around its id.
+
+    Raises:
+        LogNotFoundError: The log does not exist.
+        ArgumentError: Neither or both are given, or the time has no zone.
+
+    Source: `sluice.event_position`.
+    """
+    return Call(
+        "select p.ev_txid::text::bigint, p.ev_id "
+        "from sluice.event_position(%s::text, %s::bigint, %s::timestamptz) as p",
+        (
+            queue_name,
+            None if of_ev_id is None else checked_id(of_ev_id, "of_ev_id"),
+            zoned_time(moment, "moment"),
+        ),
+        lambda rows: None if rows[0][0] is None else EventPosition(*rows[0]),
+    )
+
+
+@method(EventLog)
+def list_log_states(
+    *, after_name: str = "", qty: int = 1000, search: str = ""
+) -> Call[list[LogState]]:
+    """Return the figures of event logs by name.
+
+    Args:
+        after_name: Only logs whose name sorts after this one; for paging.
+        qty: Maximum number of logs.
+        search: Only logs whose name contains this text; upper and lower case are equal.
+
+    Source: `sluice.list_log_states`.
+    """
+    return Call(
+        "select * from sluice.list_log_states(%s::text, %s::integer, %s::text)",
+        (after_name, whole(qty, "qty", 1), search),
+        record(LogState),
     )
 
 

@@ -8,10 +8,16 @@ from typing import Any, LiteralString, NamedTuple
 
 from psycopg.types.json import Jsonb
 
-from pgsluice.client.calls.arguments import whole
-from pgsluice.client.calls.call import Call, nothing, record, scalar
+from pgsluice.client.calls.arguments import after_id, checked_id, whole
+from pgsluice.client.calls.call import Call, nothing, one, record, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
-from pgsluice.client.operation_records import OperatorAction, PausedQueue, WorkerProcess
+from pgsluice.client.operation_records import (
+    OperatorAction,
+    PausedQueue,
+    PurgedMessages,
+    QueueExtent,
+    WorkerProcess,
+)
 
 
 class WorkerIdentity(NamedTuple):
@@ -129,3 +135,86 @@ def list_actions(
     """
     sql: LiteralString = "select * from sluice.list_actions(%s::text, %s::bigint, %s::integer)"
     return Call(sql, (of_queue, before_action_id, whole(qty, "qty", 1)), record(OperatorAction))
+
+
+@method(WorkQueue)
+def note_action(
+    action: str,
+    *,
+    queue_name: str | None = None,
+    of_filter: dict[str, Any] | None = None,
+    message_count: int | None = None,
+    note: str | None = None,
+) -> Call[None]:
+    """Record an action of an operator in its transaction, for `list_actions`.
+
+    The functions that `list_actions` names record themselves. PGMQ's functions for messages do not, as workers call
+    them: a tool with which an operator sends or deletes a message records it with this method.
+
+    Args:
+        action: The name of the function.
+        queue_name: The queue or log; None: the action concerns none.
+        of_filter: The arguments that chose the messages or the object.
+        message_count: Messages or events that were sent, moved or deleted.
+        note: A note of the operator.
+
+    Source: `sluice.note_action`.
+    """
+    sql: LiteralString = (
+        "select sluice.note_action(%s::text, %s::text, %s::jsonb, %s::bigint, %s::text)"
+    )
+    arguments = None if of_filter is None else Jsonb(of_filter)
+    return Call(sql, (action, queue_name, arguments, message_count, note), nothing)
+
+
+@method(WorkQueue)
+def queue_extent(queue_name: str, *, upto_msg_id: int | None = None) -> Call[QueueExtent]:
+    """Return the number of messages in a queue, an estimate above 5,000, and the highest msg_id.
+
+    Args:
+        queue_name: An existing queue.
+        upto_msg_id: Only messages up to this msg_id; None: all.
+
+    Raises:
+        QueueNotFoundError: The queue does not exist.
+
+    Source: `sluice.queue_extent`.
+    """
+    sql: LiteralString = "select * from sluice.queue_extent(%s::text, %s::bigint)"
+    return Call(
+        sql, (queue_name, after_id(upto_msg_id, "upto_msg_id")), one(QueueExtent), queue_name
+    )
+
+
+@method(WorkQueue)
+def purge_messages(
+    queue_name: str, upto_msg_id: int, *, after_msg_id: int | None = None, qty: int = 10000
+) -> Call[PurgedMessages]:
+    """Delete messages up to a msg_id, visible or not; call it, and commit, until it deletes 0.
+
+    Unlike `purge_queue`, it does not lock the queue, and leaves messages that are sent meanwhile. It skips messages
+    that another transaction has locked.
+
+    Args:
+        queue_name: An existing queue.
+        upto_msg_id: The highest msg_id to delete, as from `queue_extent`.
+        after_msg_id: Only messages with a higher msg_id: the `last_msg_id` of the previous call; None: start at the
+            first.
+        qty: The most to delete, 1 or more.
+
+    Raises:
+        QueueNotFoundError: The queue does not exist.
+        ArgumentError: An id or `qty` is out of range. Nothing was deleted.
+
+    Source: `sluice.purge_messages`.
+    """
+    parameters = (
+        queue_name,
+        checked_id(upto_msg_id, "upto_msg_id"),
+        after_id(after_msg_id, "after_msg_id"),
+        whole(qty, "qty", 1),
+    )
+    sql: LiteralString = (
+        "select * from sluice.purge_messages(%s::text, %s::bigint, %s::bigint, %s::integer)"
+    )
+    return Call(sql, parameters, one(PurgedMessages), queue_name)

@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 
 from pgsluice.client.calls.call import Call, record, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
-from pgsluice.client.sample_records import QueueState, Sample
+from pgsluice.client.group_records import GroupSettings
+from pgsluice.client.sample_records import NewestSample, QueueState, Sample
 
 
 @method(WorkQueue)
@@ -69,8 +70,31 @@ def list_samples(
     )
 
 
+@method(WorkQueue)
+def list_newest_samples(kind: str) -> Call[list[NewestSample]]:
+    """Return the newest sample of each queue, consumer or share group, by name, if it is at most five minutes old.
+
+    Args:
+        kind: `queue`, `consumer` or `group`.
+
+    Source: `sluice.list_newest_samples`.
+    """
+    return Call("select * from sluice.list_newest_samples(%s::text)", (kind,), record(NewestSample))
+
+
 def count_queues() -> Call[int]:
     return Call("select count(*) from pgmq.meta", (), scalar)
+
+
+def list_group_settings(queue_name: str) -> Call[list[GroupSettings]]:
+    """Return the settings of the share groups of a log by name, without their figures, which take time to read."""
+    return Call(
+        "select g.group_name, g.lease, g.max_attempts, g.max_deliveries, g.backoff, g.backoff_base, g.backoff_cap, "
+        "g.dead_letter_log, g.key, g.when_waiting, g.lost, g.created_at "
+        "from sluice.share_group as g where g.queue_name = %s::text order by g.group_name",
+        (queue_name,),
+        record(GroupSettings),
+    )
 
 
 def leads() -> Call[bool]:
@@ -116,4 +140,15 @@ def limit_statements(at_most_ms: int) -> Call[str]:
     """Set statement_timeout for this transaction."""
     return Call(
         "select set_config('statement_timeout', %s::text, true)", (str(at_most_ms),), scalar
+    )
+
+
+def queue_state(queue_name: str) -> Call[list[QueueState]]:
+    """Return the figures of one queue, by its name as it was created; none while it is locked."""
+    return Call(
+        "select s.* from sluice.list_queue_states("
+        "coalesce((select max(m.queue_name) from pgmq.meta as m where m.queue_name < %s::text), ''), 1) as s "
+        "where s.queue_name = %s::text",
+        (queue_name, queue_name),
+        record(QueueState),
     )

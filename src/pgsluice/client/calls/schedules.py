@@ -10,7 +10,7 @@ from pgsluice.client.calls.call import Call, record, scalar
 from pgsluice.client.calls.clients import Schedules, method
 from pgsluice.client.calls.payload import json_parameter, text_parameter
 from pgsluice.client.log_records import NewEvent
-from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
+from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions, ScheduleState
 from pgsluice.errors import ArgumentError
 
 _DAY_S = 86_400
@@ -186,6 +186,15 @@ def list_schedules() -> Call[list[Schedule]]:
     Source: `sluice.list_schedules`.
     """
     return Call("select * from sluice.list_schedules()", (), record(Schedule))
+
+
+@method(Schedules)
+def list_schedule_states() -> Call[list[ScheduleState]]:
+    """Return every schedule by name, without its message or event; the role sluice_monitor suffices.
+
+    Source: `sluice.list_schedule_states`.
+    """
+    return Call("select * from sluice.list_schedule_states()", (), record(ScheduleState))
 
 
 @method(Schedules)

@@ -12,6 +12,7 @@ begin
     execute format('select count(*) from pgmq.%I', v_queue) into v_purged;
     execute format('truncate table pgmq.%I', v_queue);
     perform pgmq._forget_attempts(queue_name);
+    perform pgmq._note_purge(queue_name, v_purged);
     return v_purged;
 end;
 $$;

@@ -69,6 +69,7 @@ begin
     loop
         execute format('drop function %s', v_function);
     end loop;
+    perform sluice._note_action('drop_queue'::text, x_queue_name, null::jsonb, null::bigint, null::text);
     return 1;
 end;
 $$;

@@ -82,4 +82,4 @@ $$;
 comment on function sluice._find_event(integer, bigint) is
     'Return the transaction and the time of an event by its number; null if it is not in the log.';
 revoke execute on function sluice._find_event(integer, bigint) from public;
-grant execute on function sluice._find_event(integer, bigint) to pgq_admin, sluice_admin;
+grant execute on function sluice._find_event(integer, bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -16,7 +16,8 @@ as $$
         r.reported_at
     from sluice.pipeline as p
     join pgq.queue as q on q.queue_id = p.queue_id
-    join sluice.list_consumers(null::text) as c on c.log_name = q.queue_name and c.consumer_name = p.consumer_name
+    -- Only of logs with pipelines: a database can have thousands of others.
+    cross join lateral sluice.list_consumers(q.queue_name) as c
     left join lateral (
         select newest.*
         from sluice.pipeline_report as newest
@@ -24,7 +25,7 @@ as $$
         order by newest.report_id desc
         limit 1
     ) as r on true
-    where c.last_tick is not null or c.lost is not null
+    where c.consumer_name = p.consumer_name and (c.last_tick is not null or c.lost is not null)
     order by c.log_name, p.consumer_name;
 $$;
 

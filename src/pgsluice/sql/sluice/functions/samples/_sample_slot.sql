@@ -11,4 +11,4 @@ $$;
 comment on function sluice._sample_slot(integer, timestamptz) is
     'Return the partition for samples of a time, and the start of its period; resolution 0: 10 seconds, 1: a minute, 2: 15 minutes.';
 revoke execute on function sluice._sample_slot(integer, timestamptz) from public;
-grant execute on function sluice._sample_slot(integer, timestamptz) to pgq_admin, sluice_admin;
+grant execute on function sluice._sample_slot(integer, timestamptz) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

@@ -20,6 +20,6 @@ end;
 $$;
 
 comment on function sluice.group_info(text, text) is
-    'Return the settings of a share group, its lag in events and in seconds of the oldest one, and its numbers of leased, retrying and dead events.';
+    'Return the settings of a share group, its lag in events and in seconds of the oldest one, and its numbers of leased, retrying and dead events; dead events are counted up to 10,000.';
 revoke execute on function sluice.group_info(text, text) from public;
 grant execute on function sluice.group_info(text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

@@ -36,6 +36,6 @@ end;
 $$;
 
 comment on function sluice.list_groups(text) is
-    'Return the share groups of one log or all, with their settings, lag, and numbers of leased, retrying and dead events.';
+    'Return the share groups of one log or all, with their settings, lag, and numbers of leased, retrying and dead events; dead events are counted up to 10,000.';
 revoke execute on function sluice.list_groups(text) from public;
 grant execute on function sluice.list_groups(text) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

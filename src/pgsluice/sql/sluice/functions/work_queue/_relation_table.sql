@@ -18,4 +18,4 @@ $$;
 comment on function sluice._relation_table(text, text) is
     'Return the name of the table of a queue (relation queue) or its archive (archive).';
 revoke execute on function sluice._relation_table(text, text) from public;
-grant execute on function sluice._relation_table(text, text) to sluice_admin, sluice_reader;
+grant execute on function sluice._relation_table(text, text) to sluice_admin, sluice_monitor, sluice_reader;
