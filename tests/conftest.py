@@ -53,7 +53,13 @@ VARIANTS = {"server", "peer", "installation", "make", "clients", "style", "is_as
 # Of a test with many cases, `make test` runs this many in MANY_CASES. Elsewhere a case is cheap, or
 # a run of its own.
 CASES = 2
-MANY_CASES = ("tests/db/", "tests/compat/", "tests/acceptance/", "tests/client/")
+MANY_CASES = (
+    "tests/db/",
+    "tests/compat/",
+    "tests/acceptance/",
+    "tests/client/",
+    "tests/dashboard/",
+)
 SPARK = "tests/spark/"
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 8 << 30

@@ -123,6 +123,44 @@ def test_troubleshooting_guide_lists_every_check_and_those_that_fix_runs():
     ]
 
 
+@pytest.mark.slow
+def test_commands_of_the_dashboard_guide_serve(database_18, tmp_path):
+    blocks = BLOCK.findall((GUIDES / "dashboard.md").read_text(encoding="utf-8"))
+    lines = [line for kind, block in blocks if kind == "bash" for line in block.splitlines()]
+    commands = [line for line in lines if "pgsluice dashboard" in line]
+    assert len(commands) > 5
+
+    for command in commands:
+        words = shlex.split(command, comments=True)
+        variables = dict(word.split("=") for word in words if word.startswith("PGSLUICE_"))
+        arguments = words[words.index("pgsluice") + 1 :]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pgsluice", *arguments, "--port", "0", "--dsn", database_18.url],
+            env=os.environ | variables, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stderr.readline().startswith("serving http://"), command
+        process.terminate()
+        assert process.communicate(timeout=30)[1] == ""
+        assert process.returncode == 0
+
+
+def test_role_and_redaction_of_the_dashboard_guide_work(database_18):
+    text = (GUIDES / "dashboard.md").read_text(encoding="utf-8")
+    [role] = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+    with database_18.connect(autocommit=False) as connection:
+        connection.execute(role)
+        connection.execute("set role dashboard")
+        assert connection.execute("select * from sluice.list_queue_states()").fetchall() == []
+        connection.rollback()  # roles belong to the server
+    [redaction] = [block for kind, block in BLOCK.findall(text) if "redact=" in block]
+    variables: dict[str, object] = {}
+    exec(redaction, variables)
+    dashboard = variables["dashboard"].state.dashboard
+    dashboard.database.close()
+    assert dashboard.redaction.apply("hr_mails", {"password": 1}) == "hidden"
+    assert dashboard.redaction.apply("mails", {"Password": 1}) == {"Password": "•••"}
+
+
 def test_explain_guide_lists_the_checks_that_each_command_runs():
     text = (GUIDES / "explain.md").read_text(encoding="utf-8")
     listed: dict[bool, set[str]] = {True: set(), False: set()}

@@ -60,6 +60,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "maintain",
         "Run maintenance: ticks, rotation, retries, retention.",
     ),
+    "dashboard": (
+        "pgsluice.cli.dashboard",
+        "dashboard",
+        "See and operate queues, logs and more in a browser.",
+    ),
     "metrics": ("pgsluice.cli.metrics", "metrics", "Print or serve metrics for Prometheus."),
     "notify": ("pgsluice.cli.notify", "notify", "Notify listeners of new messages."),
     "explain": (

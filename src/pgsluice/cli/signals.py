@@ -5,18 +5,44 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+_LOOK_S = 0.1
+
+
+class _Stop(threading.Event):
+    """Event that a signal handler may set at any time.
+
+    The system may deliver a signal to any thread, and Python then runs the handler in the main thread once that one
+    wakes up: so no wait is long. The handler sets no lock, which the main thread may hold.
+    """
+
+    _is_signaled = False
+
+    def signal(self) -> None:
+        """Set the event, in a signal handler."""
+        self._is_signaled = True
+
+    def is_set(self) -> bool:
+        return self._is_signaled or super().is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        end_s = float("inf") if timeout is None else time.monotonic() + timeout
+        while not self.is_set() and (left_s := end_s - time.monotonic()) > 0:
+            super().wait(min(left_s, _LOOK_S))
+        return self.is_set()
 
 
 @contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
     """Yield an event that SIGINT (Ctrl-C) and SIGTERM (service managers) set."""
-    stop = threading.Event()
+    stop = _Stop()
 
     def end(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
+        stop.signal()
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -1,0 +1,180 @@
+"""Acts on dead letters of a work queue, those that a filter matches: redrive and purge."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pgsluice.client.calls import acts
+from pgsluice.dashboard.acts.act import Act, Link, Question, Step
+from pgsluice.dashboard.acts.given import Given
+from pgsluice.dashboard.acts.words import COUNTED_MAX, command, counted
+from pgsluice.dashboard.database import Database, Session
+
+# Redriven messages are written to the queue's table and its write-ahead log, whatever their size.
+_REDRIVEN_EACH = 500
+_PURGED_EACH = 5_000
+_COUNTED_BY_ERROR = 1_000  # the pattern of an error takes longer than to read it
+_CHOICES = ("reason", "error_type", "error", "since", "until", "dead_letter_id")
+
+
+def _back(given: Given) -> Link:
+    queue = given.text("queue")
+    return Link("dead_letters", {"queue": queue}, f"Dead letters of queue {queue}")
+
+
+def _ids(session: Session, given: Given, after_id: int | None, qty: int) -> list[int]:
+    """Return the next ids that the filter matches."""
+    chosen = given.find_number("dead_letter_id")
+    if chosen is not None and (after_id is not None and after_id >= chosen):
+        return []
+    return session.queues.list_dead_letter_ids(
+        given.text("queue"),
+        after_dead_letter_id=after_id if chosen is None else chosen - 1,
+        qty=qty if chosen is None else 1,
+        since=given.find_time("since"),
+        until=given.find_time("until"),
+        reason=given.find("reason"),
+        error_type=given.find_exactly("error_type"),
+        error=given.find_exactly("error"),
+    )
+
+
+def _is_there(given: Given, ids: list[int]) -> bool:
+    chosen = given.find_number("dead_letter_id")
+    return bool(ids) and (chosen is None or ids == [chosen])
+
+
+def _filter(given: Given) -> str:
+    """Return the filter in words; empty texts stand for no error type and no error."""
+    chosen = {"reason": given.find("reason")}
+    chosen |= {name: given.find_exactly(name) for name in ("error_type", "error")}
+    parts = [
+        f"with {name.replace('_', ' ')} {value}" if value else f"without {name.replace('_', ' ')}"
+        for name, value in chosen.items()
+        if value is not None
+    ]
+    since = given.find_time("since")
+    if since is not None:
+        parts.append(f"since {since:%Y-%m-%d %H:%M:%S %Z}")
+    return f" {', '.join(parts)}" if parts else ""
+
+
+def _question(
+    database: Database, given: Given, verb: str, end: str, *notes: str, shell: str | None
+) -> Question:
+    queue, chosen = given.text("queue"), given.find_number("dead_letter_id")
+    until = given.find_time("until") or _now(database)
+    counted_max = _COUNTED_BY_ERROR if given.find("error") else COUNTED_MAX
+    # Before they are counted: what is dead-lettered meanwhile is not of this question.
+    frozen = Given(given.values | {"until": until.isoformat()}, {*given.values, "until"})
+    read = database.part(
+        lambda s: _ids(s, frozen, None, counted_max + 1),
+        "dead letter ids",
+        *sorted(frozen.values.items()),
+    )
+    if read.value is None and not read.is_timeout:
+        return Question(read.problem or "", is_possible=False)
+    number = None if read.value is None else len(read.value)
+    if chosen is not None:
+        if not _is_there(given, read.value or []):
+            return Question(
+                f"Dead letter {chosen} of queue {queue} does not exist, or no longer.",
+                is_possible=False,
+            )
+        return Question(
+            f"{verb} dead letter {chosen} of queue {queue}{end}.",
+            notes[:1],
+            shell,
+            {"until": until.isoformat()},
+            1,
+        )
+    what = f"dead letters of queue {queue}{_filter(given)}"
+    if number == 0:
+        return Question(f"There are no {what}.", is_possible=False)
+    return Question(
+        f"{verb} {counted(number, 'message', counted_max=counted_max)} of the {what}{end}.",
+        (*notes, f"Messages that are dead-lettered after {until:%Y-%m-%d %H:%M:%S %Z} stay."),
+        shell,
+        {"until": until.isoformat()},
+        None if number is not None and number > counted_max else number,
+    )
+
+
+def _now(database: Database) -> datetime:
+    return database.read(lambda s: s.run(acts.rights(()))).now
+
+
+def _ask_redrive(database: Database, given: Given) -> Question:
+    queue, chosen = given.text("queue"), given.find("dead_letter_id")
+    database.read(lambda s: s.queues.queue_extent(queue))
+    if chosen:
+        shell: str | None = command("queue dead-letters redrive", queue, chosen)
+    elif given.find_exactly("error") is not None or given.find_exactly("error_type") == "":
+        shell = None  # the command has no option for it
+    else:
+        options = {name: given.find(name) for name in ("reason", "error_type", "since", "until")}
+        every = "" if any(options.values()) else " --all"
+        shell = command(f"queue dead-letters redrive{every}", queue, **options)
+    return _question(
+        database,
+        given,
+        "Redrive",
+        ": each becomes a new message of the queue",
+        "Attempts start at 0, and the header x-pgmq-replayed-from has the origin.",
+        shell=shell,
+    )
+
+
+def _redrive(session: Session, given: Given, after_id: int | None) -> Step:
+    ids = _ids(session, given, after_id, _REDRIVEN_EACH)
+    if not _is_there(given, ids):
+        return Step(0, None)
+    return Step(len(session.queues.redrive(given.text("queue"), ids)), ids[-1])
+
+
+def _ask_purge(database: Database, given: Given) -> Question:
+    queue, chosen = given.text("queue"), given.find("dead_letter_id")
+    shell = command("queue dead-letters purge", queue, chosen) if chosen else None
+    if not chosen and not any(
+        given.find_exactly(name) for name in ("reason", "error_type", "error")
+    ):
+        shell = command("queue dead-letters purge", queue, older_than="0")
+    return _question(
+        database, given, "Delete", " permanently", "They cannot be restored.", shell=shell
+    )
+
+
+def _purge(session: Session, given: Given, after_id: int | None) -> Step:
+    ids = _ids(session, given, after_id, _PURGED_EACH)
+    if not _is_there(given, ids):
+        return Step(0, None)
+    number = session.queues.purge_dead_letters(
+        given.text("queue"), dead_letter_ids=ids, qty=len(ids)
+    )
+    return Step(number, ids[-1])
+
+
+ACTS = (
+    Act(
+        name="redrive",
+        title="Redrive dead letters",
+        arguments=("queue",),
+        functions=("sluice.redrive(text,bigint[],text)",),
+        ask=_ask_redrive,
+        back=_back,
+        step=_redrive,
+        done="redriven",
+        choices=_CHOICES,
+    ),
+    Act(
+        name="purge_dead_letters",
+        title="Purge dead letters",
+        arguments=("queue",),
+        functions=("sluice.purge_dead_letters(text,interval,bigint[],integer)",),
+        ask=_ask_purge,
+        back=_back,
+        step=_purge,
+        done="deleted",
+        choices=_CHOICES,
+    ),
+)

@@ -1,0 +1,250 @@
+"""Acts on a work queue: send, purge, pause, resume, retention, and unparking a key."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pgsluice.client.calls import acts
+from pgsluice.dashboard.acts.act import NOTE, Act, Field, Link, Question, Step
+from pgsluice.dashboard.acts.given import Given
+from pgsluice.dashboard.acts.words import command, quantity
+from pgsluice.dashboard.database import Database, Session
+from pgsluice.dashboard.rendering import duration
+from pgsluice.errors import ArgumentError
+
+_PURGED_EACH = 10_000
+_COUNTED_EXACTLY = 5000
+_FOREVER = "forever"
+
+
+def _back(given: Given) -> Link:
+    queue = given.text("queue")
+    return Link("queue", {"name": queue}, f"Queue {queue}")
+
+
+def _messages(number: int) -> str:
+    """Return the number of messages of `queue_extent`."""
+    return f"{'about ' if number > _COUNTED_EXACTLY else ''}{quantity(number, 'message')}"
+
+
+def _ask_send(database: Database, given: Given) -> Question:
+    queue = given.text("queue")
+    database.read(lambda s: s.queues.queue_extent(queue))
+    return Question(f"Send a message to queue {queue}.", command=command("queue send", queue, "{}"))
+
+
+def _send(session: Session, given: Given) -> str:
+    queue, delay = given.text("queue"), given.duration("delay")
+    if delay % timedelta(seconds=1):
+        raise ArgumentError("delay is not in whole seconds; use whole seconds")
+    message, headers = given.json("message"), given.find_json_object("headers")
+    msg_id = session.run(acts.send_json(queue, message, headers, round(delay.total_seconds())))
+    session.queues.note_action(
+        "send", queue_name=queue, of_filter={"msg_id": msg_id}, message_count=1
+    )
+    return f"Message {msg_id} was sent to queue {queue}."
+
+
+def _ask_purge(database: Database, given: Given) -> Question:
+    queue = given.text("queue")
+    upto = given.find_number("upto_msg_id")
+    extent = database.read(lambda s: s.queues.queue_extent(queue, upto_msg_id=upto))
+    if extent.last_msg_id is None:
+        return Question(
+            f"Queue {queue} has no {'such ' if upto else ''}messages.", is_possible=False
+        )
+    last, number = extent.last_msg_id, extent.message_count
+    return Question(
+        f"Delete {_messages(number)} of queue {queue}, visible or not, up to msg_id {last}.",
+        (
+            "They are not archived, and cannot be restored. The archive is kept.",
+            "Messages that are sent from now on stay, as do those that a transaction has locked.",
+            "The command deletes them, too.",
+        ),
+        command("queue purge", queue),
+        {"upto_msg_id": str(last)},
+        number,
+    )
+
+
+def _purge(session: Session, given: Given, after_id: int | None) -> Step:
+    done = session.queues.purge_messages(
+        given.text("queue"), given.number("upto_msg_id"), after_msg_id=after_id, qty=_PURGED_EACH
+    )
+    return Step(done.purged, done.last_msg_id)
+
+
+def _ask_pause(database: Database, given: Given) -> Question:
+    queue = given.text("queue")
+    extent = database.read(lambda s: s.queues.queue_extent(queue))
+    paused = {
+        each.queue_name: each for each in database.read(lambda s: s.queues.list_paused_queues())
+    }
+    notes = ["Workers finish what they have claimed. Producers are not affected, nor is pgmq.read."]
+    if (pause := paused.get(queue)) is not None:
+        because = f": {pause.reason}" if pause.reason else ""
+        notes.append(
+            f"It is paused already, by {pause.paused_by}{because}. A reason replaces the earlier one."
+        )
+    return Question(
+        f"Pause queue {queue}, which has {_messages(extent.message_count)}: workers claim no more of it.",
+        tuple(notes),
+        command("queue pause", queue),
+    )
+
+
+def _pause(session: Session, given: Given) -> str:
+    queue = given.text("queue")
+    if session.queues.pause_queue(queue, reason=given.find("reason")):
+        return f"Queue {queue} is paused."
+    return f"Queue {queue} was paused already."
+
+
+def _ask_resume(database: Database, given: Given) -> Question:
+    queue = given.text("queue")
+    extent = database.read(lambda s: s.queues.queue_extent(queue))
+    paused = {
+        each.queue_name: each for each in database.read(lambda s: s.queues.list_paused_queues())
+    }
+    pause = paused.get(queue)
+    if pause is None:
+        return Question(f"Queue {queue} is not paused.", is_possible=False)
+    because = f": {pause.reason}" if pause.reason else ""
+    return Question(
+        f"Resume queue {queue}, which has {_messages(extent.message_count)}: workers claim again.",
+        (f"It was paused by {pause.paused_by}{because}.",),
+        command("queue resume", queue),
+    )
+
+
+def _resume(session: Session, given: Given) -> str:
+    queue = given.text("queue")
+    if session.queues.resume_queue(queue):
+        return f"Queue {queue} is resumed."
+    return f"Queue {queue} was not paused."
+
+
+def _ask_retention(database: Database, given: Given) -> Question:
+    queue = given.text("queue")
+    database.read(lambda s: s.queues.queue_extent(queue))
+    kept = {each.queue_name: each for each in database.read(lambda s: s.queues.list_retentions())}
+    now = kept[queue].archive_retention if queue in kept else None
+    return Question(
+        f"Set how long queue {queue} keeps archived messages; now: {_FOREVER if now is None else duration(now)}.",
+        (
+            "Maintenance deletes archived messages that are older, in batches; they cannot be restored.",
+        ),
+        command("queue retention", queue, "30d"),
+    )
+
+
+def _set_retention(session: Session, given: Given) -> str:
+    queue, text = given.text("queue"), (given.find("retention") or "").strip()
+    if not text:
+        raise ArgumentError(f"retention is empty; write a duration such as 30d, or {_FOREVER}")
+    kept = None if text == _FOREVER else given.duration("retention")
+    session.queues.set_retention(queue, kept)
+    return f"Queue {queue} keeps archived messages {_FOREVER if kept is None else f'for {duration(kept)}'}."
+
+
+def _ask_unpark(database: Database, given: Given) -> Question:
+    queue, key = given.text("queue"), given.text("key")
+    blocked = {
+        each.key: each
+        for each in database.read(lambda s: s.queues.list_blocked_messages(queue))
+        if each.reason == "parked"
+    }
+    waiting = ""
+    if key in blocked:
+        number = blocked[key].waiting
+        waiting = f" {'1 000 or more messages' if number >= 1000 else quantity(number, 'message')} of it wait."
+    return Question(
+        f"Unpark key {key} of queue {queue}: its messages are claimed again, in order.{waiting}",
+        (
+            "The message whose failure parked the key comes first. If it fails again, the key may be parked again.",
+        ),
+        command("queue unpark", queue, key),
+    )
+
+
+def _unpark(session: Session, given: Given) -> str:
+    queue, key = given.text("queue"), given.text("key")
+    if session.queues.unpark_messages(queue, key):
+        return f"Key {key} of queue {queue} is unparked."
+    return f"Key {key} of queue {queue} was not parked."
+
+
+ACTS = (
+    Act(
+        name="send",
+        title="Send a message",
+        arguments=("queue",),
+        functions=("pgmq.send(text,jsonb,jsonb,integer)", NOTE),
+        ask=_ask_send,
+        back=_back,
+        run=_send,
+        fields=(
+            Field(
+                "message", "Message", "A JSON value.", is_long=True, is_required=True, value="{}"
+            ),
+            Field("headers", "Headers", "A JSON object, or empty."),
+            Field("delay", "Delay", "Time until it is visible: 0, 30s, 5m, 2h.", value="0"),
+        ),
+    ),
+    Act(
+        name="purge_queue",
+        title="Purge the queue",
+        arguments=("queue",),
+        functions=("sluice.purge_messages(text,bigint,bigint,integer)", NOTE),
+        ask=_ask_purge,
+        back=_back,
+        step=_purge,
+        done="deleted",
+        choices=("upto_msg_id",),
+    ),
+    Act(
+        name="pause_queue",
+        title="Pause the queue",
+        arguments=("queue",),
+        functions=("sluice.pause_queue(text,text)",),
+        ask=_ask_pause,
+        back=_back,
+        run=_pause,
+        fields=(Field("reason", "Reason", "Shown with the pause, and in the audit."),),
+    ),
+    Act(
+        name="resume_queue",
+        title="Resume the queue",
+        arguments=("queue",),
+        functions=("sluice.resume_queue(text)",),
+        ask=_ask_resume,
+        back=_back,
+        run=_resume,
+    ),
+    Act(
+        name="set_retention",
+        title="Set the retention",
+        arguments=("queue",),
+        functions=("sluice.set_retention(text,interval)",),
+        ask=_ask_retention,
+        back=_back,
+        run=_set_retention,
+        fields=(
+            Field(
+                "retention",
+                "Keep archived messages for",
+                f"12h, 30d, 4w, or {_FOREVER}.",
+                is_required=True,
+            ),
+        ),
+    ),
+    Act(
+        name="unpark_messages",
+        title="Unpark the key",
+        arguments=("queue", "key"),
+        functions=("sluice.unpark_messages(text,text)",),
+        ask=_ask_unpark,
+        back=_back,
+        run=_unpark,
+    ),
+)

@@ -1,0 +1,50 @@
+"""Words of questions: numbers of things, names in commands, and what was counted within a bound."""
+
+from __future__ import annotations
+
+import shlex
+
+from pgsluice.dashboard.rendering import number as shown
+
+COUNTED_MAX = 10_000
+
+
+def command(name: str, *arguments: str, **options: str | None) -> str:
+    """Return a command of pgsluice for a shell.
+
+    Args:
+        name: The command: `queue pause`.
+        arguments: Names and ids.
+        options: Values of options; None: it is left out.
+    """
+    words = [
+        f"--{option.replace('_', '-')}={value}"
+        for option, value in options.items()
+        if value is not None
+    ]
+    # Else a name that begins with a dash would be read as an option.
+    dashes = ["--"] if any(word.startswith("-") for word in arguments) else []
+    return f"pgsluice {name} " + " ".join(map(shlex.quote, (*words, *dashes, *arguments)))
+
+
+def quantity(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun: `1 message`, `1 234 messages`."""
+    return f"{shown(number)} {noun if number == 1 else plural or noun + 's'}"
+
+
+def counted(
+    number: int | None, noun: str, plural: str = "", *, counted_max: int = COUNTED_MAX
+) -> str:
+    """Return a bounded count with its noun: `more than 10 000 messages`.
+
+    Args:
+        number: The count, above `counted_max` if there are more; None: it took too long.
+        noun: The noun.
+        plural: Its plural, if it is not the noun with an s.
+        counted_max: The bound.
+    """
+    if number is None:
+        return f"the matching {plural or noun + 's'} (they were not counted in time)"
+    if number > counted_max:
+        return f"more than {quantity(counted_max, noun, plural)}"
+    return quantity(number, noun, plural)

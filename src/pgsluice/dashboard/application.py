@@ -1,0 +1,103 @@
+"""The ASGI app of the dashboard."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Collection
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from pgsluice.connection import Target, resolve
+from pgsluice.dashboard.database import Database
+from pgsluice.dashboard.diagnosis import Diagnoses
+from pgsluice.dashboard.guard import Guard
+from pgsluice.dashboard.live import live
+from pgsluice.dashboard.pages import ROUTES
+from pgsluice.dashboard.payloads import Redaction
+from pgsluice.dashboard.problems import HANDLERS
+from pgsluice.dashboard.settings import Authenticate, Dashboard
+
+
+class _Assets(StaticFiles):
+    """Files whose address has the hash of their contents: browsers keep them."""
+
+    async def get_response(self, path: str, scope: Any) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        return response
+
+
+def app(
+    dsn: str | Target | None = None,
+    *,
+    authenticate: Authenticate | None = None,
+    allow_actions: bool = False,
+    hidden_keys: Collection[str] = (),
+    redact: Callable[[str, Any], Any] | None = None,
+    title: str = "",
+    timeout_s: float = 2.0,
+    refresh_s: float = 5.0,
+    connections_max: int = 4,
+) -> Starlette:
+    """Return the dashboard as an ASGI app, to serve alone or to mount below any path of another app.
+
+    It reads as the role of `dsn`: with `sluice_monitor` it shows figures without payloads, with `sluice_reader` also
+    payloads. Actions need `sluice_admin`. It connects when its lifespan starts, or else at the first request.
+
+    Args:
+        dsn: The database; None: as for the command line.
+        authenticate: Returns the name of the viewer of a request, or None to refuse it; called in a thread. None: only
+            requests from this machine to localhost are answered.
+        allow_actions: Offer actions: send, retry, redrive, purge, pause, and others.
+        hidden_keys: Keys of payloads and headers, at any depth, whose values are hidden.
+        redact: Gets the name of the queue or log and a payload, and returns what is shown.
+        title: Name of the environment, shown on each page.
+        timeout_s: Timeout of each statement in seconds.
+        refresh_s: Time between two refreshes of an open page in seconds; viewers share readings of this age.
+        connections_max: Maximum number of connections.
+
+    Raises:
+        ConfigurationError: The DSN cannot be parsed.
+    """
+    target = dsn if isinstance(dsn, Target) else resolve(dsn)
+    # A little less than the refresh, so that each refresh reads anew.
+    database = Database(
+        target, timeout_s=timeout_s, share_s=refresh_s * 0.8, connections_max=connections_max
+    )
+    dashboard = Dashboard(
+        database,
+        Diagnoses(target),
+        allows_actions=allow_actions,
+        authenticate=authenticate,
+        redaction=Redaction(frozenset(key.lower() for key in hidden_keys), redact),
+        refresh_s=refresh_s,
+        title=title,
+    )
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(dashboard.jobs.stop)
+        database.close()
+
+    routes = [
+        *ROUTES,
+        Route("/live", live, name="live"),
+        Mount("/static", _Assets(packages=[("pgsluice.dashboard", "static")]), name="static"),
+    ]
+    served = Starlette(
+        routes=routes,
+        middleware=[Middleware(Guard, dashboard=dashboard)],
+        exception_handlers=HANDLERS,
+        lifespan=lifespan,
+    )
+    served.state.dashboard = dashboard
+    # A mounted app has no lifespan of its own.
+    database.open()
+    return served

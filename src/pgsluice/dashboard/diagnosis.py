@@ -1,0 +1,81 @@
+"""The findings of `pgsluice doctor`, read beside the pages: they take seconds on a large database."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+from pgsluice.connection import Target, connect
+from pgsluice.errors import SluiceError
+from pgsluice.ops.doctor import Finding, diagnose
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Findings of one run.
+
+    Attributes:
+        found_at: Its end.
+        findings: One of each check; empty if the server was not reachable.
+        problem: Why there are no findings, or None.
+    """
+
+    found_at: datetime
+    findings: Sequence[Finding]
+    problem: str | None = None
+
+    @property
+    def troubles(self) -> list[Finding]:
+        """The findings that warn or fail."""
+        return [each for each in self.findings if each.status in ("warn", "fail")]
+
+
+class Diagnoses:
+    """Runs the checks in a thread when a page asks for them, at most once per `every_s`. Thread-safe."""
+
+    def __init__(self, target: Target, every_s: float = 60.0) -> None:
+        """Prepare; nothing is run.
+
+        Args:
+            target: The database.
+            every_s: Minimum time between two runs, in seconds.
+        """
+        self._target = target
+        self._every_s = every_s
+        self._lock = threading.Lock()
+        self._latest: Diagnosis | None = None
+        self._began_at_s: float | None = None
+        self._thread: threading.Thread | None = None
+
+    def latest(self) -> Diagnosis | None:
+        """Return the newest diagnosis, and start the next one if it is due; None: the first one is running."""
+        with self._lock:
+            is_running = self._thread is not None and self._thread.is_alive()
+            now_s = time.monotonic()
+            is_due = self._began_at_s is None or now_s - self._began_at_s >= self._every_s
+            if is_due and not is_running:
+                self._began_at_s = now_s
+                self._thread = threading.Thread(target=self._run, name="doctor", daemon=True)
+                self._thread.start()
+            return self._latest
+
+    def _run(self) -> None:
+        open_one = partial(
+            connect, self._target, autocommit=True, application_name="pgsluice dashboard"
+        )
+        try:
+            with open_one() as connection:
+                found = tuple(diagnose(connection, reconnect=open_one))
+            diagnosis = Diagnosis(datetime.now(UTC), found)
+        except SluiceError as error:
+            _log.warning('checks not run error="%s"', error)
+            diagnosis = Diagnosis(datetime.now(UTC), (), str(error))
+        with self._lock:
+            self._latest = diagnosis

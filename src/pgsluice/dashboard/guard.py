@@ -1,0 +1,158 @@
+"""Access to the dashboard: authentication, the origin of forms, security headers."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import ipaddress
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pgsluice.dashboard.settings import Authenticate, Dashboard
+
+_READING = ("GET", "HEAD")
+_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_CHALLENGE = {"WWW-Authenticate": 'Basic realm="pgsluice", charset="UTF-8"'}
+
+
+def basic(password: str) -> Authenticate:
+    """Return a function that asks for a password by HTTP Basic authentication; any user name is accepted.
+
+    The user name is recorded with actions. Passwords are compared in constant time.
+    """
+
+    def authenticate(request: Request) -> str | None:
+        scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
+        try:
+            user, colon, given = base64.b64decode(encoded, validate=True).decode().partition(":")
+        except ValueError:  # also binascii.Error and UnicodeDecodeError
+            return None
+        is_right = hmac.compare_digest(given.encode(), password.encode())
+        return user if scheme.lower() == "basic" and colon and is_right else None
+
+    return authenticate
+
+
+class Guard:
+    """ASGI middleware: refuses strangers and forms of other sites, and adds security headers."""
+
+    def __init__(self, app: ASGIApp, dashboard: Dashboard) -> None:
+        self._app = app
+        self._dashboard = dashboard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        # Before a mount below, such as that of the static files, adds its own path.
+        scope["pgsluice.prefix"] = scope.get("root_path", "")
+        is_answered = False
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal is_answered
+            if message["type"] == "http.response.start":
+                is_answered = True
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        try:
+            refusal = await self._refusal(request)
+            await (refusal or self._app)(scope, receive, send_with_headers)
+        except Exception:
+            # Else the server would answer, without the headers.
+            if not is_answered:
+                failure = _text(500, "The dashboard failed to answer; the error is in its log.")
+                await failure(scope, receive, send_with_headers)
+            raise
+
+    async def _refusal(self, request: Request) -> Response | None:
+        """Return the answer to a request that is refused; set the viewer of the others."""
+        authenticate: Callable[[Request], str | None] | None = self._dashboard.authenticate
+        if authenticate is None:
+            if not _is_local(request):
+                return _text(
+                    403,
+                    "This dashboard has no authentication, and answers only this machine, at localhost. "
+                    "Start it with a password, or pass authenticate= to pgsluice.dashboard.app.",
+                )
+            request.scope["pgsluice.viewer"] = ""
+        else:
+            viewer = await run_in_threadpool(authenticate, request)
+            if viewer is None:
+                return _text(401, "Authentication is required.", _CHALLENGE)
+            request.scope["pgsluice.viewer"] = viewer
+        if request.method not in _READING and not _is_same_origin(request.headers):
+            return _text(403, "This form was sent by another site; open the dashboard and repeat.")
+        if request.method not in _READING and not self._dashboard.allows_actions:
+            return _text(403, "This dashboard is read-only; start it with --allow-actions.")
+        return None
+
+
+def viewer_of(request: Request) -> str:
+    """Return the name of the viewer; empty without authentication."""
+    return str(request.scope.get("pgsluice.viewer", ""))
+
+
+def prefix_of(request: Request) -> str:
+    """Return the path below which the dashboard is served; empty at the root."""
+    return str(request.scope["pgsluice.prefix"])
+
+
+def _text(status: int, text: str, headers: dict[str, str] | None = None) -> Response:
+    return PlainTextResponse(f"{text}\n", status, headers)
+
+
+def is_loopback(host: str) -> bool:
+    """True for the name or an address of this machine's loopback interface."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _is_local(request: Request) -> bool:
+    """True if the request comes from this machine, directly, and names it as such.
+
+    A page of another site may have its own name resolve to 127.0.0.1: its requests have another Host.
+    """
+    if request.client is None or not is_loopback(request.client.host):
+        return False
+    if any(name in request.headers for name in _FORWARDED):
+        return False
+    try:
+        host = urlsplit(f"//{request.headers.get('host', '')}").hostname
+    except ValueError:
+        return False
+    return host is not None and is_loopback(host)
+
+
+def _is_same_origin(headers: Headers) -> bool:
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    origin = headers.get("origin")  # browsers older than 2023
+    return origin is not None and urlsplit(origin).netloc == headers.get("host")

@@ -1,0 +1,245 @@
+"""Dead letters of a queue: grouped by error, listed, one with its trace, and exported as JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from pgsluice.client import DeadLetter, DeadLetterGroup, FoundDeadLetters
+from pgsluice.dashboard.database import Database, Part, Session
+from pgsluice.dashboard.filters import Given
+from pgsluice.dashboard.pages.message import attachment, download
+from pgsluice.dashboard.pages.queues import read_queues
+from pgsluice.dashboard.payloads import Redaction, json_line, json_text, shown
+from pgsluice.dashboard.rendering import page
+from pgsluice.dashboard.settings import dashboard_of
+
+_GROUPED = 3_000
+_GROUPS = 100
+_PAGE = 50
+_SCAN = 5_000
+_EXPORTED = 10_000
+_EXPORT_PAGE = 25  # payloads may have megabytes
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which dead letters; None: all.
+
+    Attributes:
+        reason: Their reason.
+        error_type: Type of their error; empty: none.
+        error: Pattern of their error, as in `DeadLetterGroup`; empty: none.
+        since: Dead-lettered at this time or later.
+        until: Dead-lettered before this time.
+    """
+
+    reason: str | None
+    error_type: str | None
+    error: str | None
+    since: datetime | None
+    until: datetime | None
+
+    @property
+    def query(self) -> dict[str, Any]:
+        """The filter in the query of a page or an action."""
+        return {
+            "reason": self.reason,
+            "error_type": self.error_type,
+            "error": self.error,
+            "since": self.since and self.since.isoformat(),
+            "until": self.until and self.until.isoformat(),
+        }
+
+    @property
+    def is_empty(self) -> bool:
+        """True if it selects all."""
+        return all(value is None for value in self.query.values())
+
+    def search(
+        self, session: Session, name: str, before: int | None, qty: int, *, with_contents: bool
+    ) -> FoundDeadLetters:
+        """Return the next dead letters, newest first."""
+        return session.queues.search_dead_letters(
+            name,
+            before_dead_letter_id=before,
+            qty=qty,
+            scan=_SCAN,
+            since=self.since,
+            until=self.until,
+            reason=self.reason,
+            error_type=self.error_type,
+            error=self.error,
+            with_contents=with_contents,
+        )
+
+
+def dead_letters(request: Request) -> Response:
+    """Show dead letters of a queue, one of them, or the queues that have some."""
+    given = Given(request.query_params)
+    name = given.text("queue")
+    if name is None:
+        return _queues(request)
+    dead_letter_id = given.whole("dead_letter_id", "The dead_letter_id")
+    wanted = _filter(given)
+    before = given.whole("before", "The place to continue")
+    if dead_letter_id is not None:
+        return _letter(request, name, dead_letter_id)
+    dashboard = dashboard_of(request)
+    database = dashboard.database
+    groups: Part[list[DeadLetterGroup]] = Part()
+    if wanted.is_empty and before is None:
+        groups = database.part(
+            lambda s: s.queues.group_dead_letters(name, qty=_GROUPED), "dead groups", name
+        )
+    found: Part[FoundDeadLetters] = Part()
+    if not given.problems:
+        key = (name, *wanted.query.values(), before)
+        found = database.part(
+            lambda s: wanted.search(s, name, before, _PAGE, with_contents=False),
+            "dead letters",
+            *key,
+        )
+    letters = found.value.letters if found.value else []
+    searched = found.value and found.value.searched_dead_letter_id
+    return page(
+        request,
+        "dead_letters.html",
+        400 if given.problems else 200,
+        section="queues",
+        name=name,
+        given=request.query_params,
+        problems=given.problems,
+        wanted=wanted,
+        before=before,
+        groups=groups,
+        shown_groups=(groups.value or [])[:_GROUPS],
+        grouped=sum(each.letters for each in groups.value or ()),
+        grouped_max=_GROUPED,
+        found=found,
+        letters=letters,
+        searched=searched,
+        is_partial=searched is not None and len(letters) < _PAGE,
+        scan=_SCAN,
+        exported=_EXPORTED,
+        seen_until=_seen_until(groups.value or [], letters, before),
+    )
+
+
+def _filter(given: Given) -> Filter:
+    # A form sends empty fields, a link to a group has them where its dead letters have no error.
+    is_group = given.exact("group") is not None
+    read = given.exact if is_group else given.text
+    return Filter(
+        reason=given.text("reason"),
+        error_type=read("error_type"),
+        error=read("error"),
+        since=given.moment("since", "The start"),
+        until=given.moment("until", "The end"),
+    )
+
+
+def _seen_until(groups: list[DeadLetterGroup], letters: Any, before: int | None) -> datetime | None:
+    """Return a time after the newest dead letter on the page, so that an action spares later ones."""
+    newest = [each.last_dead_at for each in groups] + [each.dead_at for each in letters]
+    return max(newest) + timedelta(microseconds=1) if newest and before is None else None
+
+
+def _queues(request: Request) -> Response:
+    """Show the queues that have dead letters."""
+    listed = dashboard_of(request).database.part(read_queues, "queues")
+    dead = [each for each in listed.value or () if each.figures and each.figures.dead]
+    return page(
+        request,
+        "dead_letter_queues.html",
+        section="queues",
+        listed=listed,
+        rows=sorted(dead, key=lambda each: -((each.figures and each.figures.dead) or 0)),
+    )
+
+
+def _read_letter(database: Database, name: str, dead_letter_id: int) -> Part[DeadLetter | None]:
+    """Return a dead letter, or None."""
+
+    def read(session: Session) -> DeadLetter | None:
+        found = session.queues.search_dead_letters(
+            name, before_dead_letter_id=dead_letter_id + 1, qty=1, scan=1
+        )
+        return next((each for each in found.letters if each.dead_letter_id == dead_letter_id), None)
+
+    return database.part(read, "dead letter", name, dead_letter_id)
+
+
+def _letter(request: Request, name: str, dead_letter_id: int) -> Response:
+    """Show a dead letter with its trace, or return its payload as a file."""
+    dashboard = dashboard_of(request)
+    found = _read_letter(dashboard.database, name, dead_letter_id)
+    letter = found.value
+    if letter is None and found.problem is None:
+        raise HTTPException(404, "Dead letter not found: it was redriven or purged")
+
+    def text(value: Any) -> str:
+        return json_text(dashboard.redaction.apply(name, value))
+
+    part = request.query_params.get("download")
+    if letter is not None and part in ("message", "headers"):
+        value = letter.headers if part == "headers" else letter.message
+        return download(text(value), f"{name}-dead-{dead_letter_id}-{part}.json")
+    return page(
+        request,
+        "dead_letter.html",
+        section="queues",
+        name=name,
+        dead_letter_id=dead_letter_id,
+        found=found,
+        letter=letter,
+        payload=letter and shown(text(letter.message)),
+        headers=shown(text(letter.headers)) if letter and letter.headers is not None else None,
+    )
+
+
+def export(request: Request) -> Response:
+    """Return dead letters as JSON lines, newest first, page by page."""
+    dashboard = dashboard_of(request)
+    given = Given(request.query_params)
+    name = given.text("queue") or ""
+    wanted = _filter(given)
+    if given.problems:
+        raise HTTPException(400, given.problems[0])
+    # Read before the answer starts, so that an error is an error page.
+    first = _next_page(dashboard.database, name, wanted, None)
+    lines = _lines(dashboard.database, dashboard.redaction, name, wanted, first)
+    headers = attachment(f"{name}-dead-letters.jsonl")
+    return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
+
+
+def _lines(
+    database: Database, redaction: Redaction, name: str, wanted: Filter, first: FoundDeadLetters
+) -> Iterator[bytes]:
+    found, sent = first, 0
+    while True:
+        for letter in found.letters[: _EXPORTED - sent]:
+            values = asdict(letter)
+            for part in ("message", "headers"):
+                values[part] = redaction.apply(name, values[part])
+            for key, value in values.items():
+                if isinstance(value, datetime):
+                    values[key] = value.isoformat()
+            yield f"{json_line(values)}\n".encode("utf-8", "backslashreplace")
+        sent += len(found.letters)
+        before = found.searched_dead_letter_id
+        if before is None or sent >= _EXPORTED:
+            return
+        found = _next_page(database, name, wanted, before)
+
+
+def _next_page(
+    database: Database, name: str, wanted: Filter, before: int | None
+) -> FoundDeadLetters:
+    return database.read(lambda s: wanted.search(s, name, before, _EXPORT_PAGE, with_contents=True))

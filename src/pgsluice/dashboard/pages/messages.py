@@ -1,0 +1,184 @@
+"""The messages of a queue: by state, or those that a filter selects, in pages of a bounded search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pgsluice.client import FoundMessages, StoredMessage
+from pgsluice.dashboard.database import Database, Part
+from pgsluice.dashboard.filters import Given
+from pgsluice.dashboard.pages.queue import registered
+from pgsluice.dashboard.payloads import Redaction, json_line, shown
+from pgsluice.dashboard.rendering import page
+from pgsluice.dashboard.settings import dashboard_of
+from pgsluice.errors import PrivilegeError
+
+STATES = ("all", "visible", "in flight", "delayed", "archived")
+_ORDERS = ("newest", "oldest")
+_BY_VT = ("in flight", "delayed")
+_PAGE = 50
+_SCAN = 20_000
+_EXCERPT = 160  # characters of a payload
+_LISTED_BYTES = 8_000  # a page of larger payloads would take long to read
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Conditions of a search.
+
+    Attributes:
+        state: One of `STATES`.
+        order: `newest` or `oldest` first.
+        key: Only messages with this key.
+        contains: Only messages that contain this JSON value; None: all.
+        since: Only messages sent at this time or later.
+        until: Only messages sent before this time.
+        after: Where the search before ended.
+        after_vt: Likewise.
+        scan: The most messages to look at.
+        contains_text: `contains` as it was typed.
+    """
+
+    state: str
+    order: str
+    key: str | None
+    contains: Any
+    since: datetime | None
+    until: datetime | None
+    after: int | None
+    after_vt: datetime | None
+    scan: int
+    contains_text: str
+
+    @property
+    def is_narrow(self) -> bool:
+        """True if messages that are read may be skipped."""
+        narrowed = (self.key, self.contains, self.since, self.until)
+        return self.state == "visible" or any(each is not None for each in narrowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Messages in a list.
+
+    Attributes:
+        found: The messages, and where the search ended.
+        has_contents: False if the role may not read payloads.
+    """
+
+    found: FoundMessages
+    has_contents: bool
+
+
+def messages(request: Request) -> Response:
+    """Show messages of a queue."""
+    dashboard = dashboard_of(request)
+    given = Given(request.query_params)
+    name = registered(dashboard.database, given.text("queue") or "").queue_name
+    msg_id = given.whole("msg_id", "The msg_id")
+    wanted = _filter(given)
+    listed: Part[Listed] = Part()
+    if not given.problems:
+        if msg_id is not None:
+            listed = _by_id(dashboard.database, name, msg_id)
+        else:
+            listed = _searched(dashboard.database, name, wanted)
+    found = listed.value and listed.value.found
+    rows = found.messages if found else []
+    is_whole_page = len(rows) >= _PAGE
+    return page(
+        request,
+        "messages.html",
+        400 if given.problems else 200,
+        section="queues",
+        name=name,
+        states=STATES,
+        wanted=wanted,
+        msg_id=request.query_params.get("msg_id", ""),
+        given=request.query_params,
+        problems=given.problems,
+        listed=listed,
+        found=found,
+        rows=[(each, _excerpt(dashboard.redaction, name, each)) for each in rows],
+        left_out=found.left_out if found else (),
+        by_vt=wanted.state in _BY_VT,
+        is_partial=bool(found and found.searched_msg_id is not None and not is_whole_page),
+    )
+
+
+def _filter(given: Given) -> Filter:
+    state = given.one_of("state", STATES)
+    # Of deferred messages, those that become visible first are asked for most.
+    orders = _ORDERS[::-1] if state in _BY_VT else _ORDERS
+    return Filter(
+        state=state,
+        order=given.one_of("order", orders),
+        key=given.text("key"),
+        contains=given.json("contains", "The JSON"),
+        since=given.moment("since", "The start"),
+        until=given.moment("until", "The end"),
+        after=given.whole("after", "The place to continue"),
+        after_vt=given.moment("after_vt", "The place to continue"),
+        scan=min(max(given.whole("scan", "The number of messages to look at") or _SCAN, 1), _SCAN),
+        contains_text=given.text("contains") or "",
+    )
+
+
+def _by_id(database: Database, name: str, msg_id: int) -> Part[Listed]:
+    found = database.part(lambda s: s.queues.get_messages(name, [msg_id]), "message", name, msg_id)
+    if found.value is None:
+        return Part(problem=found.problem, is_timeout=found.is_timeout)
+    return Part(Listed(FoundMessages(found.value, None, None), True))
+
+
+def _searched(database: Database, name: str, wanted: Filter) -> Part[Listed]:
+    """Search; without payloads if the role may not read them."""
+
+    def search(with_contents: bool) -> Listed:
+        found = database.read(
+            lambda session: session.queues.search_messages(
+                name,
+                "archive" if wanted.state == "archived" else "queue",
+                of_state=None if wanted.state in ("all", "archived") else cast("Any", wanted.state),
+                after_msg_id=wanted.after,
+                after_vt=wanted.after_vt,
+                newest_first=wanted.order == "newest",
+                qty=_PAGE,
+                scan=wanted.scan,
+                key=wanted.key,
+                conditional=wanted.contains,
+                since=wanted.since,
+                until=wanted.until,
+                with_contents=with_contents,
+                message_bytes_max=_LISTED_BYTES,
+            ),
+            *("messages", name, with_contents, wanted.state, wanted.order, wanted.key),
+            *(wanted.contains_text, wanted.since, wanted.until, wanted.after, wanted.after_vt),
+            wanted.scan,
+        )
+        return Listed(found, with_contents)
+
+    return database.attempt(lambda: _with_or_without(search, wanted))
+
+
+def _with_or_without(search: Callable[[bool], Listed], wanted: Filter) -> Listed:
+    try:
+        return search(True)
+    except PrivilegeError:
+        if wanted.key is not None or wanted.contains is not None:
+            raise
+        return search(False)
+
+
+def _excerpt(redaction: Redaction, name: str, message: StoredMessage) -> tuple[str, str]:
+    """Return the key and the beginning of the payload."""
+    headers = redaction.apply(name, message.headers)
+    key = headers.get("x-pgmq-group") if isinstance(headers, dict) else None
+    text = shown(json_line(redaction.apply(name, message.message)), _EXCERPT)
+    return "" if key is None else str(key), text.text + ("…" if text.is_cut else "")

@@ -1,0 +1,105 @@
+"""A work queue: figures over time, why it does not run, what fails, its settings and workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pgsluice.client import BlockedMessages, FailingMessages, QueueInfo, QueueLimits, WorkerProcess
+from pgsluice.client.calls import samples
+from pgsluice.client.calls.queue_settings import queue_settings
+from pgsluice.dashboard.database import Database, Part, Session
+from pgsluice.dashboard.history import SPANS, span_of
+from pgsluice.dashboard.rendering import page
+from pgsluice.dashboard.settings import dashboard_of
+from pgsluice.errors import QueueNotFoundError
+
+_ACTIONS = 5
+_FAILING_MS = 500
+
+
+def queue(request: Request) -> Response:
+    """Show a queue."""
+    database = dashboard_of(request).database
+    info = registered(database, request.query_params.get("name", ""))
+    name = info.queue_name
+    span = span_of(request.query_params.get("span"))
+    history = database.part(lambda s: span.read(s, name), "history", name, span.name)
+    listed = database.part(lambda s: s.queues.list_queue_limits(), "limits")
+    limits = next((each for each in listed.value or () if each.queue_name == name), None)
+    workers = database.part(lambda s: s.queues.list_workers(), "workers")
+    return page(
+        request,
+        "queue.html",
+        section="queues",
+        name=name,
+        info=info,
+        span=span,
+        spans=SPANS,
+        state=database.part(lambda s: s.run(samples.queue_state(name)), "queue state", name),
+        history=history,
+        charts=span.charts(history.value or []),
+        explained=database.part(lambda s: s.queues.explain_queue(name), "explain queue", name),
+        failing=_failing(database, name),
+        limits=Part(limits, listed.problem),
+        blocked=_blocked(database, name, limits),
+        settings=database.part(lambda s: s.run(queue_settings(name)), "queue settings", name),
+        workers=workers,
+        working=_working(workers.value or [], name),
+        actions=database.part(
+            lambda s: s.queues.list_actions(name, qty=_ACTIONS), "queue actions", name
+        ),
+    )
+
+
+def registered(database: Database, name: str) -> QueueInfo:
+    """Return a queue by its name in any case.
+
+    Raises:
+        QueueNotFoundError: There is no such queue.
+    """
+    listed = database.read(lambda session: session.queues.list_queues(), "listed queues")
+    same = [each for each in listed if each.queue_name.lower() == name.lower()]
+    if not same:
+        raise QueueNotFoundError(
+            f'queue "{name}" does not exist; the page Queues lists the existing ones'
+        )
+    return next((each for each in same if each.queue_name == name), same[0])
+
+
+def _failing(database: Database, name: str) -> Part[list[FailingMessages]]:
+    """Return the failing messages; they are counted one by one, so this has a shorter timeout."""
+
+    def read(session: Session) -> list[FailingMessages]:
+        session.run(samples.limit_statements(_FAILING_MS))
+        return session.queues.list_failing(name)
+
+    found = database.part(read, "failing", name)
+    if found.is_timeout:
+        return Part(problem=f"not read within {_FAILING_MS} ms: too many messages fail")
+    return found
+
+
+def _blocked(
+    database: Database, name: str, limits: QueueLimits | None
+) -> Part[list[BlockedMessages]]:
+    """Return the blocked keys of a queue whose limits concern keys."""
+    if limits is None or (limits.key_concurrency is None and limits.when_waiting is None):
+        return Part([])
+    return database.part(lambda s: s.queues.list_blocked_messages(name), "blocked", name)
+
+
+def _working(
+    workers: list[WorkerProcess], name: str
+) -> list[tuple[WorkerProcess, list[dict[str, Any]]]]:
+    """Return the workers that claim from a queue, with their calls of its handlers."""
+    return [
+        (
+            each,
+            [call for call in each.running if str(call.get("queue", "")).lower() == name.lower()],
+        )
+        for each in workers
+        if f"queue {name}".lower() in (source.lower() for source in each.sources)
+    ]

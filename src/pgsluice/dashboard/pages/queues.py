@@ -1,0 +1,129 @@
+"""The list of work queues."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pgsluice.client import NewestSample, PausedQueue
+from pgsluice.dashboard.database import Session
+from pgsluice.dashboard.rendering import page
+from pgsluice.dashboard.settings import dashboard_of
+
+_PAGE = 100
+_UNSAMPLED = 50  # queues whose figures are read directly where no maintenance takes samples
+_OLD_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class ListedQueue:
+    """A queue with its newest figures.
+
+    Attributes:
+        name: Its name.
+        figures: Its newest sample; None: it has none.
+        paused: Its pause, or None.
+        workers: Live worker processes that claim from it.
+    """
+
+    name: str
+    figures: NewestSample | None
+    paused: PausedQueue | None
+    workers: int
+
+    @property
+    def trouble(self) -> tuple[int, str]:
+        """Its severity, 0 for none, and the reason."""
+        figures = self.figures
+        ready = (figures and figures.ready) or 0
+        if self.paused is not None and ready:
+            return 3, f"paused by {self.paused.paused_by}"
+        if self.paused is not None:
+            return 1, f"paused by {self.paused.paused_by}"
+        if figures is None:
+            return 0, ""
+        if ready and not self.workers and (figures.oldest_ready_s or 0) > _OLD_S:
+            return 3, "no live worker claims from it"
+        if (figures.oldest_ready_s or 0) > _OLD_S:
+            return 2, "its oldest message waits"
+        if figures.dead:
+            return 1, "it has dead letters"
+        return 0, ""
+
+
+def read_queues(session: Session) -> list[ListedQueue]:
+    """Return all queues with their newest figures, by name."""
+    sampled = {each.name: each for each in session.queues.list_newest_samples("queue")}
+    paused = {each.queue_name: each for each in session.queues.list_paused_queues()}
+    workers = Counter(
+        source.removeprefix("queue ")
+        for each in session.queues.list_workers()
+        if each.is_live
+        for source in each.sources
+    )
+    names = [each.queue_name for each in session.queues.list_queues()]
+    if names and not sampled:
+        sampled = _read_directly(session)
+    return [
+        ListedQueue(name, sampled.get(name), paused.get(name), workers[name])
+        for name in sorted(names)
+    ]
+
+
+def _read_directly(session: Session) -> dict[str, NewestSample]:
+    now = datetime.now(UTC)
+    return {
+        each.queue_name: NewestSample(
+            each.queue_name,
+            "",
+            now,
+            length=each.length,
+            ready=each.ready,
+            in_flight=each.in_flight,
+            delayed=each.delayed,
+            oldest_ready_s=each.oldest_ready_s,
+            sent=each.sent,
+            finished=each.finished,
+            dead=each.dead,
+            lag_events=None,
+            lag_s=None,
+            pinned_bytes=None,
+            redeliveries=None,
+            sent_per_s=None,
+            finished_per_s=None,
+        )
+        for each in session.queues.list_queue_states(qty=_UNSAMPLED)
+    }
+
+
+def troubled(queues: Sequence[ListedQueue]) -> list[ListedQueue]:
+    """Return the queues that are in trouble or have messages, the worst first."""
+
+    def worst(each: ListedQueue) -> tuple[int, float]:
+        return each.trouble[0], (each.figures and each.figures.ready) or 0
+
+    return sorted((each for each in queues if worst(each) > (0, 0)), key=worst, reverse=True)
+
+
+def queues(request: Request) -> Response:
+    """Show the queues by name, in pages, or those whose names contain a text."""
+    search = request.query_params.get("search", "")
+    after = request.query_params.get("after", "")
+    found = dashboard_of(request).database.part(read_queues, "queues")
+    matching = [each for each in found.value or () if search.lower() in each.name.lower()]
+    rest = [each for each in matching if each.name > after]
+    return page(
+        request,
+        "queues.html",
+        section="queues",
+        found=found,
+        search=search,
+        total=len(matching),
+        shown=rest[:_PAGE],
+        next_after=rest[_PAGE - 1].name if len(rest) > _PAGE else None,
+    )

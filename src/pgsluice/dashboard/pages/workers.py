@@ -1,0 +1,89 @@
+"""The worker processes: what each runs, where it claims, and what it has settled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pgsluice.client import WorkerProcess
+from pgsluice.dashboard.rendering import page
+from pgsluice.dashboard.settings import dashboard_of
+
+_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCall:
+    """A call of a handler, as of the last report of its worker.
+
+    Attributes:
+        worker: The worker.
+        handler: Name of the handler.
+        since: Its start.
+        at: The message or event: `queue` and `msg_id`, or `log`, `group` or `consumer`, and `ev_id`.
+    """
+
+    worker: WorkerProcess
+    handler: str
+    since: datetime | None
+    at: dict[str, Any]
+
+
+def workers(request: Request) -> Response:
+    """Show the workers whose app, host or sources contain a text, or one worker."""
+    search = request.query_params.get("search", "")
+    worker_id = request.query_params.get("worker", "")
+    found = dashboard_of(request).database.part(lambda s: s.queues.list_workers(), "workers")
+    matching = [each for each in found.value or () if _matches(each, search.lower())]
+    selected = next((each for each in found.value or () if each.worker_id == worker_id), None)
+    running = running_calls([selected] if selected else [each for each in matching if each.is_live])
+    return page(
+        request,
+        "workers.html",
+        section="workers",
+        found=found,
+        search=search,
+        worker_id=worker_id,
+        selected=selected,
+        live_count=sum(each.is_live for each in matching),
+        total=len(matching),
+        shown=sorted(matching, key=lambda each: each.is_live)[:_SHOWN],
+        running=running[:_SHOWN],
+        running_count=len(running),
+        settled=settled,
+    )
+
+
+def _matches(worker: WorkerProcess, text: str) -> bool:
+    return any(
+        text in each.lower()
+        for each in (worker.app, worker.host, worker.worker_id, *worker.sources)
+    )
+
+
+def running_calls(workers: Sequence[WorkerProcess]) -> list[RunningCall]:
+    """Return what workers run, longest first."""
+    calls = [
+        RunningCall(worker, str(call.get("handler", "")), _moment(call.get("since")), call)
+        for worker in workers
+        for call in worker.running
+    ]
+    return sorted(calls, key=lambda each: each.since.timestamp() if each.since else math.inf)
+
+
+def _moment(text: Any) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+
+
+def settled(worker: WorkerProcess) -> int:
+    """Return the messages and events that a worker has settled since its start."""
+    return sum(count for results in worker.counts.values() for count in results.values())

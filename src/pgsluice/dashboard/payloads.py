@@ -1,0 +1,141 @@
+"""Payloads as text: exact, indented, with hidden keys, and cut."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+from urllib.parse import unquote_plus
+
+HIDDEN = "•••"
+_SHOWN = 20_000  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """Keys hidden in payloads and headers, and a hook that changes payloads.
+
+    Attributes:
+        keys: Keys of objects, at any depth, whose values are hidden; compared without case.
+        hook: Gets the name of the queue or log and a payload, and returns what is shown; None: the payload.
+    """
+
+    keys: frozenset[str] = frozenset()
+    hook: Callable[[str, Any], Any] | None = None
+
+    def apply(self, name: str, value: Any) -> Any:
+        """Return what is shown of a payload."""
+        if self.hook is not None:
+            value = self.hook(name, value)
+        return self._without_keys(value) if self.keys else value
+
+    @property
+    def hides(self) -> bool:
+        """True if anything is hidden."""
+        return bool(self.keys) or self.hook is not None
+
+    def text(self, name: str, text: str, *, is_cut: bool = False) -> str:
+        """Return what is shown of a text that may be JSON; of a text that cannot be parsed because it is cut, nothing.
+
+        Text that is not JSON is shown, except values of hidden keys in `key=value&key=value`, as PgQ's triggers write.
+        """
+        if not self.hides:
+            return text
+        try:
+            value = json.loads(text, parse_float=Decimal)
+        except (ValueError, RecursionError) as error:
+            if is_cut or isinstance(error, RecursionError):
+                return HIDDEN
+            value = text
+        if not isinstance(value, str):
+            return json_text(self.apply(name, value))
+        changed = self.apply(name, text if value is text else value)
+        if not isinstance(changed, str):
+            return json_text(changed)
+        if value is not text:
+            return _scalar(changed)
+        return (
+            "&".join(self._without_value(pair) for pair in changed.split("&"))
+            if self.keys
+            else changed
+        )
+
+    def _without_value(self, pair: str) -> str:
+        key, equals, _ = pair.partition("=")
+        is_hidden = equals and unquote_plus(key).lower() in self.keys
+        return f"{key}={HIDDEN}" if is_hidden else pair
+
+    def _without_keys(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                key: HIDDEN if key.lower() in self.keys else self._without_keys(member)
+                for key, member in value.items()
+            }
+        if isinstance(value, list):
+            return [self._without_keys(member) for member in value]
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A payload as text.
+
+    Attributes:
+        text: The text, perhaps cut.
+        length: Characters of the whole text.
+        is_cut: True if the text is cut.
+    """
+
+    text: str
+    length: int
+    is_cut: bool
+
+
+def shown(text: str, limit: int = _SHOWN) -> Shown:
+    """Return a text, cut after `limit` characters."""
+    return Shown(text[:limit], len(text), len(text) > limit)
+
+
+def formatted(text: str) -> str:
+    """Return a text indented if it is a JSON object or array, else as it is."""
+    try:
+        value = json.loads(text, parse_float=Decimal)
+        return json_text(value) if isinstance(value, dict | list) else text
+    except (ValueError, RecursionError):
+        return text
+
+
+def json_text(value: Any) -> str:
+    """Return a JSON value as indented text, with every digit of its numbers."""
+    return "".join(_pieces(value, "\n"))
+
+
+def json_line(value: Any) -> str:
+    """Return a JSON value as one line of text, with every digit of its numbers."""
+    return "".join(_pieces(value, None))
+
+
+def _pieces(value: Any, line: str | None) -> Iterator[str]:
+    inner = None if line is None else f"{line}  "
+    between = " " if inner is None else inner
+    if isinstance(value, dict) and value:
+        for number, (key, member) in enumerate(value.items()):
+            yield f",{between}" if number else f"{{{inner or ''}"
+            yield f"{_scalar(key)}: "
+            yield from _pieces(member, inner)
+        yield f"{line or ''}}}"
+    elif isinstance(value, list) and value:
+        for number, member in enumerate(value):
+            yield f",{between}" if number else f"[{inner or ''}"
+            yield from _pieces(member, inner)
+        yield f"{line or ''}]"
+    else:
+        yield _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, Decimal):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,190 @@
+"""Render pages: templates, links, times, sizes and numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from importlib import resources
+from typing import Any
+from urllib.parse import urlencode
+
+import jinja2
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from pgsluice.client import ExplainedFact
+from pgsluice.dashboard import charts
+from pgsluice.dashboard.guard import prefix_of, viewer_of
+from pgsluice.dashboard.jobs import Job
+from pgsluice.dashboard.settings import dashboard_of
+
+_UNITS = ((86_400 * 365, "y"), (86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_SECTIONS = {
+    "state": "State",
+    "history": "History",
+    "reason": "Why it is not running now",
+    "next": "Next",
+    "server": "Server and database",
+}
+_SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def page(request: Request, template: str, status: int = 200, **context: Any) -> Response:
+    """Return a page.
+
+    Args:
+        request: The request.
+        template: File of `templates`.
+        status: HTTP status.
+        context: Variables of the template.
+    """
+    dashboard = dashboard_of(request)
+    text = (
+        _environment()
+        .get_template(template)
+        .render(
+            request=request,
+            dashboard=dashboard,
+            viewer=viewer_of(request),
+            now=datetime.now(UTC),
+            url=links(request),
+            done=_done(request),
+            **context,
+        )
+    )
+    # Lone surrogates, which JSON may escape, have no UTF-8: shown as their escapes.
+    return HTMLResponse(text.encode("utf-8", "backslashreplace"), status)
+
+
+def links(request: Request) -> Links:
+    """Return the links to pages."""
+    return Links(request)
+
+
+def _done(request: Request) -> Job | str | None:
+    """Return what the form has done that returned to this page; its token, if that is not known; None: no form did."""
+    token = request.query_params.get("done")
+    return token and (dashboard_of(request).jobs.find(token) or token)
+
+
+class Links:
+    """Links to pages, below the path at which the dashboard is mounted."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    def __call__(self, name: str, /, **query: Any) -> str:
+        """Return the path of a page with its query; arguments that are None are left out."""
+        return self._path(name) + _query(query)
+
+    def act(self, act_name: str, /, **query: Any) -> str:
+        """Return the path of the form of an action."""
+        return self._path("act", act=act_name) + _query(query)
+
+    def here(self, **changed: Any) -> str:
+        """Return this page with other values in its query; None removes one. What an act has done is not repeated."""
+        return _query({**self._request.query_params, "done": None, **changed}) or "?"
+
+    def static(self, path: str) -> str:
+        """Return the path of a file, which changes with its contents."""
+        return f"{self._path('static', path=path)}?v={_hash_of(path)}"
+
+    def _path(self, name: str, /, **parameters: Any) -> str:
+        # Not request.url_for: in a mounted app it asks the router of the host, which has other names.
+        path = self._request.app.url_path_for(name, **parameters)
+        return f"{prefix_of(self._request)}{path}"
+
+
+def _query(query: dict[str, Any]) -> str:
+    given = {key: value for key, value in query.items() if value is not None}
+    return f"?{urlencode(given)}" if given else ""
+
+
+@cache
+def _hash_of(path: str) -> str:
+    file = resources.files("pgsluice.dashboard").joinpath("static", path)
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("pgsluice.dashboard", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {
+        "when": when,
+        "duration": duration,
+        "size": size,
+        "number": number,
+        "sections": sections,
+    }
+    environment.globals |= {"chart": charts.chart, "sparkline": charts.sparkline}
+    return environment
+
+
+def when(moment: datetime | None, now: datetime) -> Markup:
+    """Return a time as HTML: relative to `now`, with the absolute time in UTC."""
+    if moment is None:
+        return Markup('<span class="none">never</span>')
+    utc = moment.astimezone(UTC)
+    seconds = (utc - now).total_seconds()
+    # Clocks of client and server differ a little: what has just happened is not in the future.
+    text = f"in {duration(seconds)}" if seconds > 1 else f"{duration(max(-seconds, 0))} ago"
+    absolute = f"{utc:%Y-%m-%d %H:%M:%S} UTC"
+    return Markup('<time datetime="{}" title="{}">{} <small>{}</small></time>').format(
+        utc.isoformat(), utc.isoformat(), text, absolute
+    )
+
+
+def duration(value: float | timedelta | None) -> str:
+    """Return a duration with its two largest units: `3 h 5 min`."""
+    if value is None:
+        return "\u2013"
+    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    if seconds < 0:
+        return f"\u2212{duration(-seconds)}"
+    if seconds < 10:
+        return f"{seconds:.3g} s" if seconds >= 0.001 else "0 s"
+    whole, parts = round(seconds), []
+    for unit_s, name in _UNITS:
+        count, whole = divmod(whole, unit_s)
+        if count:
+            parts.append(f"{count} {name}")
+        if len(parts) == 2:
+            break
+    return " ".join(parts)
+
+
+def size(value: int | None) -> str:
+    """Return a size in bytes with its unit: `1.5 MB`."""
+    if value is None:
+        return "\u2013"
+    scaled, unit = float(value), 0
+    while abs(scaled) >= 1000 and unit < len(_SIZES) - 1:
+        scaled, unit = scaled / 1000, unit + 1
+    return f"{scaled:.0f} B" if unit == 0 else f"{scaled:.3g} {_SIZES[unit]}"
+
+
+def number(value: float | None) -> str:
+    """Return a number with thin spaces between thousands: `1 234 567`."""
+    if value is None:
+        return "\u2013"
+    if isinstance(value, float):
+        return f"{value:,.1f}".replace(",", "\u202f") if value < 100 else number(round(value))
+    return f"{value:,}".replace(",", "\u202f")
+
+
+def sections(explained: Sequence[ExplainedFact]) -> list[tuple[str, list[ExplainedFact]]]:
+    """Return the facts of an explanation by section, with the titles of the sections."""
+    return [
+        (_SECTIONS.get(section, section), list(members))
+        for section, members in itertools.groupby(explained, key=lambda fact: fact.section)
+    ]

@@ -1,0 +1,69 @@
+"""The page of the audit: actions of operators, newest first."""
+
+from __future__ import annotations
+
+from psycopg.types.json import Jsonb
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+def test_empty_audit_names_recorded_actions(client):
+    assert "No action in the last 90 days" in client.get("/audit").text
+
+
+def test_actions_are_shown_newest_first_with_their_reason(client, work):
+    work.create("orders")
+    work.pause_queue("orders", reason="provider is down")
+    work.resume_queue("orders")
+
+    text = client.get("/audit").text
+
+    assert text.index("resume_queue") < text.index("pause_queue")
+    assert "provider is down" in text
+
+
+def test_actions_are_filtered_by_queue_and_paged(client, work):
+    for name in ("orders", "mails"):
+        work.create(name)
+    work.pause_queue("mails")
+    for _ in range(26):
+        work.pause_queue("orders")
+        work.resume_queue("orders")
+
+    first = client.get("/audit?queue=orders").text
+    second = client.get("/audit?queue=orders&before=3").text
+
+    assert "Older actions" in first
+    assert first.count('<th scope="row">') == 50
+    assert second.count('<th scope="row">') == 1
+    assert "mails" not in first + second
+
+
+def test_arguments_are_escaped_and_hidden_keys_are_hidden(opened, connection):
+    chosen = {"conditional": {"secret": "1234", "name": SCRIPT}}
+    connection.execute(
+        "insert into sluice.action (acted_at, actor, application, action, queue_name, filter, message_count, note) "
+        "values (now(), %s, %s, 'redrive_matching', %s, %s, 7, %s)",
+        (SCRIPT, SCRIPT, SCRIPT, Jsonb(chosen), SCRIPT),
+    )
+
+    text = opened(hidden_keys=["SECRET"]).get("/audit").text
+
+    assert "&lt;script&gt;" in text
+    assert "<script>alert" not in text
+    assert "1234" not in text
+
+
+def test_invalid_page_is_refused(client):
+    assert client.get("/audit?before=x").status_code == 400
+    assert client.get(f"/audit?before={10**30}").status_code == 400
+
+
+def test_role_with_sluice_monitor_sees_the_role_it_needs(monitor, work):
+    work.create("orders")
+    work.pause_queue("orders")
+
+    text = monitor.get("/audit").text
+
+    assert "sluice_admin" in text
+    assert "pause_queue" not in text

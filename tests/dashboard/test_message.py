@@ -1,0 +1,133 @@
+"""The page of a message: its timeline, attempts, and exact payload."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgsluice import FailedMessage
+
+TRICKY = (
+    '{"big": 123456789012345678901234567890, "price": 1.10, "text": "<script>alert(1)</script>", '
+    '"escape": "\\\\ud800", "tab": "\\t"}'
+)
+
+
+@pytest.fixture
+def sent(work, connection):
+    """The message 1 of the queue `a/b <c>`, with numbers that floats cannot hold."""
+    work.create("a/b <c>")
+    connection.execute(
+        'select pgmq.send(\'a/b <c>\', %s::jsonb, \'{"h": 2.50, "secret": "s3"}\'::jsonb)',
+        (TRICKY,),
+    )
+    return "/message?queue=a/b+%3Cc%3E&msg_id=1"
+
+
+def test_payload_and_headers_are_exact(client, sent):
+    text = client.get(sent).text
+
+    assert "&#34;big&#34;: 123456789012345678901234567890" in text
+    assert "&#34;price&#34;: 1.10" in text
+    assert "&#34;h&#34;: 2.50" in text
+    assert "\\\\ud800" in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "<script>alert" not in text
+    assert "<c>" not in text
+
+
+def test_history_and_attempts_are_shown(acting, work, sent):
+    (message,) = work.read("a/b <c>", 600, 1)
+    failed = FailedMessage(message, error_type="KeyError", error="<i>7</i>", trace="line <1>")
+    work.fail("a/b <c>", [failed], worker="w-1")
+
+    text = acting.get(sent).text
+
+    assert "Why it is not running now" in text
+    assert "retrying" in text
+    assert "&lt;i&gt;7&lt;/i&gt;" in text
+    assert "line &lt;1&gt;" in text
+    assert "w-1" in text
+    for act in ("retry_message", "archive_message", "delete_message"):
+        assert f"/act/{act}?queue=a%2Fb+%3Cc%3E&amp;msg_id=1" in text
+
+
+def test_dead_and_archived_messages_are_found(acting, work, sent):
+    (message,) = work.read("a/b <c>", 600, 1)
+    work.reject("a/b <c>", message.msg_id, message.read_ct, "bad", "trace")
+    work.send("a/b <c>", 2)
+    work.archive("a/b <c>", 2)
+
+    dead = acting.get(sent).text
+    assert "/act/redrive?queue=a%2Fb+%3Cc%3E&amp;dead_letter_id=1" in dead
+    assert "/act/delete_message" not in dead
+    archived = acting.get(sent.replace("msg_id=1", "msg_id=2")).text
+    assert ">archived<" in archived
+    assert "/act/" not in archived
+
+
+def test_long_payload_is_cut_and_downloaded_whole(client, work, sent):
+    work.send("a/b <c>", {"text": "é" * 30_000})
+
+    page = client.get(sent.replace("msg_id=1", "msg_id=2")).text
+    assert "The first 20,000 of 30" in page
+    assert "é" * 20_001 not in page
+    whole = client.get(sent.replace("/message", "/message/payload").replace("msg_id=1", "msg_id=2"))
+    assert whole.json() == {"text": "é" * 30_000}
+    assert whole.headers["content-type"] == "application/json"
+    assert whole.headers["content-disposition"] == 'attachment; filename="a_b_c_-2-message.json"'
+    assert whole.headers["x-content-type-options"] == "nosniff"
+
+
+def test_download_has_every_digit(client, sent):
+    link = sent.replace("/message", "/message/payload")
+
+    assert '"price": 1.10' in client.get(link).text
+    assert '"big": 123456789012345678901234567890' in client.get(link).text
+    assert '"h": 2.50' in client.get(f"{link}&part=headers").text
+
+
+def test_hidden_keys_are_hidden_in_the_download_as_well(opened, sent):
+    careful = opened(
+        hidden_keys=["Secret"], redact=lambda _, value: {**value, "text": "gone", "big": 1}
+    )
+    link = sent.replace("/message", "/message/payload")
+
+    for shown in (careful.get(sent), careful.get(link), careful.get(f"{link}&part=headers")):
+        assert "s3" not in shown.text
+        assert "alert" not in shown.text
+    assert "•••" in careful.get(sent).text
+
+
+def test_message_that_is_never_visible_is_shown(client, connection, sent):
+    connection.execute("update pgmq.\"q_a/b <c>\" set vt = 'infinity'")
+
+    assert "&#34;price&#34;: 1.10" in client.get(sent).text
+    listed = client.get("/messages?queue=a/b+%3Cc%3E&msg_id=1")
+    assert listed.status_code == 200
+
+
+def test_unknown_message_is_not_found(client, sent):
+    for missing in ("msg_id=77", "msg_id=x", "msg_id=", "msg_id=99999999999999999999"):
+        assert client.get(sent.replace("msg_id=1", missing)).status_code == 404
+    assert "never had a message 77" in client.get(sent.replace("msg_id=1", "msg_id=77")).text
+    link = sent.replace("/message", "/message/payload")
+    assert client.get(link.replace("msg_id=1", "msg_id=77")).status_code == 404
+    assert client.get("/message?queue=missing&msg_id=1").status_code == 404
+
+
+def test_deleted_message_is_explained(client, work, sent):
+    work.delete("a/b <c>", 1)
+
+    shown = client.get(sent)
+
+    assert shown.status_code == 200
+    assert ">gone<" in shown.text
+
+
+def test_monitor_sees_the_history_and_no_payload(monitor, sent):
+    text = monitor.get(sent).text
+
+    assert "Message 1 is in queue" in text
+    assert "sluice_reader" in text
+    assert "alert" not in text
+    assert monitor.get(sent.replace("/message", "/message/payload")).status_code == 403

@@ -1,0 +1,148 @@
+"""The pages of consumers and share groups."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgsluice.client import ShareGroup
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def audit(logs):
+    """The log `audit` with the consumer `etl`, 5 events behind."""
+    logs.create_queue("audit")
+    logs.register_consumer("audit", "etl")
+    for number in range(5):
+        logs.insert_event("audit", f"key-{number % 2}", f"{number}")
+    logs.log_tick("audit")
+    return logs
+
+
+@pytest.fixture
+def mailer(audit, connection):
+    """A share group by key: one key is parked, the other one is claimed."""
+    group = ShareGroup(connection, "audit", "mailer")
+    group.create(start="beginning", key="ev_type", when_waiting="park")
+    (first,) = group.claim(1)
+    group.acknowledge(first, "retry", error=f"ValueError: {SCRIPT}\ntrace")
+    group.claim(5)
+    connection.execute("select sluice.take_samples('10 s')")
+    return group
+
+
+def test_consumer_is_explained_with_its_lag(client, audit):
+    text = client.get("/consumer?log=audit&consumer=etl").text
+
+    assert "Consumer etl of log audit" in text
+    assert "about 5 events behind" in text
+    assert "act/unregister_consumer" not in text
+
+
+def test_consumer_offers_to_unregister_where_actions_are_allowed(acting, audit):
+    text = acting.get("/consumer?log=audit&consumer=etl").text
+
+    assert "/act/unregister_consumer?log=audit&amp;consumer=etl" in text
+
+
+def test_consumer_that_is_a_share_group_is_redirected(client, mailer):
+    response = client.get("/consumer?log=audit&consumer=mailer", follow_redirects=False)
+
+    assert response.status_code == 303
+    assert response.headers["location"] == "/group?log=audit&group=mailer"
+
+
+def test_missing_readers_are_not_found(client, audit):
+    for path in ("/consumer?log=audit&consumer=x", "/consumer?log=x&consumer=x"):
+        assert client.get(path).status_code == 404
+    for path in ("/group?log=audit&group=x", "/group?log=x&group=x"):
+        assert client.get(path).status_code == 404
+
+
+def test_group_shows_claims_keys_and_dead_events(client, mailer):
+    text = client.get("/group?log=audit&group=mailer").text
+
+    assert "Share group mailer of log audit" in text
+    assert '<span class="badge fail">parked</span>' in text
+    assert 'data-copy="key-0"' in text
+    assert "No claim is open." not in text
+    assert 'href="/event?log=audit&amp;ev_id=1"' in text
+    assert "ValueError: &lt;script&gt;" in text
+    assert "<script>alert" not in text
+    assert "/act/" not in text
+
+
+def test_group_offers_actions_where_they_are_allowed(acting, mailer):
+    text = acting.get("/group?log=audit&group=mailer").text
+
+    assert "/act/unpark_key?log=audit&amp;group=mailer&amp;key=key-0" in text
+    assert "/act/redrive_events?log=audit&amp;group=mailer" in text
+    assert "/act/purge_dead_events?log=audit&amp;group=mailer" in text
+
+
+def test_dead_events_of_a_page_are_counted_by_error(client, audit, connection):
+    group = ShareGroup(connection, "audit", "mailer")
+    group.create(start="beginning")
+    events = group.claim(5)
+    group.acknowledge(events[:4], "reject", error="E1: a\ntrace 1")
+    group.acknowledge(events[4], "reject", error="E2: b")
+    group.claim(1)
+
+    text = client.get("/group?log=audit&group=mailer").text
+
+    assert (
+        '<th scope="row" class="number">4</th><td>rejected</td><td class="text">E1: a</td>' in text
+    )
+    assert (
+        '<th scope="row" class="number">1</th><td>rejected</td><td class="text">E2: b</td>' in text
+    )
+
+
+def test_dead_events_are_paged_and_outlive_their_group(client, audit, connection):
+    group = ShareGroup(connection, "audit", "mailer")
+    group.create(start="beginning")
+    connection.execute(
+        "insert into sluice.dead_event (queue_name, group_name, claim_id, ev_id, ev_time, ev_txid, redriven, attempts, "
+        "deliveries, reason, ev_data) "
+        "select 'audit', 'mailer', 1, n, now(), '3', 0, 1, 1, 'rejected', repeat('x', 10000) "
+        "from generate_series(1, 70) as n"
+    )
+    group.drop()
+
+    first = client.get("/group?log=audit&group=mailer").text
+    second = client.get("/group?log=audit&group=mailer&dead_after=50").text
+
+    assert "was dropped" in first
+    assert "dead_after=50" in first
+    assert '">50</th>' not in second
+    assert '">70</th>' in second
+    assert "More dead events" not in second
+
+
+def test_names_are_escaped(client, logs, connection):
+    logs.create_queue(SCRIPT)
+    logs.register_consumer(SCRIPT, SCRIPT)
+    group = ShareGroup(connection, SCRIPT, f"g{SCRIPT}")
+    group.create(start="beginning", key="ev_type", when_waiting="park")
+    for number in range(2):
+        logs.insert_event(SCRIPT, SCRIPT, f"{number}")
+    (event,) = group.claim(1)
+    group.acknowledge(event, "retry", error=SCRIPT)
+    group.claim(1)
+
+    for path, name in (("/consumer", {"consumer": SCRIPT}), ("/group", {"group": f"g{SCRIPT}"})):
+        text = client.get(path, params={"log": SCRIPT, **name}).text
+        assert "&lt;script&gt;" in text
+        assert "<script>alert" not in text
+
+
+def test_role_with_sluice_monitor_sees_figures_without_keys_and_errors(monitor, mailer):
+    text = monitor.get("/group?log=audit&group=mailer").text
+
+    assert "Open claims" in text
+    assert "The keys are hidden" in text
+    assert "The dead events are hidden" in text
+    assert "key-0" not in text
+    assert "ValueError" not in text
+    assert "about 5 events behind" in monitor.get("/consumer?log=audit&consumer=etl").text

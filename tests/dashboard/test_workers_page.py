@@ -1,0 +1,102 @@
+"""The page of workers: what each runs, whether it is live, and what it has settled."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls import operations
+from pgsluice.client.calls.operations import WorkerIdentity
+
+SCRIPT = "<script>alert(1)</script>"
+RUNNING = [
+    {"handler": "pack", "queue": "orders", "msg_id": 7, "running_s": 30},
+    {"handler": "bill", "log": "audit", "group": "bills", "ev_id": 9, "running_s": 60},
+]
+
+
+@pytest.fixture
+def report(connection):
+    def report_one(worker_id="w1", app="shop", running=RUNNING, counts=None, sources=None):
+        sources = sources or ["queue orders", "log audit group bills", "log audit consumer etl"]
+        worker = WorkerIdentity(worker_id, app, "host-1", 4711, "0.1.0", sources, 4)
+        counts = counts or {"pack": {"done": 5, "retry": 2}}
+        Runner(connection).run(operations.report_worker(worker, 90, running, counts, None))
+
+    return report_one
+
+
+def test_no_workers_names_the_command_that_starts_one(client):
+    assert "pgsluice worker app:app" in client.get("/workers").text
+
+
+def test_worker_is_shown_with_its_calls_longest_first(client, report):
+    report()
+
+    text = client.get("/workers").text
+
+    assert "1 of 1 workers are live" in text
+    assert "2 of 4" in text
+    assert text.index('href="/event?log=audit&amp;ev_id=9"') < text.index(
+        'href="/message?queue=orders&amp;msg_id=7"'
+    )
+    assert 'href="/group?log=audit&amp;group=bills"' in text
+    assert 'href="/consumer?log=audit&amp;consumer=etl"' in text
+
+
+def test_silent_worker_is_marked_and_listed_first(client, report, connection):
+    report("a", "calm")
+    report("b", "lost", running=[])
+    connection.execute(
+        "update sluice.worker_report set reported_at = now() - interval '5 min' where worker_id = 'b'"
+    )
+
+    text = client.get("/workers").text
+
+    assert "silent" in text
+    assert text.index(">lost<") < text.index(">calm<")
+
+
+def test_one_worker_is_shown_with_its_counts_by_handler_and_result(client, report):
+    report()
+
+    text = client.get("/workers?worker=w1").text
+
+    assert "Worker shop on host-1" in text
+    assert '<td>retry</td><td class="number">2</td>' in text
+    assert 'data-copy="w1"' in text
+
+
+def test_search_selects_workers_by_source(client, report):
+    report("a", "shop")
+    report("b", "post", sources=["queue mails"], running=[])
+
+    text = client.get("/workers?search=mails").text
+
+    assert ">post<" in text
+    assert ">shop<" not in text
+
+
+def test_worker_that_has_ended_is_reported(client):
+    assert "has ended" in client.get("/workers?worker=none").text
+
+
+def test_names_of_workers_and_handlers_are_escaped(client, report):
+    report(
+        SCRIPT,
+        SCRIPT,
+        [{"handler": SCRIPT, "queue": SCRIPT, "msg_id": 1, "running_s": 1}],
+        {SCRIPT: {SCRIPT: 1}},
+        [f"queue {SCRIPT}", f"log {SCRIPT} group {SCRIPT}"],
+    )
+
+    for path in ("/workers", f"/workers?worker={SCRIPT}"):
+        text = client.get(path).text
+        assert "&lt;script&gt;" in text
+        assert "<script>alert" not in text
+
+
+def test_role_with_sluice_monitor_sees_workers(monitor, report):
+    report()
+
+    assert "1 of 1 workers are live" in monitor.get("/workers").text
