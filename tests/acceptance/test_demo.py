@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.request import urlopen
 
 import psycopg
 import pyarrow as pa
@@ -346,6 +348,34 @@ def test_killed_while_preparing_and_in_the_load_it_goes_on_and_finds_what_was_do
     assert '"aid": 17' in after.stdout
     assert "123456789" in after.stdout
     assert "Not reconciled" in (demo.out / "report.html").read_text(encoding="utf-8")
+
+
+def test_dashboard_of_the_demo_is_served_until_interrupted(demo: Demo, outcome: Outcome):
+    # The run itself takes a minute: this one is the run of the other tests, which has ended.
+    finished = (
+        "import types; from pgsluice.demo import run; from pgsluice.cli.main import main; "
+        "run.run_demo = lambda *_: types.SimpleNamespace(reconciled=True, as_json=dict); "
+        "main(['demo', '--json', '--dashboard'])"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", finished],
+        env={**demo.environ, "PGSLUICE_DSN": demo.server.url()},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        printed = re.fullmatch(
+            r"Dashboard: (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends it\)\n", process.stderr.readline()
+        )
+        assert printed is not None
+        with urlopen(f"{printed[1]}queues", timeout=30) as response:
+            assert ">orders</a>" in response.read().decode()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.mark.slow

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from psycopg.conninfo import make_conninfo
 from rich.console import Console
 from rich.table import Table
 
+from pgsluice.cli.dashboard import require_dashboard
 from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_INTERRUPTED
 from pgsluice.cli.options import dsn_option, json_option
-from pgsluice.cli.signals import mute_py4j
+from pgsluice.cli.signals import mute_py4j, stop_on_signals
 from pgsluice.cli.types import Duration
+from pgsluice.connection import Target, resolve
 
 if TYPE_CHECKING:
     from pgsluice.demo.result import Result
@@ -44,9 +49,23 @@ _WIDTH = 120
     metavar="DIR",
     help="Folder of the lake, checkpoint and report.html.  [default: demo in PGSLUICE_HOME]",
 )
+@click.option(
+    "--dashboard",
+    "is_served",
+    is_flag=True,
+    help="At the end serve a dashboard of the demo's database, with actions, until interrupted.",
+)
 @dsn_option
 @json_option
-def demo(seconds: int, clients: int, out: Path | None, dsn: str | None, *, as_json: bool) -> None:
+def demo(
+    seconds: int,
+    clients: int,
+    out: Path | None,
+    dsn: str | None,
+    *,
+    is_served: bool,
+    as_json: bool,
+) -> None:
     """Run the whole system under load and verify every row.
 
     pgbench changes accounts. Each change is captured into an event log, and each transaction sends a message to a work
@@ -57,6 +76,8 @@ def demo(seconds: int, clients: int, out: Path | None, dsn: str | None, *, as_js
     Uses a database of its own, pgsluice_demo, on the server of --dsn. Replaces the database and files of a finished
     run; resumes an interrupted run. Exits with 1 if a difference was found.
     """
+    if is_served:
+        require_dashboard("--dashboard needs")
     # Imported here, so that `--help` does not need the optional dependencies.
     from pgsluice.demo.display import Display
     from pgsluice.demo.run import Options, run_demo
@@ -72,8 +93,34 @@ def demo(seconds: int, clients: int, out: Path | None, dsn: str | None, *, as_js
         click.echo(json.dumps(result.as_json()))
     else:
         _print(result)
+    if is_served:
+        _serve(dsn)
+    elif not as_json:
+        dsn_of_demo = shlex.quote(_target(dsn).safe)
+        click.echo(f"Dashboard: pgsluice dashboard --allow-actions --dsn {dsn_of_demo}")
     if not result.reconciled:
         sys.exit(EXIT_DIFFERENCE)
+
+
+def _target(dsn: str | None) -> Target:
+    from pgsluice.demo.database import DATABASE
+
+    target = resolve(dsn)
+    return replace(target, conninfo=make_conninfo(target.conninfo, dbname=DATABASE))
+
+
+def _serve(dsn: str | None) -> None:
+    """Serve a dashboard of the demo's database until interrupted."""
+    from pgsluice.dashboard import app
+    from pgsluice.dashboard.serving import serving
+
+    dashboard = app(_target(dsn), allow_actions=True, title="demo")
+    with (
+        stop_on_signals() as stop,
+        serving(dashboard, "127.0.0.1", 0, "--dashboard", on_end=stop.set) as address,
+    ):
+        click.echo(f"Dashboard: {address} (Ctrl-C ends it)", err=True)
+        stop.wait()
 
 
 def _print(result: Result) -> None:
