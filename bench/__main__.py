@@ -26,6 +26,7 @@ from bench.place import Place
 from bench.systems import System, systems
 from bench.workloads import (
     client,
+    dashboard,
     groups,
     held_snapshot,
     log_consume,
@@ -64,6 +65,7 @@ WORKLOADS = {
     "metrics": metrics,
     "notify": notify,
     "client": client,
+    "dashboard": dashboard,
     "held_snapshot": held_snapshot,
     "log_produce": log_produce,
     "log_consume": log_consume,
