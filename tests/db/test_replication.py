@@ -334,6 +334,7 @@ def use_queues(connection: psycopg.Connection) -> None:
         call(connection, f"pgmq.delete('{queue}', pgmq.send('{queue}', '1'))")
         call(connection, f"pgmq.delete('{queue}', array[pgmq.send('{queue}', '1')])")
         call(connection, f"pgmq.archive('{queue}', array[pgmq.send('{queue}', '1')])")
+        call(connection, f"sluice.purge_messages('{queue}', pgmq.send('{queue}', '1'))")
     call(
         connection,
         f"sluice.extend({claims(connection)}, 60)",

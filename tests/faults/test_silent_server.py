@@ -138,7 +138,7 @@ def test_every_pool_gives_up_such_connections():
 
     # The demo runs for a minute.
     assert makers - {"demo/engine.py"} == {
-        *("cli/clients.py", "contrib/taskiq.py"),
+        *("cli/clients.py", "contrib/taskiq.py", "dashboard/database.py"),
         *("worker/engine/connections.py", "worker/handlers/sending_pools.py"),
         "worker/upkeep/maintainer.py",
     }

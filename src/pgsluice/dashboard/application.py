@@ -48,7 +48,7 @@ def app(
     """Return the dashboard as an ASGI app, to serve alone or to mount below any path of another app.
 
     It reads as the role of `dsn`: with `sluice_monitor` it shows figures without payloads, with `sluice_reader` also
-    payloads. Actions need `sluice_admin`. It connects when its lifespan starts, or else at the first request.
+    payloads. Actions need `sluice_admin`. It connects in threads at once, and again whenever the server comes back.
 
     Args:
         dsn: The database; None: as for the command line.

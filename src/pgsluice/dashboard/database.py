@@ -23,7 +23,7 @@ from pgsluice.client import EventLog, Schedules, ShareGroup, WorkQueue
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import samples
 from pgsluice.client.calls.call import Call
-from pgsluice.connection import Target
+from pgsluice.connection import Target, tcp_options
 from pgsluice.errors import ConnectionFailedError, PrivilegeError, SluiceError, translate
 
 Value = TypeVar("Value")
@@ -97,7 +97,11 @@ class Database:
             max_idle=60,
             timeout=_CONNECT_S,
             reconnect_timeout=_CONNECT_S,
-            kwargs={"application_name": "pgsluice dashboard", "connect_timeout": 3},
+            kwargs={
+                "application_name": "pgsluice dashboard",
+                "connect_timeout": 3,
+                **tcp_options(target.conninfo),
+            },
             configure=_configure,
             check=ConnectionPool.check_connection,
             open=False,

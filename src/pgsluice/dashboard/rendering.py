@@ -135,7 +135,7 @@ def when(moment: datetime | None, now: datetime) -> Markup:
     if moment is None:
         return Markup('<span class="none">never</span>')
     utc = moment.astimezone(UTC)
-    seconds = (utc - now).total_seconds()
+    seconds = round((utc - now).total_seconds())
     # Clocks of client and server differ a little: what has just happened is not in the future.
     text = f"in {duration(seconds)}" if seconds > 1 else f"{duration(max(-seconds, 0))} ago"
     absolute = f"{utc:%Y-%m-%d %H:%M:%S} UTC"
