@@ -30,7 +30,7 @@ def letters(connection, work):
             "'2026-01-01 00:00+00'::timestamptz + make_interval(days => %s))",
             (
                 number * 10,
-                json.dumps({"n": number, "card": "4111", "text": "<script>"}),
+                json.dumps({"n": number, "card": "card-4111", "text": "<script>"}),
                 '{"x-pgmq-group": "k"}',
                 reason,
                 error_type,
@@ -126,7 +126,7 @@ def test_dead_letter_is_shown_with_its_trace(acting, letters):
     assert "&#34;text&#34;: &#34;&lt;script&gt;&#34;" in text
     assert "/act/redrive?queue=orders&amp;dead_letter_id=3" in text
     whole = acting.get(f"{letters}&dead_letter_id=3&download=message")
-    assert whole.json() == {"n": 3, "card": "4111", "text": "<script>"}
+    assert whole.json() == {"n": 3, "card": "card-4111", "text": "<script>"}
     assert "attachment" in whole.headers["content-disposition"]
     assert acting.get(f"{letters}&dead_letter_id=77").status_code == 404
     assert acting.get("/dead-letters?queue=other&dead_letter_id=3").status_code == 404
@@ -160,7 +160,7 @@ def test_values_of_hidden_keys_are_hidden_everywhere(opened, letters):
         f"{letters}&dead_letter_id=3&download=message",
         letters.replace("?", "/export?"),
     ):
-        assert "4111" not in careful.get(page).text
+        assert "card-4111" not in careful.get(page).text
 
 
 def test_queues_with_dead_letters_are_listed(client, letters):

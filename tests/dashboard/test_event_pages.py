@@ -116,10 +116,10 @@ def test_scripts_in_names_and_data_are_escaped(client, logs):
 @pytest.mark.parametrize(
     "data",
     [
-        '{"card": "4711", "n": 1}',
-        '{"a": [{"Card": {"x": "4711"}}]}',
-        "n=1&card=4711",
-        '{"n": 1, "card": "4711", "long": "' + "x" * 5000 + '"}',
+        '{"card": "471108154711", "n": 1}',
+        '{"a": [{"Card": {"x": "471108154711"}}]}',
+        "n=1&card=471108154711",
+        '{"n": 1, "card": "471108154711", "long": "' + "x" * 5000 + '"}',
     ],
 )
 def test_hidden_keys_are_hidden_in_lists_details_and_files(opened, logs, data):
@@ -128,24 +128,24 @@ def test_hidden_keys_are_hidden_in_lists_details_and_files(opened, logs, data):
     client = opened(hidden_keys=["card"])
 
     for path in ("/events?log=audit", "/event?log=audit&ev_id=1"):
-        assert "4711" not in client.get(path).text
+        assert "471108154711" not in client.get(path).text
     for field in ("ev_data", "ev_extra2"):
         file = client.get(f"/event?log=audit&ev_id=1&download={field}")
         assert "•••" in file.text
-        assert "4711" not in file.text
+        assert "471108154711" not in file.text
 
 
 def test_hook_gets_data_as_json_or_text(opened, logs):
     logs.create_queue("audit")
-    logs.insert_event("audit", "t", '{"n": 4711}')
-    logs.insert_event("audit", "t", "text 4711")
+    logs.insert_event("audit", "t", '{"n": 471108154711}')
+    logs.insert_event("audit", "t", "text 471108154711")
     client = opened(redact=lambda name, value: f"{name} {type(value).__name__}")
 
     text = client.get("/events?log=audit").text
 
     assert "audit dict" in text
     assert "audit str" in text
-    assert "4711" not in text
+    assert "471108154711" not in text
 
 
 def test_role_with_sluice_monitor_sees_explanations_without_contents(monitor, audit):

@@ -16,14 +16,16 @@ def schedules(connection, work, logs):
     logs.create_queue("audit")
     schedules = Schedules(connection)
     for name in ("waits", "paused", "late", "failing"):
-        schedules.schedule(name, "orders", {"card": "4711", "price": 1.10}, cron="0 3 * * *")
-    schedules.schedule_event("event", "audit", "tick", '{"card": 4711}', every_s=60)
+        schedules.schedule(
+            name, "orders", {"card": "471108154711", "price": 1.10}, cron="0 3 * * *"
+        )
+    schedules.schedule_event("event", "audit", "tick", '{"card": 471108154711}', every_s=60)
     schedules.pause_schedule("paused")
     connection.execute(
         "update sluice.schedule set due_at = now() - interval '1 h' where name = 'late'"
     )
     connection.execute(
-        "update sluice.schedule set error = 'queue refuses 4711' where name = 'failing'"
+        "update sluice.schedule set error = 'queue refuses 471108154711' where name = 'failing'"
     )
     return schedules
 
@@ -38,7 +40,7 @@ def test_schedules_are_shown_with_their_state_the_troubled_ones_first(client, sc
     names = ["failing", "late", "event", "waits", "paused"]
     positions = [text.index(f'/schedule?name={name}"') for name in names]
     assert positions == sorted(positions)
-    assert "queue refuses 4711" in text
+    assert "queue refuses 471108154711" in text
     assert "<code>0 3 * * *</code> UTC" in text
     assert "every 1 min" in text
     assert '/log?name=audit"' in text
@@ -58,7 +60,7 @@ def test_schedule_is_explained_with_what_it_sends(client, schedules):
     assert "&#34;price&#34;: 1.10" in text or "&#34;price&#34;: 1.1" in text
     assert "the last one is fired" in text
     assert "/act/" not in text
-    assert "&#34;card&#34;: 4711" in client.get("/schedule?name=event").text
+    assert "&#34;card&#34;: 471108154711" in client.get("/schedule?name=event").text
 
 
 def test_schedule_offers_to_run_pause_and_resume_where_actions_are_allowed(acting, schedules):
@@ -84,7 +86,7 @@ def test_hidden_keys_are_hidden_in_messages_and_events(opened, schedules):
     for name in ("waits", "event"):
         text = client.get(f"/schedule?name={name}").text
         assert "•••" in text
-        assert "4711" not in text
+        assert "471108154711" not in text
 
 
 def test_names_are_escaped(client, connection, work):
@@ -105,4 +107,4 @@ def test_role_with_sluice_monitor_sees_states_without_contents(monitor, schedule
     assert '<span class="badge fail">failing</span>' in listed
     assert "hidden from this role" in listed
     assert "What it sends is hidden" in shown
-    assert "4711" not in listed + shown
+    assert "471108154711" not in listed + shown
