@@ -43,6 +43,7 @@ def run(plan, folders):
     return found["figures"]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_everything_at_once_loses_and_doubles_nothing(folders):
     """One seed, without promotion and upgrade, which need more servers."""

@@ -188,6 +188,7 @@ def small_run(database, folder, seed):
     return run, run.run()["violations"]
 
 
+@pytest.mark.slow
 def test_a_small_run_finds_nothing_where_nothing_is_wrong(database_18, tmp_path, seed):
     run, violations = small_run(database_18, tmp_path, seed)
 

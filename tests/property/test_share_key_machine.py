@@ -392,6 +392,7 @@ def machine_seed():
     return int(os.environ.get("PGSLUICE_TEST_SEED", random.SystemRandom().randrange(2**32)))
 
 
+@pytest.mark.slow
 def test_keys_behave_like_the_model(database_18, machine_seed):
     print(f"PGSLUICE_TEST_SEED={machine_seed}")
 

@@ -88,6 +88,7 @@ def test_invalid_argument_is_named(
     assert expected in " ".join(result.stderr.split())
 
 
+@pytest.mark.slow
 def test_a_queue_is_copied(
     spark: SparkSession, db: psycopg.Connection, database_18: Database, tmp_path: Path
 ):

@@ -106,6 +106,7 @@ def test_of_two_writers_with_the_same_micro_batch_one_commits(lake: str):
     assert (committed, ids(lake)) == (1, [0, 1])
 
 
+@pytest.mark.slow
 def test_writers_of_several_apps_lose_no_commit(lake: str):
     def writer(number: int) -> None:
         for version in range(5):
