@@ -1,4 +1,4 @@
-"""What viewers cost the database, as pg_stat_statements counts it."""
+"""Cost of viewers for the database, counted by pg_stat_statements."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_fifty_viewers_of_a_page_cost_what_one_costs(counting: psycopg.Connectio
         wait_until(
             lambda: dashboard.state.dashboard.diagnosis.latest() is not None, "the checks to end"
         )
-        cost(client, TABS)  # opens the connections, each of which sets itself up
+        cost(client, TABS)  # opens the connections
         one, fifty = cost(client, 1), cost(client, TABS)
 
     print(
