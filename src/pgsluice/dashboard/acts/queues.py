@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from pgsluice.client import PausedQueue
 from pgsluice.client.calls import acts
 from pgsluice.dashboard.acts.act import NOTE, Act, Field, Link, Question, Step
 from pgsluice.dashboard.acts.given import Given
@@ -74,14 +75,17 @@ def _purge(session: Session, given: Given, after_id: int | None) -> Step:
     return Step(done.purged, done.last_msg_id)
 
 
+def _find_pause(database: Database, queue: str) -> PausedQueue | None:
+    paused = database.read(lambda s: s.queues.list_paused_queues())
+    return next((each for each in paused if each.queue_name == queue), None)
+
+
 def _ask_pause(database: Database, given: Given) -> Question:
     queue = given.text("queue")
     extent = database.read(lambda s: s.queues.queue_extent(queue))
-    paused = {
-        each.queue_name: each for each in database.read(lambda s: s.queues.list_paused_queues())
-    }
+    pause = _find_pause(database, queue)
     notes = ["Workers finish what they have claimed. Producers are not affected, nor is pgmq.read."]
-    if (pause := paused.get(queue)) is not None:
+    if pause is not None:
         because = f": {pause.reason}" if pause.reason else ""
         notes.append(
             f"It is paused already, by {pause.paused_by}{because}. A reason replaces the earlier one."
@@ -103,10 +107,7 @@ def _pause(session: Session, given: Given) -> str:
 def _ask_resume(database: Database, given: Given) -> Question:
     queue = given.text("queue")
     extent = database.read(lambda s: s.queues.queue_extent(queue))
-    paused = {
-        each.queue_name: each for each in database.read(lambda s: s.queues.list_paused_queues())
-    }
-    pause = paused.get(queue)
+    pause = _find_pause(database, queue)
     if pause is None:
         return Question(f"Queue {queue} is not paused.", is_possible=False)
     because = f": {pause.reason}" if pause.reason else ""
