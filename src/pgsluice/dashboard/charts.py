@@ -69,23 +69,6 @@ def chart(
     )
 
 
-def sparkline(values: Sequence[float | None], label: str) -> Markup:
-    """Return a small line chart without axes; `label` is read by screen readers."""
-    known = [value for value in values if value is not None]
-    if len(known) < 2:
-        return Markup("")
-    top = max(*known, 1e-9)
-    step = 100 / max(len(values) - 1, 1)
-    drawn = " ".join(
-        f"{number * step:.1f},{22 - 20 * value / top:.1f}"
-        for number, value in enumerate(values)
-        if value is not None
-    )
-    return Markup(
-        '<svg class="sparkline" viewBox="0 0 100 24" role="img" aria-label="{}"><polyline points="{}"/></svg>'
-    ).format(label, drawn)
-
-
 def _path(
     points: Sequence[Point],
     x: Callable[[datetime], float],

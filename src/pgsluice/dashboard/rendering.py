@@ -126,7 +126,7 @@ def _environment() -> jinja2.Environment:
         "number": number,
         "sections": sections,
     }
-    environment.globals |= {"chart": charts.chart, "sparkline": charts.sparkline}
+    environment.globals["chart"] = charts.chart
     return environment
 
 
