@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
 import signal
 import subprocess
@@ -42,24 +43,27 @@ FAST = {
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 VERSIONS = ("18", "16", "15")
 # Each of these tests runs on one version, chosen by its name, unless --every-version is given. All
-# others, such as installation, adoption and compatibility, run on each.
+# others, such as those of upstream's suites, run on each.
 BY_TURNS = (
     *(f"tests/db/{schema}/" for schema in ("pgmq", "pgq", "pgq_coop", "sluice", "legacy")),
+    *(
+        f"tests/db/test_{name}.py"
+        for name in ("adopt", "install", "install_trust", "managed_servers", "replication")
+    ),
     *("tests/client/", "tests/concurrency/", "tests/worker/"),
     *("tests/compat/test_official_client.py", "tests/compat/test_official_listener.py"),
 )
+# A slow test of Spark in several formats or stores runs in one of them, chosen by its name; the others are long tests.
+FORMATS = re.compile("delta|iceberg|disk|object[ -]store")
 # Parameters whose values are variants of the same test. `make test` runs one variant of each test.
 VARIANTS = {"server", "peer", "installation", "make", "clients", "style", "is_async", "handle", "consuming"}  # fmt: skip
-# Of a test with many cases, `make test` runs this many in MANY_CASES. Elsewhere a case is cheap, or
-# a run of its own.
-CASES = 2
-MANY_CASES = (
-    "tests/db/",
-    "tests/compat/",
-    "tests/acceptance/",
-    "tests/client/",
-    "tests/dashboard/",
-)
+# Of a test with many cases, `make test` runs this many in MANY_CASES, and .ci/run the second number of
+# those that are marked slow, but all that compare with PGMQ and PgQ. Elsewhere a case is cheap, or a
+# run of its own.
+CASES, SLOW_CASES = 2, 3
+IN_BOTH = ("tests/db/", "tests/acceptance/", "tests/client/", "tests/dashboard/")
+MANY_CASES = (*IN_BOTH, "tests/compat/")
+MANY_SLOW_CASES = (*IN_BOTH, "tests/worker/")
 SPARK = "tests/spark/"
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 8 << 30
@@ -121,6 +125,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = chosen
         _mark_further_variants(items)
         _mark_further_cases(items)
+        _mark_further_formats(items)
     # Spark's tests take longest; if they were last, the other processes would wait for them.
     items.sort(key=lambda item: not item.nodeid.startswith(SPARK))
 
@@ -142,15 +147,46 @@ def _mark_further_variants(items: list[pytest.Item]) -> None:
 
 
 def _mark_further_cases(items: list[pytest.Item]) -> None:
-    """Mark all but CASES cases of a test as `slow`; the choice is equal in each process and run."""
+    """Mark all but CASES cases of a test as `slow`, and of the slow ones all but SLOW_CASES as `long`."""
+    fast = [i for i in _in(MANY_CASES, items) if not i.get_closest_marker("slow")]
+    _mark_after(CASES, pytest.mark.slow, fast, _name)
+    slow = [i for i in _in(MANY_SLOW_CASES, items) if i.get_closest_marker("slow")]
+    _mark_after(SLOW_CASES, pytest.mark.long, slow, _name)
+
+
+def _mark_further_formats(items: list[pytest.Item]) -> None:
+    """Mark slow tests of Spark in all FORMATS but one as `long`."""
+    slow = [i for i in _in(SPARK, items) if i.get_closest_marker("slow")]
+    _mark_after(1, pytest.mark.long, slow, _name_without_format)
+
+
+def _in(folders: str | tuple[str, ...], items: list[pytest.Item]) -> list[pytest.Item]:
+    return [item for item in items if item.nodeid.startswith(folders)]
+
+
+def _name(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
+
+
+def _name_without_format(item: pytest.Item) -> str:
+    name, _, params = item.nodeid.partition("[")
+    return name + FORMATS.sub("", params)
+
+
+def _mark_after(
+    count: int,
+    mark: pytest.MarkDecorator,
+    items: list[pytest.Item],
+    name: Callable[[pytest.Item], str],
+) -> None:
+    """Mark items of one name after the first `count`; the order is equal in each process and run."""
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if item.nodeid.startswith(MANY_CASES) and not item.get_closest_marker("slow"):
-            cases[item.nodeid.split("[")[0]].append(item)
+        cases[name(item)].append(item)
     for alike in cases.values():
         alike.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
-        for item in alike[CASES:]:
-            item.add_marker(pytest.mark.slow)
+        for item in alike[count:]:
+            item.add_marker(mark)
 
 
 class SparkInOneProcess(LoadFileScheduling):
@@ -169,7 +205,7 @@ def _params(item: pytest.Item) -> dict[str, object]:
 
 
 def _is_its_turn(item: pytest.Item) -> bool:
-    version = _params(item).get("server")
+    version = next((value for value in _params(item).values() if value in VERSIONS), None)
     if version is None or not item.nodeid.startswith(BY_TURNS):
         return True
     # Chosen by the test's name, so that the choice is equal in each process and run.

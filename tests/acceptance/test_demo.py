@@ -378,7 +378,7 @@ def test_dashboard_of_the_demo_is_served_until_interrupted(demo: Demo, outcome: 
         process.communicate()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_interrupted_demo_ends_in_seconds_without_a_traceback(demo: Demo, outcome: Outcome):
     process = demo.start("--duration", 30)
     loading = (

@@ -26,11 +26,12 @@ HIDE = """(isHidden) => {
 
 @pytest.fixture
 def dashboard(database_18: Database) -> Starlette:
-    return app(database_18.url, refresh_s=0.2)
+    return app(database_18.url, allow_actions=True, refresh_s=0.2)
 
 
 @pytest.fixture
 def address(dashboard: Starlette) -> Iterator[str]:
+    """Name it before `tab` in a test: a page that outlives its server reports refused connections."""
     with serving(dashboard) as address:
         yield address
 
@@ -196,20 +197,19 @@ def test_chosen_colours_stay_over_pages(address: str, tab: Page, scheme: str):
     assert tab.evaluate(background) != before
 
 
-def test_queue_is_paused_and_resumed_from_its_page(database_18: Database, work, tab: Page):
+def test_queue_is_paused_and_resumed_from_its_page(address: str, work: WorkQueue, tab: Page):
     work.create("orders")
-    with serving(app(database_18.url, allow_actions=True, refresh_s=0.2)) as address:
-        tab.goto(f"{address}/queue?name=orders")
-        tab.get_by_role("button", name="Pause").click()
-        tab.fill("[name=reason]", "deploy")
-        tab.locator("form.act button").click()
-        tab.wait_for_url("**/queue?name=orders&done=*")
-        assert [(each.queue_name, each.reason) for each in work.list_paused_queues()] == [
-            ("orders", "deploy")
-        ]
+    tab.goto(f"{address}/queue?name=orders")
+    tab.get_by_role("button", name="Pause").click()
+    tab.fill("[name=reason]", "deploy")
+    tab.locator("form.act button").click()
+    tab.wait_for_url("**/queue?name=orders&done=*")
+    assert [(each.queue_name, each.reason) for each in work.list_paused_queues()] == [
+        ("orders", "deploy")
+    ]
 
-        tab.get_by_role("button", name="Resume").click()
-        tab.locator("form.act button").click()
-        expect(tab.get_by_role("button", name="Pause")).to_be_visible()
+    tab.get_by_role("button", name="Resume").click()
+    tab.locator("form.act button").click()
+    expect(tab.get_by_role("button", name="Pause")).to_be_visible()
 
     assert work.list_paused_queues() == []

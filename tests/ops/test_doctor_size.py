@@ -51,7 +51,7 @@ def test_thousand_queues_and_ten_million_archived_messages_are_checked_in_five_s
     assert max(times_s) < 5
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_explain_adds_less_than_a_second_on_a_thousand_queues(database_18, capsys):
     with database_18.connect() as connection:
         for number in range(QUEUES):

@@ -59,6 +59,7 @@ class InMemory:
         return live(self.rows)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(history=steps, before=st.booleans(), dice=st.randoms(use_true_random=False))
 def test_batches_in_any_order_and_any_number_of_times_end_with_the_table(

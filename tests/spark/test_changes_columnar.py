@@ -122,6 +122,7 @@ def histories(draw: st.DrawFn) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
     return found, key
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(history=histories())
 def test_the_effect_is_that_of_changes_parsed_one_by_one(

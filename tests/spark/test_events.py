@@ -33,6 +33,7 @@ def checkpoint(tmp_path: Path) -> Path:
     return tmp_path / "checkpoint"
 
 
+@pytest.mark.slow
 def test_a_running_stream_carries_every_commit_once_and_late_ones_late(
     spark: SparkSession,
     log: psycopg.Connection,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 BLOCK = re.compile(r"```(bash|python|text)\n(.*?)```", re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_guide_does_what_it_shows(
     spark: SparkSession,
     database_18: Database,

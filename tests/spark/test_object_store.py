@@ -177,7 +177,7 @@ def test_a_request_without_an_answer_times_out_and_its_commit_is_made_once(
     assert show(lake).version == before + 1
 
 
-@pytest.mark.parametrize("how", ["hang", "hang-after"])
+@pytest.mark.parametrize("how", [pytest.param("hang", marks=pytest.mark.slow), "hang-after"])
 def test_a_new_table_and_a_new_column_are_created_although_the_store_does_not_answer(
     lake: str, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch, how: str
 ):
@@ -190,6 +190,7 @@ def test_a_new_table_and_a_new_column_are_created_although_the_store_does_not_an
     assert open_dataset(lake).schema.names == ["id", "kind", "note"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["hang", "hang-after"])
 def test_rows_and_properties_are_changed_once_although_the_store_does_not_answer(
     lake: str, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch, how: str

@@ -140,7 +140,7 @@ def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("memory", "heap_mb"), [(None, 2048), ("700m", 700)])
 def test_memory_of_java_is_limited_as_asked(memory: str | None, heap_mb: int):
     program = (

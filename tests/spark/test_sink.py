@@ -39,7 +39,7 @@ def messages(spark: SparkSession, count: int, partitions: int) -> DataFrame:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_frame_is_sent_whole_and_once_for_its_version(
     spark: SparkSession, orders: psycopg.Connection, database_18: Database
 ):

@@ -199,7 +199,7 @@ def test_changes_that_are_not_applied_yet_survive_the_disk(
     assert lake_column(current, "id") == [0, 1, 2]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_killed_anywhere_a_driver_on_another_machine_continues(
     spark: SparkSession,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,8 @@ import psycopg
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+from pyiceberg.exceptions import CommitFailedException
 
 from conftest import Database
 from pgsluice.errors import ConfigurationError, LogStateError, SluiceError
@@ -71,7 +73,14 @@ class Writer:
 
 
 def plant(place: Path | IcebergAddress) -> None:
-    """Change a row with another tool."""
+    """Change a row with another tool, again while the pipeline's commits come first."""
+    for _ in range(50):
+        with suppress(CommitFailedError, CommitFailedException):
+            return plant_once(place)
+    raise AssertionError("the pipeline's commits came first each time")
+
+
+def plant_once(place: Path | IcebergAddress) -> None:
     if isinstance(place, Path):
         DeltaTable(place).update({"name": "'planted'"}, predicate="id = -7")
         return
