@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from support import rows, value, wait_until
+import psycopg
+import pytest
+
+from support import replace_in, rows, value, wait_for_lock, wait_until
 
 GROUP = "sluice.claim('changes', 'mail', 10, '1 hour')"
 CLAIMS = "select group_id, claim_id from sluice.claim order by 1, 2"
@@ -170,3 +174,181 @@ def test_dump_that_begins_while_the_ledgers_are_copied_has_them(database, connec
         lambda: value(connection, "select pgq._dumped_by() is null") is True, "the session to end"
     )
     assert value(connection, "select action from sluice._maintain_ledgers(0)") == "emptied"
+
+
+STATES = {
+    "positions": "select sub_key, pos_move, pos_last_tick, pos_batch from pgq.standing order by 1",
+    "retries": "select distinct ev_id, entry_batch, ev_data from pgq.retry_entry",
+    "passes": "select max(pass_id), count(*) > 0 from pgq.retry_pass",
+    "claims": CLAIMS,
+    "events": "select ev_id from pgq.event_1 order by 1",
+    "workers": "select worker_id from sluice.worker order by 1",
+}
+
+
+def states(connection):
+    return {name: rows(connection, query) for name, query in STATES.items()}
+
+
+def use_everything(connection):
+    """Retry an event, leave a batch and a claim open, and report a worker."""
+    prepare(connection)
+    batch = value(connection, "select pgq.next_batch('changes', 'lake')")
+    connection.execute("select pgq.event_retry(%s, 1, 3600)", [batch])
+    connection.execute("select pgq.finish_batch(%s)", [batch])
+    value(connection, f"select claim_id from {GROUP} limit 1")
+    connection.execute(
+        "select sluice.report_worker('w', 'app', 'host', 1, '1', '{}', 1, interval '0')"
+    )
+    connection.execute("select pgq.insert_event('changes', 't', '4')")
+    connection.execute("select sluice.log_tick('changes')")
+    value(connection, "select pgq.next_batch('changes', 'lake')")
+
+
+def begin_dump(database):
+    """Connect and take the snapshot as pg_dump does; it locks tables later."""
+    dump = database.connect(application_name="pg_dump", autocommit=False)
+    dump.execute("set transaction isolation level repeatable read")
+    dump.execute("select 1")
+    return dump
+
+
+def end_dump(connection, dump):
+    dump.close()
+    wait_until(
+        lambda: value(connection, "select pgq._dumped_by() is null") is True, "the session to end"
+    )
+
+
+# What is called before, in transactions of its own, and the calls of the transaction that truncates.
+TRUNCATIONS = {
+    "positions": (["pgq._maintain_positions(1)"], ["pgq._maintain_positions(1)"]),
+    "retries": (["pgq._maintain_retry(0)"], ["pgq._maintain_retry(0)"]),
+    "passes": ([], ["pgq._maintain_retry(0)"]),
+    "claims": ([], ["sluice._maintain_ledgers(0)"]),
+    "events": (
+        ["sluice.rotate('changes')"],  # the first segment is no longer the current one
+        [
+            "pgq.finish_batch(pos_batch) from pgq.standing where pos_batch is not null",
+            "sluice.drop_group('changes', 'mail')",
+            "sluice.rotate('changes')",
+        ],
+    ),
+    "workers": ([], ["sluice._compact_workers(true)"]),
+}
+TRUNCATED = "select count(*) from pgq.truncation"
+
+
+def truncate(session, calls):
+    for call in calls:
+        session.execute(f"select {call}")
+
+
+@pytest.mark.parametrize("table", TRUNCATIONS)
+def test_truncation_during_which_a_dump_begins_is_rolled_back(database, connection, table):
+    earlier, calls = TRUNCATIONS[table]
+    use_everything(connection)
+    truncate(connection, earlier)
+    before = states(connection)
+    truncated = value(connection, TRUNCATED)
+
+    with database.connect(autocommit=False) as session:
+        truncate(session, calls)
+        assert value(session, TRUNCATED) == truncated + 1, "this transaction has truncated nothing"
+        dump = begin_dump(database)
+        with pytest.raises(
+            psycopg.errors.SerializationFailure,
+            match=rf"pg_dump was started meanwhile \(pid {dump.info.backend_pid}\)",
+        ):
+            session.commit()
+
+    assert states(dump) == before
+    assert states(connection) == before
+    end_dump(connection, dump)
+    with database.connect(autocommit=False) as session:
+        truncate(session, calls)
+    assert value(connection, TRUNCATED) == truncated + 1
+
+
+@pytest.mark.parametrize(
+    ("table", "ledger"), [("positions", "position_0"), ("retries", "retry_entry_0")]
+)
+def test_copies_are_committed_before_the_truncation_so_that_no_snapshot_misses_them(
+    database, connection, table, ledger
+):
+    """Nor does the snapshot of a dump that cannot be found, because it is taken during the commit."""
+    use_everything(connection)
+    before = rows(connection, STATES[table])
+
+    for _ in range(2):
+        with (
+            database.connect(autocommit=False) as session,
+            database.connect(autocommit=False) as reader,
+        ):
+            truncate(session, TRUNCATIONS[table][1])
+            reader.execute("set transaction isolation level repeatable read")
+            reader.execute("select 1")
+            session.commit()
+            # A position and its copy, which has the next number, are the same.
+            assert [row[2:] for row in rows(reader, STATES[table])] == [row[2:] for row in before]
+            assert {row[0] for row in rows(reader, STATES[table])} == {row[0] for row in before}
+
+    assert value(connection, f"select pg_relation_size('pgq.{ledger}')") == 0
+
+
+def test_rotation_during_which_a_dump_begins_is_rolled_back(database, connection):
+    use_everything(connection)
+    for size, any_size in (
+        ("positions(8388608::bigint)", "positions(1::bigint)"),
+        ("retry(8388608::bigint, 20000)", "retry(0::bigint, 20000)"),
+    ):
+        replace_in(connection, "sluice.rotate(text)", size, any_size)
+    connection.execute(
+        "insert into sluice.failure (task, queue_name, group_name, failed_since, failed_at, error)"
+        " values ('old', '', '', '-infinity', '-infinity', '')"
+    )
+    before = states(connection)
+
+    with (
+        ThreadPoolExecutor(1) as threads,
+        database.connect(autocommit=False) as holder,
+        database.connect() as session,
+    ):
+        # A rotation deletes old failures after it has truncated the shared tables.
+        holder.execute("select from sluice.failure for update")
+        rotation = threads.submit(session.execute, "select sluice.rotate()")
+        wait_for_lock(connection, session)
+        dump = begin_dump(database)
+        holder.rollback()
+        error = rotation.exception(30)
+
+    assert states(dump) == before
+    assert isinstance(error, psycopg.errors.SerializationFailure)
+    end_dump(connection, dump)
+    connection.execute("select sluice.rotate()")
+    assert value(connection, TRUNCATED) == 1
+
+
+def test_transactions_are_noted_in_little_space_and_without_waiting(database, connection):
+    """Under a held snapshot too: rows are appended and truncated."""
+    call = "select pgq._lock_tables('{sluice.worker}'::regclass[], 'access exclusive', 0)"
+    with database.connect(autocommit=False) as holder:
+        holder.execute("set transaction isolation level repeatable read")
+        holder.execute("select 1")
+        connection.execute(
+            "insert into pgq.truncation select now(), n::text::xid8 from generate_series(1, 2000) as n"
+        )
+        with connection.transaction():
+            assert value(connection, call) is True
+            assert value(connection, TRUNCATED) == 1
+            with database.connect() as other:
+                other.execute("set lock_timeout = '10s'")
+                assert value(other, call.replace("worker", "stage")) is False
+            assert value(connection, call) is True
+        assert value(connection, TRUNCATED) == 1
+
+    with connection.transaction():
+        connection.execute(call)
+        with database.connect() as other:
+            assert value(other, call.replace("worker", "stage")) is True
+    assert value(connection, TRUNCATED) == 3

@@ -297,8 +297,8 @@ def tick_without_the_lock(connection: psycopg.Connection) -> None:
     widen_the_gap_between_snapshot_and_tick(connection)
     replace_in(
         connection,
-        "pgq.ticker(text)",
-        "if not pgq._lock_ticks(v_queue.queue_id, false) then",
+        "pgq._tick_if_due(pgq.queue)",
+        "if not pgq._lock_ticks(i_queue.queue_id, false) then",
         "if false then",
     )
 

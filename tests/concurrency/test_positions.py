@@ -145,6 +145,7 @@ def test_a_move_during_the_change_of_ledgers_waits_and_goes_to_the_new_one(
         waiting.join(30)
 
     assert batch == [1]
+    connection.execute("select pgq._maintain_positions(1)")
     assert rows(connection, "select pos_batch from pgq.position_0") == []
     assert value(connection, "select max(pos_batch) from pgq.position_1") == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -119,23 +120,21 @@ def test_without_the_lock_two_movers_at_once_fail_at_the_ledger(database, connec
     assert source.count(lock) == 1
     connection.execute(source.replace(lock, "if false then"))
     connection.execute("select pgq.batch_retry(%s, 0)", (batch,))
-    errors = []
 
-    def move(session):
-        try:
-            session.execute("select pgq.maint_retry_events()")
-        except psycopg.Error as error:
-            errors.append(error.sqlstate)
-
-    with database.connect(autocommit=False) as first, database.connect() as second:
+    with (
+        ThreadPoolExecutor(1) as threads,
+        database.connect(autocommit=False) as first,
+        database.connect() as second,
+    ):
         first.execute("select pgq.maint_retry_events()")
-        thread = threading.Thread(target=move, args=(second,))
-        thread.start()
+        move = threads.submit(second.execute, "select pgq.maint_retry_events()")
         wait_for_lock(connection, second)
         first.commit()
-        thread.join(30)
+        error = move.exception(30)
 
-    assert errors == ["23505"], "a pass has one number: the key protects it without the lock"
+    assert isinstance(error, psycopg.errors.UniqueViolation), (
+        "a pass has one number: the key protects it without the lock"
+    )
 
 
 def test_a_mover_that_dies_has_moved_nothing(database, connection, batch):

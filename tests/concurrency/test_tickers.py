@@ -10,7 +10,7 @@ import pytest
 from support import replace_in, rows, value, wait_for_lock
 from support.log import consume_all, tick
 
-LOCK = "if not pgq._lock_ticks(v_queue.queue_id, false) then"
+LOCK = "if not pgq._lock_ticks(i_queue.queue_id, false) then"
 GATE = 4711
 
 
@@ -36,7 +36,7 @@ def rewrite_ticker(connection, *, locked):
         f"(select nextval($2::regclass) from pg_advisory_xact_lock_shared({GATE}) as gate)",
     )
     if not locked:
-        replace_in(connection, "pgq.ticker(text)", LOCK, "if false then")
+        replace_in(connection, "pgq._tick_if_due(pgq.queue)", LOCK, "if false then")
 
 
 def overtake(database, connection):

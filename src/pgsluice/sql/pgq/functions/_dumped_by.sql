@@ -1,6 +1,7 @@
 -- pg_dump takes its snapshot first and locks the tables after it, and TRUNCATE ignores snapshots. A table truncated in
 -- between is empty in the dump, and rows copied elsewhere before the truncation are missing from it too. So nothing is
--- truncated while a session of pg_dump exists. (Once pg_dump has its locks, TRUNCATE could not run anyway.)
+-- truncated while a session of pg_dump exists: pgq._lock_tables looks for one, and pgq._refuse_if_dumped again at the
+-- commit. (Once pg_dump has its locks, TRUNCATE could not run anyway.)
 --
 -- Its sessions are recognised by their application_name. The view is cached within a transaction, hence the reset.
 create or replace function pgq._dumped_by()

@@ -1,6 +1,7 @@
 -- A session that waits for a strong lock makes all later sessions wait too. So this does not wait, except for the short
 -- times given in pgq._reclaim, pgq._maintain_retry and sluice._maintain_ledgers. Callers that request access exclusive
--- are about to truncate tables, and get no lock while pg_dump runs.
+-- are about to truncate tables: they get no lock while pg_dump runs, and their transaction is rolled back if pg_dump is
+-- started before its commit.
 create or replace function pgq._lock_tables(i_tables regclass[], i_mode text, i_wait_ms integer)
 returns boolean
 language plpgsql
@@ -19,8 +20,11 @@ begin
         case when i_wait_ms > 0 then '' else 'nowait' end
     );
     perform set_config('lock_timeout', v_lock_timeout_before, true);
-    if i_mode = 'access exclusive' and pgq._dumped_by() is not null then
-        raise lock_not_available; -- rolls back the locks taken in this block
+    if i_mode = 'access exclusive' then
+        if pgq._dumped_by() is not null then
+            raise lock_not_available; -- rolls back the locks taken in this block
+        end if;
+        perform pgq._note_truncation();
     end if;
     return true;
 exception

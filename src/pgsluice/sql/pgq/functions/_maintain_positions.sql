@@ -2,6 +2,10 @@
 -- move; once no subscriber uses it, it is truncated. Nothing here waits: a locked subscriber, which is about to move or
 -- works on a batch, is left for the next call; until then the large ledger takes space, but hardly time.
 --
+-- A call truncates or moves, so that the moves have been committed before the truncation: every snapshot taken after
+-- pgq._lock_tables has looked for pg_dump shows them, and a dump has all positions, also one that is started during the
+-- commit of the truncation.
+--
 -- 8 MB are some 50,000 moves: rare enough that switching costs nothing, and small enough to stay in memory.
 create or replace function pgq._maintain_positions(i_bytes_max bigint default 8388608)
 returns integer
@@ -24,7 +28,25 @@ begin
             hint = 'run the maintenance in a READ COMMITTED transaction';
     end if;
 
-    -- If both are large, take the one with fewer subscribers: a locked subscriber holds it up.
+    for v_ledger in
+        select format('position_%s', l.number)
+        from (values (0), (1)) as l (number)
+        where pg_relation_size(format('pgq.position_%s', l.number)::regclass) >= i_bytes_max
+          and not exists (select from pgq.subscriber as s where s.sub_ledger = l.number)
+    loop
+        -- If another session reads it, the next call tries again.
+        continue when not pgq._lock_tables(array[format('pgq.%I', v_ledger)]::regclass[], 'access exclusive', 0);
+        -- Checked again under the lock: a registration may have been committed just before it.
+        perform from pgq.subscriber as s where format('position_%s', s.sub_ledger) = v_ledger;
+        if not found then
+            execute format('truncate pgq.%I', v_ledger);
+        end if;
+    end loop;
+    if v_ledger is not null then
+        return 0;
+    end if;
+
+    -- If both are large, take the one with more subscribers: those of the other one may be locked for long.
     select l.number
     into v_from
     from (values (0), (1)) as l (number)
@@ -44,21 +66,6 @@ begin
         perform pgq._move(1 - v_from, pgq._position(v_sub_key, v_from));
         update pgq.subscriber as s set sub_ledger = 1 - v_from where s.sub_key = v_sub_key;
         v_moved := v_moved + 1;
-    end loop;
-
-    for v_ledger in
-        select format('position_%s', l.number)
-        from (values (0), (1)) as l (number)
-        where pg_relation_size(format('pgq.position_%s', l.number)::regclass) >= i_bytes_max
-          and not exists (select from pgq.subscriber as s where s.sub_ledger = l.number)
-    loop
-        -- If another session reads it, the next call tries again.
-        continue when not pgq._lock_tables(array[format('pgq.%I', v_ledger)]::regclass[], 'access exclusive', 0);
-        -- Checked again under the lock: a registration may have been committed just before it.
-        perform from pgq.subscriber as s where format('position_%s', s.sub_ledger) = v_ledger;
-        if not found then
-            execute format('truncate pgq.%I', v_ledger);
-        end if;
     end loop;
     return v_moved;
 end;

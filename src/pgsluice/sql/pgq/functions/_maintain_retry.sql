@@ -11,7 +11,8 @@
  *    writer of an entry does: from here on nothing is added to the first table.
  * 2. Its entries are copied in the order of their places, some at each call. The pass stores the progress: a copied
  *    entry counts in the other table only.
- * 3. It is truncated.
+ * 3. It is truncated, by a call that copies nothing: every snapshot taken after pgq._lock_tables has looked for pg_dump
+ *    shows the copies.
  *
  * Steps 1 and 3 need exclusive locks for a moment. They are skipped when a lock conflicts; when the table has twice the
  * size that it should have, they wait for up to 100 ms.
@@ -106,9 +107,11 @@ begin
     v_pass.pass_id := v_pass.pass_id + 1;
     v_pass.copied_time := 'infinity';
     v_pass.copied_entry := 9223372036854775807;
-    if not pgq._lock_tables(
-        array[format('pgq.%I', v_other)::regclass, 'pgq.retry_pass'], 'access exclusive', v_wait_ms
-    ) then
+    if v_step.entries > 0
+        or not pgq._lock_tables(
+            array[format('pgq.%I', v_other)::regclass, 'pgq.retry_pass'], 'access exclusive', v_wait_ms
+        )
+    then
         insert into pgq.retry_pass values (v_pass.*);
         return true;
     end if;
