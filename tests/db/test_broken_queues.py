@@ -133,7 +133,7 @@ def test_status_names_broken_queues_and_logs(
     connection.execute("drop function pgq.tick_3_last()")
     found = CliRunner().invoke(cli, ["status", "--json", "--dsn", database.url])
     assert found.exit_code == 0, found.output
-    assert json.loads(found.stdout)["logs"] == ["events"]
+    assert json.loads(found.stdout)["logs"] == ["events", "lacking"]
     problems = json.loads(found.stdout)["problems"]
     assert [line.split(";")[0] for line in problems] == [
         "log 'broken': its sequence pgq.event_2_id_seq is missing",

@@ -26,10 +26,13 @@ FOR_PUBLIC = {
 }
 # Steps of trigger functions, which run as whoever changes the table and whom nobody has granted anything.
 STEPS_OF_TRIGGERS = ("pgq._trigger_", "pgq._urlencode")
-# The forms that are not pinned. Bodies that the planner puts in their place, which name nothing without its schema; and trigger
-# functions whose arguments are SQL of their users, to be read in the search_path of the session: they do nothing but call
-# pinned functions, and contain no operator.
+# The forms that are not pinned. A step that only pinned functions call, with their search_path and rights. Bodies that the
+# planner puts in their place, which name nothing without its schema; and trigger functions whose arguments are SQL of their
+# users, to be read in the search_path of the session: they do nothing but call pinned functions, and contain no operator.
 UNPINNED = {
+    "pgmq._reader",
+    "pgmq.format_table_name",
+    "pgq._append_event",
     "pgq._trigger_fire",
     "pgq.insert_event(text,text,text)",
     "pgq.jsontriga",

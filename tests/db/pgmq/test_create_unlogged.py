@@ -72,6 +72,7 @@ def test_an_admin_makes_it_and_the_other_roles_use_it(connection):
     assert value(connection, "select pgmq.drop_queue('fast')") is True
 
 
+@pytest.mark.slow
 def test_after_a_crash_the_queue_is_empty_its_archive_whole_and_its_ids_go_on(crashing):
     server, crash = crashing
     with psycopg.connect(server.url(), autocommit=True) as connection:

@@ -29,3 +29,18 @@ def test_several_claims_are_archived_at_once(connection, claimed):
     assert outcomes == [(2, "done"), (1, "done")]
     assert value(connection, "select count(*) from pgmq.q_orders") == 0
     assert rows(connection, ARCHIVED) == [(1, 1, {"n": 1}, {"h": 2}), (2, 1, 2, None)]
+
+
+def test_a_single_claim_has_the_outcome_that_it_has_among_others(connection, claimed):
+    one = "select * from sluice.archive('orders', array[%s], array[%s])"
+    connection.execute("select pgmq.send('orders', '2'::jsonb)")
+    connection.execute("select pgmq.read('orders', 30, 1)")
+
+    assert rows(connection, one % (1, 0)) == [(1, "stale")]
+    assert rows(connection, one % (1, 2)) == [(1, "stale")]
+    assert rows(connection, one % (1, 1)) == [(1, "done")]
+    assert rows(connection, one % (1, 1)) == [(1, "gone")]
+    assert rows(connection, one % (2, "null::integer")) == [(2, "stale")]
+    assert rows(connection, one % ("null::bigint", 1)) == [(None, "gone")]
+    assert rows(connection, "select msg_id from pgmq.q_orders") == [(2,)]
+    assert rows(connection, ARCHIVED) == [(1, 1, {"n": 1}, {"h": 2})]

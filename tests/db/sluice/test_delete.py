@@ -32,3 +32,13 @@ def test_several_claims_are_deleted_at_once(connection, claimed):
     assert outcomes == [(2, "done"), (1, "done")]
     assert value(connection, "select count(*) from pgmq.q_orders") == 0
     assert value(connection, "select count(*) from pgmq.a_orders") == 0
+
+
+def test_a_single_claim_has_the_outcome_that_it_has_among_others(connection, claimed):
+    one = "select * from sluice.delete('orders', array[1], array[%s])"
+
+    assert rows(connection, one % 0) == [(1, "stale")]
+    assert rows(connection, one % 2) == [(1, "stale")]
+    assert rows(connection, one % 1) == [(1, "done")]
+    assert rows(connection, one % 1) == [(1, "gone")]
+    assert value(connection, "select count(*) from pgmq.a_orders") == 0

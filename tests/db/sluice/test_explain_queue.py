@@ -159,7 +159,7 @@ def test_queue_that_does_not_exist_is_an_error(connection):
         connection.execute("select * from sluice.explain_queue('missing')")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("is_analyzed", [True, False])
 def test_a_million_messages_are_explained_within_a_tenth_of_a_second(queue, is_analyzed):
     """Ready, delayed, in flight, expired and dead ones, of 1,000 keys in order; with and without statistics."""

@@ -6,7 +6,7 @@
 -- that no message overtakes another of its group. The lock on the head row keeps other readers out of the group until
 -- this transaction ends; from then on the head's vt does. A group whose head another transaction has locked is skipped.
 --
--- Calls: _has_fifo_index, _next_groups, _group_runs, _lock_runs. Locks rows of the queue's table; never waits.
+-- Calls: _has_fifo_index, _request_fifo_index, _next_groups, _group_runs, _lock_runs. Locks rows of the queue's table; never waits.
 create or replace function pgmq._claim_groups(queue_table text, due_by timestamptz, qty integer, strategy text)
 returns bigint[]
 language plpgsql
@@ -36,6 +36,10 @@ declare
     v_held bigint[] := '{}';
     v_claimed bigint[] := '{}';
 begin
+    -- Roles of an adopted PGMQ may not call it.
+    if not v_indexed and has_function_privilege('pgmq._request_fifo_index(text)', 'execute') then
+        perform pgmq._request_fifo_index(queue_table);
+    end if;
     while v_wanted > 0 loop
         if cardinality(v_heads) = 0 then
             exit when v_ended;

@@ -27,20 +27,30 @@ declare
     v_comment constant text := 'The reader of a queue: what pgmq.read and pgmq.pop do, planned once.';
     v_types constant text := 'timestamp with time zone, interval, integer, jsonb, boolean';
     v_roles constant oid[] := array(select r.oid from pg_roles as r where r.rolname in ('sluice_admin', 'sluice_reader'));
+    -- The first ready messages, if none is due.
+    v_ready constant text := $ready$
+                select ready.msg_id
+                from pgmq.%1$I as ready
+                where ready.vt <= ready.enqueued_at
+                  and ready.vt <= due_by
+                  and not exists (
+                    select
+                    from pgmq.%1$I as deferred
+                    where deferred.vt > deferred.enqueued_at
+                      and deferred.vt <= due_by
+                  )
+                order by ready.msg_id
+                limit qty
+                for update skip locked
+            $ready$;
     v_body constant text := $body$
 declare
-    -- The head that this session remembers: when it expires (seconds since 1970), the lowest ready msg_id, and the
-    -- lowest vt (seconds) of deferred messages.
-    v_head float8[] := string_to_array(nullif(current_setting(%2$L, true), ''), ' ');
     -- Later changes before the head are not seen. So it is used only where a scan from the beginning passes many
     -- entries (about 0.2 ms per thousand), and only so long that full scans remain a small part of the work. The server
     -- counts the entries; where track_counts is off, and in partitions, there is no head.
     v_entries_max constant bigint := 5000;
     v_rest constant float8 := 20;
     v_rest_max_s constant float8 := 10;
-    v_ready_idx constant oid := to_regclass(%3$L);
-    v_deferred_idx constant oid := to_regclass(%4$L);
-    v_entries bigint := pg_stat_get_xact_tuples_returned(v_ready_idx) + pg_stat_get_xact_tuples_returned(v_deferred_idx);
     -- The head stays this far behind what was found, so that transactions of usual length need not wait for a full
     -- scan.
     v_slack_ids constant bigint := 1000;
@@ -49,13 +59,77 @@ declare
     -- would make each read depend on their number.
     v_due_max constant bigint := 1000;
 
-    v_now_s float8 := extract(epoch from due_by);
+    v_setting constant text := coalesce(current_setting(%2$L, true), '');
+    v_contained constant jsonb := nullif(conditional, '{}');
+    v_count bigint;
+    -- The head that this session remembers: when it expires (seconds since 1970), the lowest ready msg_id, and the
+    -- lowest vt (seconds) of deferred messages. Only {0}: the last read was slow, and this one counts entries.
+    v_head float8[];
+    v_ready_idx oid;
+    v_deferred_idx oid;
+    v_entries bigint;
+    v_now_s float8;
     v_first_msg_id bigint := -9223372036854775808;
     v_first_vt timestamptz := '-infinity';
     v_first_due timestamptz;
-    v_contained jsonb := nullif(conditional, '{}');
     v_claimed bigint[];
 begin
+    -- The usual case in one statement: no head, no condition, and no message is due. If one is due, or nothing is
+    -- ready, it does nothing, and the steps below follow. A subquery without outer references is executed once; its
+    -- result cannot prune partitions.
+    if v_setting = '' and v_contained is null and %5$s then
+        if qty = 1 and remove then
+            return query
+            delete from pgmq.%1$I as queued
+            where queued.msg_id = (%6$s)
+            returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
+                queued.message, queued.headers;
+        elsif qty = 1 then
+            return query
+            update pgmq.%1$I as queued
+            set last_read_at = due_by,
+                vt = due_by + hide_for,
+                read_ct = least(queued.read_ct::bigint + 1, 2147483647)::integer
+            where queued.msg_id = (%6$s)
+            returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
+                queued.message, queued.headers;
+        elsif remove then
+            return query
+            with popped as (
+                delete from pgmq.%1$I as queued
+                where queued.msg_id = any (array(%6$s))
+                returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
+                    queued.message, queued.headers
+            )
+            select * from popped order by popped.msg_id;
+        else
+            return query
+            with delivered as (
+                update pgmq.%1$I as queued
+                set last_read_at = due_by,
+                    vt = due_by + hide_for,
+                    read_ct = least(queued.read_ct::bigint + 1, 2147483647)::integer
+                where queued.msg_id = any (array(%6$s))
+                returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
+                    queued.message, queued.headers
+            )
+            select * from delivered order by delivered.msg_id;
+        end if;
+        if found then
+            -- Counting the entries costs more than the clock. A scan that passed many was slow.
+            get diagnostics v_count = row_count;
+            if clock_timestamp() > due_by + interval '1 ms' + v_count * interval '20 us' then
+                perform set_config(%2$L, '0', false);
+            end if;
+            return;
+        end if;
+    end if;
+
+    v_head := string_to_array(nullif(v_setting, ''), ' ');
+    v_ready_idx := to_regclass(%3$L);
+    v_deferred_idx := to_regclass(%4$L);
+    v_entries := pg_stat_get_xact_tuples_returned(v_ready_idx) + pg_stat_get_xact_tuples_returned(v_deferred_idx);
+    v_now_s := extract(epoch from due_by);
     if v_head[1] between v_now_s and v_now_s + v_rest_max_s then
         v_first_msg_id := v_head[2];
         v_first_vt := to_timestamp(v_head[3]);
@@ -143,6 +217,8 @@ begin
         end if;
         v_head[3] := extract(epoch from coalesce(v_first_due, due_by)) - v_slack_s;
         perform set_config(%2$L, array_to_string(v_head, ' '), false);
+    elsif v_setting <> '' then
+        perform set_config(%2$L, '', false);
     end if;
 
     -- An update returns rows unordered, so each statement sorts them. The range of ids repeats the array in a form that
@@ -224,7 +300,11 @@ begin
                     -- The head belongs to this table: a later one of the same name has its own.
                     format('sluice.head_%s', md5(format('%s %s', reader.name, to_regclass(format('pgmq.%I', reader.name))::oid)))
                 ),
-                format('pgmq.%I', reader.name || '_ready_idx'), format('pgmq.%I', reader.name || '_vt_idx')
+                format('pgmq.%I', reader.name || '_ready_idx'), format('pgmq.%I', reader.name || '_vt_idx'),
+                (not exists (
+                    select from pg_class as c where c.oid = to_regclass(format('pgmq.%I', reader.name)) and c.relkind = 'p'
+                ))::text,
+                format(v_ready, reader.name)
             )
         ) as wanted (body)
         left join lateral (

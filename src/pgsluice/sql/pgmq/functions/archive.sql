@@ -4,27 +4,23 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_msg_id bigint;
+    v_archived integer;
 begin
     execute format(
         'with moved as (
             delete from pgmq.%I
             where msg_id = $1
             returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
-        ),
-        archived as (
-            insert into pgmq.%I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
-            select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
-            from moved
-            returning msg_id
         )
-        select archived.msg_id from archived',
+        insert into pgmq.%I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
+        select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+        from moved',
         pgmq.format_table_name(queue_name, 'q'),
         pgmq.format_table_name(queue_name, 'a')
     )
-    using msg_id
-    into v_msg_id;
-    return v_msg_id is not null;
+    using msg_id;
+    get diagnostics v_archived = row_count;
+    return v_archived = 1;
 end;
 $$;
 

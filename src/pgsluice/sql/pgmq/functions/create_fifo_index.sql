@@ -1,4 +1,5 @@
--- Not a part of create: the indexes slow down every send, also to queues that are never read by groups.
+-- Not a part of create: the indexes slow down every send, also to queues that are never read by groups. Maintenance calls
+-- it for queues that are (sluice._maintain_indexes).
 create or replace function pgmq.create_fifo_index(queue_name text)
 returns void
 language plpgsql

@@ -4,15 +4,11 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_msg_id bigint;
+    v_deleted integer;
 begin
-    execute format(
-        'delete from pgmq.%I where msg_id = $1 returning msg_id',
-        pgmq.format_table_name(queue_name, 'q')
-    )
-    using msg_id
-    into v_msg_id;
-    return v_msg_id is not null;
+    execute format('delete from pgmq.%I where msg_id = $1', pgmq.format_table_name(queue_name, 'q')) using msg_id;
+    get diagnostics v_deleted = row_count;
+    return v_deleted = 1;
 end;
 $$;
 

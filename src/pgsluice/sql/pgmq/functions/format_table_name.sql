@@ -1,20 +1,14 @@
+-- Without a pinned search_path, so that the planner inlines it into each call. The body was parsed at creation: the
+-- search path cannot change what it calls.
 create or replace function pgmq.format_table_name(queue_name text, prefix text)
 returns text
-language plpgsql
+language sql
 immutable
 parallel safe
-set search_path = pg_catalog, pg_temp
-as $$
-begin
-    if queue_name ~ '\$|;|--|''' then
-        raise exception using
-            message = 'queue name contains invalid characters: $, ;, --, or \''',
-            detail = format('The name is %L.', queue_name),
-            hint = 'use letters, digits and underscores';
-    end if;
-    return lower(prefix || '_' || queue_name);
+return case
+    when queue_name ~ '\$|;|--|''' then pgmq._refuse_queue_name(queue_name)
+    else lower(prefix || '_' || queue_name)
 end;
-$$;
 
 comment on function pgmq.format_table_name(text, text) is
     'Return the table name of a queue: prefix q for the queue, a for its archive; folded to lower case.';

@@ -1,20 +1,19 @@
--- The overload with headers and a time does the work. The others are PL/pgSQL too, because it caches the plan of the
--- call, which SQL functions do not.
+-- Each overload does the whole work, as in send, and calls the validation only where it may raise an error. The ids
+-- follow the array because its elements are inserted in their order. A null array of headers has no elements, and the
+-- shorter of two unnest is padded with nulls.
 create or replace function pgmq.send_batch(queue_name text, msgs jsonb[], headers jsonb[], delay timestamptz)
 returns setof bigint
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform pgmq._validate_batch_params(msgs, headers);
-    -- The ids follow the array because rows are inserted in its order. A null array of headers has no elements, and
-    -- unnest pads the shorter side with nulls.
+    if array_length(msgs, 1) is null
+        or headers is not null and array_length(headers, 1) is distinct from array_length(msgs, 1)
+    then
+        perform pgmq._validate_batch_params(msgs, headers);
+    end if;
     return query execute format(
-        'insert into pgmq.%I (vt, message, headers)
-         select $1, item.message, item.headers
-         from unnest($2, $3) with ordinality as item (message, headers, position)
-         order by item.position
-         returning msg_id',
+        'insert into pgmq.%I (vt, message, headers) select $1, unnest($2), unnest($3) returning msg_id',
         pgmq.format_table_name(queue_name, 'q')
     )
     using delay, msgs, headers;
@@ -32,7 +31,14 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return query select pgmq.send_batch(queue_name, msgs, null::jsonb[], now());
+    if array_length(msgs, 1) is null then
+        perform pgmq._validate_batch_params(msgs, null::jsonb[]);
+    end if;
+    return query execute format(
+        'insert into pgmq.%I (vt, message, headers) select $1, unnest($2), null returning msg_id',
+        pgmq.format_table_name(queue_name, 'q')
+    )
+    using now(), msgs;
 end;
 $$;
 
@@ -47,7 +53,16 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return query select pgmq.send_batch(queue_name, msgs, headers, now());
+    if array_length(msgs, 1) is null
+        or headers is not null and array_length(headers, 1) is distinct from array_length(msgs, 1)
+    then
+        perform pgmq._validate_batch_params(msgs, headers);
+    end if;
+    return query execute format(
+        'insert into pgmq.%I (vt, message, headers) select $1, unnest($2), unnest($3) returning msg_id',
+        pgmq.format_table_name(queue_name, 'q')
+    )
+    using now(), msgs, headers;
 end;
 $$;
 
@@ -62,7 +77,14 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return query select pgmq.send_batch(queue_name, msgs, null::jsonb[], pgmq._visible_from(delay));
+    if array_length(msgs, 1) is null then
+        perform pgmq._validate_batch_params(msgs, null::jsonb[]);
+    end if;
+    return query execute format(
+        'insert into pgmq.%I (vt, message, headers) select $1, unnest($2), null returning msg_id',
+        pgmq.format_table_name(queue_name, 'q')
+    )
+    using pgmq._visible_from(delay), msgs;
 end;
 $$;
 
@@ -77,7 +99,14 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return query select pgmq.send_batch(queue_name, msgs, null::jsonb[], delay);
+    if array_length(msgs, 1) is null then
+        perform pgmq._validate_batch_params(msgs, null::jsonb[]);
+    end if;
+    return query execute format(
+        'insert into pgmq.%I (vt, message, headers) select $1, unnest($2), null returning msg_id',
+        pgmq.format_table_name(queue_name, 'q')
+    )
+    using delay, msgs;
 end;
 $$;
 
@@ -92,7 +121,16 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return query select pgmq.send_batch(queue_name, msgs, headers, pgmq._visible_from(delay));
+    if array_length(msgs, 1) is null
+        or headers is not null and array_length(headers, 1) is distinct from array_length(msgs, 1)
+    then
+        perform pgmq._validate_batch_params(msgs, headers);
+    end if;
+    return query execute format(
+        'insert into pgmq.%I (vt, message, headers) select $1, unnest($2), unnest($3) returning msg_id',
+        pgmq.format_table_name(queue_name, 'q')
+    )
+    using pgmq._visible_from(delay), msgs, headers;
 end;
 $$;
 

@@ -2,9 +2,9 @@
  * The one call that maintains queues: call it every few seconds, from any number of processes. Each step does a bounded part
  * of its work; concurrent calls share it. No rows: there was no work.
  *
- * A step is a function sluice._maintain_…() with the same columns. Captures and partitions come last: they take locks that are
- * held until the end of the transaction. A step that fails is rolled back and returns one row, with done false and the error; the
- * other steps run.
+ * A step is a function sluice._maintain_…() with the same columns. Indexes, captures and partitions come last: they take locks
+ * that are held until the end of the transaction. A step that fails is rolled back and returns one row, with done false and the
+ * error; the other steps run.
  */
 create or replace function sluice.maintain()
 returns table (task text, queue_name text, done boolean, detail text)
@@ -33,6 +33,7 @@ begin
         'sluice._maintain_sinks(''1 day''::interval, 1000)',
         'sluice._maintain_workers()',
         'sluice._maintain_actions(1000)',
+        'sluice._maintain_indexes(268435456)',
         'sluice._maintain_captures()',
         'sluice._maintain_partitions()'
     ]
