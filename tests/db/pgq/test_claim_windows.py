@@ -120,6 +120,36 @@ def test_the_next_events_of_a_long_window_cost_a_few_pages(connection, log):
         assert plan[0]["Plan"]["Shared Hit Blocks"] < pages
 
 
+def test_a_late_transaction_in_a_long_window_costs_its_events(connection, log):
+    """2,000 events of a transaction that ended late, between older ones, before 30,000 newer ones."""
+    connection.execute("select pgq._prepare_claims(1)")
+    connection.execute(
+        """insert into pgq.event_1_0 (ev_id, ev_time, ev_txid, ev_type)
+        select n, now(), t.txid::text::xid8, t.type
+        from generate_series(1, 34000) as n
+        cross join lateral (
+            select 900, 'old' where n <= 4000 and (n - 1) / 100 % 2 = 1
+            union all
+            select 1000, 'late' where n <= 4000 and (n - 1) / 100 % 2 = 0
+            union all
+            select n, 'new' where n > 4000
+        ) as t (txid, type)"""
+    )
+    read = "pgq.event_1_next('1000:1001:1000', 4000, '40000:40000:', 34000, %s, 5, 100)"
+    pages = {}
+    for place in (1000, 3901, 20000):
+        query = f"select {read % place}"
+        for _ in range(6):  # until the generic plan is cached
+            connection.execute(query)
+        plan = value(connection, f"explain (analyze, buffers, format json) {query}")
+        pages[place] = plan[0]["Plan"]["Shared Hit Blocks"]
+
+    assert max(pages[1000], pages[3901]) <= 2 * pages[20000] + 10, pages
+    found = rows(connection, f"select ev_id, ev_type from unnest({read % 3801})")
+    ids = [*range(3802, 3901), 4001]
+    assert found == [(ev_id, "late" if ev_id < 4001 else "new") for ev_id in ids]
+
+
 # Last tick of a window
 
 

@@ -83,8 +83,10 @@ def test_idle_log_without_ticks_is_named(log):
     age_last_tick(log, "5 minutes")
 
     assert "no tick" in causes(log)
+    assert "Log events has no new events, and no ticks either" in str(rows(log, FACTS))
 
     insert(log)
+    assert "Consumers cannot read 1 new event of log events" in str(rows(log, FACTS))
     log.execute("select sluice.log_tick('events')")
     assert "no tick" not in causes(log)
 

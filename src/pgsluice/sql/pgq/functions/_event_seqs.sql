@@ -8,7 +8,11 @@ declare
     v_event_seqs bigint[] := '{}';
     v_queue_id integer;
 begin
-    return array(select pgq._event_seq(l.id) from unnest(i_queue_ids) with ordinality as l (id, position) order by l.position);
+    return array(
+        select coalesce(pg_sequence_last_value(format('pgq.event_%s_id_seq', l.id)::regclass), 0)
+        from unnest(i_queue_ids) with ordinality as l (id, position)
+        order by l.position
+    );
 exception
     when others then
         foreach v_queue_id in array i_queue_ids

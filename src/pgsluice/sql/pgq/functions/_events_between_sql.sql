@@ -9,6 +9,8 @@
 --
 -- The snapshots are literals in the text, so that the planner sees them and no join with metadata is needed.
 --
+-- In the range, the function is called for each event only if B lists a transaction of the range: otherwise B sees them all.
+--
 -- The range can be cut into slices that several sessions read in parallel; the few late commits are in the first slice.
 create or replace function pgq._events_between_sql(
     i_queue_id integer, i_after pg_snapshot, i_upto pg_snapshot, i_slice integer default 1, i_slices integer default 1
@@ -23,9 +25,11 @@ declare
     v_length bigint := pg_snapshot_xmax(i_upto)::text::bigint - v_begin;
     v_late text;
     v_query text := 'select event.* from pgq.%1$I as event where event.ev_txid >= %2$L::pg_catalog.xid8'
-        ' and event.ev_txid < %3$L::pg_catalog.xid8'
-        ' and pg_catalog.pg_visible_in_snapshot(event.ev_txid, %4$L::pg_catalog.pg_snapshot)';
+        ' and event.ev_txid < %3$L::pg_catalog.xid8';
 begin
+    if exists (select from pg_snapshot_xip(i_upto) as open (txid) where open.txid >= pg_snapshot_xmax(i_after)) then
+        v_query := v_query || ' and pg_catalog.pg_visible_in_snapshot(event.ev_txid, %4$L::pg_catalog.pg_snapshot)';
+    end if;
     if i_slice = 1 then
         -- Late commits: in progress at the first snapshot, committed at the second.
         select string_agg(open.txid::text, ',')

@@ -13,8 +13,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_queue pgq.queue;
+    v_tick pgq.tick;
     v_latest pgq.tick;
     v_earlier pgq.tick;
+    v_events bigint;
 begin
     for v_queue in
         select q.*
@@ -24,19 +26,46 @@ begin
     loop
         -- A log with a missing table or sequence must not hide the others.
         begin
-            v_latest := pgq._last_tick(v_queue.queue_id);
-            execute format('select t.* from pgq.%I($1) as t', format('tick_%s_after', v_queue.queue_id))
-            using v_latest.tick_id - 21
-            into v_earlier;
-            return query
-                select v_queue.queue_name, v_queue.queue_ntables, v_queue.queue_cur_table, v_queue.queue_rotation_period,
-                    v_queue.queue_switch_time, v_queue.queue_external_ticker, v_queue.queue_ticker_paused,
-                    v_queue.queue_ticker_max_count, v_queue.queue_ticker_max_lag, v_queue.queue_ticker_idle_period,
-                    clock_timestamp() - v_latest.tick_time,
-                    (v_latest.tick_event_seq - v_earlier.tick_event_seq)
-                        / nullif(extract(epoch from v_latest.tick_time - v_earlier.tick_time), 0)::double precision,
-                    pgq._event_seq(v_queue.queue_id) - v_latest.tick_event_seq,
-                    v_latest.tick_id;
+            -- Not through the functions of the log: before PostgreSQL 17 the lookup of a function by name takes longer with
+            -- each function that the session has looked up.
+            v_latest := null;
+            v_earlier := null;
+            for v_tick in
+                execute format(
+                    'select t.* from pgq.%I as t order by t.tick_id desc limit 21',
+                    format('tick_%s_%s', v_queue.queue_id, v_queue.queue_cur_table)
+                )
+            loop
+                if v_latest.tick_id is null then
+                    v_latest := v_tick;
+                end if;
+                exit when v_tick.tick_id < v_latest.tick_id - 20;
+                v_earlier := v_tick;
+            end loop;
+            -- The current segment has fewer ticks: some are in earlier segments.
+            if (v_earlier.tick_id <= greatest(v_latest.tick_id - 20, 1)) is not true then
+                v_latest := pgq._last_tick(v_queue.queue_id);
+                execute format('select t.* from pgq.%I($1) as t', format('tick_%s_after', v_queue.queue_id))
+                using v_latest.tick_id - 21
+                into v_earlier;
+            end if;
+            v_events := coalesce(pg_sequence_last_value(format('pgq.event_%s_id_seq', v_queue.queue_id)::regclass), 0);
+            queue_name := v_queue.queue_name;
+            queue_ntables := v_queue.queue_ntables;
+            queue_cur_table := v_queue.queue_cur_table;
+            queue_rotation_period := v_queue.queue_rotation_period;
+            queue_switch_time := v_queue.queue_switch_time;
+            queue_external_ticker := v_queue.queue_external_ticker;
+            queue_ticker_paused := v_queue.queue_ticker_paused;
+            queue_ticker_max_count := v_queue.queue_ticker_max_count;
+            queue_ticker_max_lag := v_queue.queue_ticker_max_lag;
+            queue_ticker_idle_period := v_queue.queue_ticker_idle_period;
+            ticker_lag := clock_timestamp() - v_latest.tick_time;
+            ev_per_sec := (v_latest.tick_event_seq - v_earlier.tick_event_seq)
+                / nullif(date_part('epoch', v_latest.tick_time - v_earlier.tick_time), 0);
+            ev_new := v_events - v_latest.tick_event_seq;
+            last_tick_id := v_latest.tick_id;
+            return next;
             -- The rollback releases the locks: one transaction cannot hold those of thousands of logs.
             raise sqlstate 'RL000';
         exception

@@ -1,5 +1,6 @@
--- Called for every batch by every consumer, and most calls find nothing new: the statements of pgq._position and
--- pgq._move are repeated here, with the settings of the first.
+-- Called for every batch by every consumer, and most calls find nothing new: the statements of pgq._position, pgq._move,
+-- pgq._tick_after and pgq._is_restored are repeated here, with the settings of the first. Each nested function would cost more
+-- than its statement.
 create or replace function pgq.next_batch_custom(
     i_queue_name text, i_consumer_name text, i_min_lag interval, i_min_count integer, i_min_interval interval,
     out batch_id bigint, out cur_tick_id bigint, out prev_tick_id bigint,
@@ -19,7 +20,7 @@ declare
 begin
     -- Locked, so that two sessions of one consumer cannot open two batches over the same events; the position is read
     -- after the lock. NO KEY UPDATE: see pgq._hold_batch.
-    select s.sub_key, s.sub_queue, s.sub_ledger, s.sub_is_group
+    select s.sub_key, s.sub_queue, s.sub_ledger, s.sub_is_group, q.queue_cur_table
     into v_subscriber
     from pgq.subscriber as s
     join pgq.queue as q on q.queue_id = s.sub_queue
@@ -64,7 +65,16 @@ begin
                 hint = 'open them with pgq_coop.next_batch()';
         end if;
         if i_min_lag is null and i_min_count is null and i_min_interval is null then
-            v_next := pgq._tick_after(v_subscriber.sub_queue, v_position.pos_last_tick);
+            if pg_sequence_last_value(format('pgq.event_%s_tick_seq', v_subscriber.sub_queue)::regclass) > v_position.pos_last_tick then
+                execute format(
+                    'select t.* from pgq.tick_%s_%s as t where t.tick_id = $1', v_subscriber.sub_queue, v_subscriber.queue_cur_table
+                )
+                using v_position.pos_last_tick + 1
+                into v_next;
+                if v_next.tick_id is null then
+                    v_next := pgq._tick_after(v_subscriber.sub_queue, v_position.pos_last_tick);
+                end if;
+            end if;
         else
             v_next := pgq._choose_tick(v_subscriber.sub_queue, v_position, i_min_lag, i_min_count, i_min_interval);
         end if;
@@ -85,7 +95,9 @@ begin
         end if;
     end if;
 
-    perform pgq._refuse_restored(v_subscriber.sub_queue);
+    if (select count(*) from pgq.origin as o where o.queue_id = v_subscriber.sub_queue and o.made_by = o.xmin) <> 2 then
+        perform pgq._refuse_restored(v_subscriber.sub_queue);
+    end if;
     batch_id := v_position.pos_batch;
     cur_tick_id := v_position.pos_next_tick;
     prev_tick_id := v_position.pos_last_tick;

@@ -11,11 +11,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_queue record;
-    v_last pgq.tick;
-    v_lag interval;
-    v_gap interval;
-    v_events bigint;
+    v_queue pgq.queue;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception using
@@ -25,8 +21,7 @@ begin
             hint = 'call the ticker in a READ COMMITTED transaction';
     end if;
 
-    select q.queue_id, q.queue_switch_step2, q.queue_external_ticker, q.queue_ticker_paused,
-        q.queue_ticker_max_count, q.queue_ticker_max_lag, q.queue_ticker_idle_period
+    select q.*
     into v_queue
     from pgq.queue as q
     where q.queue_name = i_queue_name;
@@ -51,39 +46,7 @@ begin
             detail = format('The event log is %L.', i_queue_name),
             hint = 'set queue_ticker_paused to false in pgq.queue';
     end if;
-    perform pgq._refuse_restored(v_queue.queue_id); -- even if no tick is due
-
-    if not pgq._lock_ticks(v_queue.queue_id, false) then
-        return null; -- another session is ticking this log
-    end if;
-    if v_queue.queue_switch_step2 is null then
-        perform pgq._finish_switch(v_queue.queue_id);
-    end if;
-
-    v_last := pgq._last_tick(v_queue.queue_id);
-
-    if v_last.tick_id is not null then
-        v_lag := clock_timestamp() - v_last.tick_time;
-        v_events := pgq._event_seq(v_queue.queue_id) - v_last.tick_event_seq;
-        if v_lag < '0' then
-            null; -- the clock was set back, and the age of that tick is unknown: tick now
-        elsif v_events > 0 then
-            if v_events < v_queue.queue_ticker_max_count and v_lag < v_queue.queue_ticker_max_lag then
-                return null;
-            end if;
-        -- No new numbers, but transactions that were in progress at the last tick may have committed since:
-        -- tick again at growing intervals.
-        elsif v_lag < v_queue.queue_ticker_max_lag / 2 then
-            return null;
-        else
-            v_gap := v_last.tick_time - (pgq._find_tick(v_queue.queue_id, v_last.tick_id - 1)).tick_time;
-            if v_lag < v_queue.queue_ticker_idle_period and v_lag < 2 * v_gap then
-                return null;
-            end if;
-        end if;
-    end if;
-
-    return pgq._take_tick(v_queue.queue_id);
+    return (pgq._tick_if_due(v_queue)).tick_id;
 end;
 $$;
 
@@ -92,6 +55,9 @@ comment on function pgq.ticker(text) is
 revoke execute on function pgq.ticker(text) from public;
 grant execute on function pgq.ticker(text) to pgq_admin, sluice_admin;
 
+-- One call processes a page of the logs: up to 400 with the default settings, 80 of them with a check. The next call of the
+-- session continues behind it; the setting sluice.ticker_after is '>' and the name of the last log of the page, and '>' alone
+-- after the last page.
 create or replace function pgq.ticker()
 returns bigint
 language plpgsql
@@ -99,11 +65,18 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- Each has some 20 tables, indexes and sequences that are locked by reading.
-    v_page_logs constant integer := greatest(sluice._lock_slots() / 4 / 20, 2);
+    -- A check locks some 20 tables, indexes and sequences; an idle log two sequences. A new session knows no idle logs.
+    v_checks_max constant integer := greatest(sluice._lock_slots() / 4 / 20, 2);
+    v_page_logs constant integer := case
+        when current_setting('sluice.ticker_after', true) <> '' then greatest(sluice._lock_slots() / 8 / 2, v_checks_max)
+        else v_checks_max
+    end;
     v_after constant text := pgq._page_start('sluice.ticker_after'::text, v_page_logs);
-    v_queue_name text;
-    v_logs integer := 0;
+    v_queue_ids integer[];
+    v_queue pgq.queue;
+    v_tick record;
+    v_checks integer := 0;
+    v_name text;
     v_ticked bigint := 0;
     v_hint text;
 begin
@@ -114,31 +87,53 @@ begin
             detail = 'Its snapshot is from the start of the transaction and may be older than the last ticks.',
             hint = 'call the ticker in a READ COMMITTED transaction';
     end if;
-    for v_queue_name in
-        select q.queue_name
+    v_queue_ids := array(
+        select q.queue_id
         from pgq.queue as q
         where (v_after is null or q.queue_name > v_after)
           and not q.queue_external_ticker
           and not q.queue_ticker_paused
         order by q.queue_name
         limit v_page_logs
+    );
+    perform set_config(
+        'sluice.ticker_after',
+        case
+            when cardinality(v_queue_ids) = v_page_logs
+                then (select '>' || q.queue_name from pgq.queue as q where q.queue_id = v_queue_ids[v_page_logs])
+            else '>'
+        end,
+        false
+    );
+    v_queue_ids := pgq._logs_to_check(v_queue_ids);
+    for v_queue in
+        select q.*
+        from unnest(v_queue_ids) as l (id)
+        join pgq.queue as q on q.queue_id = l.id
+        order by q.queue_name
     loop
-        v_logs := v_logs + 1;
+        if v_checks = v_checks_max then
+            perform set_config('sluice.ticker_after', '>' || v_name, false);
+            exit;
+        end if;
+        v_checks := v_checks + 1;
+        v_name := v_queue.queue_name;
         -- A log that fails, such as one from a restored dump, must not block the others.
         begin
-            if pgq.ticker(v_queue_name) is not null then
+            v_tick := pgq._tick_if_due(v_queue);
+            if v_tick.tick_id is not null then
                 v_ticked := v_ticked + 1;
             end if;
-            perform sluice._note_failure('tick'::text, v_queue_name, null::text, null::text);
+            perform set_config(format('sluice.ticked_%s', v_queue.queue_id), v_tick.known, false);
+            perform sluice._note_failure('tick'::text, v_name, null::text, null::text);
         exception
             when others then
                 get stacked diagnostics v_hint = pg_exception_hint;
                 raise warning using
-                    errcode = sqlstate, message = format('event log %s is not ticked: %s', v_queue_name, sqlerrm), hint = v_hint;
-                perform sluice._note_failure('tick'::text, v_queue_name, null::text, format('%s (%s)', sqlerrm, sqlstate));
+                    errcode = sqlstate, message = format('event log %s is not ticked: %s', v_name, sqlerrm), hint = v_hint;
+                perform sluice._note_failure('tick'::text, v_name, null::text, format('%s (%s)', sqlerrm, sqlstate));
         end;
     end loop;
-    perform set_config('sluice.ticker_after', '>' || case when v_logs = v_page_logs then v_queue_name else '' end, false);
     return v_ticked;
 end;
 $$;

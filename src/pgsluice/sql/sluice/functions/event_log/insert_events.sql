@@ -1,4 +1,4 @@
--- A single event costs as much as ten of these, because the dynamic statement is planned once per call.
+-- The dynamic statement is planned once per call.
 create or replace function sluice.insert_events(
     queue_name text, ev_type text[], ev_data text[],
     ev_extra1 text[] default null, ev_extra2 text[] default null,

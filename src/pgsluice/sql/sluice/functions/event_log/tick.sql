@@ -76,11 +76,11 @@ begin
         select q.queue_id, q.queue_name, q.queue_switch_step2, numbers.event_seq
         from unnest(v_queue_ids, v_event_seqs) as numbers (queue_id, event_seq)
         join pgq.queue as q on q.queue_id = numbers.queue_id
+        where (current_setting(format('sluice.settled_%s', q.queue_id), true) = numbers.event_seq::text) is not true
         order by q.queue_name
     loop
         v_setting := format('sluice.settled_%s', v_queue.queue_id);
         v_known := string_to_array(current_setting(v_setting, true), ' ');
-        continue when v_known[1] = v_queue.event_seq::text and cardinality(v_known) = 1;
         if v_looks = v_looks_max then
             perform set_config('sluice.tick_after', '>' || v_name, false);
             exit;

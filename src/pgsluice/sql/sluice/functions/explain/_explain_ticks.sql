@@ -30,7 +30,11 @@ begin
         return query values (
             v_tick.tick_time,
             format(
-                'Consumers cannot read %s of log %s: %s', sluice._counted(v_events, 'new event'), i_log.queue_name,
+                case
+                    when v_events > 0 then 'Consumers cannot read %2$s of log %1$s: %3$s'
+                    else 'Log %1$s has no new events, and no ticks either: %3$s'
+                end,
+                i_log.queue_name, sluice._counted(v_events, 'new event'),
                 case when i_log.queue_external_ticker then 'its external ticker made its last tick' else 'its last tick was made' end
             ),
             jsonb_build_object('cause', 'no tick', 'events', v_events)

@@ -1,0 +1,150 @@
+"""Statements that change one row: sluice.capture_changes appends their events by static statements.
+
+Each table here is captured twice, into a log by these and into another by the general, dynamic statements, which an option
+requires. The events are equal.
+"""
+
+import re
+
+import psycopg
+import pytest
+
+from support import replace_in, rows
+
+TRAP = """
+create type mood as enum ('sad', 'fine');
+create function mood_json(mood) returns json language plpgsql as $$ begin raise exception 'trapped as %', current_user; end; $$;
+create cast (mood as json) with function mood_json(mood)
+"""
+
+
+@pytest.fixture
+def orders(connection):
+    connection.execute(
+        """create table orders (
+            id integer, gone text, total numeric, paid boolean, raw bytea, at timestamptz, tags text[], more jsonb,
+            primary key (id)
+        )"""
+    )
+    for log, options in (("one", "{}"), ("all", '{"before": true}')):
+        connection.execute("select pgq.create_queue(%s)", (log,))
+        connection.execute("select sluice.capture('orders', %s, %s::jsonb)", (log, options))
+    connection.execute("set timezone = 'Asia/Tokyo'")
+    return "orders"
+
+
+def events(connection, queue_id):
+    """Return the events of a log without their times."""
+    found = rows(
+        connection,
+        f"select ev_type, ev_data, ev_extra1, ev_extra2, ev_txid::text from pgq.event_{queue_id} order by ev_id",
+    )
+    return [(op, re.sub(r'"ts_ms" : \d+', "", data), *rest) for op, data, *rest in found]
+
+
+def change(connection, key):
+    connection.execute(
+        f"insert into orders (id, total, paid, raw, at, tags, more) values ({key}, 1.50, true, '\\xff', now(), '{{a}}', '{{}}')"
+    )
+    connection.execute(f"update orders set total = total + 1 where id = {key}")
+    connection.execute(f"update orders set id = -id where id = {key}")
+    connection.execute("update orders set total = 0 where false")
+    connection.execute(f"delete from orders where id = -{key}")
+
+
+def test_one_row_has_the_event_that_many_rows_have(connection, orders):
+    change(connection, 1)
+
+    assert [op for op, *_ in events(connection, 1)] == ["c", "u", "u", "d"]
+    assert events(connection, 1) == events(connection, 2)
+
+
+@pytest.mark.parametrize(
+    "alteration",
+    [
+        "alter table orders add note text default 'n'",
+        "alter table orders drop gone",
+        "alter table orders rename id to number; alter table orders add id integer",
+        "alter table orders rename total to sum; alter table orders add total numeric",
+        "alter table orders drop constraint orders_pkey",
+        "alter table orders drop constraint orders_pkey; alter table orders add primary key (id) deferrable",
+        "alter table orders drop constraint orders_pkey; create unique index orders_more on orders (id, paid); "
+        "alter table orders alter paid set not null; alter table orders add primary key using index orders_more",
+        "alter table orders alter paid type text",
+        TRAP + "; alter table orders add feeling mood default 'sad'",
+        "create domain amount as numeric; alter table orders alter total type amount",
+        "create schema elsewhere; alter table orders set schema elsewhere; set search_path = elsewhere",
+    ],
+    ids=lambda text: text[:30].strip(),
+)
+def test_a_changed_table_is_captured_as_it_is_now(database, connection, orders, alteration):
+    with database.connect() as writer:
+        for key in range(1, 8):  # plans are cached
+            change(writer, key)
+        connection.execute(alteration)
+        if "elsewhere" in alteration:
+            writer.execute("set search_path = elsewhere")
+        if "number" in alteration:
+            writer.execute("alter table orders alter number set default 100")
+        change(writer, 9)
+
+    assert len(events(connection, 1)) == 32
+    assert events(connection, 1) == events(connection, 2)
+
+
+def test_a_column_that_an_older_snapshot_does_not_show_runs_no_code_of_its_type(
+    database, connection, orders
+):
+    connection.execute("insert into orders (id) values (1)")
+    with database.connect() as writer:
+        writer.execute("set default_transaction_isolation = 'repeatable read'")
+        with writer.transaction():
+            writer.execute("select 1")
+            connection.execute(TRAP)
+            connection.execute("alter table orders add feeling mood default 'sad'")
+            writer.execute("update orders set total = 1")
+
+    assert [op for op, *_ in events(connection, 1)] == ["c", "u"]
+    assert events(connection, 1) == events(connection, 2)
+
+
+def test_the_catalog_is_read_once_per_plan(connection, orders):
+    connection.execute("set track_functions = 'pl'")
+
+    for key in range(1, 9):
+        change(connection, key)
+    connection.execute("select pg_stat_force_next_flush()")
+
+    calls = dict(
+        rows(
+            connection,
+            "select funcname, calls from pg_stat_user_functions where funcname in ('capture_changes', '_planned_shape')",
+        )
+    )
+    # The plans of three operations; the planner meets the call several times in each.
+    assert calls["capture_changes"] == 2 * 8 * 5
+    assert 3 <= calls["_planned_shape"] <= 9
+
+
+def test_only_statements_of_several_rows_are_dynamic(connection, orders):
+    connection.execute("select sluice.drop_capture('orders', 'all')")
+    replace_in(connection, "sluice.capture_changes()", "'insert into pgq.%I", "'broken into pgq.%I")
+
+    change(connection, 1)
+
+    assert len(events(connection, 1)) == 4
+    with pytest.raises(psycopg.errors.SyntaxError, match="broken"):
+        connection.execute("insert into orders (id) values (1), (2)")
+
+
+def test_a_closed_log_refuses_and_takes_changes_of_replication(connection, orders):
+    connection.execute("select sluice.drop_capture('orders', 'all')")
+    connection.execute("update pgq.queue set queue_disable_insert = true")
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute("insert into orders (id) values (1)")
+    assert caught.value.sqlstate == "PQ004"
+
+    connection.execute("alter table orders enable always trigger sluice_capture_insert_1")
+    connection.execute("set session_replication_role = replica")
+    connection.execute("insert into orders (id) values (1)")
+    assert [op for op, *_ in events(connection, 1)] == ["c"]
