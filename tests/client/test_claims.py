@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pgsluice import ClaimOutcome, QueueStream
-from pgsluice.errors import ArgumentError, QueueNotFoundError
+from pgsluice import ClaimOutcome, QueueStream, WorkQueue
+from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls import claims, limits
+from pgsluice.errors import ArgumentError, QueueNotFoundError, ServerError
 from support import rows
 
 METHODS = {
@@ -121,3 +123,43 @@ def test_stream_is_listed_and_its_claims_are_released(observer, clients, queue_n
 def test_a_queue_that_does_not_exist_is_named(clients, method, arguments):
     with pytest.raises(QueueNotFoundError, match="create it with create"):
         getattr(clients.queue, method)("nope", *arguments)
+
+
+def test_settling_done_messages_returns_only_the_other_outcomes(observer, queue_name):
+    queue, runner = WorkQueue(observer), Runner(observer)
+    queue.send_batch(queue_name, list("abcd"))
+    messages = runner.run(limits.claim_for_worker(queue_name, 60, 4, "w"))
+    queue.set_vt(queue_name, 2, 0)
+    queue.read(queue_name, 60)
+    queue.delete(queue_name, 1)
+
+    others = runner.run(claims.settle_done(queue_name, messages[:3], keep=True))
+
+    assert others == {0: ClaimOutcome(1, "gone"), 1: ClaimOutcome(2, "stale")}
+    assert rows(observer, f"select msg_id from pgmq.a_{queue_name}") == [(3,)]
+    assert runner.run(claims.settle_done(queue_name, messages[3:], keep=False)) == {}
+    assert rows(observer, f"select msg_id from pgmq.a_{queue_name}") == [(3,)]
+    assert rows(observer, f"select msg_id from pgmq.q_{queue_name}") == [(2,)]
+
+
+def test_a_missing_outcome_is_never_taken_for_done(queue_name):
+    message = limits.ClaimedMessage(1, 1, None, "a", None)
+    call = claims.settle_done(queue_name, [message, message._replace(msg_id=2)], keep=True)
+
+    assert call.read_rows([(2, None, None)]) == {}
+    with pytest.raises(ServerError, match="1 outcomes for 2 messages"):
+        call.read_rows([(1, None, None)])
+
+
+def test_claim_for_worker_has_the_columns_of_a_read(observer, queue_name):
+    WorkQueue(observer).send(queue_name, {"n": 1}, headers={"h": 1})
+    WorkQueue(observer).send(queue_name, "b")
+
+    first, second = Runner(observer).run(limits.claim_for_worker(queue_name, 60, 4, "w"))
+
+    assert (first.msg_id, first.read_ct, first.message, first.headers) == (1, 1, {"n": 1}, {"h": 1})
+    assert (second.msg_id, second.read_ct, second.message, second.headers) == (2, 1, "b", None)
+    found = rows(
+        observer, f"select enqueued_at, vt > now() + interval '50 s' from pgmq.q_{queue_name}"
+    )
+    assert found == [(first.enqueued_at, True), (second.enqueued_at, True)]

@@ -654,7 +654,7 @@ PLANTED = {
     ),
     "numbers before the window are skipped": (
         LOG_FUNCTIONS,
-        "if coalesce(i_after_ev_id < i_after_seq, true) then",
+        "if i_after_ev_id is null or i_after_ev_id < i_after_seq and v_from > i_after_ev_id then",
         "if false then",
     ),
     "numbers behind the window are skipped": (
@@ -664,8 +664,8 @@ PLANTED = {
     ),
     "the last event of a claim is claimed again": (
         LOG_FUNCTIONS,
-        "e.ev_id > greatest(i_after_ev_id, i_after_seq)",
-        "e.ev_id >= greatest(i_after_ev_id, i_after_seq)",
+        "e.ev_id > v_from",
+        "e.ev_id >= v_from",
     ),
     "the repeated events of another consumer are claimed": (
         CLAIM,

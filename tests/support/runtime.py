@@ -51,6 +51,7 @@ class MemorySource:
         self.trouble: Callable[[str], Any] = lambda _call: None
         self.arrived = asyncio.Event()
         self.lock_waits = LockWaits(2)
+        self.forgotten: list[int] = []
         self.late: list[int] = []  # started after their lease expired
         self.send(*payloads)
 
@@ -140,6 +141,9 @@ class MemorySource:
             else:
                 delivery.lease_end_s = message.visible_s = now_s + lease_s
         return lost
+
+    def forget(self, delivery: Delivery) -> None:
+        self.forgotten.append(delivery.message_id)
 
     async def settle(
         self, settlements: Mapping[Delivery, Settlement], *, wait_s: float | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgsluice.client.calls.listeners import Ends, Pulse, QueuePoll
+from pgsluice.client.calls.listeners import Ends, Pulse, QueueIds, QueuePoll
 from pgsluice.worker.wakeups.readiness import QueueToPoll, Readiness
 
 EPOCH_S = 1_800_000_000.0
@@ -66,6 +66,23 @@ class Queues:
             for want in due
             if self.readiness.found(want, self.poll(want), self.now_s)
         ]
+
+    def await_b(self, first, last):
+        """Run one round in which the server announces messages of `b`; return the queues announced besides."""
+        self.now_s += ROUND_S
+        ends = [[None, id_, None] for id_ in (first, last)]
+        pulse = Pulse(True, self.server_s, [self.last_ids[name] for name in self.names], *ends)
+        due = self.readiness.due(self.names, pulse, self.now_s)
+        assert self.readiness.announced(self.names, pulse, self.now_s)
+        return [
+            want.queue_name
+            for want in due
+            if self.readiness.found(want, self.poll(want), self.now_s)
+        ]
+
+    def watch(self, name):
+        (watch,) = self.readiness.watches([QueueIds(name, 1)], self.now_s)
+        return watch.known_id, watch.seen_id, watch.is_pending
 
     def seconds_until_announced(self, at_most_s):
         begin_s = self.now_s
@@ -280,3 +297,68 @@ def test_the_first_look_is_at_all_of_a_queue():
     queues.round()
 
     assert queues.polls == [QueueToPoll("a", None, None, True)]
+
+
+def test_messages_announced_by_the_server_are_not_announced_again(queues):
+    queues.send("b", 1, 2)
+    assert queues.await_b(1, 2) == []
+    assert queues.rounds(0.9) == []
+
+    queues.ready["b"] = []  # claimed
+    assert queues.rounds(1) == []
+    queues.send("b", 3)
+    assert queues.await_b(3, 3) == []
+
+
+def test_messages_announced_by_the_server_are_announced_again_if_not_claimed(queues):
+    queues.send("b", 1)
+    queues.await_b(1, 1)
+
+    assert 0.9 < queues.seconds_until_announced(at_most_s=5) < 1.5
+
+
+def test_late_commit_of_a_lower_id_is_announced_after_one_by_the_server(queues):
+    queues.begin("b", 5)
+    queues.send("b", 6)
+    queues.await_b(6, 6)
+    queues.ready["b"] = [5]
+
+    assert queues.round() == ["b"]
+
+
+def test_a_queue_is_pending_for_a_second_after_its_sequence_has_moved(queues):
+    queues.begin("b", 1)
+    assert queues.watch("b") == (None, 0, False)
+    queues.round()
+    assert queues.watch("b") == (1, 0, True)
+    queues.rounds(1.1)
+    assert queues.watch("b") == (1, 0, False)
+
+
+def test_ids_above_those_seen_are_awaited(queues):
+    queues.send("b", 1, 2)
+    queues.round()
+    assert queues.watch("b") == (2, 2, True)
+    queues.send("b", 3)
+    queues.await_b(3, 3)
+    assert queues.watch("b") == (3, 3, True)
+
+
+def test_consumption_of_a_backlog_is_announced_ever_more_rarely(queues):
+    queues.send("b", *range(1, 1001))
+    announced = queues.round()
+    for _ in range(200):  # ten seconds
+        del queues.ready["b"][:4]
+        announced += queues.round()
+
+    assert len(announced) < 40
+
+
+def test_ids_of_a_new_queue_with_an_old_name_are_awaited_from_its_first(queues):
+    queues.send("b", 100)
+    queues.round()
+    queues.ready["b"] = []
+    queues.send("b", 1)
+    queues.round()
+
+    assert queues.watch("b") == (1, 1, True)

@@ -178,6 +178,7 @@ async def test_a_lost_claim_stops_its_handler_and_is_not_acknowledged():
 
     assert seen == ["stolen stopped", "kept ended"]
     assert source.messages[1].outcomes == []
+    assert source.forgotten == [1]
     assert (worker.counts()["handler"].lost, worker.counts()["handler"].done) == (1, 1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 from types import SimpleNamespace
 
@@ -19,8 +20,9 @@ from pgsluice.errors import (
     QueueNotFoundError,
 )
 from pgsluice.outcome import Done, Reject, Release, Retry
+from pgsluice.worker import App, Context, Worker
 from pgsluice.worker.engine.delivery import Failure
-from pgsluice.worker.engine.group_source import GroupSource
+from pgsluice.worker.engine.group_source import GroupSource, _Claim
 from pgsluice.worker.engine.settlement import Settlement
 from pgsluice.worker.engine.sources import make_feeds, make_source
 from pgsluice.worker.handlers.handler import GroupRoute, QueueRoute
@@ -431,6 +433,41 @@ def test_expired_claim_is_lost_and_other_messages_of_the_call_are_settled(
         return results(await source.settle({each: Settlement(Done()) for each in both}))
 
     assert on_group(work) == ["lost", "done"]
+
+
+def test_a_lost_event_stays_claimed_when_the_rest_of_its_claim_is_acknowledged(
+    on_group, observer, log_name
+):
+    async def work(source):
+        send_events(observer, log_name, *"abc")
+        lost, *rest = await source.begin(await source.claim(3, 30))
+        source.forget(lost)
+        await source.settle({delivery: Settlement(Done()) for delivery in rest})
+        assert source._claims == {}
+
+    on_group(work)
+    assert group_info(observer, log_name)[:1] == (1,)
+
+
+async def test_worker_keeps_nothing_of_events_acknowledged_in_the_handler_s_transaction(
+    worker_url, observer, log_name
+):
+    app = App(worker_url, name="tests")
+    handled = []
+
+    @app.handler(log=log_name, group="mailers")
+    async def handle(payload: str, context: Context):
+        async with context.transaction():
+            handled.append(payload)
+
+    observer.execute("select sluice.create_group(%s, 'mailers')", [log_name])
+    send_events(observer, log_name, *"abcdef")
+    worker = Worker(app)
+    await worker.run_until_empty(idle_s=0.2)
+
+    assert sorted(handled) == list("abcdef")
+    gc.collect()
+    assert not [each for each in gc.get_objects() if isinstance(each, _Claim)], worker
 
 
 def test_starts_of_events_are_counted_once_for_each_claim(on_group, observer, log_name):

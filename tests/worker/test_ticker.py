@@ -79,6 +79,25 @@ def test_claim_waiter_is_woken_between_two_ticks(pool, observer, worker_url, log
     assert received.count("") > len(received) / 2
 
 
+@pytest.mark.slow
+def test_first_event_after_a_pause_wakes_claim_waiters_and_is_ticked(
+    pool, observer, worker_url, log
+):
+    observer.execute("select sluice.create_group(%s, 'g')", [log])
+    EventLog(observer).insert_event(log, "t", "x")
+    ticker = Ticker(pool, period_min_s=60, period_max_s=60)
+    with psycopg.connect(worker_url, autocommit=True) as listener:
+        listener.execute("select sluice.listen_log(%s)", [log])
+        listener.execute('unlisten "sluice.ticker"')
+        with running(ticker):
+            assert [n.payload for n in listener.notifies(timeout=10, stop_after=1)] == ["2"]
+            assert list(listener.notifies(timeout=1.2)) == []  # no longer busy
+            EventLog(observer).insert_event(log, "t", "x")
+
+            found = listener.notifies(timeout=10, stop_after=2)
+            assert [n.payload for n in found] == ["", "3"]
+
+
 def test_logs_that_are_paused_are_left_alone(pool, observer, log):
     EventLog(observer).set_queue_config(log, "ticker_paused", "true")
     EventLog(observer).insert_event(log, "t", "x")

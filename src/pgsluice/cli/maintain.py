@@ -53,7 +53,7 @@ from pgsluice.worker import Maintainer, Maintenance, Pace, Ticker
     "--poll-interval",
     "poll_interval_s",
     type=Duration(min_s=0.001),
-    default="20ms",
+    default="5ms",
     show_default=True,
     help="Time between two polls for new messages, which is the maximum delay of a notification.",
 )

@@ -17,7 +17,7 @@ from pgsluice.worker import Notifier
     "--poll-interval",
     "poll_interval_s",
     type=Duration(is_open=True),
-    default="20ms",
+    default="5ms",
     show_default=True,
     help="Time between two polls for new messages, which is the maximum delay of a notification.",
 )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -60,8 +59,10 @@ class PayloadType:
         Raises:
             PayloadError: The value does not match the type; its path is given.
         """
-        with _bounded(path):
+        try:
             return self.to_json(value, path)
+        except RecursionError:
+            raise PayloadError(f"{path} is nested too deeply") from None
 
     def decode(self, payload: Any) -> Any:
         """Convert a received JSON value.
@@ -69,8 +70,10 @@ class PayloadType:
         Raises:
             PayloadError: It does not match the type.
         """
-        with _bounded(_ROOT):
+        try:
             return self.from_json(payload, _ROOT)
+        except RecursionError:
+            raise PayloadError(f"{_ROOT} is nested too deeply") from None
 
     def encode_text(self, value: Any, path: str = _ROOT) -> str | None:
         """Convert a value to the text of an event, None to null.
@@ -221,15 +224,6 @@ def resolve_hints(holder: Any, name: str, globals_: dict[str, Any] | None = None
         ) from error
 
 
-@contextmanager
-def _bounded(path: str) -> Iterator[None]:
-    """Convert RecursionError to PayloadError."""
-    try:
-        yield
-    except RecursionError:
-        raise PayloadError(f"{path} is nested too deeply") from None
-
-
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
@@ -259,7 +253,7 @@ def _plain(kind: type) -> PayloadType:
         return PayloadType("null", _null, _null)
 
     def convert(value: Any, path: str) -> Any:
-        return _expect(kind, value, path)
+        return value if type(value) is kind else _expect(kind, value, path)
 
     return PayloadType(kind.__name__, convert, convert, is_text=kind is str)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ WORKER_COLOUR = "#d9822b"
 LAKE_COLOUR = "#2a9d8f"
 STYLE = {
     "svg.fonttype": "none",
+    "svg.hashsalt": "pgsluice",  # the same identifiers in each run
     "font.family": "sans-serif",
     "font.size": 10,
     "axes.edgecolor": "#94a3b8",
@@ -48,15 +49,38 @@ class Plot:
 @contextmanager
 def plot(width: float, height: float) -> Iterator[Plot]:
     """Draw one plot; its size in inches determines the relative font size."""
+    with plots(width, [height], 1) as drawn:
+        drawn.axes = drawn.axes[0]
+        yield drawn
+
+
+@contextmanager
+def plots(
+    width: float, heights: Sequence[float], columns: int, *, margin: float = 0.0
+) -> Iterator[Plot]:
+    """Draw a grid of plots.
+
+    Args:
+        width: Width of the grid in inches.
+        heights: Height of each row in inches.
+        columns: Number of columns.
+        margin: Height in inches for titles of the grid.
+
+    Yields:
+        The plot; its axes are a list, row by row.
+    """
     import matplotlib as mpl  # an extra, and slow to import
 
     mpl.use("svg")  # needs no display and no GUI toolkit
     from matplotlib import pyplot as plt
 
     with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
+        figure, axes = plt.subplots(
+            len(heights), columns, figsize=(width, sum(heights) + margin), layout="constrained",
+            height_ratios=heights, squeeze=False,
+        )  # fmt: skip
         try:
-            drawn = Plot(axes)
+            drawn = Plot(list(axes.flat))
             yield drawn
             text = io.StringIO()
             figure.savefig(

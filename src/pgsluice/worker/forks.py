@@ -71,6 +71,24 @@ def end_in_forks(loop: asyncio.AbstractEventLoop) -> None:
     _loops[loop] = threading.get_ident()
 
 
+class _Process:
+    """The id of this process; os.getpid is a system call, and handlers are called many times a millisecond."""
+
+    pid = os.getpid()
+
+
+def _note_pid() -> None:
+    _Process.pid = os.getpid()
+
+
+os.register_at_fork(after_in_child=_note_pid)
+
+
+def process_id() -> int:
+    """Return the id of this process, also in a fork."""
+    return _Process.pid
+
+
 def end_fork(pid: int, error: BaseException | None = None) -> None:
     """Exit if this process is a fork: the caller must not return to the worker, which runs in the parent.
 
@@ -81,7 +99,7 @@ def end_fork(pid: int, error: BaseException | None = None) -> None:
         pid: Process id at the start of the call.
         error: The exception that the caller is about to raise.
     """
-    if os.getpid() != pid:
+    if _Process.pid != pid:
         _exit(error)
 
 

@@ -461,3 +461,28 @@ def test_the_end_of_one_long_claim_does_not_make_a_claim_read_all_that_came_afte
         select count(*) from sluice.claim('changes', 'workers', 10)""",
     )
     assert plan[0]["Plan"]["Shared Hit Blocks"] < 80000
+
+
+@pytest.mark.slow
+def test_a_late_transaction_does_not_make_a_claim_read_the_index_of_the_whole_log(
+    database, connection, group
+):
+    """Few transactions wrote many events each, so the index by transaction looks poor to the planner."""
+    for _ in range(6):
+        send_many(connection, 10_000)
+    while claimed(connection, 10_000):
+        pass
+    connection.execute("vacuum analyze")
+    with database.connect() as late:
+        late.execute("begin")
+        late.execute("select pgq.insert_event(%s, 't', 'late')", (LOG,))
+        send(connection, "a")
+        assert len(claimed(connection, 10)) == 1
+        late.execute("commit")
+    send(connection, "b")
+
+    entries = "select pg_stat_get_xact_tuples_returned('pgq.event_1_0_id_idx'::regclass)"
+    with connection.transaction():
+        before = value(connection, entries)
+        assert len(claimed(connection, 10)) == 2
+        assert value(connection, entries) - before < 100

@@ -33,6 +33,21 @@ def test_unparked_key_is_redelivered_with_attempts_reset(connection):
     assert blocked(connection) == {}
 
 
+def test_retried_event_behind_the_parked_one_is_redriven_with_it(connection):
+    make_keyed(connection, "park")
+    send_keys(connection, "aa")
+    acknowledge(connection, claimed_keys(connection)[0], "retry", delay="0 hours")
+    acknowledge(connection, claimed_keys(connection, 1)[0], "release", delay="1 hour")
+    connection.execute("select sluice.maintain_groups()")
+
+    assert unpark(connection, "a") == 1
+    events = claim(connection, 10)
+    assert [(e.ev_id, e.attempt, e.deliveries, e.redriven) for e in events] == [
+        (1, 1, 1, 1),
+        (2, 1, 1, 1),
+    ]
+
+
 def test_later_messages_of_the_key_follow(connection):
     park(connection)
     unpark(connection, "a")

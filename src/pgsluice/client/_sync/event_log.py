@@ -339,7 +339,8 @@ class EventLog:
 
         Returns:
             About `qty` events: more when several events share the last ev_id, as after a retry; fewer on the last page.
-            Each page scans the whole batch; `stream_batch_events` with `after_ev_id` scans it once.
+            In a log with a share group, a page costs its events. In other logs, each page scans the whole batch, and
+            `stream_batch_events` with `after_ev_id` scans it once.
 
         Raises:
             BatchNotFoundError: The batch is not open.

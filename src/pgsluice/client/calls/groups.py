@@ -17,6 +17,7 @@ def create_fifo_index(queue_name: str) -> Call[None]:
     """Create the indexes for the `read_grouped` methods; do nothing if they exist.
 
     Without the indexes, these methods scan the whole queue on each call. With them, each send costs a little more.
+    Maintenance creates them after the first such call, unless the queue has less than 1 MB or more than 256 MB.
     Takes a SHARE lock on the table: producers and readers wait until the indexes are built.
 
     Source: PGMQ 1.13.0 `pgmq.create_fifo_index`; differences in sql/pgmq/README.md.

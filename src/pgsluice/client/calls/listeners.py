@@ -23,11 +23,31 @@ class Pulse(NamedTuple):
         is_leader: True if this notifier is the leader; else the other fields are meaningless.
         last_ids: The last id of each requested sequence, None before the first; None as a whole if they could not be
             read this time.
+        first_ready: The lowest id of the messages that were announced, per queue; None as `last_ids`.
+        last_ready: The highest of these.
     """
 
     is_leader: bool
     server_time_s: float
     last_ids: list[int | None] | None
+    first_ready: list[int | None] | None = None
+    last_ready: list[int | None] | None = None
+
+
+class Watch(NamedTuple):
+    """A queue for which a notifier waits.
+
+    Attributes:
+        queue: The queue.
+        known_id: The last id of its sequence that the notifier knows.
+        seen_id: The highest id of a message that it has seen.
+        is_pending: True if a message above that may become visible at any time.
+    """
+
+    queue: QueueIds
+    known_id: int | None
+    seen_id: int | None
+    is_pending: bool
 
 
 class Ends(NamedTuple):
@@ -129,6 +149,30 @@ def notifier_pulse(
         (notifier, standby_s, list(id_sequences)),
         one(Pulse),
     )
+
+
+def notifier_await(
+    notifier: int, standby_s: float, watches: Sequence[Watch], wait_s: float, pause_s: float
+) -> Call[Pulse]:
+    # As for notifier_wake.
+    sql: LiteralString = (
+        "select pulse.is_leader, extract(epoch from pulse.server_time)::float8, pulse.last_ids, "
+        "pulse.first_ready, pulse.last_ready "
+        "from pg_catalog.set_config('synchronous_commit', 'off', true), "
+        "sluice.notifier_await(%s::integer, make_interval(secs => %s::float8), %s::text[], %s::bigint[]::oid[], "
+        "%s::bigint[], %s::bigint[], %s::boolean[], make_interval(secs => %s::float8), "
+        "make_interval(secs => %s::float8)) as pulse"
+    )
+    parameters = (
+        *(notifier, standby_s),
+        [watch.queue.queue_name for watch in watches],
+        [watch.queue.id_sequence for watch in watches],
+        [watch.known_id for watch in watches],
+        [watch.seen_id for watch in watches],
+        [watch.is_pending for watch in watches],
+        *(wait_s, pause_s),
+    )
+    return Call(sql, parameters, one(Pulse))
 
 
 def notifier_poll(

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import LiteralString
 
 from pgsluice.client.calls.arguments import checked_id, whole, zoned_time
-from pgsluice.client.calls.call import Call, Stream, nothing, record, scalar
+from pgsluice.client.calls.call import Call, Stream, nothing, record, row, scalar
 from pgsluice.client.calls.clients import EventLog, method
 from pgsluice.client.log_records import (
     BrowsedEvent,
@@ -82,7 +82,8 @@ def get_batch_page(
 
     Returns:
         About `qty` events: more when several events share the last ev_id, as after a retry; fewer on the last page.
-        Each page scans the whole batch; `stream_batch_events` with `after_ev_id` scans it once.
+        In a log with a share group, a page costs its events. In other logs, each page scans the whole batch, and
+        `stream_batch_events` with `after_ev_id` scans it once.
 
     Raises:
         BatchNotFoundError: The batch is not open.
@@ -173,6 +174,16 @@ def wake_groups() -> Call[int]:
     Source: `sluice.wake_groups`.
     """
     return Call("select sluice.wake_groups()", (), scalar)
+
+
+def await_groups(wait_s: float, pause_s: float) -> Call[tuple[int, int]]:
+    """Do `wake_groups` every `pause_s` until a log has new events; return the numbers of all logs and of these."""
+    return Call(
+        "select w.logs, w.woken from sluice.await_groups(make_interval(secs => %s::float8), "
+        "make_interval(secs => %s::float8)) as w",
+        (wait_s, pause_s),
+        row,
+    )
 
 
 @method(EventLog)

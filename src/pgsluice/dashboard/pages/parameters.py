@@ -1,13 +1,13 @@
-"""Parameters of the query string."""
+"""Parameters of the query string: a page with a wrong one is answered with status 400."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-_BIGINT_MAX = 2**63 - 1
+from pgsluice.dashboard.filters import Given
 
 
 def whole_or_none(request: Request, name: str) -> int | None:
@@ -16,12 +16,10 @@ def whole_or_none(request: Request, name: str) -> int | None:
     Raises:
         HTTPException: It is not a number that PostgreSQL's bigint can hold.
     """
-    text = request.query_params.get(name, "").strip()
-    if not text:
-        return None
-    if not text.isascii() or not text.isdigit() or int(text[:20]) > _BIGINT_MAX or len(text) > 19:
-        raise HTTPException(400, f"{name} is not a valid number: {text[:40]}")
-    return int(text)
+    given = Given(request.query_params)
+    value = given.whole(name, name)
+    _refuse(given)
+    return value
 
 
 def moment_or_none(request: Request, name: str) -> datetime | None:
@@ -30,14 +28,10 @@ def moment_or_none(request: Request, name: str) -> datetime | None:
     Raises:
         HTTPException: It is not a valid time.
     """
-    text = request.query_params.get(name, "").strip()
-    if not text:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise HTTPException(400, f"{name} is not a valid time: {text[:40]}") from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    given = Given(request.query_params)
+    value = given.moment(name, name)
+    _refuse(given)
+    return value
 
 
 def required(request: Request, name: str) -> str:
@@ -50,3 +44,8 @@ def required(request: Request, name: str) -> str:
     if not text:
         raise HTTPException(400, f"the address of this page needs {name}")
     return text
+
+
+def _refuse(given: Given) -> None:
+    if given.problems:
+        raise HTTPException(400, given.problems[0])

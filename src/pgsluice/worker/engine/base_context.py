@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, MutableMapping
@@ -23,15 +22,17 @@ from pgsluice.worker.engine.delivery import Delivery
 from pgsluice.worker.engine.lost_sessions import was_lost
 from pgsluice.worker.engine.settlement import Result
 from pgsluice.worker.engine.source import Source
+from pgsluice.worker.forks import process_id
 from pgsluice.worker.handlers.handler import HandlerSpec
+
+# Most contexts never need the event that it guards.
+_MAKING = threading.Lock()
 
 
 class BaseContext:
     """Message metadata and lease state available to every handler.
 
     Attributes:
-        lost: Set when the lease has expired: another worker may have claimed the message. An `async def` handler is
-            cancelled then; a `def` handler in a thread cannot be, so a long one should check this.
         deadline_s: Deadline by `timeout_s`, on `time.monotonic`; None without a timeout.
     """
 
@@ -46,9 +47,9 @@ class BaseContext:
         self._delivery = delivery
         self._source = source
         self._connections = connections
-        self.lost = threading.Event()
+        self._lost: threading.Event | None = None
         self.deadline_s = None if spec.timeout_s is None else time.monotonic() + spec.timeout_s
-        self._pid = os.getpid()
+        self._pid = process_id()
         self._log: logging.LoggerAdapter[logging.Logger] | None = None
         # True if the handler's transaction settles the message; the engine does not then.
         self.is_acknowledging = False
@@ -59,6 +60,22 @@ class BaseContext:
         self.overrun: asyncio.Future[Any] | None = None
         # A batch handler has one transaction per message, each committed at the end of its block.
         self._commits_at_once = spec.batch is not None
+
+    @property
+    def lost(self) -> threading.Event:
+        """Set when the lease has expired: another worker may have claimed the message.
+
+        An `async def` handler is cancelled then; a `def` handler in a thread cannot be, so a long one should check it.
+        """
+        if self._lost is None:
+            with _MAKING:  # the event loop and the handler's thread must get the same one
+                self._lost = self._lost or threading.Event()
+        return self._lost
+
+    @property
+    def is_lost(self) -> bool:
+        """True if the lease has expired."""
+        return self._lost is not None and self._lost.is_set()
 
     @property
     def handler(self) -> str:
@@ -139,7 +156,7 @@ class BaseContext:
         return self._source.acknowledgement(self._delivery)
 
     def _require_own_process(self) -> None:
-        if os.getpid() != self._pid:
+        if process_id() != self._pid:
             raise HandlerError(
                 "a fork of a handler has no connection of the context; open one with psycopg.connect()"
             )
@@ -169,7 +186,7 @@ class BaseContext:
         """Raise LeaseLostError if the lease has expired."""
         if result == "lost":
             self.lost.set()
-        if self.lost.is_set():
+        if self.is_lost:
             raise LeaseLostError(
                 f"the lease of message {self.message_id} of {self.source} has expired: another worker may have "
                 "claimed it; the writes of its transaction are rolled back"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -34,7 +33,7 @@ from pgsluice.worker.engine.settlement import (
 )
 from pgsluice.worker.engine.source import Source
 from pgsluice.worker.engine.threads import Threads
-from pgsluice.worker.forks import end_fork
+from pgsluice.worker.forks import end_fork, process_id
 from pgsluice.worker.handlers.handler import Execution, HandlerSpec, Mode
 from pgsluice.worker.handlers.middleware import HandlerCall, Middleware, around
 
@@ -94,7 +93,7 @@ class Executor:
 
     async def handle(self, spec: HandlerSpec, context: AnyContext) -> Settlement:
         """Call a handler for one message."""
-        if not await self._is_ready(spec):
+        if spec.execution is Execution.PROCESS and not await self._is_ready(spec):
             return NOT_NOW
         try:
             payload = context.delivery.payload
@@ -104,7 +103,10 @@ class Executor:
             return settlement_of_payload(error)
         except Exception as error:  # noqa: BLE001 - from the user's module; a failure of this message
             return settlement_of_error(spec, error)
-        result = await self._attempt(spec, payload, context)
+        if spec.execution is Execution.LOOP:
+            result = await self._call(spec, payload, context)
+        else:
+            result = await self._attempt(spec, payload, context)
         if context.is_acknowledged:
             return _acknowledged(result)
         settlement = (
@@ -191,7 +193,7 @@ class Executor:
         """Return the handler's result within its timeout, or a Settlement for its exception."""
         call = self._calls.get(spec.name) or self._bind(spec)
         limit: asyncio.Timeout | None = None
-        pid = os.getpid()
+        pid = process_id()
         try:
             if spec.timeout_s is None:
                 result = await call(payload, context)
@@ -255,7 +257,7 @@ def _acknowledged(result: Any) -> Settlement:
 
 def _is_lost(context: Any) -> bool:
     """True if the claim of a single call is known to be lost; a batch fails for its other messages."""
-    return isinstance(context, BaseContext) and context.lost.is_set()
+    return isinstance(context, BaseContext) and context.is_lost
 
 
 def _async_function(spec: HandlerSpec) -> HandlerCall:
@@ -264,11 +266,7 @@ def _async_function(spec: HandlerSpec) -> HandlerCall:
         return partial(_with_transaction, spec)
     if spec.takes_context:
         return function
-
-    async def call(payload: Any, _context: Any) -> Any:
-        return await function(payload)
-
-    return call
+    return lambda payload, _context: function(payload)
 
 
 async def _with_transaction(spec: HandlerSpec, payload: Any, context: Context) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client import AsyncShareGroup, ClaimedEvent
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import Call, Steps, listeners, share_groups, upkeep
+from pgsluice.client.calls import Call, listeners, share_groups
 from pgsluice.client.group_records import AcknowledgeType, GroupInfo, GroupOptions
 from pgsluice.errors import (
     TRANSIENT,
@@ -30,7 +29,7 @@ from pgsluice.worker.engine.delivery import Delivery, Failure
 from pgsluice.worker.engine.lock_waits import LockWaits
 from pgsluice.worker.engine.polling import Polling
 from pgsluice.worker.engine.routing import Routing, key_of
-from pgsluice.worker.engine.row_locks import is_locked, limited
+from pgsluice.worker.engine.row_locks import is_locked, limited, summed
 from pgsluice.worker.engine.settlement import Result, Settlement
 from pgsluice.worker.handlers.handler import GroupRoute, HandlerSpec
 from pgsluice.worker.handlers.retry import Backoff, RetryPolicy
@@ -58,6 +57,7 @@ class _Claim:
         lease_s: Lease duration.
         lease_end_s: Lease expiry, on `time.monotonic`.
         open: The ev_ids not settled yet.
+        has_lost: True if other events of it may be open on the server too.
         is_renewed: True once a renewal told the server that the claim was received.
         keys_back: Ordering keys with an event returned for redelivery; their later events are returned too.
     """
@@ -65,6 +65,7 @@ class _Claim:
     lease_s: float
     lease_end_s: float
     open: set[int]
+    has_lost: bool = False
     is_renewed: bool = False
     keys_back: set[str] = field(default_factory=set)
 
@@ -131,8 +132,7 @@ class GroupSource:
     @property
     def name(self) -> str:
         """As in `Source`."""
-        log_name, group_name = self._names
-        return f"group {group_name} of log {log_name}"
+        return f"group {self._names[1]} of log {self._names[0]}"
 
     def spec_of(self, delivery: Delivery) -> HandlerSpec:
         """Return the handler of a delivery."""
@@ -166,7 +166,6 @@ class GroupSource:
     async def claim(self, qty: int, lease_s: float) -> list[Delivery]:
         """As in `Source`. An empty claim may have moved delayed events into the log for the next claim."""
         wanted: list[ClaimedEvent] = []
-        began_s = time.monotonic()
         for _ in range(_PASSED_OVER_MAX):
             began_s = time.monotonic()
             events = await self._group.claim(1 if self._is_careful else qty, lease_s=lease_s)
@@ -218,9 +217,8 @@ class GroupSource:
         """As in `Source`. A renewed claim is known to be received, so its expiry counts as an attempt."""
         over = set()
         for claim_id in sorted({delivery.fence for delivery in deliveries}):
-            claim = self._claims.get(claim_id)
-            if claim is not None and not claim.is_renewed:
-                await self._renew(claim_id, claim, claim.lease_s)
+            if (claim := self._claims.get(claim_id)) is not None and not claim.is_renewed:
+                await self._renew(claim_id, claim, claim.lease_s, is_receipt=True)
             if claim_id not in self._claims:
                 over.add(claim_id)
         begun = []
@@ -297,7 +295,7 @@ class GroupSource:
             if len(calls) == 1 and wait_s is None:
                 await self._runner.run(calls[0])
             else:
-                await self._runner.run_steps(_all(calls, wait_s))
+                await self._runner.run_steps(summed(calls, wait_s))
         except _OVER:
             return await self._settle_apart(said)
         return set()
@@ -332,6 +330,12 @@ class GroupSource:
 
         return Call(call.sql, call.parameters, read)
 
+    def forget(self, delivery: Delivery) -> None:
+        """As in `Source`. A lost event is open on the server: the whole claim is not to be acknowledged any more."""
+        if (claim := self._claims.get(delivery.fence)) is not None:
+            claim.has_lost = True
+        self._forget(delivery)
+
     async def wait(self, timeout_s: float) -> None:
         """As in `Source`."""
         await self._polling.wait(timeout_s)
@@ -341,11 +345,18 @@ class GroupSource:
         self._polling.subscription.close()
 
     async def _renew(
-        self, claim_id: int, claim: _Claim, lease_s: float, *, wait_s: float | None = None
+        self,
+        claim_id: int,
+        claim: _Claim,
+        lease_s: float,
+        *,
+        wait_s: float | None = None,
+        is_receipt: bool = False,
     ) -> bool:
-        """Renew a claim; True if it is still held."""
+        """Renew a claim; True if it is still held. A receipt may be lost in a server crash."""
         began_s = time.monotonic()
-        call = share_groups.renew(*self._names, claim_id, lease_s=lease_s)
+        renew = share_groups.record_receipt if is_receipt else share_groups.renew
+        call = renew(*self._names, claim_id, lease_s=lease_s)
         try:
             if wait_s is None:
                 await self._runner.run(call)
@@ -355,7 +366,8 @@ class GroupSource:
             self._claims.pop(claim_id, None)
             return False
         claim.is_renewed = True
-        claim.lease_end_s = max(claim.lease_end_s, began_s + lease_s)
+        if not is_receipt:
+            claim.lease_end_s = max(claim.lease_end_s, began_s + lease_s)
         return True
 
     async def _settle_apart(self, said: dict[Delivery, _Said]) -> set[Delivery]:
@@ -375,10 +387,9 @@ class GroupSource:
             ev_ids.setdefault(what, []).append(delivery.message_id)
         for what, ids in ev_ids.items():
             claim = self._claims.get(what.claim_id)
-            is_whole = claim is not None and what.outcome == "accept" and claim.open == set(ids)
-            yield self._call(
-                what, None if is_whole else ids
-            )  # acknowledging the whole claim is cheaper
+            is_whole = claim is not None and not claim.has_lost and claim.open == set(ids)
+            # Acknowledging the whole claim is cheaper.
+            yield self._call(what, None if is_whole and what.outcome == "accept" else ids)
 
     def _call(self, said: _Said, ev_ids: list[int] | None) -> Call[int]:
         return share_groups.acknowledge(
@@ -446,8 +457,7 @@ class GroupSource:
         self._forget(delivery)
 
     def _forget(self, delivery: Delivery) -> None:
-        claim = self._claims.get(delivery.fence)
-        if claim is not None:
+        if (claim := self._claims.get(delivery.fence)) is not None:
             claim.open.discard(delivery.message_id)
             if not claim.open:
                 del self._claims[delivery.fence]
@@ -482,15 +492,6 @@ class GroupSource:
             raw=event,
             lease_end_s=lease_end_s,
         )
-
-
-def _all(calls: Sequence[Call[int]], wait_s: float | None) -> Steps[int]:
-    settled = 0
-    if wait_s is not None:
-        yield upkeep.wait_for_locks(math.ceil(wait_s * 1_000))
-    for call in calls:
-        settled += yield call
-    return settled
 
 
 def _text(failure: Failure) -> str:

@@ -46,6 +46,7 @@ from pgsluice.worker.engine.failure_log import FailureLog, Origin
 from pgsluice.worker.engine.fair_share import FairShare
 from pgsluice.worker.engine.heartbeat import Heartbeat
 from pgsluice.worker.engine.keys import Keys
+from pgsluice.worker.engine.nudge import Nudge
 from pgsluice.worker.engine.settlement import LOST, Settlement, settlement_of_error
 from pgsluice.worker.engine.settling import Settler
 from pgsluice.worker.engine.source import Source
@@ -114,7 +115,7 @@ class Lane:
         self._backoff = Backoff(source.name, complaints.log)
         self._heartbeat = Heartbeat(source, self._lease_s, complaints, self._claimed, self._lose)
         self._changed = asyncio.Event()  # there may be room for a claim, or a stop can finish
-        self._nudge = asyncio.Event()  # poll the source, whatever it reports
+        self._nudge = Nudge()  # poll the source, whatever it reports
         self._stopping = asyncio.Event()
         self._is_now = False
         self._claiming: asyncio.Task[None] | None = None
@@ -164,7 +165,8 @@ class Lane:
         """Stop claiming, release unstarted messages, drain running ones; with `now` cancel those too."""
         self._stopping.set()
         self._settler.stop()
-        for event in (self._changed, self._nudge, self._startable):
+        self._nudge.set()
+        for event in (self._changed, self._startable):
             event.set()
         self._release_waiting()
         if now and not self._is_now:
@@ -248,20 +250,10 @@ class Lane:
 
     async def _wait(self) -> None:
         """Wait until the source may have a message, or this lane needs to poll."""
-        waits = [
-            asyncio.create_task(self._source.wait(self._idle_s)),
-            asyncio.create_task(self._nudge.wait()),
-        ]
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            if waits[0].done():
-                waits[0].result()
+            await self._nudge.unless_set(self._source.wait(self._idle_s))
         except Exception as error:  # noqa: BLE001 - as for a claim
             await async_pause(self._stopping, self._backoff.failed(error, "wait"))
-        finally:
-            for task in waits:
-                task.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
 
     # Begin -----------------------------------------------------------------------------------------------------------
 
@@ -370,6 +362,7 @@ class Lane:
             return  # already counted as lost
         if settlement.result is not None:
             self._report(track, delivery, settlement.failure, "acknowledged")
+            self._source.forget(delivery)
             self._on_settled({delivery: replace(settlement, failure=None)})
         else:
             self._settler.add(delivery, settlement)
@@ -469,6 +462,7 @@ class Lane:
 
     def _forget(self, delivery: Delivery) -> None:
         """Count a message as lost and drop it."""
+        self._source.forget(delivery)
         self._on_settled({delivery: LOST})
 
     # Stop ------------------------------------------------------------------------------------------------------------

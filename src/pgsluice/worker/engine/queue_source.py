@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from psycopg_pool import AsyncConnectionPool
@@ -13,6 +13,7 @@ from psycopg_pool import AsyncConnectionPool
 from pgsluice.client import Message
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call, claims, limits, listeners, pgmq, retries
+from pgsluice.client.calls.limits import ClaimedMessage
 from pgsluice.client.records import ClaimOutcome
 from pgsluice.client.retry_records import BegunAttempt, FailedMessage
 from pgsluice.errors import TRANSIENT
@@ -22,7 +23,7 @@ from pgsluice.worker.engine.delivery import Delivery, Failure
 from pgsluice.worker.engine.lock_waits import LockWaits
 from pgsluice.worker.engine.polling import Polling
 from pgsluice.worker.engine.row_locks import RowLocks
-from pgsluice.worker.engine.settlement import Result, Settlement
+from pgsluice.worker.engine.settlement import ACKNOWLEDGED, DONE, Result, Settlement
 from pgsluice.worker.handlers.handler import HandlerSpec, QueueRoute
 from pgsluice.worker.wakeups.listener import AsyncListener
 
@@ -55,6 +56,7 @@ class QueueSource:
         self.lock_waits = lock_waits
         self._runner = AsyncRunner(pool)
         self._queue_name = route.queue_name
+        self._name = f"queue {route.queue_name}"
         self._locks = RowLocks(route.queue_name)
         self._topic = route.topic
         self._retry = spec.retry
@@ -76,7 +78,7 @@ class QueueSource:
     @property
     def name(self) -> str:
         """As in `Source`."""
-        return f"queue {self._queue_name}"
+        return self._name
 
     async def prepare(self) -> None:
         """As in `Source`."""
@@ -96,10 +98,11 @@ class QueueSource:
         vt = math.ceil(lease_s)
         began_s = time.monotonic()
         messages = await self._runner.run(
-            limits.claim_messages(self._queue_name, vt, qty, worker=self._worker_id)
+            limits.claim_for_worker(self._queue_name, vt, qty, self._worker_id)
         )
         self._polling.claimed(len(messages))
-        deliveries = [self._delivery(message, began_s + vt) for message in messages]
+        lease_end_s = began_s + vt
+        deliveries = [self._delivery(message, lease_end_s) for message in messages]
         again = [delivery for delivery in deliveries if delivery.fence > 1]
         if again:
             await self._suspect(again)
@@ -187,6 +190,15 @@ class QueueSource:
         except BaseException:
             doubt()  # the call may have been executed
             raise
+        if self._unsure:
+            self._forget_unsure(results)
+        return {
+            delivery: results.get(delivery) or settlement.with_result("locked")
+            for delivery, settlement in settlements.items()
+        }
+
+    def _forget_unsure(self, results: Iterable[Delivery]) -> None:
+        """Forget claims that are settled now, and expired ones."""
         now_s = time.monotonic()
         settled = {_claim(delivery) for delivery in results}
         self._unsure = {
@@ -194,20 +206,20 @@ class QueueSource:
             for claim, end_s in self._unsure.items()
             if end_s > now_s and claim not in settled
         }
-        return {
-            delivery: results.get(delivery) or settlement.with_result("locked")
-            for delivery, settlement in settlements.items()
-        }
 
     def acknowledgement(self, delivery: Delivery) -> Call[Result]:
         """As in `Source`."""
-        call = self._keep([delivery])
+        keep = claims.archive if self._is_kept else claims.delete
+        call = keep(self._queue_name, [delivery.raw])
         return Call(
             call.sql,
             call.parameters,
             lambda rows: self._acknowledged(delivery, call.read_rows(rows)[0]),
             call.queue_name,
         )
+
+    def forget(self, delivery: Delivery) -> None:
+        """As in `Source`. Nothing is kept per delivery."""
 
     async def wait(self, timeout_s: float) -> None:
         """As in `Source`."""
@@ -227,6 +239,9 @@ class QueueSource:
         failures: list[FailedMessage] = []
         released: dict[float, list[Delivery]] = {}
         for delivery, settlement in settlements.items():
+            if settlement is DONE:  # nearly always
+                done.append(delivery)
+                continue
             match settlement.outcome:
                 case Done():
                     done.append(delivery)
@@ -236,8 +251,6 @@ class QueueSource:
                     failed.append(delivery)
                     failures.append(_failed_message(delivery, outcome, settlement.failure))
         calls: list[tuple[Call[list[ClaimOutcome]], list[Delivery]]] = []
-        if done:
-            calls.append((self._keep(done), done))
         if failed:
             fail = retries.fail(
                 self._queue_name, failures, worker=self._worker_id, policy=self._policy()
@@ -248,7 +261,7 @@ class QueueSource:
                 self._queue_name, _messages(deliveries), delay_s=delay_s
             )
             calls.append((release_uncounted, deliveries))
-        return [
+        others = [
             _by_delivery(
                 call,
                 deliveries,
@@ -256,6 +269,23 @@ class QueueSource:
             )
             for call, deliveries in calls
         ]
+        return [self._settle_done(done, settlements), *others] if done else others
+
+    def _settle_done(
+        self, done: Sequence[Delivery], settlements: Mapping[Delivery, Settlement]
+    ) -> Call[_Settlements]:
+        """Return the call that archives or deletes done messages; nearly all have the same result."""
+        call = claims.settle_done(self._queue_name, _messages(done), keep=self._is_kept)
+
+        def read(rows: Sequence[tuple[Any, ...]]) -> _Settlements:
+            others = call.read_rows(rows)
+            results = dict.fromkeys(done, ACKNOWLEDGED)
+            for position, said in others.items():
+                delivery = done[position]
+                results[delivery] = self._settled(delivery, settlements[delivery], said)
+            return results
+
+        return Call(call.sql, call.parameters, read, call.queue_name)
 
     def _policy(self) -> dict[str, Any] | None:
         """Return the handler's retry policy, which overrides the queue's."""
@@ -270,11 +300,6 @@ class QueueSource:
             "backoff_jitter": retry.jitter,
             "backoff_factor": retry.factor,
         }
-
-    def _keep(self, deliveries: Sequence[Delivery]) -> Call[list[ClaimOutcome]]:
-        """Return the call that archives or deletes done messages."""
-        keep = claims.archive if self._is_kept else claims.delete
-        return keep(self._queue_name, _messages(deliveries))
 
     def _settled(
         self, delivery: Delivery, settlement: Settlement, said: ClaimOutcome
@@ -313,22 +338,29 @@ class QueueSource:
                     *(self._queue_name, binding.pattern, topic, binding.pattern, self._queue_name),
                 )
 
-    def _delivery(self, message: Message, lease_end_s: float) -> Delivery:
-        headers = message.headers if isinstance(message.headers, dict) else {}
-        key = headers.get(_GROUP_HEADER)
-        return Delivery(
-            source_name=self.name,
-            message_id=message.msg_id,
-            fence=message.read_ct,
-            attempt=message.read_ct,
-            payload=message.message,
-            headers=headers,
-            sent_at=message.enqueued_at,
-            key=key if isinstance(key, str) else None,
-            raw=message,
-            lease_end_s=lease_end_s,
-            claims=message.read_ct,
+    def _delivery(self, message: ClaimedMessage, lease_end_s: float) -> Delivery:
+        msg_id, read_ct, enqueued_at, payload, headers = message
+        key = None
+        if isinstance(headers, dict):
+            key = headers.get(_GROUP_HEADER)
+            if not isinstance(key, str):
+                key = None
+        else:
+            headers = {}
+        delivery = Delivery(
+            self._name,
+            msg_id,
+            read_ct,  # fence
+            read_ct,  # attempt
+            payload,
+            headers,
+            enqueued_at,
+            key,
+            message,
+            lease_end_s,
         )
+        delivery.claims = read_ct
+        return delivery
 
 
 _Settlements = dict[Delivery, Settlement]

@@ -113,6 +113,16 @@ def limited(call: Call[Answer], wait_s: float) -> Steps[Answer]:
     return answer
 
 
+def summed(calls: Sequence[Call[int]], wait_s: float | None) -> Steps[int]:
+    """Run calls in order, with a lock timeout of `wait_s` seconds; return the sum of their results."""
+    settled = 0
+    if wait_s is not None:
+        yield upkeep.wait_for_locks(math.ceil(wait_s * 1_000))
+    for call in calls:
+        settled += yield call
+    return settled
+
+
 def is_locked(error: RetryableError) -> bool:
     """True if a call failed by its lock timeout."""
     return isinstance(error.__cause__, LockNotAvailable)

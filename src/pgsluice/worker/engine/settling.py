@@ -109,12 +109,14 @@ class Settler:
 
     def _took(self, settled: Mapping[Delivery, Settlement]) -> None:
         """Process the results of a batch."""
-        locked = [each for each, settlement in settled.items() if settlement.result == "locked"]
-        self._locked |= {delivery: self._waiting[delivery] for delivery in locked}
-        if self._locked:
+        locked = {each for each, settlement in settled.items() if settlement.result == "locked"}
+        if locked:
+            self._locked |= {each: self._waiting[each] for each in settled if each in locked}
             self._has_locked.set()
         self._remove(settled)
-        self._on_settled({each: settled[each] for each in settled if each not in locked})
+        if locked:
+            settled = {each: settled[each] for each in settled if each not in locked}
+        self._on_settled(settled)
 
     async def _settle_locked(self) -> None:
         """Settle each locked message when the transaction that locks it ends."""

@@ -81,6 +81,10 @@ class Source(Protocol):
         """Return the call that acknowledges a delivery, to be run in the handler's own transaction."""
         ...
 
+    def forget(self, delivery: Delivery) -> None:
+        """Drop what is kept of a delivery that will not be settled: its handler acknowledged it, or it is lost."""
+        ...
+
     async def wait(self, timeout_s: float) -> None:
         """Return when a message may be available or a delayed one is due, or after the timeout."""
         ...

@@ -192,6 +192,10 @@ class TracedSource:
         """As in `Source`."""
         return self._source.acknowledgement(delivery)
 
+    def forget(self, delivery: Delivery) -> None:
+        """As in `Source`."""
+        self._source.forget(delivery)
+
     async def wait(self, timeout_s: float) -> None:
         """As in `Source`."""
         await self._source.wait(timeout_s)

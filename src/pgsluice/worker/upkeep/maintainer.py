@@ -49,7 +49,7 @@ class Pace:
     tick_min_s: float = 0.01
     tick_max_s: float = 1.0
     period_s: float = 10.0
-    poll_interval_s: float = 0.02
+    poll_interval_s: float = 0.005
     heartbeat_s: float = 5.0
 
 

@@ -11,18 +11,21 @@ import psycopg
 from psycopg_pool import ConnectionPool
 
 from pgsluice.backoff import DELAY_MAX_S, Backoff
-from pgsluice.client import EventLog, LogTick
+from pgsluice.client import LogTick
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.listeners import ticker_heartbeat
-from pgsluice.client.calls.logs import tick_page
+from pgsluice.client.calls.logs import await_groups, tick_page
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.engine._sync.lease import leased
 
 _log = logging.getLogger(__name__)
 # Time after a tick for which the ticker keeps its shortest period, to bridge gaps between bursty arrivals.
 _BUSY_S = 1.0
-# Interval at which waiting claims are woken; a check costs a fiftieth of a tick.
-_WAKE_PERIOD_S = 0.0025
+# Interval at which the server looks for events of waiting claims, while events arrive and when idle; a look costs a
+# fiftieth of a tick. It holds a snapshot for the time of the call.
+_WAKE_PERIOD_S = 0.001
+_IDLE_WAKE_PERIOD_S = 0.025
+_AWAIT_MAX_S = 0.1
 # Interval at which an unchanged warning is logged again, and the number of warnings remembered.
 _WARN_AGAIN_S = 60.0
 _WARNINGS_MAX = 1_000
@@ -31,7 +34,8 @@ _WARNINGS_MAX = 1_000
 class Ticker:
     """Tick every log with new events, often while events arrive and rarely while it is idle.
 
-    Between two ticks it wakes claims waiting for events of a share group.
+    Between two ticks it wakes claims waiting for events of a share group: within a millisecond or two while events
+    arrive, and within 25 ms after a pause.
 
     It ignores the logs' own tick settings (`queue_ticker_max_lag` and the like), which are for tickers that run once a
     second. Paused and externally ticked logs are skipped.
@@ -86,7 +90,7 @@ class Ticker:
         while not stop.is_set():
             # One session: the server remembers per session which logs are fully ticked.
             with backoff.attempt(stop), leased(self._pool) as connection:
-                log, runner = EventLog(connection), Runner(connection)
+                runner = Runner(connection)
                 connection.add_notice_handler(self._warn)
                 sign_at_s = 0.0
                 while not stop.is_set():
@@ -95,7 +99,7 @@ class Ticker:
                     if time.monotonic() >= sign_at_s:
                         sign_at_s = time.monotonic() + self._heartbeat_s
                         runner.run(ticker_heartbeat())
-                    self._wait(log, stop)
+                    self._wait(runner, stop)
                 runner.run(ticker_heartbeat(is_gone=True))
                 connection.remove_notice_handler(self._warn)
 
@@ -119,16 +123,20 @@ class Ticker:
             self._warned_until_s[text] = now_s + _WARN_AGAIN_S
             _log.warning('ticker warning message="%s"', text)
 
-    def _wait(self, log: EventLog, stop: threading.Event) -> None:
-        """Wait for the next tick; while events arrive, wake waiting claims, which need no tick."""
+    def _wait(self, runner: Runner, stop: threading.Event) -> None:
+        """Wait for the next tick; meanwhile wake waiting claims, which need no tick."""
         now_s = time.monotonic()
         end_s = now_s + self._period_s
-        while self._no_groups_until_s <= now_s < min(self._busy_until_s, end_s - _WAKE_PERIOD_S):
-            if stop.wait(_WAKE_PERIOD_S):
-                return
+        while self._no_groups_until_s <= now_s < end_s and not stop.is_set():
+            is_busy = now_s < self._busy_until_s
+            wait_s = min(end_s - now_s, _AWAIT_MAX_S)
+            pause_s = _WAKE_PERIOD_S if is_busy else _IDLE_WAKE_PERIOD_S
+            logs, woken = runner.run(await_groups(wait_s, pause_s))
             now_s = time.monotonic()
-            if log.wake_groups() == 0:
+            if logs == 0:
                 self._no_groups_until_s = now_s + _BUSY_S
+            elif woken > 0 and not is_busy:
+                return  # tick now, and often
         stop.wait(max(0.0, end_s - time.monotonic()))
 
     def _adapt(self, ticks: list[LogTick]) -> None:

@@ -29,7 +29,9 @@ _STANDBY_LOOK_S = 0.25
 _REFRESH_S = 1.0
 # While messages arrive: time after a wake-up for which rounds are frequent, and their interval.
 _BUSY_S = 1.0
-_BUSY_INTERVAL_S = 0.0025
+_BUSY_INTERVAL_S = 0.001
+# How long a round waits for new messages in the server: it holds a snapshot meanwhile.
+_WAIT_S = 0.05
 # Maximum share of time spent in rounds, when idle and while messages arrive.
 _COST_SHARE = 0.1
 _BUSY_COST_SHARE = 0.5
@@ -52,17 +54,18 @@ class Notifier:
         self,
         pool: ConnectionPool[Any],
         *,
-        poll_interval_s: float = 0.02,
+        poll_interval_s: float = 0.005,
         heartbeat_s: float = 5.0,
     ) -> None:
         """Prepare a notifier.
 
         Args:
             pool: Provides one connection at a time, of a role that may read the queues (`sluice_reader`).
-            poll_interval_s: Interval of idle rounds in seconds, more than 0: the maximum latency of a wake-up. While
-                messages arrive, rounds run every 2.5 ms, and exactly when a delay or visibility timeout ends. Rounds
-                take at most a tenth of the time, or half of it while messages arrive: one over a thousand idle queues
-                takes the server about 5 ms, so there are 20 per second.
+            poll_interval_s: Interval in seconds at which the server looks for new messages while idle, more than 0: the
+                maximum latency of a wake-up. While messages arrive it looks every millisecond; a delay or visibility
+                timeout is noticed exactly when it ends. Looks take at most a tenth of the time, and polls of queues
+                too, or half of it while messages arrive: a look at a thousand idle queues takes the server about 5 ms,
+                so there are 20 per second.
             heartbeat_s: Heartbeat interval in seconds, more than 0. Not more than the `heartbeat_s` of the listeners,
                 which poll when no heartbeat arrives.
         """
@@ -82,6 +85,7 @@ class Notifier:
         self._refresh_at_s = 0.0
         self._heartbeat_at_s = 0.0
         self._is_leader = False
+        self._notified = 0
 
     @property
     def is_leader(self) -> bool:
@@ -95,16 +99,21 @@ class Notifier:
             SluiceError: A permanent error, such as a role that may not read a queue.
         """
         backoff = Backoff("notifier", _log.log, delay_max_s=DELAY_MAX_S)
+        wait_s = 0.0
         try:
             while not stop.is_set():
-                began_s = time.monotonic()
                 # Findings of the failed round may not have been notified.
                 with backoff.attempt(stop, on_failure=self._step_down):
-                    self.run_once()
-                    if self._is_leader:
-                        stop.wait(self._rest_s(began_s, time.monotonic()))
-                    else:
+                    cost_s = self._run_round(wait_s)
+                    wait_s = 0.0
+                    if not self._is_leader:
                         stop.wait(jittered(_STANDBY_LOOK_S))
+                        continue
+                    rest_s = self._rest_s(cost_s)
+                    if len(self._queues) <= _PULSES_AT_ONCE:
+                        wait_s = min(rest_s, _WAIT_S)
+                    if rest_s > wait_s:
+                        stop.wait(rest_s - wait_s)
         finally:
             if self._is_leader:
                 with contextlib.suppress(SluiceError):
@@ -121,40 +130,61 @@ class Notifier:
         Raises:
             SluiceError: A database error.
         """
-        now_s = time.monotonic()
+        self._run_round(0.0)
+        return self._notified
+
+    def _run_round(self, wait_s: float) -> float:
+        """Run one round that waits for new messages in the server; return the duration of its work in seconds."""
+        began_s = now_s = time.monotonic()
         self._due_in_s = math.inf
+        self._notified = 0
         if now_s >= self._refresh_at_s:
             self._refresh_at_s = now_s + _REFRESH_S
             self._queues = self._runner.run(calls.notifier_queues())
             self._readiness.follow((queue.queue_name for queue in self._queues), now_s)
         woken: list[str] = []
-        for queues in _parts(self._queues, _PULSES_AT_ONCE):
-            if not self._poll(queues, woken):
-                return 0
-        if woken:
+        waited_s = 0.0
+        parts = list(_parts(self._queues, _PULSES_AT_ONCE))
+        for queues in parts:
+            waited_s += self._poll(queues, woken, wait_s if len(parts) == 1 else 0.0)
+            if not self._is_leader:
+                return time.monotonic() - began_s
+        now_s = time.monotonic()
+        if woken or self._notified:
             self._busy_until_s = now_s + _BUSY_S
         heartbeat = now_s >= self._heartbeat_at_s
-        if not woken and not heartbeat:
-            return 0
         if heartbeat:
             self._heartbeat_at_s = now_s + self._heartbeat_s
-        return self._runner.run(calls.notifier_wake(woken, heartbeat=heartbeat))
+        if woken or heartbeat:
+            self._notified += self._runner.run(calls.notifier_wake(woken, heartbeat=heartbeat))
+        return time.monotonic() - began_s - waited_s
 
-    def _poll(self, queues: Sequence[QueueIds], woken: list[str]) -> bool:
-        """Collect queues whose listeners to notify; True if this notifier leads."""
-        sequences = [queue.id_sequence for queue in queues]
-        pulse = self._runner.run(calls.notifier_pulse(self._number, self._standby_s, sequences))
+    def _poll(self, queues: Sequence[QueueIds], woken: list[str], wait_s: float) -> float:
+        """Collect queues whose listeners to notify; return the duration of the wait in seconds."""
+        began_s = time.monotonic()
+        names = [queue.queue_name for queue in queues]
+        pause_s = self._poll_interval_s
+        if began_s < self._busy_until_s:
+            pause_s = min(pause_s, _BUSY_INTERVAL_S)
+        pulse = self._runner.run(
+            calls.notifier_await(
+                *(self._number, self._standby_s, self._readiness.watches(queues, began_s)),
+                *(wait_s, pause_s),
+            )
+        )
         if not pulse.is_leader:
             if self._is_leader:
                 _log.info("leader election component=notifier role=standby")
             self._step_down()
-            return False
+            return 0.0
         if not self._is_leader:
             _log.info("leader election component=notifier role=leader")
             self._is_leader = True
             self._heartbeat_at_s = 0.0
-        names = [queue.queue_name for queue in queues]
-        due = self._readiness.due(names, pulse, time.monotonic())
+        now_s = time.monotonic()
+        due = self._readiness.due(names, pulse, now_s)
+        self._notified += self._readiness.announced(names, pulse, now_s)
+        waited_s = min(wait_s, now_s - began_s)
         for part in _parts(due, _POLLS_AT_ONCE) if due else ():
             found = self._runner.run(
                 calls.notifier_poll(
@@ -172,16 +202,21 @@ class Notifier:
             ]
         due_in_s = self._readiness.next_due_s(names) - pulse.server_time_s
         self._due_in_s = min(self._due_in_s, due_in_s)
-        return True
+        return waited_s
 
-    def _rest_s(self, began_s: float, now_s: float) -> float:
-        """Return the delay after a round in seconds."""
-        interval_s, share = self._poll_interval_s, _COST_SHARE
-        if now_s < self._busy_until_s:
-            interval_s, share = min(interval_s, _BUSY_INTERVAL_S), _BUSY_COST_SHARE
+    def _rest_s(self, cost_s: float) -> float:
+        """Return the time until the next round in seconds, after one whose work took `cost_s`."""
+        now_s = time.monotonic()
+        is_busy = now_s < self._busy_until_s
+        interval_s = _WAIT_S
+        if len(self._queues) > _PULSES_AT_ONCE:  # the rounds do not wait in the server
+            interval_s = min(self._poll_interval_s, _BUSY_INTERVAL_S if is_busy else math.inf)
         if self._due_in_s > 0:  # overdue messages are being claimed now, or locked
             interval_s = min(interval_s, self._due_in_s)
-        return max(began_s + interval_s - now_s, (now_s - began_s) * (1 / share - 1))
+        next_poll_s = self._readiness.next_poll_s(queue.queue_name for queue in self._queues)
+        interval_s = min(interval_s, next_poll_s - now_s, self._refresh_at_s - now_s)
+        share = _BUSY_COST_SHARE if is_busy else _COST_SHARE
+        return max(0.0, interval_s, cost_s * (1 / share - 1))
 
     def _step_down(self) -> None:
         """Forget past notifications: a new leader notifies of all readable messages."""

@@ -10,13 +10,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pgsluice.client.calls.listeners import Ends, Pulse, QueuePoll
+from pgsluice.client.calls.listeners import Ends, Pulse, QueueIds, QueuePoll, Watch
 
 _NOTHING = Ends(None, None, None, None)
 # Idle queues are polled too, for changes without a new sequence value: a send that commits late, a message released
 # early, a claim rolled back. The interval grows with the idle time, up to the rest.
 _QUIET_SHARE = 0.1
 _REST_MIN_S = 1.0
+# Minimum interval of these polls: sluice.notifier_await finds what a commit adds above the ids seen before.
+_SOON_S = 0.005
+# Time after a new sequence value for which its message may become visible at any time.
+_PENDING_S = 1.0
 # Maximum idle queues polled per round, so that they do not delay the others.
 _IDLE_POLLS_MAX = 20
 # Maximum shares of time: for polls of all idle queues, of one queue beyond its bounds, of one queue in full.
@@ -47,10 +51,16 @@ class _Queue:
         ends_beyond: Result of the last poll beyond the bounds.
         ready_after: Bounds: the last id and the server's time before the last full poll.
         due_after_s: As `ready_after`.
+        seen_id: The highest id of a ready message that was seen; None before the first poll.
+        announced_id: The lowest id of the messages that the server announced last.
+        moved_at_s: Time of the last new sequence value.
     """
 
     active_at_s: float
     last_id: int | None = None
+    seen_id: int | None = None
+    announced_id: int | None = None
+    moved_at_s: float = -math.inf
     ends: Ends = _NOTHING
     ends_beyond: Ends = _NOTHING
     ready_after: int | None = None
@@ -80,6 +90,41 @@ class Readiness:
         cost_s = sum(queue.whole_cost_s for queue in self._queues.values())
         self._rest_s = max(_REST_MIN_S, cost_s / _REST_COST_SHARE)
 
+    def watches(self, queues: Iterable[QueueIds], now_s: float) -> list[Watch]:
+        """Return what to wait for in these queues."""
+        watches = []
+        for ids in queues:
+            queue = self._queues[ids.queue_name]
+            is_pending = now_s - queue.moved_at_s < _PENDING_S
+            watches.append(Watch(ids, queue.last_id, queue.seen_id, is_pending))
+        return watches
+
+    def next_poll_s(self, queue_names: Iterable[str]) -> float:
+        """Return the time of the next poll of an idle queue, on the monotonic clock."""
+        return min(
+            (self._rested_at_s(self._queues[name]) for name in queue_names), default=math.inf
+        )
+
+    def announced(self, queue_names: Sequence[str], pulse: Pulse, now_s: float) -> bool:
+        """Record what the server announced during the pulse; True if it announced anything."""
+        if pulse.first_ready is None or pulse.last_ready is None:
+            return False
+        is_new = False
+        for position, last_ready in enumerate(pulse.last_ready):
+            if last_ready is None:
+                continue
+            queue = self._queues[queue_names[position]]
+            ready = Ends(pulse.first_ready[position], last_ready, None, None)
+            queue.ends, queue.ends_beyond = (
+                _union(queue.ends, ready),
+                _union(queue.ends_beyond, ready),
+            )
+            queue.seen_id, queue.announced_id = last_ready, ready.first_ready
+            queue.looked_at_s = queue.active_at_s = now_s
+            queue.again_at_s, queue.again_after_s = now_s + _AGAIN_FIRST_S, _AGAIN_FIRST_S * 2
+            is_new = True
+        return is_new
+
     def due(self, queue_names: Sequence[str], pulse: Pulse, now_s: float) -> list[QueueToPoll]:
         """Return the queues to poll now: all with expected changes, and some of the idle ones.
 
@@ -94,8 +139,12 @@ class Readiness:
             queue = self._queues[name]
             last_id = queue.last_id if pulse.last_ids is None else pulse.last_ids[position]
             if last_id != queue.last_id:
+                if last_id is not None and last_id < (queue.last_id or 0):
+                    queue.seen_id = None  # another queue of this name
                 queue.last_id = last_id
-                queue.active_at_s = now_s
+                queue.moved_at_s = now_s
+                if pulse.last_ready is None or pulse.last_ready[position] is None:
+                    queue.active_at_s = now_s
             if _is_expected(queue, pulse.server_time_s, now_s):
                 to_poll.append((name, queue))
             elif self._is_rested(queue, now_s):
@@ -121,17 +170,23 @@ class Readiness:
             queue.next_due_s = None
             queue.whole_at_s = None
             return False
+        if queue.seen_id is None:
+            queue.seen_id = queue.last_id or 0
+        if poll.ends.last_ready is not None:
+            queue.seen_id = max(queue.seen_id, poll.ends.last_ready)
         if due.is_whole:
             queue.next_due_s = poll.next_due_s
-            is_new = poll.ends != queue.ends
-            queue.ends, queue.ends_beyond = poll.ends, _NOTHING
+            before, queue.ends, queue.ends_beyond = queue.ends, poll.ends, _NOTHING
             queue.whole_at_s, queue.whole_cost_s = now_s, poll.cost_s
         else:
-            is_new = poll.ends != queue.ends_beyond
-            queue.ends_beyond, queue.cost_beyond_s = poll.ends, poll.cost_s
+            before, queue.ends_beyond = queue.ends_beyond, poll.ends
+            queue.cost_beyond_s = poll.cost_s
+        # The messages that the server announced may be all that is left.
+        is_new = poll.ends not in (before, before._replace(first_ready=queue.announced_id))
         if is_new:
-            queue.active_at_s = now_s
             queue.again_after_s = _AGAIN_FIRST_S
+            if _is_more(poll.ends, before):
+                queue.active_at_s = now_s
         is_readable = poll.ends.first_ready is not None or poll.ends.first_due_s is not None
         if not is_readable or not (is_new or now_s >= queue.again_at_s):
             return False
@@ -145,10 +200,34 @@ class Readiness:
         return min((at_s for at_s in due_s if at_s is not None), default=math.inf)
 
     def _is_rested(self, queue: _Queue, now_s: float) -> bool:
-        if queue.looked_at_s is None or _is_pausing(queue, now_s):
-            return False
-        quiet_s = now_s - queue.active_at_s
-        return now_s - queue.looked_at_s >= min(self._rest_s, quiet_s * _QUIET_SHARE)
+        return now_s >= self._rested_at_s(queue)
+
+    def _rested_at_s(self, queue: _Queue) -> float:
+        """Return the time at which to poll an idle queue again."""
+        if queue.looked_at_s is None:
+            return -math.inf
+        quiet_s = queue.looked_at_s - queue.active_at_s
+        rest_s = max(_SOON_S, min(self._rest_s, quiet_s * _QUIET_SHARE / (1 - _QUIET_SHARE)))
+        return queue.looked_at_s + max(rest_s, queue.cost_beyond_s / _LOOK_COST_SHARE)
+
+
+def _is_more(ends: Ends, before: Ends) -> bool:
+    """True if there are certainly further messages; else nearly always some have been claimed."""
+    first, last, first_due_s, last_due_s = before
+    return (
+        (ends.first_ready is not None and (first is None or ends.first_ready < first))
+        or (ends.last_ready is not None and (last is None or ends.last_ready > last))
+        or (
+            ends.first_due_s is not None and (first_due_s is None or ends.first_due_s < first_due_s)
+        )
+        or (ends.last_due_s is not None and (last_due_s is None or ends.last_due_s > last_due_s))
+    )
+
+
+def _union(ends: Ends, ready: Ends) -> Ends:
+    """Return the ends with those of further ready messages, which have higher ids."""
+    first = ready.first_ready if ends.first_ready is None else ends.first_ready
+    return ends._replace(first_ready=first, last_ready=ready.last_ready)
 
 
 def _is_expected(queue: _Queue, server_time_s: float, now_s: float) -> bool:

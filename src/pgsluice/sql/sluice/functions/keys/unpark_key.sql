@@ -34,7 +34,7 @@ begin
                     from parked as d
                     union all
                     select w.ev_id, w.ev_time, w.ev_txid, w.ev_type, w.ev_data, w.ev_extra1, w.ev_extra2, w.ev_extra3, w.ev_extra4,
-                        w.redriven, w.error, 1 + (not w.is_returned)::integer, w.place
+                        w.redriven + (w.deliveries > 0)::integer, w.error, 1 + (not w.is_returned)::integer, w.place
                     from sluice.key_waiting as w
                     where w.group_id = $4
                       and w.key = $3

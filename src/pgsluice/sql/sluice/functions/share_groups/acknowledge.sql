@@ -15,37 +15,45 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_group_id integer;
-    v_is_keyed boolean;
     v_events integer;
 begin
-    -- Fast path: nearly always a whole claim without earlier outcomes is accepted, which is a lock and a row. On a conflict there is an earlier outcome.
+    -- Fast path: nearly always a whole claim without earlier outcomes is accepted, which is a lock and a row, in one statement. On a conflict there is an
+    -- earlier outcome.
+    --
+    -- Its plan may be made while the table is empty, as after a switch of the ledgers, and used when it is full. So it must find the claim by group and number:
+    -- as a join it would search the whole index for the number, and with IS NOT NULL the index on leases.
     if outcome = 'accept' and ev_ids is null and delay is null then
-        select g.group_id, g.key is not null
-        into v_group_id, v_is_keyed
+        insert into sluice.outcome_0 as o (group_id, claim_id, outcome_no, outcome, events, error, is_backlog)
+        select c.group_id, c.claim_id, 1, 'accept', c.events, acknowledge.error, g.key is not null
         from sluice.share_group as g
-        where g.queue_name = acknowledge.queue_name and g.group_name = acknowledge.group_name;
-        select c.events + c.redeliveries
-        into v_events
-        from sluice.claim_0 as c
-        where c.group_id = v_group_id and c.claim_id = acknowledge.claim_id and c.lease_until is not null
-        for no key update;
+        cross join lateral (
+            select c.group_id, c.claim_id, c.events + c.redeliveries as events
+            from sluice.claim_0 as c
+            where c.group_id = g.group_id
+              and c.claim_id = acknowledge.claim_id
+              and coalesce(c.lease_until, '-infinity') > '-infinity'
+            for no key update
+        ) as c
+        where g.queue_name = acknowledge.queue_name and g.group_name = acknowledge.group_name
+        on conflict do nothing
+        returning o.events into v_events;
         if found then
-            insert into sluice.outcome_0 (group_id, claim_id, outcome_no, outcome, events, error, is_backlog)
-            values (v_group_id, claim_id, 1, outcome, v_events, error, v_is_keyed)
-            on conflict do nothing;
-        else
-            select c.events + c.redeliveries
-            into v_events
-            from sluice.claim_1 as c
-            where c.group_id = v_group_id and c.claim_id = acknowledge.claim_id and c.lease_until is not null
-            for no key update;
-            if found then
-                insert into sluice.outcome_1 (group_id, claim_id, outcome_no, outcome, events, error, is_backlog)
-                values (v_group_id, claim_id, 1, outcome, v_events, error, v_is_keyed)
-                on conflict do nothing;
-            end if;
+            return v_events;
         end if;
+        insert into sluice.outcome_1 as o (group_id, claim_id, outcome_no, outcome, events, error, is_backlog)
+        select c.group_id, c.claim_id, 1, 'accept', c.events, acknowledge.error, g.key is not null
+        from sluice.share_group as g
+        cross join lateral (
+            select c.group_id, c.claim_id, c.events + c.redeliveries as events
+            from sluice.claim_1 as c
+            where c.group_id = g.group_id
+              and c.claim_id = acknowledge.claim_id
+              and coalesce(c.lease_until, '-infinity') > '-infinity'
+            for no key update
+        ) as c
+        where g.queue_name = acknowledge.queue_name and g.group_name = acknowledge.group_name
+        on conflict do nothing
+        returning o.events into v_events;
         if found then
             return v_events;
         end if;

@@ -1,0 +1,93 @@
+"""sluice.await_groups: waits in the server until a log with share groups has new events."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from pgsluice.worker.loops import run_in_thread
+from support import rows, value, wait_until
+from support.notify import Listener
+
+
+@pytest.fixture
+def ticker(database, connection):
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute("select sluice.create_group('changes', 'mail')")
+    with database.connect() as session:
+        insert(session)
+        rows(session, "select * from sluice.tick()")
+        yield session
+
+
+@pytest.fixture
+def listener(database, connection, ticker):
+    with database.connect() as session:
+        (channel,) = rows(session, "select sluice.log_channel('changes')")[0]
+        yield Listener(session, channel)
+
+
+def insert(session):
+    session.execute("select pgq.insert_event('changes', 't', 'd')")
+
+
+def waited(session, wait):
+    return rows(session, "select logs, woken from sluice.await_groups(%s::interval, '1 ms')", wait)[
+        0
+    ]
+
+
+def test_an_event_is_announced_once(connection, ticker, listener):
+    insert(connection)
+
+    assert waited(ticker, "30 s") == (1, 1)
+    assert len(listener.heard()) == 1
+    assert waited(ticker, "5 ms") == (1, 0)
+    assert listener.heard() == []
+
+
+def test_the_wait_ends_with_the_commit_of_an_event(database, connection, ticker, listener):
+    with database.connect(autocommit=False) as sender:
+        insert(sender)
+        waiting = run_in_thread("waiter", lambda: waited(ticker, "30 s"))
+        wait_until(
+            lambda: value(
+                connection, "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
+            ),
+            "the ticker to wait",
+        )
+        assert listener.heard() == []
+        sender.commit()
+
+        assert waiting.result(10) == (1, 1)
+    assert len(listener.heard()) == 1
+
+
+def test_a_session_that_has_ticked_no_log_with_groups_does_not_wait(connection, ticker):
+    began_s = time.monotonic()
+
+    assert waited(connection, "30 s") == (0, 0)
+
+    assert time.monotonic() - began_s < 10
+
+
+def test_no_lock_on_tables_of_the_log_is_held_during_the_wait(database, connection, ticker):
+    with database.connect(autocommit=False) as sender:
+        insert(sender)  # takes an id: the log is read in each look
+        waiting = run_in_thread("waiter", lambda: waited(ticker, "1 s"))
+        wait_until(
+            lambda: value(
+                connection, "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
+            ),
+            "the ticker to wait",
+        )
+        held = value(
+            connection,
+            "select count(*) from pg_locks as l join pg_class as c on c.oid = l.relation "
+            "where l.pid = %s and c.relname like 'event%%' and c.relkind <> 'S'",
+            ticker.info.backend_pid,
+        )
+        sender.rollback()
+        assert waiting.result(10) == (1, 0)
+    assert held == 0
