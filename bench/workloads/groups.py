@@ -53,7 +53,7 @@ QUESTIONS = tuple(
     for reader in ("read_grouped", "read_grouped_rr", "read_grouped_head")
     for qty in (1, 100)
 )
-GOALS = {question.name: Goal(50, of=None) for question in QUESTIONS}  # 20 ms
+GOALS = {question.name: Goal.at_most_ms(20) for question in QUESTIONS}
 _cut_off: set[tuple[str, Question]] = set()
 
 

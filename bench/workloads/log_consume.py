@@ -58,13 +58,13 @@ def measure(place: Place, question: Question) -> float:
         place.connection.execute("select pgq.drop_queue(%s, true)", [LOG])
 
 
-def tick(connection: psycopg.Connection[Any]) -> None:
-    if connection.execute("select pgq.ticker(%s)", [LOG]).fetchall() == [(None,)]:
+def tick(connection: psycopg.Connection[Any], log: str = LOG) -> None:
+    if connection.execute("select pgq.ticker(%s)", [log]).fetchall() == [(None,)]:
         raise RuntimeError("the log was not ticked")
 
 
-def next_batch(connection: psycopg.Connection[Any]) -> int:
-    ((batch_id,),) = connection.execute("select pgq.next_batch(%s, 'bench')", [LOG]).fetchall()
+def next_batch(connection: psycopg.Connection[Any], log: str = LOG) -> int:
+    ((batch_id,),) = connection.execute("select pgq.next_batch(%s, 'bench')", [log]).fetchall()
     if batch_id is None:
         raise RuntimeError("there is no batch")
     return int(batch_id)
@@ -165,11 +165,14 @@ QUESTIONS = (
     Question(f"event of a batch of {EVENTS:,}, to the client", events_by_the_client),
     Question(f"retry of an event, {RETRIED:,} of {EVENTS:,}", retries),
 )
+CONVERTED = "rows are stored before they are sent, and the transaction id is converted for clients"
 GOALS = {
     QUESTIONS[0].name: Goal(
         2.0,
-        why_missed="opening and finishing append two rows, which leave no dead rows, while PgQ updates one",
+        why_missed="opening and finishing append two rows, which leave no dead rows, while PgQ updates one; "
+        "ticks and events are in tables of the log, so two statements are parsed for each batch",
     ),
-    QUESTIONS[3].name: Goal(2.0, why_missed="the transaction id is converted for clients"),
+    QUESTIONS[2].name: Goal(2.0, why_missed=CONVERTED),
+    QUESTIONS[3].name: Goal(2.0, why_missed=CONVERTED),
     QUESTIONS[4].name: Goal(50.0),
 }

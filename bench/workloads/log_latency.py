@@ -40,7 +40,7 @@ class Question:
 
 
 QUESTIONS = (Question("p50", 50), Question("p99", 99))
-GOALS = {"p50": Goal(1 / 0.015, of=None), "p99": Goal(1 / 0.060, of=None)}
+GOALS = {"p50": Goal.at_most_ms(15), "p99": Goal.at_most_ms(60)}
 _latencies: list[list[float]] = []
 
 

@@ -1,21 +1,21 @@
-"""Throughput of sending, and of reading and deleting, in one session."""
+"""Throughput of sending, and of reading and deleting."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from bench.goal import Goal
 from bench.pgbench import pgbench
 from bench.place import Place
 
-TITLE = "Messages a second through SQL, one session of pgbench with prepared statements"
+TITLE = "Messages a second through SQL, prepared statements of pgbench, one client if not named"
 UNIT = "messages a second, median of the repetitions"
 QUEUE = "bench"
 MESSAGE = json.dumps({"order": 4711, "state": "paid", "note": "x" * 60})  # about 100 bytes
-BATCH = 100
-SINGLES = 3_000  # messages of a question with single sends or reads
-BATCHED = 30_000  # messages of a question with batches of a hundred
+BATCH, LARGE_BATCH = 100, 10_000
+SINGLES = 2_000  # messages of a question with single sends or reads
+BATCHED = 24_000  # messages of a question with batches of a hundred
 
 
 @dataclass(frozen=True)
@@ -23,64 +23,84 @@ class Question:
     """Timed question.
 
     Attributes:
-        name: Label in the results table.
+        call: What a transaction does.
         script: Transaction script for pgbench.
-        messages: Total messages sent, or read and deleted.
+        messages: Total messages sent, or read and deleted, by all clients together.
         each: Batch size.
-        reads: True if the queue is filled first and must be empty afterwards.
+        reads: True if the queue is filled first.
+        clients: Number of sessions.
+        name: Label in the results table.
     """
 
-    name: str
+    call: str
     script: str
     messages: int
     each: int
     reads: bool
+    clients: int = 1
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        clients = f", {self.clients} clients" if self.clients > 1 else ""
+        object.__setattr__(self, "name", self.call + clients)
 
 
+def send_batch(each: int) -> str:
+    return f"select count(*) from pgmq.send_batch('{QUEUE}', array_fill('{MESSAGE}'::jsonb, array[{each}]));"
+
+
+SEND = Question(
+    "send(1)", f"select pgmq.send('{QUEUE}', '{MESSAGE}'::jsonb);", SINGLES, 1, reads=False
+)
+SEND_BATCH = Question(f"send_batch({BATCH})", send_batch(BATCH), BATCHED, BATCH, reads=False)
+SEND_LARGE_BATCH = Question(
+    f"send_batch({LARGE_BATCH:,})",
+    send_batch(LARGE_BATCH),
+    5 * LARGE_BATCH,
+    LARGE_BATCH,
+    reads=False,
+)
+READ = Question(
+    "read(1) + delete(1)",
+    f"select msg_id from pgmq.read('{QUEUE}', 60, 1) \\gset\n"
+    f"select pgmq.delete('{QUEUE}', (:msg_id)::bigint);",
+    SINGLES,
+    1,
+    reads=True,
+)
+READ_BATCH = Question(
+    f"read({BATCH}) + delete({BATCH})",
+    f"select array_agg(msg_id) as ids from pgmq.read('{QUEUE}', 60, {BATCH}) \\gset\n"
+    f"select count(*) from pgmq.delete('{QUEUE}', (:ids)::bigint[]);",
+    BATCHED,
+    BATCH,
+    reads=True,
+)
+POP = Question("pop(1)", f"select msg_id from pgmq.pop('{QUEUE}');", SINGLES, 1, reads=True)
+CONCURRENT = (SEND, SEND_BATCH, READ, READ_BATCH, POP)
 QUESTIONS = (
-    Question(
-        "send(1)",
-        f"select pgmq.send('{QUEUE}', '{MESSAGE}'::jsonb);",
-        SINGLES,
-        1,
-        reads=False,
-    ),
-    Question(
-        f"send_batch({BATCH})",
-        f"select count(*) from pgmq.send_batch('{QUEUE}', array_fill('{MESSAGE}'::jsonb, array[{BATCH}]));",
-        BATCHED,
-        BATCH,
-        reads=False,
-    ),
-    Question(
-        "read(1) + delete(1)",
-        f"select msg_id from pgmq.read('{QUEUE}', 60, 1) \\gset\n"
-        f"select pgmq.delete('{QUEUE}', (:msg_id)::bigint);",
-        SINGLES,
-        1,
-        reads=True,
-    ),
-    Question(
-        f"read({BATCH}) + delete({BATCH})",
-        f"select array_agg(msg_id) as ids from pgmq.read('{QUEUE}', 60, {BATCH}) \\gset\n"
-        f"select count(*) from pgmq.delete('{QUEUE}', (:ids)::bigint[]);",
-        BATCHED,
-        BATCH,
-        reads=True,
-    ),
-    Question("pop(1)", f"select msg_id from pgmq.pop('{QUEUE}');", SINGLES, 1, reads=True),
+    SEND,
+    SEND_BATCH,
+    SEND_LARGE_BATCH,
+    READ,
+    READ_BATCH,
+    POP,
+    *(replace(question, clients=clients) for clients in (2, 8) for question in CONCURRENT),
 )
 
-ROWS = "the delete and the commits cost the same in both, and writing rows dominates the rest"
-GOALS = {
-    "send(1)": Goal(1.0, why_missed="both do only one insert, planned once per call"),
-    f"send_batch({BATCH})": Goal(
-        1.0,
-        why_missed="probably because each row is checked against the predicates of two partial indexes",
+CHECKS = "probably because each row is checked against the predicates of two partial indexes"
+ROWS = "writing rows and the commits cost the same in both"
+CALLS = {
+    SEND.call: Goal(
+        1.0, why_missed="both plan one insert per call; ours also pins the search path"
     ),
-    "read(1) + delete(1)": Goal(1.5, why_missed=ROWS),
-    f"read({BATCH}) + delete({BATCH})": Goal(1.5, why_missed=ROWS),
+    SEND_BATCH.call: Goal(1.0, why_missed=CHECKS),
+    SEND_LARGE_BATCH.call: Goal(1.0, why_missed=CHECKS),
+    READ.call: Goal(1.5, why_missed=f"the delete is planned at each call in both, and {ROWS}"),
+    READ_BATCH.call: Goal(1.5, why_missed=ROWS),
+    POP.call: Goal(1.5, why_missed=ROWS),
 }
+GOALS = {question.name: CALLS[question.call] for question in QUESTIONS}
 
 
 def measure(place: Place, question: Question) -> float:
@@ -104,8 +124,14 @@ def measure(place: Place, question: Question) -> float:
         # Keeps autovacuum and the checkpoint of the fill out of the measurement.
         connection.execute(f"vacuum analyze pgmq.q_{QUEUE}")
         connection.execute("checkpoint")
-        transactions = question.messages // question.each
-        per_second = pgbench(place.server, connection.info.dbname, question.script, transactions)
+        transactions = question.messages // question.each // question.clients
+        per_second = pgbench(
+            place.server,
+            connection.info.dbname,
+            question.script,
+            transactions,
+            clients=question.clients,
+        )
         (left,) = connection.execute(f"select count(*) from pgmq.q_{QUEUE}").fetchone() or (None,)
         if left != question.messages:
             raise RuntimeError(f"{question.name} left {left} messages, not {question.messages}")

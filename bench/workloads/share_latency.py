@@ -41,7 +41,7 @@ class Question:
 
 
 QUESTIONS = (Question("p50", 50), Question("p99", 99))
-GOALS = {"p50": Goal(1 / 0.005, of=None), "p99": Goal(1 / 0.025, of=None)}
+GOALS = {"p50": Goal.at_most_ms(5), "p99": Goal.at_most_ms(25)}
 _latencies: list[list[float]] = []
 
 

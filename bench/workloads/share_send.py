@@ -106,10 +106,10 @@ QUESTIONS = (
     Question("insert_events(100) to COPY", many(100)),
     Question("insert_events(10,000) to COPY", many(10_000)),
 )
-PLANNED = "the table is known only at run time, so each call plans the INSERT"
+CALLED = "a pinned call with the owner's rights and reading the log's row cost half as much as the INSERT"
 GOALS = {
-    QUESTIONS[0].name: Goal(0.9, why_missed=PLANNED),
-    QUESTIONS[1].name: Goal(0.9, why_missed=PLANNED),
+    QUESTIONS[0].name: Goal(0.8, why_missed=CALLED),
+    QUESTIONS[1].name: Goal(0.8, why_missed=CALLED),
     QUESTIONS[2].name: Goal(0.7),
     QUESTIONS[3].name: Goal(0.7),
 }
