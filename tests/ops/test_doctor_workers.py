@@ -41,7 +41,8 @@ def test_killed_worker_is_reported_until_another_runs(doctor, connection, databa
     connection.execute("select pgmq.create('orders')")
     (tmp_path / "shop.py").write_text(WORKER)
     command = [sys.executable, "-m", "pgsluice", "worker", "run", "shop:app"]
-    live = "select count(*) from sluice.list_workers() where is_live"
+    # Before a worker reports its session, its end is noticed after 90 seconds.
+    live = "select count(*) from sluice.list_workers() where is_live and has_session"
     with running(command, tmp_path, PGSLUICE_DSN=database_18.url) as process:
         wait_until(lambda: value(connection, live) == 1, "the worker to register")
         assert seen(doctor.finding("silent_workers")) == QUIET

@@ -110,3 +110,46 @@ def test_clock_set_back_by_more_than_a_day_fires_no_slot_twice(
         slots += fired(session)
         clock.shift(6 * 3600)
     assert len(slots) == len(set(slots))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [DAY_S, -DAY_S, -7200],
+        [DAY_S, -7200, -DAY_S],
+        [DAY_S + 7200, -DAY_S - 7200, -DAY_S],
+        [-15 * 3600, -15 * 3600],
+    ],
+    ids=["a day ahead, then two hours back", "two hours and a day back", "further", "by parts"],
+)
+def test_slots_that_maintenance_has_removed_are_not_fired_again(
+    session: psycopg.Connection, clock: Clock, steps: list[float]
+) -> None:
+    schedule(session, every="10 minutes", starts_at="2020-01-01T00:00:00Z")
+    slots = []
+    # At first more than a day, so that maintenance removes slots; at last until the clock is ahead again.
+    for step, fires in zip([0.0, *steps], [160, *[3] * (len(steps) - 1), 350], strict=True):
+        clock.shift(step)
+        for _ in range(fires):
+            slots += fired(session)
+            clock.shift(600)
+    assert len(slots) == len(set(slots)) > 160
+    assert slots[-1] == max(slots)
+
+
+def test_schedule_goes_on_after_an_hour_with_a_clock_a_year_ahead(
+    session: psycopg.Connection, clock: Clock
+) -> None:
+    schedule(session, every="10 minutes", starts_at="2020-01-01T00:00:00Z")
+    hours = []
+    for step in (0, 365 * DAY_S, -365 * DAY_S):
+        clock.shift(step)
+        slots = []
+        for _ in range(7):
+            slots += fired(session)
+            clock.shift(600)
+        hours.append(slots)
+    before, ahead, after = hours
+    assert len({*before, *ahead, *after}) == len(before + ahead + after)
+    assert len(after) >= 6
+    assert max(before) < min(after) <= max(after) < min(ahead)

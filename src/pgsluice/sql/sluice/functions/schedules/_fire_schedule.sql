@@ -1,9 +1,9 @@
 /*
  * Fires the due slots of one schedule, at most ten, so that one that catches up does not delay the others.
  *
- * The caller holds its row. A slot that has a row already was fired before the server's clock was set back and the schedule
- * changed: it is skipped. An error of this schedule alone is rolled back and the slot retried later; other errors are the
- * server's, and end the call.
+ * The caller holds its row. A slot that has a row already was fired before the server's clock was set back: it is skipped,
+ * like a slot whose row may have been removed. An error of this schedule alone is rolled back and the slot retried later;
+ * other errors are the server's, and end the call.
  *
  * Calls: sluice._slot_to_fire, sluice._send_scheduled. Writes: sluice.schedule, sluice.schedule_slot, the target.
  */
@@ -33,7 +33,10 @@ begin
         begin
             if not (i_schedule.catch_up = 'none' and v_due_at < i_now - v_late_max)
                 and not exists (
-                    select from sluice.schedule_slot as fired where fired.name = i_schedule.name and fired.slot = _fire_schedule.slot
+                    select
+                    from sluice.schedule_slot as fired
+                    where fired.name = i_schedule.name and fired.slot >= _fire_schedule.slot
+                      and (fired.slot = _fire_schedule.slot or fired.earlier_removed)
                 )
             then
                 msg_id := sluice._send_scheduled(i_schedule, slot);

@@ -15,16 +15,19 @@ set search_path = pg_catalog, pg_temp
 set lock_timeout = '200ms'
 as $$
 declare
-    -- How long sluice.schedule_slot keeps fired slots: see sluice._maintain_schedules.
-    v_known constant interval := '24 hours';
     v_now timestamptz := clock_timestamp();
     v_schedule sluice.schedule;
 begin
-    -- If the clock was ahead and was set back, compute the next slot again. Slots that fired are not fired twice: sluice.schedule_slot has them.
+    -- If the clock was ahead and was set back, compute the next slot again. Slots that fired are not fired twice.
     with ahead as materialized (
         select s.name, n.slot
         from sluice.schedule as s
-        cross join lateral sluice._slot_after(s, greatest(v_now, s.looked_at - v_known)) as n (slot)
+        cross join lateral (
+            select max(fired.slot) as slot
+            from sluice.schedule_slot as fired
+            where fired.name = s.name and fired.earlier_removed
+        ) as removed
+        cross join lateral sluice._slot_after(s, greatest(v_now, removed.slot)) as n (slot)
         where s.looked_at > v_now + interval '1 second' and s.next_slot is not null
         limit schedules_max
         for update of s skip locked
