@@ -329,6 +329,8 @@ def test_checker_reads_the_history_files_and_prints_violations(tmp_path):
     for op in story.history:
         log.write("invoke", op.name, op.asked)
         log.write(op.outcome, op.name, op.answer)
+    with (tmp_path / "history").open("a") as file:
+        file.write('\n[1.5, "killed", "invoke", "settle", {"settlement": "killed-3')
     log.write("invoke", "claim", {"qty": 1, "lease_us": S, "synchronous": True})
     (tmp_path / "snapshot.json").write_text(json.dumps(story.snapshot))
     assert [op.outcome for op in operations(tmp_path / "history")] == ["ok", "ok", "info"]

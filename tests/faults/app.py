@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import json
 import os
 import signal
 import time
 from typing import Any, TypedDict
 
 from pgsluice.worker import App, Context, Retry, RetryPolicy, SyncContext
+from support.history import append_line
 
 LEASE_S = 2.0
 ATTEMPTS = 3
@@ -28,7 +28,7 @@ class Work(TypedDict, total=False):
 
 
 def note(word: str, work: Work, context: Any) -> None:
-    """Append a line in one write, so that a kill cannot truncate it."""
+    """Append a line to the history."""
     line = {
         "word": word,
         "n": work["n"],
@@ -39,7 +39,7 @@ def note(word: str, work: Work, context: Any) -> None:
     }
     descriptor = os.open(os.environ["FAULTS_HISTORY"], os.O_APPEND | os.O_CREAT | os.O_WRONLY)
     try:
-        os.write(descriptor, json.dumps(line).encode() + b"\n")
+        append_line(descriptor, line)
     finally:
         os.close(descriptor)
 

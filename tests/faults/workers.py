@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from support import wait_until
+from support.history import whole_lines
 
 TESTS = Path(__file__).parents[1]
 QUEUES = ("threads", "loop", "processes", "hungry", "held", "plain")
@@ -81,8 +81,7 @@ class Workers:
         """Return the complete lines of the history, in order."""
         if not self._history.exists():
             return []
-        text = self._history.read_text(encoding="utf-8")
-        found = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+        found = list(whole_lines(self._history))
         return [line for line in found if word in (None, line["word"])]
 
     def count(self, word: str) -> Counter[int]:

@@ -7,14 +7,25 @@ or never.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 NEVER = float("inf")
+
+
+def append_line(descriptor: int, line: object) -> None:
+    """Append a line to a file that several processes append to.
+
+    A write across pages is cut off when its process is killed. So each line also begins with a
+    newline: what is cut off is a line of its own.
+    """
+    os.write(descriptor, f"\n{json.dumps(line)}\n".encode())
 
 
 @dataclass
@@ -40,16 +51,14 @@ class Log:
     def write(self, kind: str, name: str, what: object = None) -> None:
         """Write a line: `what` holds the arguments of an `invoke`, or the response."""
         line = [time.monotonic(), self._process, kind, name, what]
-        os.write(self._file, (json.dumps(line) + "\n").encode())
+        append_line(self._file, line)
 
 
 def operations(path: Path) -> list[Operation]:
     """Return the operations in the order of their invocation."""
     found: list[Operation] = []
     open_of: dict[str, Operation] = {}
-    # The last line may be incomplete.
-    lines = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    for at, process, kind, name, what in sorted(map(json.loads, lines), key=lambda line: line[0]):
+    for at, process, kind, name, what in sorted(whole_lines(path), key=lambda line: line[0]):
         if kind == "invoke":
             open_of[process] = Operation(process, name, what, at)
             found.append(open_of[process])
@@ -60,3 +69,11 @@ def operations(path: Path) -> list[Operation]:
                 operation.ended = at
             operation.answer = what
     return found
+
+
+def whole_lines(path: Path) -> Iterator[Any]:
+    """Yield the lines of `append_line`, without those that a killed process did not finish."""
+    for line in path.read_text().splitlines():
+        if line:
+            with contextlib.suppress(json.JSONDecodeError):
+                yield json.loads(line)
