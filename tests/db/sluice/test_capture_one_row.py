@@ -59,25 +59,23 @@ def test_one_row_has_the_event_that_many_rows_have(connection, orders):
     assert events(connection, 1) == events(connection, 2)
 
 
-@pytest.mark.parametrize(
-    "alteration",
-    [
-        "alter table orders add note text default 'n'",
-        "alter table orders drop gone",
-        "alter table orders rename id to number; alter table orders add id integer",
-        "alter table orders rename total to sum; alter table orders add total numeric",
-        "alter table orders drop constraint orders_pkey",
-        "alter table orders drop constraint orders_pkey; alter table orders add primary key (id) deferrable",
-        "alter table orders drop constraint orders_pkey; create unique index orders_more on orders (id, paid); "
-        "alter table orders alter paid set not null; alter table orders add primary key using index orders_more",
-        "alter table orders alter paid type text",
-        TRAP + "; alter table orders add feeling mood default 'sad'",
-        "create domain amount as numeric; alter table orders alter total type amount",
-        "create schema elsewhere; alter table orders set schema elsewhere; set search_path = elsewhere",
-    ],
-    ids=lambda text: text[:30].strip(),
-)
-def test_a_changed_table_is_captured_as_it_is_now(database, connection, orders, alteration):
+ALTERATIONS = [
+    "alter table orders add note text default 'n'",
+    "alter table orders drop gone",
+    "alter table orders rename id to number; alter table orders add id integer",
+    "alter table orders rename total to sum; alter table orders add total numeric",
+    "alter table orders drop constraint orders_pkey",
+    "alter table orders drop constraint orders_pkey; alter table orders add primary key (id) deferrable",
+    "alter table orders drop constraint orders_pkey; create unique index orders_more on orders (paid, id); "
+    "alter table orders alter paid set not null; alter table orders add primary key using index orders_more",
+    "alter table orders alter paid type text",
+    TRAP + "; alter table orders add feeling mood default 'sad'",
+    "create domain amount as numeric; alter table orders alter total type amount",
+    "create schema elsewhere; alter table orders set schema elsewhere; set search_path = elsewhere",
+]
+
+
+def check_alteration(database, connection, alteration):
     with database.connect() as writer:
         for key in range(1, 8):  # plans are cached
             change(writer, key)
@@ -92,9 +90,12 @@ def test_a_changed_table_is_captured_as_it_is_now(database, connection, orders, 
     assert events(connection, 1) == events(connection, 2)
 
 
-def test_a_column_that_an_older_snapshot_does_not_show_runs_no_code_of_its_type(
-    database, connection, orders
-):
+@pytest.mark.parametrize("alteration", ALTERATIONS, ids=lambda text: text[:30].strip())
+def test_a_changed_table_is_captured_as_it_is_now(database, connection, orders, alteration):
+    check_alteration(database, connection, alteration)
+
+
+def check_older_snapshot(database, connection):
     connection.execute("insert into orders (id) values (1)")
     with database.connect() as writer:
         writer.execute("set default_transaction_isolation = 'repeatable read'")
@@ -106,6 +107,12 @@ def test_a_column_that_an_older_snapshot_does_not_show_runs_no_code_of_its_type(
 
     assert [op for op, *_ in events(connection, 1)] == ["c", "u"]
     assert events(connection, 1) == events(connection, 2)
+
+
+def test_a_column_that_an_older_snapshot_does_not_show_runs_no_code_of_its_type(
+    database, connection, orders
+):
+    check_older_snapshot(database, connection)
 
 
 def test_the_catalog_is_read_once_per_plan(connection, orders):
@@ -137,7 +144,7 @@ def test_only_statements_of_several_rows_are_dynamic(connection, orders):
         connection.execute("insert into orders (id) values (1), (2)")
 
 
-def test_a_closed_log_refuses_and_takes_changes_of_replication(connection, orders):
+def check_closed_log(_database, connection):
     connection.execute("select sluice.drop_capture('orders', 'all')")
     connection.execute("update pgq.queue set queue_disable_insert = true")
     with pytest.raises(psycopg.Error) as caught:
@@ -148,3 +155,65 @@ def test_a_closed_log_refuses_and_takes_changes_of_replication(connection, order
     connection.execute("set session_replication_role = replica")
     connection.execute("insert into orders (id) values (1)")
     assert [op for op, *_ in events(connection, 1)] == ["c"]
+
+
+def test_a_closed_log_refuses_and_takes_changes_of_replication(database, connection, orders):
+    check_closed_log(database, connection)
+
+
+def after(what):
+    """The check of the only alteration with this text."""
+    (alteration,) = [alteration for alteration in ALTERATIONS if what in alteration]
+    return lambda database, connection: check_alteration(database, connection, alteration)
+
+
+CAPTURE = "sluice.capture_changes()"
+SHAPE = "sluice._planned_shape()"
+# Bug → the check that finds it, the function, a part of its source, and the bug that replaces it.
+PLANTED = {
+    # The plan of a statement without a transition table does not depend on the captured table.
+    "the shape of the first call is kept": (
+        after("rename id"),
+        CAPTURE,
+        "        if tg_op = 'INSERT' then\n"
+        "            select nullif(s.shape[2:], '{}'), case when s.shape[1] = 'static' then "
+        "array(select row_to_json(r.*) from new_rows as r limit 2) end\n"
+        "            into v_key_columns, v_new_rows\n"
+        "            from (values (sluice._planned_shape())) as s (shape);\n",
+        "        if tg_op = 'INSERT' then\n"
+        "            select nullif(s.shape[2:], '{}') into v_key_columns\n"
+        "            from (values (sluice._planned_shape())) as s (shape);\n"
+        "            v_new_rows := array(select row_to_json(r.*) from new_rows as r limit 2);\n",
+    ),
+    "types that are not built in are static": (
+        after("add feeling"),
+        SHAPE,
+        "a.atttypid < 16384",
+        "true",
+    ),
+    "a deferrable primary key is the key": (after("deferrable"), SHAPE, "and i.indimmediate", ""),
+    "columns of the key in the order of the table": (
+        after("using index"),
+        SHAPE,
+        "order by array_position(p.attnums, a.attnum)",
+        "order by a.attnum",
+    ),
+    "an older snapshot uses a plan": (
+        check_older_snapshot,
+        CAPTURE,
+        "current_setting('transaction_isolation') = 'read committed'",
+        "true",
+    ),
+    "a closed log takes events": (check_closed_log, CAPTURE, "and not q.queue_disable_insert", ""),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_found(database, connection, orders, bug):
+    check, function, old, new = PLANTED[bug]
+    replace_in(connection, function, old, new)
+
+    # Code of a type that runs raises an error (see TRAP); a closed log that takes an event raises none.
+    errors = (AssertionError, psycopg.errors.RaiseException, pytest.fail.Exception)
+    with pytest.raises(errors, match="^assert|^trapped|^DID NOT RAISE"):
+        check(database, connection)
