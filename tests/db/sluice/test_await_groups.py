@@ -7,8 +7,11 @@ import time
 import pytest
 
 from pgsluice.worker.loops import run_in_thread
-from support import rows, value, wait_until
+from support import replace_in, rows, value, wait_until
 from support.notify import Listener
+
+AWAIT = "sluice.await_groups(interval,interval)"
+WAKE = "sluice._wake_groups()"
 
 
 @pytest.fixture
@@ -32,13 +35,21 @@ def insert(session):
     session.execute("select pgq.insert_event('changes', 't', 'd')")
 
 
-def waited(session, wait):
-    return rows(session, "select logs, woken from sluice.await_groups(%s::interval, '1 ms')", wait)[
-        0
-    ]
+def waited(session, wait, pause="1 ms"):
+    query = "select logs, woken from sluice.await_groups(%s::interval, %s::interval)"
+    return rows(session, query, wait, pause)[0]
 
 
-def test_an_event_is_announced_once(connection, ticker, listener):
+def wait_for_sleep(observer):
+    wait_until(
+        lambda: value(
+            observer, "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
+        ),
+        "the ticker to wait",
+    )
+
+
+def check_announced_once(connection, ticker, listener):
     insert(connection)
 
     assert waited(ticker, "30 s") == (1, 1)
@@ -47,16 +58,27 @@ def test_an_event_is_announced_once(connection, ticker, listener):
     assert listener.heard() == []
 
 
+def test_an_event_is_announced_once(connection, ticker, listener):
+    check_announced_once(connection, ticker, listener)
+
+
+def test_an_event_is_announced_again_when_its_snapshot_is_not_kept(connection, ticker, listener):
+    replace_in(
+        connection,
+        WAKE,
+        "v_woken[1], pg_current_snapshot()), false)",
+        "v_woken[1], v_woken[2]), false)",
+    )
+
+    with pytest.raises(AssertionError, match=r"\(1, 1\) == \(1, 0\)"):
+        check_announced_once(connection, ticker, listener)
+
+
 def test_the_wait_ends_with_the_commit_of_an_event(database, connection, ticker, listener):
     with database.connect(autocommit=False) as sender:
         insert(sender)
         waiting = run_in_thread("waiter", lambda: waited(ticker, "30 s"))
-        wait_until(
-            lambda: value(
-                connection, "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
-            ),
-            "the ticker to wait",
-        )
+        wait_for_sleep(connection)
         assert listener.heard() == []
         sender.commit()
 
@@ -72,22 +94,31 @@ def test_a_session_that_has_ticked_no_log_with_groups_does_not_wait(connection, 
     assert time.monotonic() - began_s < 10
 
 
-def test_no_lock_on_tables_of_the_log_is_held_during_the_wait(database, connection, ticker):
+def held_during_a_wait(database, connection, ticker):
+    """Return the number of locks on tables and indexes of the log during a wait."""
     with database.connect(autocommit=False) as sender:
         insert(sender)  # takes an id: the log is read in each look
-        waiting = run_in_thread("waiter", lambda: waited(ticker, "1 s"))
-        wait_until(
-            lambda: value(
-                connection, "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
-            ),
-            "the ticker to wait",
-        )
+        # The pause is so long that the locks are looked at during it.
+        waiting = run_in_thread("waiter", lambda: waited(ticker, "30 s", "0.4 s"))
+        wait_for_sleep(connection)
         held = value(
             connection,
             "select count(*) from pg_locks as l join pg_class as c on c.oid = l.relation "
             "where l.pid = %s and c.relname like 'event%%' and c.relkind <> 'S'",
             ticker.info.backend_pid,
         )
-        sender.rollback()
-        assert waiting.result(10) == (1, 0)
-    assert held == 0
+        sender.commit()
+        assert waiting.result(10) == (1, 1)
+    return held
+
+
+def test_no_lock_on_tables_of_the_log_is_held_during_the_wait(database, connection, ticker):
+    assert held_during_a_wait(database, connection, ticker) == 0
+
+
+def test_locks_are_held_during_the_wait_when_a_look_is_not_rolled_back(
+    database, connection, ticker
+):
+    replace_in(connection, AWAIT, "raise sqlstate 'RL000';", "null;")
+
+    assert held_during_a_wait(database, connection, ticker) > 0
