@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import time
 
+import psycopg
 import pytest
 
 from pgsluice.worker.loops import run_in_thread
-from support import rows, value, wait_until
+from support import replace_in, rows, value, wait_until
 from support.notify import Listener
 
 AWAIT = """
     select is_leader, last_ids, first_ready, last_ready
     from sluice.notifier_await(
         1, '1 s', %s::text[], %s::text[]::regclass[]::oid[], %s::bigint[], %s::bigint[], %s::boolean[], %s::interval,
-        '1 ms'
+        %s::interval
     )
 """
+NOTIFIER_AWAIT = "sluice.notifier_await(integer,interval,text[],oid[],bigint[],bigint[],boolean[],interval,interval)"
 
 
-def announced(session, known, seen, *, wait="0", is_pending=False, names=("a",)):
+def wait_for_sleep(observer):
+    wait_until(
+        lambda: value(
+            observer, "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
+        ),
+        "the notifier to wait",
+    )
+
+
+def announced(session, known, seen, *, wait="0", pause="1 ms", is_pending=False, names=("a",)):
     """Run one call for queues that all have the same known and seen id."""
     sequences = [f"pgmq.q_{name}_msg_id_seq" for name in names]
     each = [[id_] * len(names) for id_ in (known, seen, is_pending)]
-    return rows(session, AWAIT, list(names), sequences, *each, wait)[0]
+    return rows(session, AWAIT, list(names), sequences, *each, wait, pause)[0]
 
 
 @pytest.fixture
@@ -62,32 +73,62 @@ def test_only_the_queue_with_a_message_is_announced(queue, listener):
     assert listener.heard() == ["sluice.q_b"]
 
 
-def test_delayed_message_moves_the_queue_without_an_announcement(queue, listener):
+def check_delayed(_database, queue, listener, timeout="1 s"):
+    queue.execute(f"set statement_timeout = '{timeout}'")
     queue.execute("select pgmq.send('a', '1', 60)")
 
     assert announced(queue, None, 0, wait="1 min") == (True, [1], [None], [None])
     assert listener.heard() == []
 
 
-def test_the_wait_ends_with_the_commit_of_a_send(database, queue, listener):
+def test_delayed_message_moves_the_queue_without_an_announcement(database, queue, listener):
+    check_delayed(database, queue, listener, timeout="30 s")
+
+
+def check_late_commit(database, queue, listener, wait="1 s"):
+    """Send in a transaction that is committed while the notifier waits."""
     with database.connect(autocommit=False) as sender, database.connect() as notifier:
         sender.execute("select pgmq.send('a', '1')")
         began_s = time.monotonic()
         waiting = run_in_thread(
-            "waiter", lambda: announced(notifier, 1, 0, wait="30 s", is_pending=True)
+            "waiter", lambda: announced(notifier, 1, 0, wait=wait, is_pending=True)
         )
-        wait_until(
-            lambda: value(
-                queue, "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
-            ),
-            "the notifier to wait",
-        )
+        wait_for_sleep(queue)
         assert listener.heard() == []
         sender.commit()
 
         assert waiting.result(10) == (True, [1], [1], [1])
     assert time.monotonic() - began_s < 10
     assert listener.heard() == ["sluice.q_a"]
+
+
+def test_the_wait_ends_with_the_commit_of_a_send(database, queue, listener):
+    check_late_commit(database, queue, listener, wait="30 s")
+
+
+def check_locks(database, queue, _listener):
+    """Look at the locks on a pending queue during a wait."""
+    with database.connect(autocommit=False) as sender, database.connect() as notifier:
+        sender.execute("select pgmq.send('a', '1')")
+        # The pause is so long that the locks are looked at during it.
+        waiting = run_in_thread(
+            "waiter",
+            lambda: announced(notifier, 1, 0, wait="30 s", pause="0.4 s", is_pending=True),
+        )
+        wait_for_sleep(queue)
+        held = rows(
+            queue,
+            "select c.relname, l.mode from pg_locks as l join pg_class as c on c.oid = l.relation "
+            "where l.pid = %s and c.relname like 'q\\_a%%' and c.relkind <> 'S'",
+            notifier.info.backend_pid,
+        )
+        sender.commit()
+        assert waiting.result(10) == (True, [1], [1], [1])
+    assert held == []
+
+
+def test_no_lock_on_the_table_of_a_pending_queue_is_held_during_the_wait(database, queue, listener):
+    check_locks(database, queue, listener)
 
 
 def test_without_a_change_the_wait_ends_after_its_time(queue):
@@ -98,7 +139,7 @@ def test_without_a_change_the_wait_ends_after_its_time(queue):
     assert 0.2 <= time.monotonic() - began_s < 10
 
 
-def test_a_queue_that_is_locked_or_gone_does_not_stop_the_others(database, queue, listener):
+def check_locked_queue(database, queue, listener):
     queue.execute("select pgmq.send('a', '1'), pgmq.send('b', '1')")
     with database.connect(autocommit=False) as other:
         other.execute("lock table pgmq.q_a")
@@ -107,6 +148,10 @@ def test_a_queue_that_is_locked_or_gone_does_not_stop_the_others(database, queue
 
     assert found == (True, [1, 1], [None, 1], [None, 1])
     assert listener.heard() == ["sluice.q_b"]
+
+
+def test_a_queue_that_is_locked_or_gone_does_not_stop_the_others(database, queue, listener):
+    check_locked_queue(database, queue, listener)
 
 
 def test_queue_being_dropped_gives_no_ids(database, queue):
@@ -139,3 +184,40 @@ def test_a_reader_may_await(database, queue, role):
     queue.execute("select pgmq.send('a', '1')")
     with database.connect(user=role) as reader:
         assert announced(reader, None, 0) == (True, [1], [1], [1])
+
+
+# Bug → the check that finds it, a part of the function's source, and the bug that replaces it.
+PLANTED = {
+    "a queue is read once per move of its sequence": (
+        check_late_commit,
+        "when sqlstate 'RL000' then\n                        null;",
+        "when sqlstate 'RL000' then\n                        is_pending[i] := false;",
+    ),
+    "commits after the first look are not seen": (
+        check_late_commit,
+        "v_snapshot := pg_current_snapshot();",
+        "v_snapshot := coalesce(v_snapshot, pg_current_snapshot()::text);",
+    ),
+    "the locks of a look are kept": (check_locks, "raise sqlstate 'RL000';", "null;"),
+    "a locked queue ends the call": (
+        check_locked_queue,
+        "when others then",
+        "when division_by_zero then",
+    ),
+    "a message that stays invisible does not end the wait": (
+        check_delayed,
+        "v_end := least(v_end, v_began + v_give_up);",
+        "",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_found(database, queue, listener, bug):
+    check, old, new = PLANTED[bug]
+    replace_in(queue, NOTIFIER_AWAIT, old, new)
+
+    # A wait that does not end runs into the timeout of its statement.
+    with pytest.raises((AssertionError, psycopg.errors.QueryCanceled)):
+        check(database, queue, listener)
