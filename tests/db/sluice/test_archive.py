@@ -1,4 +1,6 @@
-from support import rows, value
+import pytest
+
+from support import replace_in, rows, value
 
 ARCHIVED = "select msg_id, read_ct, message, headers from pgmq.a_orders order by 1"
 
@@ -11,13 +13,17 @@ def test_a_current_claim_archives_its_message_with_all_it_was(connection, claime
     assert rows(connection, ARCHIVED) == [(1, 1, {"n": 1}, {"h": 2})]
 
 
-def test_a_claim_that_is_over_archives_nothing(connection, claimed):
+def check_claim_that_is_over(connection, claimed):
     connection.execute("select pgmq.set_vt('orders', 1, 0)")
     connection.execute("select pgmq.read('orders', 30, 1)")
 
     assert value(connection, "select sluice.archive('orders', %s, %s)", *claimed) is False
     assert value(connection, "select count(*) from pgmq.q_orders") == 1
     assert value(connection, "select count(*) from pgmq.a_orders") == 0
+
+
+def test_a_claim_that_is_over_archives_nothing(connection, claimed):
+    check_claim_that_is_over(connection, claimed)
 
 
 def test_several_claims_are_archived_at_once(connection, claimed):
@@ -31,7 +37,7 @@ def test_several_claims_are_archived_at_once(connection, claimed):
     assert rows(connection, ARCHIVED) == [(1, 1, {"n": 1}, {"h": 2}), (2, 1, 2, None)]
 
 
-def test_a_single_claim_has_the_outcome_that_it_has_among_others(connection, claimed):
+def check_single_claim(connection, _claimed):
     one = "select * from sluice.archive('orders', array[%s], array[%s])"
     connection.execute("select pgmq.send('orders', '2'::jsonb)")
     connection.execute("select pgmq.read('orders', 30, 1)")
@@ -44,3 +50,29 @@ def test_a_single_claim_has_the_outcome_that_it_has_among_others(connection, cla
     assert rows(connection, one % ("null::bigint", 1)) == [(None, "gone")]
     assert rows(connection, "select msg_id from pgmq.q_orders") == [(2,)]
     assert rows(connection, ARCHIVED) == [(1, 1, {"n": 1}, {"h": 2})]
+
+
+def test_a_single_claim_has_the_outcome_that_it_has_among_others(connection, claimed):
+    check_single_claim(connection, claimed)
+
+
+ONE = "sluice.archive(text,bigint,integer)"
+SEVERAL = "sluice.archive(text,bigint[],integer[])"
+
+
+@pytest.mark.parametrize(
+    ("check", "function", "old", "new"),
+    [
+        # A later claim of the message is no obstacle.
+        (check_claim_that_is_over, ONE, " and read_ct = $2", " and read_ct >= $2"),
+        (check_single_claim, ONE, " and read_ct = $2", ""),
+        # The single claim is not looked up after it has missed.
+        (check_single_claim, SEVERAL, "sluice._missed_outcome(queue_name, msg_ids[1])", "'gone'"),
+        (check_single_claim, SEVERAL, "sluice._missed_outcome(queue_name, msg_ids[1])", "'stale'"),
+    ],
+)
+def test_a_planted_bug_is_found(connection, claimed, check, function, old, new):
+    replace_in(connection, function, old, new)
+
+    with pytest.raises(AssertionError):
+        check(connection, claimed)

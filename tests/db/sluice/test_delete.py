@@ -1,4 +1,6 @@
-from support import rows, value
+import pytest
+
+from support import replace_in, rows, value
 
 
 def test_a_current_claim_deletes_its_message_for_good(connection, claimed):
@@ -9,12 +11,16 @@ def test_a_current_claim_deletes_its_message_for_good(connection, claimed):
     assert value(connection, "select count(*) from pgmq.a_orders") == 0
 
 
-def test_a_claim_that_is_over_deletes_nothing(connection, claimed):
+def check_claim_that_is_over(connection, claimed):
     connection.execute("select pgmq.set_vt('orders', 1, 0)")
     connection.execute("select pgmq.read('orders', 30, 1)")
 
     assert value(connection, "select sluice.delete('orders', %s, %s)", *claimed) is False
     assert value(connection, "select count(*) from pgmq.q_orders") == 1
+
+
+def test_a_claim_that_is_over_deletes_nothing(connection, claimed):
+    check_claim_that_is_over(connection, claimed)
 
 
 def test_expired_claim_is_current_until_claimed_again(connection, claimed):
@@ -34,7 +40,7 @@ def test_several_claims_are_deleted_at_once(connection, claimed):
     assert value(connection, "select count(*) from pgmq.a_orders") == 0
 
 
-def test_a_single_claim_has_the_outcome_that_it_has_among_others(connection, claimed):
+def check_single_claim(connection, _claimed):
     one = "select * from sluice.delete('orders', array[1], array[%s])"
 
     assert rows(connection, one % 0) == [(1, "stale")]
@@ -42,3 +48,29 @@ def test_a_single_claim_has_the_outcome_that_it_has_among_others(connection, cla
     assert rows(connection, one % 1) == [(1, "done")]
     assert rows(connection, one % 1) == [(1, "gone")]
     assert value(connection, "select count(*) from pgmq.a_orders") == 0
+
+
+def test_a_single_claim_has_the_outcome_that_it_has_among_others(connection, claimed):
+    check_single_claim(connection, claimed)
+
+
+ONE = "sluice.delete(text,bigint,integer)"
+SEVERAL = "sluice.delete(text,bigint[],integer[])"
+
+
+@pytest.mark.parametrize(
+    ("check", "function", "old", "new"),
+    [
+        # A later claim of the message is no obstacle.
+        (check_claim_that_is_over, ONE, " and read_ct = $2", " and read_ct >= $2"),
+        (check_single_claim, ONE, " and read_ct = $2", ""),
+        # The single claim is not looked up after it has missed.
+        (check_single_claim, SEVERAL, "sluice._missed_outcome(queue_name, msg_ids[1])", "'gone'"),
+        (check_single_claim, SEVERAL, "sluice._missed_outcome(queue_name, msg_ids[1])", "'stale'"),
+    ],
+)
+def test_a_planted_bug_is_found(connection, claimed, check, function, old, new):
+    replace_in(connection, function, old, new)
+
+    with pytest.raises(AssertionError):
+        check(connection, claimed)
