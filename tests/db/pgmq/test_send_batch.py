@@ -1,7 +1,7 @@
 import psycopg
 import pytest
 
-from support import rows, value
+from support import replace_in, rows, value
 
 MESSAGES = "array['{\"n\": 1}', null, '{\"n\": 3}']::jsonb[]"
 HEADERS = "array['{\"h\": 1}', '{\"h\": 2}', null]::jsonb[]"
@@ -37,7 +37,7 @@ def test_each_overload_stores_all_in_the_order_of_the_array(
     ]
 
 
-def test_ten_thousand_messages_keep_their_order(connection, queue):
+def check_order(connection):
     ids = rows(
         connection,
         "select pgmq.send_batch('orders', (select array_agg(to_jsonb(n) order by n desc) from generate_series(1, 10000) as n))",
@@ -50,15 +50,30 @@ def test_ten_thousand_messages_keep_their_order(connection, queue):
     )
 
 
+def test_ten_thousand_messages_keep_their_order(connection, queue):
+    check_order(connection)
+
+
+def check_refused(connection, arguments, message):
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute(f"select pgmq.send_batch('orders', {arguments})")
+
+    assert (caught.value.sqlstate, caught.value.diag.message_primary) == ("P0001", message)
+    assert value(connection, "select count(*) from pgmq.q_orders") == 0
+
+
+UNEQUAL = (
+    f"{MESSAGES}, array['1']::jsonb[]",
+    "headers array length (1) must match msgs array length (3)",
+)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ("null::jsonb[]", "msgs cannot be NULL or empty"),
         ("'{}'::jsonb[]", "msgs cannot be NULL or empty"),
-        (
-            f"{MESSAGES}, array['1']::jsonb[]",
-            "headers array length (1) must match msgs array length (3)",
-        ),
+        UNEQUAL,
         (
             f"{MESSAGES}, '{{}}'::jsonb[]",
             "headers array length (0) must match msgs array length (3)",
@@ -66,8 +81,29 @@ def test_ten_thousand_messages_keep_their_order(connection, queue):
     ],
 )
 def test_a_batch_that_does_not_fit_is_refused_whole(connection, queue, arguments, message):
-    with pytest.raises(psycopg.Error) as caught:
-        connection.execute(f"select pgmq.send_batch('orders', {arguments})")
+    check_refused(connection, arguments, message)
 
-    assert (caught.value.sqlstate, caught.value.diag.message_primary) == ("P0001", message)
-    assert value(connection, "select count(*) from pgmq.q_orders") == 0
+
+def test_rows_that_are_sorted_otherwise_are_found(connection, queue):
+    replace_in(
+        connection,
+        "pgmq.send_batch(text,jsonb[])",
+        "select $1, unnest($2), null returning",
+        "select $1, m, null from unnest($2) as m order by m returning",
+    )
+
+    with pytest.raises(AssertionError):
+        check_order(connection)
+
+
+def test_headers_are_missing_when_their_number_is_not_compared(connection, queue):
+    replace_in(
+        connection,
+        "pgmq.send_batch(text,jsonb[],jsonb[])",
+        "or headers is not null and array_length(headers, 1) is distinct from array_length(msgs, 1)",
+        "",
+    )
+
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        check_refused(connection, *UNEQUAL)
+    assert value(connection, "select count(*) from pgmq.q_orders where headers is null") == 2
