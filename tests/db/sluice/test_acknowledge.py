@@ -583,35 +583,3 @@ def test_readers_acknowledge(connection, claim_id, as_member, member):
 def test_other_roles_cannot_acknowledge(connection, claim_id, as_member, member):
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         as_member(member, f"select sluice.acknowledge('changes', 'workers', {claim_id})")
-
-
-def pages_read(connection: psycopg.Connection) -> int:
-    """Claim one event, acknowledge it, and return the number of pages that the acknowledgement reads."""
-    call = CALL.format("'accept'") % claim(connection)[0].claim_id
-    plan = value(connection, f"explain (analyze, buffers, format json) {call}")
-    return plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"]
-
-
-@pytest.mark.slow
-def test_long_ledgers_make_it_read_no_more_pages(connection, group):
-    """Its plans are made while one of the ledgers is empty, as after each switch."""
-    connection.execute(
-        "select pgq.insert_event('changes', 't', n::text) from generate_series(1, 6000) as n"
-    )
-    connection.execute("update sluice.ledger set number = 1")
-    claim(connection)
-    connection.execute("truncate sluice.claim_0")
-    for _ in range(10):  # until the generic plans are cached
-        pages_read(connection)
-    connection.execute("update sluice.ledger set number = 0")
-    small = pages_read(connection)
-    connection.execute(
-        """do $$ begin
-            for n in 1 .. 5000 loop
-                perform sluice.acknowledge('changes', 'workers', c.claim_id)
-                from sluice.claim('changes', 'workers') as c;
-            end loop;
-        end; $$"""
-    )
-
-    assert pages_read(connection) <= small + 10

@@ -1,0 +1,203 @@
+"""sluice.acknowledge of a whole claim, which is one statement; test_acknowledge.py has the rest.
+
+A variant with a planted bug shows for each safeguard of this statement that a check finds it missing.
+"""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from support import replace_in, value
+from support.share_groups import (
+    acknowledge,
+    claim,
+    claimed,
+    create_group,
+    let_pass,
+    open_claims,
+    refused,
+    send,
+)
+
+CALL = "select sluice.acknowledge('changes', 'workers', %s)"
+ACKNOWLEDGE = "sluice.acknowledge(text,text,bigint,text,bigint[],interval,text,text)"
+
+
+def check_repeated(connection):
+    """Another outcome is refused, and the same settles nothing more."""
+    send(connection, *"ab")
+    claim_id = claim(connection, 2)[0].claim_id
+
+    assert acknowledge(connection, claim_id) == 2
+    assert acknowledge(connection, claim_id) == 0
+    assert refused(connection, CALL.replace("%s", "%s, 'reject'"), claim_id).sqlstate == "SG002"
+
+
+def check_some(connection):
+    send(connection, *"abc")
+    claim_id = claim(connection, 3)[0].claim_id
+
+    assert acknowledge(connection, claim_id, "accept", [2]) == 1
+    assert open_claims(connection)[claim_id].settled == 1
+    assert acknowledge(connection, claim_id) == 2
+
+
+def check_redeliveries(connection):
+    send(connection, *"ab")
+    acknowledge(connection, claim(connection)[0].claim_id, "release")
+    events = claim(connection, 2)
+    assert [event.ev_id for event in events] == [1, 2]
+
+    assert acknowledge(connection, events[0].claim_id) == 2
+    let_pass(connection)
+    assert claimed(connection, 2) == []
+
+
+def check_release(connection):
+    send(connection, *"ab")
+    assert acknowledge(connection, claim(connection, 2)[0].claim_id, "release") == 2
+
+    assert claimed(connection, 2) == [1, 2]
+
+
+def check_delay(connection):
+    send(connection, "a")
+    (event,) = claim(connection)
+
+    refused(connection, CALL.replace("%s", "%s, delay => '0'"), event.claim_id)
+
+
+def check_other_group(connection):
+    create_group(connection, "others")
+    send(connection, "a")
+    (event,) = claim(connection, group="others")
+
+    error = refused(connection, CALL, event.claim_id)
+    assert error.sqlstate in ("SG002", "SG003")
+
+
+def check_key(connection):
+    """The next event of a key can be claimed after the first was accepted."""
+    create_group(connection, "keys", key="ev_extra1")
+    for data in ("a", "b"):
+        connection.execute("select pgq.insert_event('changes', 't', %s, 'k', '', '', '')", [data])
+    (event,) = claim(connection, group="keys")
+    assert claimed(connection, group="keys") == []
+
+    assert acknowledge(connection, event.claim_id, group="keys") == 1
+    assert claimed(connection, group="keys") == [2]
+
+
+def pages_read(connection: psycopg.Connection) -> int:
+    """Claim one event, acknowledge it, and return the number of pages that the acknowledgement reads."""
+    call = CALL % claim(connection)[0].claim_id
+    plan = value(connection, f"explain (analyze, buffers, format json) {call}")
+    return plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"]
+
+
+def check_long_ledgers(connection):
+    """Its plans are made while one of the ledgers is empty, as after each switch."""
+    connection.execute(
+        "select pgq.insert_event('changes', 't', n::text) from generate_series(1, 6000) as n"
+    )
+    connection.execute("update sluice.ledger set number = 1")
+    claim(connection)
+    connection.execute("truncate sluice.claim_0")
+    for _ in range(10):  # until the generic plans are cached
+        pages_read(connection)
+    connection.execute("update sluice.ledger set number = 0")
+    small = pages_read(connection)
+    connection.execute(
+        """do $$ begin
+            for n in 1 .. 5000 loop
+                perform sluice.acknowledge('changes', 'workers', c.claim_id)
+                from sluice.claim('changes', 'workers') as c;
+            end loop;
+        end; $$"""
+    )
+
+    assert pages_read(connection) <= small + 10
+
+
+@pytest.mark.parametrize("ledger", [0, 1])
+@pytest.mark.parametrize(
+    "check",
+    [
+        *(check_repeated, check_some, check_redeliveries, check_release, check_delay),
+        *(check_other_group, check_key),
+    ],
+    ids=lambda check: check.__name__,
+)
+def test_each_ledger_has_a_statement_with_these_safeguards(connection, group, check, ledger):
+    connection.execute("update sluice.ledger set number = %s", [ledger])
+
+    check(connection)
+
+
+@pytest.mark.slow
+def test_long_ledgers_make_it_read_no_more_pages(connection, group):
+    check_long_ledgers(connection)
+
+
+GROUP_ROW = """        from sluice.share_group as g
+        cross join lateral (
+            select c.group_id, c.claim_id, c.events + c.redeliveries as events
+"""
+FIRST = """            from sluice.claim_0 as c
+            where c.group_id = g.group_id
+              and c.claim_id = acknowledge.claim_id
+              and coalesce(c.lease_until, '-infinity') > '-infinity'
+"""
+# Bug → the check that finds it, a part of the function's source, and the bug that replaces it.
+PLANTED = {
+    "other outcomes are accepted": (check_release, "outcome = 'accept' and ev_ids", "ev_ids"),
+    "events by their numbers are the whole claim": (check_some, "and ev_ids is null", ""),
+    "a delay is ignored": (check_delay, "and delay is null then", "then"),
+    "an earlier outcome is an error": (
+        check_repeated,
+        "acknowledge.group_name\n        on conflict do nothing\n        returning o.events into v_events;\n"
+        "        if found then\n            return v_events;\n        end if;\n        insert",
+        "acknowledge.group_name\n"
+        "        returning o.events into v_events;\n"
+        "        if found then\n            return v_events;\n        end if;\n        insert",
+    ),
+    "redeliveries are not counted": (
+        check_redeliveries,
+        "c.events + c.redeliveries as events\n            from sluice.claim_0",
+        "c.events as events\n            from sluice.claim_0",
+    ),
+    "the claim of another group is found": (
+        check_other_group,
+        FIRST,
+        FIRST.replace("c.group_id = g.group_id", "true"),
+    ),
+    "the next claim does not read the outcome": (
+        check_key,
+        f"g.key is not null\n{GROUP_ROW}{FIRST}",
+        f"false\n{GROUP_ROW}{FIRST}",
+    ),
+    "the index on leases is scanned": (
+        check_long_ledgers,
+        FIRST,
+        FIRST.replace(
+            "coalesce(c.lease_until, '-infinity') > '-infinity'", "c.lease_until is not null"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [
+        pytest.param(bug, marks=pytest.mark.slow if PLANTED[bug][0] is check_long_ledgers else ())
+        for bug in PLANTED
+    ],
+)
+def test_a_planted_bug_is_found(connection, group, bug):
+    check, old, new = PLANTED[bug]
+    replace_in(connection, ACKNOWLEDGE, old, new)
+
+    # Without ON CONFLICT, the key refuses a second outcome.
+    with pytest.raises((AssertionError, psycopg.errors.UniqueViolation)):
+        check(connection)
