@@ -1,7 +1,7 @@
 import psycopg
 import pytest
 
-from support import rows, value
+from support import replace_in, rows, value
 
 
 @pytest.fixture
@@ -96,11 +96,36 @@ def test_bad_calls_fail_as_they_do_in_pgmq_and_claim_nothing(
     assert value(connection, "select sum(read_ct) from pgmq.q_orders") == 0
 
 
-def test_two_readers_never_get_the_same_message_and_never_wait(database, connection, five):
+def check_two_readers(database, qty, wanted):
     with database.connect(autocommit=False) as first, database.connect() as second:
         second.execute("set lock_timeout = '100ms'")
-        assert ids(first, "pgmq.read('orders', 30, 2)") == [1, 2]
-        assert ids(second, "pgmq.read('orders', 30, 2)") == [3, 4]
+        assert ids(first, f"pgmq.read('orders', 30, {qty})") == wanted[:qty]
+        assert ids(second, f"pgmq.read('orders', 30, {qty})") == wanted[qty:]
+
+
+@pytest.mark.parametrize(("qty", "wanted"), [(1, [1, 2]), (2, [1, 2, 3, 4])])
+def test_two_readers_never_get_the_same_message_and_never_wait(
+    database, connection, five, qty, wanted
+):
+    check_two_readers(database, qty, wanted)
+
+
+@pytest.mark.parametrize(("qty", "wanted"), [(1, [1, 2]), (2, [1, 2, 3, 4])])
+@pytest.mark.parametrize("lock", ["for update", ""])
+def test_two_readers_that_do_not_skip_locked_messages_wait_for_each_other(
+    database, connection, five, qty, wanted, lock
+):
+    end = "\n            $ready$;"
+    replace_in(
+        connection,
+        "pgmq._outdated_readers(text[])",
+        f"for update skip locked{end}",
+        f"{lock}{end}",
+    )
+    connection.execute("select pgmq._create_reader('orders')")
+
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        check_two_readers(database, qty, wanted)
 
 
 def test_a_claim_that_is_rolled_back_leaves_the_message_visible(connection, five):
