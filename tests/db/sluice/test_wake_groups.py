@@ -2,7 +2,7 @@
 
 import pytest
 
-from support import value
+from support import replace_in, value
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_late_commit_wakes_the_group(database, connection, ticker, notified):
     assert notified() == [""]
 
 
-def test_of_two_tickers_the_one_with_the_newest_tick_wakes(database, connection, ticker, notified):
+def check_two_tickers(database, connection, ticker, notified):
     with database.connect() as other:
         for session in (other, ticker):
             insert(connection)
@@ -90,6 +90,10 @@ def test_of_two_tickers_the_one_with_the_newest_tick_wakes(database, connection,
     assert notified() == [""]
 
 
+def test_of_two_tickers_the_one_with_the_newest_tick_wakes(database, connection, ticker, notified):
+    check_two_tickers(database, connection, ticker, notified)
+
+
 def test_logs_without_ticks_or_groups_are_skipped(connection, ticker, notified):
     connection.execute("select pgq.create_queue('plain')")
     connection.execute("select pgq.insert_event('plain', 't', 'd')")
@@ -98,11 +102,52 @@ def test_logs_without_ticks_or_groups_are_skipped(connection, ticker, notified):
     assert (wake(ticker), wake(connection)) == (1, 0)
 
 
-def test_a_log_that_is_settled_costs_a_look_at_its_sequence(connection, ticker, notified):
+def check_settled(_database, connection, ticker, notified):
+    # An error in the look would be caught, but a warning is seen.
+    warnings = []
+    ticker.add_notice_handler(lambda notice: warnings.append(notice.message_primary))
     insert(connection)
     for _ in range(4):
         tick(ticker)
-    connection.execute("drop function pgq.event_1_any(pg_snapshot, pg_snapshot)")
+    replace_in(
+        connection,
+        "pgq.event_1_any(pg_snapshot,pg_snapshot)",
+        "begin\n    if",
+        "begin\n    raise warning 'read';\n    if",
+    )
 
     assert wake(ticker) == 1
+    assert warnings == []
     assert notified() == ["2"]
+
+    insert(connection)
+    assert wake(ticker) == 1
+    assert warnings == ["read"]
+
+
+def test_a_log_that_is_settled_costs_a_look_at_its_sequence(database, connection, ticker, notified):
+    check_settled(database, connection, ticker, notified)
+
+
+@pytest.mark.parametrize(
+    ("check", "old", "new"),
+    [
+        # A ticker keeps its settings when another has made the newest tick.
+        (
+            check_two_tickers,
+            "and v_woken[1]::bigint = pg_sequence_last_value(format('pgq.event_%s_tick_seq', v_queue_id)::regclass)",
+            "",
+        ),
+        (
+            check_settled,
+            "if current_setting(format('sluice.settled_%s', v_queue_id), true)\n"
+            "                    is distinct from pg_sequence_last_value(",
+            "if '' is distinct from pg_sequence_last_value(",
+        ),
+    ],
+)
+def test_a_planted_bug_is_found(database, connection, ticker, notified, check, old, new):
+    replace_in(connection, "sluice._wake_groups()", old, new)
+
+    with pytest.raises(AssertionError):
+        check(database, connection, ticker, notified)
