@@ -15,7 +15,7 @@ from conftest import FAST, Database
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
 from pgsluice.errors import SchemaError
-from support import rows, value
+from support import replace_in, rows, value
 
 LOGS = 40
 QUEUES = 40
@@ -209,8 +209,8 @@ def test_notifier_looks_at_all_queues_in_bounded_locks(many):
     assert locks < 60
 
 
-@pytest.mark.slow
-def test_waiting_consumers_of_all_logs_are_woken_in_bounded_locks(many):
+def check_woken(many):
+    """Wake the consumers of all logs with events by several calls, each with few locks."""
     for n in range(1, LOGS + 1):
         many.execute("select sluice.create_group(%s, 'group')", (f"log {n}",))
         many.execute("select pgq.insert_event(%s, 'type', 'data')", (f"log {n}",))
@@ -228,6 +228,20 @@ def test_waiting_consumers_of_all_logs_are_woken_in_bounded_locks(many):
         )  # includes 80 on sequences, which a rollback to a savepoint does not release
 
     assert before & set(rows(many, woken)) == set()
+
+
+@pytest.mark.slow
+def test_waiting_consumers_of_all_logs_are_woken_in_bounded_locks(many):
+    check_woken(many)
+
+
+@pytest.mark.slow
+def test_locks_of_a_call_that_wakes_the_consumers_of_all_logs_are_too_many(many):
+    exit_ = "exit when woken = v_kept_max or logs = v_logs_max;"
+    replace_in(many, "sluice._wake_groups()", exit_, "")
+
+    with pytest.raises(AssertionError, match="< 200"):
+        check_woken(many)
 
 
 def test_maintenance_looks_at_all_archives_in_bounded_locks(many):
