@@ -100,7 +100,8 @@ def test_headers_are_missing_when_their_number_is_not_compared(connection, queue
     replace_in(
         connection,
         "pgmq.send_batch(text,jsonb[],jsonb[])",
-        "or headers is not null and array_length(headers, 1) is distinct from array_length(msgs, 1)",
+        "or headers is not null and array_length(headers, 1) is distinct from "
+        "array_length(msgs, 1)",
         "",
     )
 

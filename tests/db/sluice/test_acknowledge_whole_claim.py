@@ -1,6 +1,6 @@
 """sluice.acknowledge of a whole claim, which is one statement; test_acknowledge.py has the rest.
 
-A variant with a planted bug shows for each safeguard of this statement that a check finds it missing.
+For each safeguard of this statement, a variant with a planted bug shows that a check finds it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def check_key(connection):
 
 
 def pages_read(connection: psycopg.Connection) -> int:
-    """Claim one event, acknowledge it, and return the number of pages that the acknowledgement reads."""
+    """Claim and acknowledge one event; return the number of pages that the latter reads."""
     call = CALL % claim(connection)[0].claim_id
     plan = value(connection, f"explain (analyze, buffers, format json) {call}")
     return plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"]
@@ -149,6 +149,11 @@ FIRST = """            from sluice.claim_0 as c
               and c.claim_id = acknowledge.claim_id
               and coalesce(c.lease_until, '-infinity') > '-infinity'
 """
+FOUND = """        returning o.events into v_events;
+        if found then
+            return v_events;
+        end if;
+        insert"""  # the second statement
 # Bug → the check that finds it, a part of the function's source, and the bug that replaces it.
 PLANTED = {
     "other outcomes are accepted": (check_release, "outcome = 'accept' and ev_ids", "ev_ids"),
@@ -156,11 +161,8 @@ PLANTED = {
     "a delay is ignored": (check_delay, "and delay is null then", "then"),
     "an earlier outcome is an error": (
         check_repeated,
-        "acknowledge.group_name\n        on conflict do nothing\n        returning o.events into v_events;\n"
-        "        if found then\n            return v_events;\n        end if;\n        insert",
-        "acknowledge.group_name\n"
-        "        returning o.events into v_events;\n"
-        "        if found then\n            return v_events;\n        end if;\n        insert",
+        f"on conflict do nothing\n{FOUND}",
+        FOUND,
     ),
     "redeliveries are not counted": (
         check_redeliveries,

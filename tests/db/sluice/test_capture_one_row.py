@@ -65,9 +65,12 @@ ALTERATIONS = [
     "alter table orders rename id to number; alter table orders add id integer",
     "alter table orders rename total to sum; alter table orders add total numeric",
     "alter table orders drop constraint orders_pkey",
-    "alter table orders drop constraint orders_pkey; alter table orders add primary key (id) deferrable",
-    "alter table orders drop constraint orders_pkey; create unique index orders_more on orders (paid, id); "
-    "alter table orders alter paid set not null; alter table orders add primary key using index orders_more",
+    "alter table orders drop constraint orders_pkey; "
+    "alter table orders add primary key (id) deferrable",
+    "alter table orders drop constraint orders_pkey; "
+    "create unique index orders_more on orders (paid, id); "
+    "alter table orders alter paid set not null; "
+    "alter table orders add primary key using index orders_more",
     "alter table orders alter paid type text",
     TRAP + "; alter table orders add feeling mood default 'sad'",
     "create domain amount as numeric; alter table orders alter total type amount",
@@ -213,7 +216,7 @@ def test_a_planted_bug_is_found(database, connection, orders, bug):
     check, function, old, new = PLANTED[bug]
     replace_in(connection, function, old, new)
 
-    # Code of a type that runs raises an error (see TRAP); a closed log that takes an event raises none.
+    # Code of a type that runs raises an error: see TRAP. A closed log that takes events does not.
     errors = (AssertionError, psycopg.errors.RaiseException, pytest.fail.Exception)
     with pytest.raises(errors, match="^assert|^trapped|^DID NOT RAISE"):
         check(database, connection)

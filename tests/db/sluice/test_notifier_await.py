@@ -18,7 +18,10 @@ AWAIT = """
         %s::interval
     )
 """
-NOTIFIER_AWAIT = "sluice.notifier_await(integer,interval,text[],oid[],bigint[],bigint[],boolean[],interval,interval)"
+NOTIFIER_AWAIT = (
+    "sluice.notifier_await"
+    "(integer,interval,text[],oid[],bigint[],bigint[],boolean[],interval,interval)"
+)
 
 
 def wait_for_sleep(observer):

@@ -135,8 +135,8 @@ def test_a_log_that_is_settled_costs_a_look_at_its_sequence(database, connection
         # A ticker keeps its settings when another has made the newest tick.
         (
             check_two_tickers,
-            "and v_woken[1]::bigint = pg_sequence_last_value(format('pgq.event_%s_tick_seq', v_queue_id)::regclass)",
-            "",
+            "and v_woken[1]::bigint =",
+            "and 0 <",
         ),
         (
             check_settled,
