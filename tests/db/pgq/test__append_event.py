@@ -7,7 +7,9 @@ from support import replace_in, rows, value
 from support.log import consume_all, tick
 
 INSERT = "select pgq.insert_event(%s, 't', %s)"
+CALLER = "pgq.insert_event(text, text, text, text, text, text, text)"
 SIGNATURE = "pgq._append_event(integer, integer, xid8, text, text, text, text, text, text)"
+WHERE_IS = "select distinct tableoid::regclass::text from pgq.event_1 where ev_data = %s"
 STATIC_LOGS, STATIC_SEGMENTS = 16, 3
 
 
@@ -22,9 +24,8 @@ def logs(connection):
     return range(1, STATIC_LOGS + 2)
 
 
-@pytest.mark.slow
-def test_each_event_is_in_the_current_segment_of_its_log_with_the_next_number(connection, logs):
-    """The numbers of each log start at a number of its own, so that a wrong sequence is seen."""
+def check_segments_and_numbers(connection, logs):
+    """Check where each event is; the numbers of each log start at a number of its own."""
     expected = []
     for number in logs:
         connection.execute(f"select setval('pgq.event_{number}_id_seq', {number * 100}, false)")
@@ -44,6 +45,32 @@ def test_each_event_is_in_the_current_segment_of_its_log_with_the_next_number(co
     )
 
     assert found == expected
+
+
+@pytest.mark.slow
+def test_each_event_is_in_the_current_segment_of_its_log_with_the_next_number(connection, logs):
+    check_segments_and_numbers(connection, logs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("event_12_1 (", "event_12_0 (", id="another segment in a static INSERT"),
+        pytest.param("event_12_1 (", "event_11_1 (", id="another log in a static INSERT"),
+        pytest.param(
+            "i_queue_id, i_segment\n", "i_queue_id, 0\n", id="another segment in the dynamic INSERT"
+        ),
+        pytest.param(
+            "event_%1$s_id_seq", "event_1_id_seq", id="another sequence in the dynamic INSERT"
+        ),
+    ],
+)
+def test_an_event_in_a_wrong_place_or_with_a_wrong_number_is_found(connection, logs, old, new):
+    replace_in(connection, SIGNATURE, old, new)
+
+    with pytest.raises(AssertionError):
+        check_segments_and_numbers(connection, logs)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +93,7 @@ def test_other_logs_and_segments_have_a_dynamic_insert(connection, log_number, s
             connection.execute(INSERT, ("changes", "d"))
 
 
-def test_a_session_with_cached_plans_follows_rotations(database, connection, consumer):
+def check_rotations(database, connection):
     """Another session switches, truncates and creates segments, and builds the indexes of a share group."""
     connection.execute("update pgq.queue set queue_rotation_period = '0'")
     inserted, consumed, used = [], [], set()
@@ -74,7 +101,10 @@ def test_a_session_with_cached_plans_follows_rotations(database, connection, con
         for turn in range(10):
             for _ in range(6):  # from the sixth call on, the plans are generic
                 inserted.append(value(writer, INSERT, "changes", str(turn)))
-            used.add(value(connection, "select queue_cur_table from pgq.queue"))
+            current = value(connection, "select queue_cur_table from pgq.queue")
+            found = rows(connection, WHERE_IS, str(turn))
+            assert found == [(f"pgq.event_1_{current}",)], "an event is not in the current segment"
+            used.add(current)
             if turn == 5:
                 connection.execute("select sluice.create_group('changes', 'workers', '{}')")
             if turn % 4 == 3:
@@ -86,6 +116,20 @@ def test_a_session_with_cached_plans_follows_rotations(database, connection, con
 
     assert sorted(consumed) == inserted
     assert used > {0, 1, 2}, "segment 3 was never the current one"
+
+
+def test_a_session_with_cached_plans_follows_rotations(database, connection, consumer):
+    check_rotations(database, connection)
+
+
+def test_a_session_that_remembers_the_current_segment_is_found(database, connection, consumer):
+    remembered = """set_config(
+        'sluice.segment', coalesce(current_setting('sluice.segment', true), v_segment::text), false
+    )::integer,"""
+    replace_in(connection, CALLER, "v_queue_id, v_segment, pg_", f"v_queue_id, {remembered} pg_")
+
+    with pytest.raises(AssertionError, match="not in the current segment"):
+        check_rotations(database, connection)
 
 
 def test_a_log_created_again_in_the_place_of_another_is_written_by_cached_plans(
@@ -103,7 +147,8 @@ def test_a_log_created_again_in_the_place_of_another_is_written_by_cached_plans(
     assert rows(connection, "select ev_data from pgq.event_1") == [("after",)]
 
 
-def test_operators_of_the_caller_are_not_used(connection, log):
+def call_with_operators(connection):
+    """Insert an event in a session whose operators raise an exception; return its number."""
     connection.execute(
         """create schema trap;
         grant usage on schema trap to public;
@@ -113,12 +158,22 @@ def test_operators_of_the_caller_are_not_used(connection, log):
         create operator trap.= (leftarg = integer, rightarg = integer, function = trap.caught);
         set search_path = trap, pg_catalog"""
     )
+    return value(connection, INSERT, "changes", "d")
 
-    assert value(connection, INSERT, "changes", "d") == 1
+
+def test_operators_of_the_caller_are_not_used(connection, log):
+    assert call_with_operators(connection) == 1
 
 
-def test_the_transaction_gets_its_id_before_the_number_is_taken(connection, log):
-    """Also by the static statement: a tick that counts the number must know the transaction."""
+def test_operators_of_the_caller_are_used_if_no_function_sets_the_search_path(connection, log):
+    replace_in(connection, CALLER, " SET search_path TO 'pg_catalog', 'pg_temp'\n", "")
+
+    with pytest.raises(psycopg.errors.RaiseException, match="trapped"):
+        call_with_operators(connection)
+
+
+def number_after_the_id(connection):
+    """Insert an event; return its number, or -1 if it was taken before the transaction's id."""
     connection.execute(
         """create function pg_temp.noted(regclass) returns bigint language sql as
             'select case when pg_current_xact_id_if_assigned() is null then -1 else nextval($1) end'"""
@@ -127,5 +182,18 @@ def test_the_transaction_gets_its_id_before_the_number_is_taken(connection, log)
         connection, "select pg_get_functiondef(oid) from pg_proc where proname = '_append_event'"
     )
     connection.execute(source.replace("nextval(", "pg_temp.noted("))
+    return value(connection, INSERT, "changes", "d")
 
-    assert value(connection, INSERT, "changes", "d") == 1
+
+def test_the_transaction_gets_its_id_before_the_number_is_taken(connection, log):
+    """Also by the static statement: a tick that counts the number must know the transaction."""
+    assert number_after_the_id(connection) == 1
+
+
+def test_a_number_that_is_taken_before_the_id_of_the_transaction_is_found(connection, log):
+    """Where the INSERT itself asks for the id, it evaluates that after the number."""
+    replace_in(connection, CALLER, "pg_current_xact_id(), ev_type", "null, ev_type")
+    source = value(connection, "select pg_get_functiondef(%s::regprocedure)", SIGNATURE)
+    connection.execute(source.replace("now(), i_txid", "now(), pg_current_xact_id()"))
+
+    assert number_after_the_id(connection) == -1, "the planted bug must take the number first"
