@@ -1,10 +1,14 @@
 import psycopg
 import pytest
 
-from support import rows, value
+from support import replace_in, rows, value
 from support.log import open_batch
 
 OWNER = "select sub_id from pgq.subscription join pgq.consumer on co_id = sub_consumer and co_name = 'lake'"
+
+PAGE = "sluice.get_batch_page(bigint,bigint,integer)"
+NEXT = "pgq.event_1_next(pg_snapshot,bigint,pg_snapshot,bigint,bigint,integer,integer)"
+OUTSIDE = "pgq.event_1_outside(pg_snapshot,pg_snapshot,bigint,bigint,integer,integer)"
 
 
 @pytest.fixture(params=[False, True], ids=["without", "with_index"])
@@ -17,6 +21,7 @@ def consumer(request, connection):
         "update pgq.queue set queue_ticker_max_lag = '0', queue_ticker_idle_period = '0'"
     )
     connection.execute("select pgq.register_consumer('changes', 'lake')")
+    return request.param
 
 
 def pages(connection, batch, qty):
@@ -41,7 +46,7 @@ def test_the_pages_together_are_the_batch(connection, consumer, qty):
     )
 
 
-def test_events_with_the_same_id_come_on_one_page(connection, consumer):
+def check_events_with_the_same_id(connection):
     """An event and its retry have the same id if the consumer has moved back."""
     owner = value(connection, OWNER)
     connection.execute(
@@ -56,36 +61,125 @@ def test_events_with_the_same_id_come_on_one_page(connection, consumer):
     assert [[row[0] for row in page] for page in found] == [[1, 2, 2], [3, 4]]
 
 
-def test_late_retried_and_other_events_of_a_batch_are_on_its_pages(database, connection, consumer):
+def check_late_retried_and_other_events(database, connection):
     owner = value(connection, OWNER)
-    other = (
-        "select pgq.insert_event_raw('changes', %s, null, %s, 1, 't', %s, null, null, null, null)"
-    )
+    raw = "select pgq.insert_event_raw('changes', %s, null, %s, 1, 't', %s, null, null, null, null)"
+    insert = "select pgq.insert_event('changes', 't', %s)"
     with (
         database.connect(autocommit=False) as late,
-        database.connect(autocommit=False) as open_yet,
+        database.connect(autocommit=False) as later,
+        database.connect(autocommit=False) as later_still,
     ):
-        for session in (late, open_yet):
-            session.execute("select pgq.insert_event('changes', 't', 'late')")
+        late.execute(insert, ("late",))
+        later.execute(insert, ("after the batch",))
+        connection.execute(raw, (12, None, "before the batch"))
         open_batch(connection, 5)
         connection.execute("select pgq.finish_batch(%s)", (1,))
         late.commit()
+        later_still.execute(insert, ("after the batch",))
         for ev_id, owner_id, data in (
             (2, owner, "mine"),
             (3, owner + 100, "another's"),
+            (14, owner + 100, "another's"),
             (999, None, "far"),
         ):
-            connection.execute(other, (ev_id, owner_id, data))
+            connection.execute(raw, (ev_id, owner_id, data))
         batch = open_batch(connection, 5)
-        connection.execute("select pgq.insert_event('changes', 't', 'after the batch')")
+        later.commit()
+        later_still.commit()
+        connection.execute(insert, ("after the batch",))
 
-        for qty in (1, 2, 100):
-            assert [event for page in pages(connection, batch, qty) for event in page] == rows(
-                connection, "select * from pgq.get_batch_events(%s)", batch
-            )
-        found = [row[5] for page in pages(connection, batch, 100) for row in page]
-        assert {"late", "mine", "far"} <= set(found)
-        assert not {"another's", "after the batch"} & set(found)
+    for qty in (1, 2, 100):
+        assert [event for page in pages(connection, batch, qty) for event in page] == rows(
+            connection, "select * from pgq.get_batch_events(%s)", batch
+        )
+    found = [row[5] for page in pages(connection, batch, 100) for row in page]
+    assert sorted(found) == ["1", "2", "3", "4", "5", "far", "late", "mine"]
+
+
+def test_events_with_the_same_id_come_on_one_page(connection, consumer):
+    check_events_with_the_same_id(connection)
+
+
+def test_late_retried_and_other_events_of_a_batch_are_on_its_pages(database, connection, consumer):
+    check_late_retried_and_other_events(database, connection)
+
+
+# With an index or not → the function, parts of its source, and the bugs that replace them.
+SAME_ID = {
+    False: (
+        PAGE,
+        ("and event.ev_id <= $2 order by event.ev_id", "order by event.ev_id limit $2"),
+        ("using v_after, v_upto;", "using v_after, qty;"),
+    ),
+    True: (NEXT, ("- cardinality(v_events)) rows with ties", "- cardinality(v_events)) rows only")),
+}
+
+
+def test_a_page_that_ends_between_equal_ids_is_found(connection, consumer):
+    function, *changes = SAME_ID[consumer]
+    for old, new in changes:
+        replace_in(connection, function, old, new)
+
+    with pytest.raises(AssertionError):
+        check_events_with_the_same_id(connection)
+
+
+OWN = "and (e.ev_owner is null or e.ev_owner = i_owner)"
+BATCH = "pgq._batch_sql(integer,integer,pg_snapshot,pg_snapshot,text[],bigint)"
+BETWEEN = "pgq._events_between_sql(integer,pg_snapshot,pg_snapshot,integer,integer)"
+LATE = "where pg_visible_in_snapshot(late.txid, i_upto)"
+# Bug → function, a part of its source, and the bug that replaces it.
+PLANTED = {
+    "late commits are skipped": (BETWEEN, "if i_slice = 1", "if false"),
+    "open transactions are read": (BETWEEN, "open.txid >= pg_snapshot_xmax(i_after)", "false"),
+    "events of other owners are read": (BATCH, "event.ev_owner is null or", "true or"),
+}
+PLANTED_WITH_INDEX = {
+    "late commits are skipped": (OUTSIDE, LATE, "where false"),
+    "late transactions are read while they are open": (OUTSIDE, LATE, "where true"),
+    "open transactions are read": (NEXT, "and pg_visible_in_snapshot(e.ev_txid, i_upto)", ""),
+    "the batch before is read": (NEXT, "and not pg_visible_in_snapshot(e.ev_txid, i_after)", ""),
+    "events of other owners are read": (
+        NEXT,
+        f"{OWN}\n            order by e.ev_id\n            fetch",
+        "order by e.ev_id fetch",
+    ),
+    "events of other owners are read by transaction": (
+        OUTSIDE,
+        f"{OWN}\n            union",
+        "union",
+    ),
+    "numbers before the batch are skipped": (
+        NEXT,
+        "if i_after_ev_id is null or i_after_ev_id < i_after_seq and v_from > i_after_ev_id then",
+        "if false then",
+    ),
+    "numbers behind the batch are skipped": (
+        NEXT,
+        "if cardinality(v_events) < i_qty and i_after_ev_id is distinct from 9223372036854775807",
+        "if false",
+    ),
+}
+
+
+def check_planted(database, connection, function, old, new):
+    replace_in(connection, function, old, new)
+
+    with pytest.raises(AssertionError):
+        check_late_retried_and_other_events(database, connection)
+
+
+@pytest.mark.parametrize("consumer", [False], indirect=True)
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_found_without_an_index(database, connection, consumer, bug):
+    check_planted(database, connection, *PLANTED[bug])
+
+
+@pytest.mark.parametrize("consumer", [True], indirect=True)
+@pytest.mark.parametrize("bug", PLANTED_WITH_INDEX)
+def test_a_planted_bug_is_found_with_an_index(database, connection, consumer, bug):
+    check_planted(database, connection, *PLANTED_WITH_INDEX[bug])
 
 
 @pytest.mark.parametrize("consumer", [True], indirect=True)
