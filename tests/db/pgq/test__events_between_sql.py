@@ -2,7 +2,11 @@
 
 import random
 
-from support import rows, value
+import pytest
+
+from support import replace_in, rows, value
+
+FUNCTION = "pgq._events_between_sql(integer,pg_snapshot,pg_snapshot,integer,integer)"
 
 # Around 2^32, to detect truncation to 32 bits. 2^32 itself is not a valid transaction id.
 IDS = [n for n in range(2**32 - 30, 2**32 + 31) if n != 2**32]
@@ -28,7 +32,7 @@ def snapshot(running: set[int], xmax: int) -> str:
     return f"{min(running, default=xmax)}:{xmax}:{','.join(map(str, sorted(running)))}"
 
 
-def test_two_hundred_random_pairs_of_snapshots_give_what_the_definition_gives(connection, log):
+def check_random_pairs(connection):
     connection.execute(
         "insert into pgq.event_1_0 (ev_id, ev_time, ev_txid) select n, now(), n::text::xid8 from unnest(%s::bigint[]) as n",
         (IDS,),
@@ -63,6 +67,40 @@ def test_two_hundred_random_pairs_of_snapshots_give_what_the_definition_gives(co
             )
         ]
         assert found == defined, f"{after} .. {upto}: {texts}"
+
+
+def test_two_hundred_random_pairs_of_snapshots_give_what_the_definition_gives(connection, log):
+    check_random_pairs(connection)
+
+
+# Bug → a part of the source, and what replaces it.
+PLANTED = {
+    "the second snapshot is never compared": ("if exists (select", "if false and exists (select"),
+    "it is not compared for the first transaction of the range": (
+        "open.txid >= pg_snapshot_xmax(i_after)",
+        "open.txid > pg_snapshot_xmax(i_after)",
+    ),
+    "late commits are skipped": ("if i_slice = 1 then", "if false then"),
+    "each slice has the late commits": ("if i_slice = 1 then", "if true then"),
+    "late transactions are read while they are open": (
+        "where pg_visible_in_snapshot(open.txid, i_upto)",
+        "where true",
+    ),
+    "the first transaction is skipped": ("event.ev_txid >= %2$L", "event.ev_txid > %2$L"),
+    "the first transaction after the range is read": (
+        "event.ev_txid < %3$L",
+        "event.ev_txid <= %3$L",
+    ),
+    "slices overlap": ("v_length * i_slice / i_slices", "v_length * i_slice / i_slices + 1"),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_found(connection, log, bug):
+    replace_in(connection, FUNCTION, *PLANTED[bug])
+
+    with pytest.raises(AssertionError):
+        check_random_pairs(connection)
 
 
 def test_the_query_reads_the_index_and_not_the_table(connection, log):

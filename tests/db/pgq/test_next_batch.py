@@ -1,8 +1,8 @@
 import psycopg
 import pytest
 
-from support import rows, value
-from support.log import tick
+from support import replace_in, rows, value
+from support.log import consume_all, finish, tick
 
 
 def test_nothing_until_a_tick(connection, consumer):
@@ -53,3 +53,71 @@ def test_two_sessions_of_one_consumer_get_one_batch(database, connection, consum
             second.execute("select pgq.next_batch('changes', 'lake')")
         first.commit()
         assert value(second, "select pgq.next_batch('changes', 'lake')") == batch
+
+
+def check_batches_over_a_rotation(connection):
+    """The ticks of the batches are in segments that are no longer the current one, and in it."""
+    connection.execute("update pgq.queue set queue_rotation_period = '0'")
+    for number in range(6):
+        connection.execute("select pgq.insert_event('changes', 't', 'd')")
+        tick(connection)
+        if number in {1, 3}:
+            connection.execute("select sluice.rotate('changes')")
+
+    assert consume_all(connection) == [[1], [2], [3], [4], [5], [6]]
+
+
+def test_batches_go_over_rotations(connection, consumer):
+    check_batches_over_a_rotation(connection)
+
+
+def check_nothing_is_read_twice(connection):
+    for number in (1, 2, 3):
+        connection.execute("select pgq.insert_event('changes', 't', 'd')")
+        tick(connection)
+        batch = value(connection, "select pgq.next_batch('changes', 'lake')")
+        found = rows(connection, "select ev_id from pgq.get_batch_events(%s)", batch)
+        assert found == [(number,)]
+        finish(connection, batch)
+        assert value(connection, "select pgq.next_batch('changes', 'lake')") is None
+
+
+def test_no_batch_is_read_twice(connection, consumer):
+    check_nothing_is_read_twice(connection)
+
+
+LAST_TICK = (
+    "pg_sequence_last_value(format('pgq.event_%s_tick_seq', v_subscriber.sub_queue)::regclass)"
+)
+
+
+@pytest.mark.parametrize(
+    ("check", "old", "new"),
+    [
+        pytest.param(
+            check_batches_over_a_rotation,
+            "v_next := pgq._tick_after(v_subscriber.sub_queue, v_position.pos_last_tick);",
+            "return;",
+            id="ticks of earlier segments are not found",
+        ),
+        pytest.param(
+            check_batches_over_a_rotation,
+            f"{LAST_TICK} > v_position.pos_last_tick",
+            f"{LAST_TICK} > v_position.pos_last_tick + 1",
+            id="the last tick is not read",
+        ),
+        pytest.param(
+            check_nothing_is_read_twice,
+            "where p.pos_subscriber = v_subscriber.sub_key\n        order by p.pos_move desc\n"
+            "        limit 1;\n    else",
+            "where p.pos_subscriber = v_subscriber.sub_key\n        order by p.pos_move\n"
+            "        limit 1;\n    else",
+            id="an earlier position is read",
+        ),
+    ],
+)
+def test_a_planted_bug_is_found(connection, consumer, check, old, new):
+    replace_in(connection, "pgq.next_batch_custom(text,text,interval,integer,interval)", old, new)
+
+    with pytest.raises(AssertionError):
+        check(connection)
