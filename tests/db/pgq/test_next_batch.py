@@ -1,8 +1,13 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import psycopg
 import pytest
 
-from support import replace_in, rows, value
-from support.log import consume_all, finish, tick
+from support import replace_in, rows, value, wait_for_lock
+from support.log import consume_all, error_of, finish, give_up, tick
+
+NEXT = "select pgq.next_batch('changes', 'lake')"
+FUNCTION = "pgq.next_batch_custom(text,text,interval,integer,interval)"
 
 
 def test_nothing_until_a_tick(connection, consumer):
@@ -75,15 +80,73 @@ def check_nothing_is_read_twice(connection):
     for number in (1, 2, 3):
         connection.execute("select pgq.insert_event('changes', 't', 'd')")
         tick(connection)
-        batch = value(connection, "select pgq.next_batch('changes', 'lake')")
+        batch = value(connection, NEXT)
         found = rows(connection, "select ev_id from pgq.get_batch_events(%s)", batch)
         assert found == [(number,)]
         finish(connection, batch)
-        assert value(connection, "select pgq.next_batch('changes', 'lake')") is None
+        assert value(connection, NEXT) is None
 
 
 def test_no_batch_is_read_twice(connection, consumer):
     check_nothing_is_read_twice(connection)
+
+
+def check_lost_position(connection):
+    tick(connection)
+    give_up(connection, "too far behind")
+
+    assert error_of(connection, NEXT)[0] == "PQ006"
+
+
+def check_restored_log(connection):
+    """A row of pgq.origin that is written anew is what a restored dump has."""
+    tick(connection)
+    connection.execute("update pgq.origin set part = part where part = 0")
+
+    assert "restored" in error_of(connection, NEXT)[1]
+
+
+def check_group(connection):
+    connection.execute("select sluice.create_group('changes', 'workers')")
+    tick(connection)
+
+    assert error_of(connection, NEXT.replace("lake", "workers")) == (
+        "PQ004",
+        "consumer workers on queue changes is a share group",
+    )
+
+
+@pytest.mark.parametrize("check", [check_lost_position, check_restored_log, check_group])
+def test_a_position_that_must_not_be_read_is_refused(connection, consumer, check):
+    check(connection)
+
+
+def check_waiting_session(database, connection):
+    """A session that waited for another one returns the batch that this has opened."""
+    tick(connection)
+    with (
+        ThreadPoolExecutor(1) as threads,
+        database.connect(autocommit=False) as first,
+        database.connect() as second,
+    ):
+        batch = value(first, NEXT)
+        waiting = threads.submit(value, second, NEXT)
+        wait_for_lock(connection, second)
+        first.commit()
+
+        assert waiting.result(30) == batch
+
+
+def test_a_session_that_waits_for_another_gets_its_batch(database, connection, consumer):
+    check_waiting_session(database, connection)
+
+
+def test_a_session_without_the_lock_is_found(database, connection, consumer):
+    """It gets the number of a batch that it could not store."""
+    replace_in(connection, FUNCTION, "for no key update of s;", ";")
+
+    with pytest.raises(AssertionError):
+        check_waiting_session(database, connection)
 
 
 LAST_TICK = (
@@ -114,10 +177,25 @@ LAST_TICK = (
             "        limit 1;\n    else",
             id="an earlier position is read",
         ),
+        pytest.param(
+            check_lost_position,
+            "if v_position.pos_lost is not null then",
+            "if false then",
+            id="a lost position is read",
+        ),
+        pytest.param(
+            check_restored_log,
+            "and o.made_by = o.xmin) <> 2 then",
+            "and o.made_by = o.xmin) < 0 then",
+            id="a restored log is read",
+        ),
+        pytest.param(
+            check_group, "if v_subscriber.sub_is_group then", "if false then", id="a group is read"
+        ),
     ],
 )
 def test_a_planted_bug_is_found(connection, consumer, check, old, new):
-    replace_in(connection, "pgq.next_batch_custom(text,text,interval,integer,interval)", old, new)
+    replace_in(connection, FUNCTION, old, new)
 
     with pytest.raises(AssertionError):
         check(connection)

@@ -7,9 +7,11 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from support import rows, value
+from support import replace_in, rows, value
 from support.log import delay_event, error_of
 from support.share_groups import acknowledge, claim, create_group, let_pass, renew, send, send_many
+
+FUNCTION = "sluice.next_group_due(text,text,timestamptz)"
 
 
 def due(connection, after=None):
@@ -43,11 +45,20 @@ def test_the_lease_of_what_is_not_settled_ends(connection, group):
     assert due(connection) is None
 
 
-def test_retried_event_is_due_after_its_back_off(connection, group):
+def is_due(connection):
+    left = due(connection)
+    return left is not None and left <= 0
+
+
+def check_retry(connection):
     send(connection, "a")
     (event,) = claim(connection)
     acknowledge(connection, event.claim_id, "retry", delay="200 s")
-    assert due(connection) <= 0, "until a claim has read the retry"
+    assert is_due(connection), "until a claim has read the retry"
+
+
+def test_retried_event_is_due_after_its_back_off(connection, group):
+    check_retry(connection)
     assert claim(connection) == []
 
     assert due(connection) == nearly(200)
@@ -113,6 +124,102 @@ def test_after_many_settled_claims_it_costs_no_more_than_a_look_at_a_hundred(
 
     assert due(connection) is not None, "the time of the next check"
     assert buffers("select sluice.next_group_due('changes', 'workers')") < 1_500
+
+
+# The numbers of leases and of delayed events that one call reads, reduced to 3.
+FEW = [
+    ("v_leases_max constant integer := 100;", "v_leases_max constant integer := 3;"),
+    ("v_delayed_max constant integer := 1000;", "v_delayed_max constant integer := 3;"),
+]
+
+
+def check_behind(connection, seconds):
+    """Each call returns a later time, and the last one a time that is in so many seconds."""
+    for old, new in FEW:
+        replace_in(connection, FUNCTION, old, new)
+    found: list[float | None] = []
+    after = None
+    while (left := due(connection, after)) is not None:
+        assert found == [] or left > found[-1]
+        found.append(left)
+        after = value(connection, "select sluice.next_group_due('changes', 'workers', %s)", after)
+
+    assert len(found) > 1
+    assert found[-1] == nearly(seconds)
+
+
+def check_open_lease_behind_settled_ones(connection):
+    send_many(connection, 8)
+    for number in range(7):
+        (event,) = claim(connection, 1, f"{100 + number} s")
+        acknowledge(connection, event.claim_id)
+    claim(connection, 1, "200 s")
+
+    check_behind(connection, 200)
+
+
+def check_delayed_event_behind_those_of_another_log(connection):
+    connection.execute("select pgq.create_queue('other')")
+    delayed = "select sluice.insert_event(%s, 't', 'd', delay => make_interval(secs => %s))"
+    for number in range(7):
+        connection.execute(delayed, ("other", 100 + number))
+    connection.execute(delayed, ("changes", 200))
+
+    check_behind(connection, 200)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [check_open_lease_behind_settled_ones, check_delayed_event_behind_those_of_another_log],
+)
+def test_what_is_behind_many_others_is_found_by_several_calls(connection, group, check):
+    check(connection)
+
+
+def check_clock(connection):
+    """The server's clock was set back since the last claim."""
+    send(connection, "a")
+    (event,) = claim(connection)
+    acknowledge(connection, event.claim_id)
+    assert claim(connection) == []
+    let_pass(connection, "-1 hour")
+
+    assert is_due(connection)
+
+
+def test_the_next_claim_is_due_where_the_clock_was_set_back(connection, group):
+    check_clock(connection)
+
+
+@pytest.mark.parametrize(
+    ("check", "old", "new"),
+    [
+        pytest.param(
+            check_open_lease_behind_settled_ones,
+            "or v_leases = v_leases_max",
+            "",
+            id="no more leases are read",
+        ),
+        pytest.param(
+            check_delayed_event_behind_those_of_another_log,
+            "case when count(*) = v_delayed_max then max(e.ev_retry_after) end",
+            "null",
+            id="no more delayed events are read",
+        ),
+        pytest.param(check_retry, "if found or", "if", id="outcomes are not waited for"),
+        pytest.param(
+            check_clock,
+            "or clock_timestamp() + v_claim.clock_shift < v_claim.claimed_at",
+            "",
+            id="a clock that was set back is not noticed",
+        ),
+    ],
+)
+def test_a_planted_bug_is_found(connection, group, check, old, new):
+    replace_in(connection, FUNCTION, old, new)
+
+    with pytest.raises(AssertionError):
+        check(connection)
 
 
 def test_readers_may_ask_and_writers_not(connection, group, as_member):
