@@ -191,7 +191,7 @@ def test_the_transaction_gets_its_id_before_the_number_is_taken(connection, log)
 
 
 def test_a_number_that_is_taken_before_the_id_of_the_transaction_is_found(connection, log):
-    """Where the INSERT itself asks for the id, it evaluates that after the number."""
+    """The INSERT would evaluate the id after the number if it called the function itself."""
     replace_in(connection, CALLER, "pg_current_xact_id(), ev_type", "null, ev_type")
     source = value(connection, "select pg_get_functiondef(%s::regprocedure)", SIGNATURE)
     connection.execute(source.replace("now(), i_txid", "now(), pg_current_xact_id()"))

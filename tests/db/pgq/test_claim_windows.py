@@ -11,7 +11,7 @@ import random
 
 import pytest
 
-from support import rows, value
+from support import replace_in, rows, value
 from support.log import tick
 
 IDS = [n for n in range(2**32 - 20, 2**32 + 21) if n != 2**32]
@@ -44,13 +44,20 @@ def random_snapshots(chance: random.Random, count: int) -> list[str]:
 
 @pytest.fixture
 def events(connection, log):
-    """Three events per transaction, mostly in ev_id order, in two segments, some with an owner."""
+    """Three events per transaction, mostly in ev_id order, in two segments, some with an owner.
+
+    Some have the number of an earlier event of their transaction.
+    """
     connection.execute("select pgq._prepare_claims(1)")
     chance = random.Random(20261121)
     number = 0
+    ids: list[int] = []
     for place, txid in enumerate(IDS * 3):
         number += 1
         ev_id = number if chance.random() < 0.8 else chance.randint(-50, 250)
+        if place >= len(IDS) and chance.random() < 0.2:
+            ev_id = ids[-len(IDS)]
+        ids.append(ev_id)
         connection.execute(
             f"insert into pgq.event_1_{place % 2} (ev_id, ev_time, ev_txid, ev_owner, ev_data) "
             "values (%s, now(), %s::text::xid8, %s, %s)",
@@ -59,7 +66,7 @@ def events(connection, log):
     return number
 
 
-def test_a_hundred_random_windows_give_what_the_definition_gives(connection, events):
+def check_random_windows(connection):
     chance = random.Random(20261122)
     for _ in range(100):
         after, upto = random_snapshots(chance, 2)
@@ -73,10 +80,15 @@ def test_a_hundred_random_windows_give_what_the_definition_gives(connection, eve
             ids = [ev_id for ev_id, _ in part]
             # More than qty only if the further events share the last ev_id.
             assert len(ids) <= qty or len(set(ids[qty - 1 :])) == 1
+            assert place is None or min(ids) > place, "an event is read again"
             found += ids
             place = ids[-1]
 
         assert found == defined, f"{after} .. {upto}, {after_seq} .. {upto_seq}, {qty}"
+
+
+def test_a_hundred_random_windows_give_what_the_definition_gives(connection, events):
+    check_random_windows(connection)
 
 
 def test_windows_one_after_the_other_give_every_event_once(connection, events):
@@ -93,7 +105,7 @@ def test_windows_one_after_the_other_give_every_event_once(connection, events):
         assert sorted(found) == sorted(text for (text,) in mine)
 
 
-def test_the_events_of_a_part_are_those_that_were_next(connection, events):
+def check_part(connection):
     after, upto = "1:1:", f"{IDS[-1] + 1}:{IDS[-1] + 1}:"
     part = [ev_id for ev_id, _ in rows(connection, NEXT, after, 0, upto, 100, 20, 30)]
     claimed = """select ev_id from pgq.event_1_claimed(%s, %s, %s, %s, 5, %s)"""
@@ -101,7 +113,100 @@ def test_the_events_of_a_part_are_those_that_were_next(connection, events):
     asked = part[::3]
     found = rows(connection, claimed, after, upto, 20, part[-1], asked)
     assert sorted({ev_id for (ev_id,) in found}) == sorted(set(asked))
-    assert rows(connection, claimed, after, upto, 20, part[-1], [20, part[-1] + 1, 10**6]) == []
+    others = [20, *range(part[-1] + 1, part[-1] + 50), 10**6]
+    assert rows(connection, claimed, after, upto, 20, part[-1], others) == []
+
+
+def test_the_events_of_a_part_are_those_that_were_next(connection, events):
+    check_part(connection)
+
+
+FUNCTIONS = {
+    "next": "pgq.event_1_next(pg_snapshot,bigint,pg_snapshot,bigint,bigint,integer,integer)",
+    "outside": "pgq.event_1_outside(pg_snapshot,pg_snapshot,bigint,bigint,integer,integer)",
+    "claimed": "pgq.event_1_claimed(pg_snapshot,pg_snapshot,bigint,bigint,integer,bigint[])",
+}
+LATE = "where pg_visible_in_snapshot(late.txid, i_upto)"
+# Bug → function, a part of its source, and the bug that replaces it.
+PLANTED = {
+    "late transactions are skipped": ("outside", LATE, "where false"),
+    "late transactions are read while they are open": ("outside", LATE, "where true"),
+    "open transactions are read by transaction": (
+        "outside",
+        "and pg_visible_in_snapshot(e.ev_txid, i_upto)",
+        "",
+    ),
+    "the first transaction of the window is skipped": (
+        "outside",
+        "e.ev_txid >= pg_snapshot_xmax(i_after)",
+        "e.ev_txid > pg_snapshot_xmax(i_after)",
+    ),
+    "numbers after those of the part are read": ("outside", "and e.ev_id + 0 <= i_upto_ev_id", ""),
+    "numbers before those of the part are read": (
+        "outside",
+        "and e.ev_id + 0 >= i_from_ev_id",
+        "",
+    ),
+    "the page ends between equal numbers by transaction": (
+        "outside",
+        "order by e.ev_id\n        fetch first (i_qty) rows with ties",
+        "order by e.ev_id\n        fetch first (i_qty) rows only",
+    ),
+    "a late transaction ends between equal numbers": (
+        "outside",
+        "order by e.ev_txid, e.ev_id\n                fetch first (i_qty) rows with ties",
+        "order by e.ev_txid, e.ev_id\n                fetch first (i_qty) rows only",
+    ),
+    "the page ends between equal numbers": ("next", "rows with ties", "rows only"),
+    "open transactions are read": ("next", "and pg_visible_in_snapshot(e.ev_txid, i_upto)", ""),
+    "the window before is read": ("next", "and not pg_visible_in_snapshot(e.ev_txid, i_after)", ""),
+    "the last number is read again": ("next", "e.ev_id > v_from", "e.ev_id >= v_from"),
+    "the last number is read again by transaction": (
+        "next",
+        "coalesce(i_after_ev_id + 1,",
+        "coalesce(i_after_ev_id,",
+    ),
+    "numbers before the window are read in two ways": (
+        "next",
+        "i_after_ev_id < i_after_seq and v_from > i_after_ev_id then",
+        "i_after_ev_id < i_after_seq then",
+    ),
+    "numbers before the window are read in no way": (
+        "next",
+        "e.ev_id > v_from",
+        "e.ev_id > greatest(i_after_ev_id, i_after_seq)",
+    ),
+    "numbers behind the window are not read": (
+        "next",
+        "if cardinality(v_events) < i_qty and i_after_ev_id is distinct from",
+        "if false and i_after_ev_id is distinct from",
+    ),
+    "numbers behind the window are read again": (
+        "next",
+        "greatest(i_after_ev_id, i_after_seq, i_upto_seq) + 1",
+        "greatest(i_after_seq, i_upto_seq) + 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_found(connection, events, bug):
+    name, *change = PLANTED[bug]
+    replace_in(connection, FUNCTIONS[name], *change)
+
+    with pytest.raises(AssertionError):
+        check_random_windows(connection)
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["(e.ev_id > i_after_ev_id or i_after_ev_id is null)", "e.ev_id <= i_upto_ev_id"],
+)
+def test_events_of_another_part_are_found(connection, events, part):
+    replace_in(connection, FUNCTIONS["claimed"], part, "true")
+
+    with pytest.raises(AssertionError):
+        check_part(connection)
 
 
 @pytest.mark.slow

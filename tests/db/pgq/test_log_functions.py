@@ -1,6 +1,6 @@
 import pytest
 
-from support import rows, value
+from support import replace_in, rows, value
 
 OWN = """select p.proname from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace
     where n.nspname = 'pgq' and p.proname ~ '^(event|tick)_[0-9]+_' order by 1"""
@@ -40,31 +40,30 @@ def test_log_functions_have_a_search_path_a_comment_and_no_public_grant(connecti
     assert wrong == []
 
 
-@pytest.mark.parametrize(
-    ("txids", "after", "upto", "found"),
-    [
-        ([], "100:100:", "200:200:", False),
-        ([100], "100:100:", "200:200:", True),
-        ([99], "100:100:", "200:200:", False),
-        ([199], "100:100:", "200:200:", True),
-        ([200], "100:100:", "200:200:", False),
-        # Running at the second snapshot.
-        ([150], "100:100:", "150:200:150", False),
-        ([149], "100:100:", "150:200:150", True),
-        ([151], "100:100:", "150:200:150", True),
-        ([100, 150, 199], "100:100:", "100:200:100,150,199", False),
-        ([100, 101, 150, 199], "100:100:", "100:200:100,150,199", True),
-        # Running at the first snapshot: found if it has ended at the second.
-        ([90], "90:100:90", "90:200:90", False),
-        ([90], "90:100:90,95", "95:200:95", True),
-        ([95], "90:100:90,95", "95:200:95", False),
-        ([91], "90:100:90,95", "200:200:", False),
-        # Beyond 32 bits.
-        ([2**32 + 5], f"{2**32 - 10}:{2**32 - 1}:", f"{2**32 + 6}:{2**32 + 6}:", True),
-        ([5], f"{2**32 - 10}:{2**32 - 1}:", f"{2**32 + 6}:{2**32 + 6}:", False),
-    ],
-)
-def test_any_says_whether_a_batch_has_events(connection, log, txids, after, upto, found):
+CASES = [
+    ([], "100:100:", "200:200:", False),
+    ([100], "100:100:", "200:200:", True),
+    ([99], "100:100:", "200:200:", False),
+    ([199], "100:100:", "200:200:", True),
+    ([200], "100:100:", "200:200:", False),
+    # Running at the second snapshot.
+    ([150], "100:100:", "150:200:150", False),
+    ([149], "100:100:", "150:200:150", True),
+    ([151], "100:100:", "150:200:150", True),
+    ([100, 150, 199], "100:100:", "100:200:100,150,199", False),
+    ([100, 101, 150, 199], "100:100:", "100:200:100,150,199", True),
+    # Running at the first snapshot: found if it has ended at the second.
+    ([90], "90:100:90", "90:200:90", False),
+    ([90], "90:100:90,95", "95:200:95", True),
+    ([95], "90:100:90,95", "95:200:95", False),
+    ([91], "90:100:90,95", "200:200:", False),
+    # Beyond 32 bits.
+    ([2**32 + 5], f"{2**32 - 10}:{2**32 - 1}:", f"{2**32 + 6}:{2**32 + 6}:", True),
+    ([5], f"{2**32 - 10}:{2**32 - 1}:", f"{2**32 + 6}:{2**32 + 6}:", False),
+]
+
+
+def check_any(connection, txids, after, upto, found):
     insert(connection, *txids, segment=1)
 
     assert value(connection, ANY, after, upto) is found
@@ -78,6 +77,63 @@ def test_any_says_whether_a_batch_has_events(connection, log, txids, after, upto
         upto,
         after,
     )
+
+
+@pytest.mark.parametrize(("txids", "after", "upto", "found"), CASES)
+def test_any_says_whether_a_batch_has_events(connection, log, txids, after, upto, found):
+    check_any(connection, txids, after, upto, found)
+
+
+def check_all(connection):
+    for case in CASES:
+        with connection.transaction(force_rollback=True):
+            check_any(connection, *case)
+
+
+NONE_RUNNING = "if pg_snapshot_xmin(i_upto) = pg_snapshot_xmax(i_upto) then"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(NONE_RUNNING, "if true then", id="open transactions are read"),
+        pytest.param(
+            "e.ev_txid < pg_snapshot_xmax(i_upto)\n        ) then",
+            "e.ev_txid <= pg_snapshot_xmax(i_upto)\n        ) then",
+            id="the first transaction after the range is read",
+        ),
+        pytest.param(
+            "e.ev_txid >= pg_snapshot_xmax(i_after) and",
+            "e.ev_txid > pg_snapshot_xmax(i_after) and",
+            id="the first transaction is skipped",
+        ),
+        pytest.param(
+            "and e.ev_txid < gap.before",
+            "and e.ev_txid <= gap.before",
+            id="an open transaction after a gap is read",
+        ),
+        pytest.param(
+            "e.ev_txid > gap.after",
+            "e.ev_txid >= gap.after",
+            id="an open transaction before a gap is read",
+        ),
+        pytest.param(
+            "return pg_snapshot_xmin(i_after) <> pg_snapshot_xmax(i_after) and",
+            "return false and",
+            id="late transactions are skipped",
+        ),
+        pytest.param(
+            "where pg_visible_in_snapshot(late.txid, i_upto)",
+            "where true",
+            id="late transactions are read while they are open",
+        ),
+    ],
+)
+def test_a_planted_bug_of_any_is_found(connection, log, old, new):
+    replace_in(connection, "pgq.event_1_any(pg_snapshot,pg_snapshot)", old, new)
+
+    with pytest.raises(AssertionError):
+        check_all(connection)
 
 
 def test_any_does_not_visit_what_running_transactions_have_written(database, connection, log):

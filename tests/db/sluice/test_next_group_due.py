@@ -126,7 +126,7 @@ def test_after_many_settled_claims_it_costs_no_more_than_a_look_at_a_hundred(
     assert buffers("select sluice.next_group_due('changes', 'workers')") < 1_500
 
 
-# The numbers of leases and of delayed events that one call reads, reduced to 3.
+# The numbers of leases and delayed events that one call reads, reduced to 3.
 FEW = [
     ("v_leases_max constant integer := 100;", "v_leases_max constant integer := 3;"),
     ("v_delayed_max constant integer := 1000;", "v_delayed_max constant integer := 3;"),
@@ -134,7 +134,7 @@ FEW = [
 
 
 def check_behind(connection, seconds):
-    """Each call returns a later time, and the last one a time that is in so many seconds."""
+    """Each call returns a later time, and the last one the given time."""
     for old, new in FEW:
         replace_in(connection, FUNCTION, old, new)
     found: list[float | None] = []
@@ -172,7 +172,7 @@ def check_delayed_event_behind_those_of_another_log(connection):
     "check",
     [check_open_lease_behind_settled_ones, check_delayed_event_behind_those_of_another_log],
 )
-def test_what_is_behind_many_others_is_found_by_several_calls(connection, group, check):
+def test_several_calls_find_the_due_time_behind_many_others(connection, group, check):
     check(connection)
 
 
