@@ -53,11 +53,13 @@ CHANGES = {
     ),
     "restored from a dump": (
         "update pgq.origin set part = part where queue_id = 1 and part = 0",
-        "(select count(*) from pgq.origin as o where o.queue_id = q.queue_id and o.made_by = o.xmin) = 2",
+        "(select count(*) from pgq.origin as o"
+        " where o.queue_id = q.queue_id and o.made_by = o.xmin) = 2",
     ),
     "recorded failure": (
         "select sluice._note_failure('tick', 'changes', null, 'failed')",
-        "not exists (select from sluice.failure as f where f.task = 'tick' and f.queue_name = q.queue_name)",
+        "not exists (select from sluice.failure as f"
+        " where f.task = 'tick' and f.queue_name = q.queue_name)",
     ),
     "nothing remembered": ("set sluice.ticked_1 = ''", "is not true"),
     "no sequence of events": (
