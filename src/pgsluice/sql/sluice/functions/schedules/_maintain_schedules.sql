@@ -41,16 +41,16 @@ begin
           )
         returning fired.name, fired.slot
     ),
+    unmarked as materialized (
+        select earlier.name, earlier.slot
+        from marked
+        join sluice.schedule_slot as earlier on earlier.name = marked.name and earlier.slot < marked.slot
+        where earlier.earlier_removed
+        for update of earlier skip locked
+    ),
     removed as (
         delete from sluice.schedule_slot as fired
-        using (
-            select old.name, old.slot from old
-            union all
-            select earlier.name, earlier.slot
-            from marked
-            join sluice.schedule_slot as earlier on earlier.name = marked.name and earlier.slot < marked.slot
-            where earlier.earlier_removed
-        ) as unneeded
+        using (select old.* from old union all select unmarked.* from unmarked) as unneeded
         where fired.name = unneeded.name and fired.slot = unneeded.slot
           and not exists (select from marked where marked.name = fired.name and marked.slot = fired.slot)
         returning fired.slot
