@@ -294,6 +294,7 @@ AT_COMMIT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", AT_COMMIT)
 @pytest.mark.parametrize(
     "table",

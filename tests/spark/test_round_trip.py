@@ -35,6 +35,7 @@ def texts(db: psycopg.Connection, queue_name: str) -> list[str]:
     return [text for (text,) in db.execute(query)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not WEBHOOKS.exists(), reason=f"the payloads are not in {WEBHOOKS}")
 def test_real_payloads_come_back_from_the_lake_as_they_stood_in_their_file(
     spark: SparkSession, db: psycopg.Connection, database_18: Database, tmp_path: Path
