@@ -51,3 +51,17 @@ def wait_for_lock(observer: psycopg.Connection, waiting: psycopg.Connection) -> 
         ),
         f"session {pid} to wait for a lock",
     )
+
+
+def wait_for_sleep(observer: psycopg.Connection, waiting: psycopg.Connection) -> None:
+    """Wait until a session sleeps between two looks."""
+    pid = waiting.info.backend_pid
+    wait_until(
+        lambda: (
+            value(
+                observer, "select wait_event = 'PgSleep' from pg_stat_activity where pid = %s", pid
+            )
+            is True
+        ),
+        f"session {pid} to sleep",
+    )

@@ -4,7 +4,7 @@ import time
 import psycopg
 import pytest
 
-from support import rows, value, wait_until
+from support import rows, value, wait_for_sleep, wait_until
 
 
 @pytest.fixture
@@ -32,20 +32,6 @@ class Poll:
     def done(self):
         self._thread.join(timeout=0)
         return not self._thread.is_alive()
-
-
-def wait_until_asleep(observer, waiting):
-    wait_until(
-        lambda: (
-            value(
-                observer,
-                "select wait_event = 'PgSleep' from pg_stat_activity where pid = %s",
-                waiting.info.backend_pid,
-            )
-            is True
-        ),
-        "the poll to read once and sleep",
-    )
 
 
 def test_visible_messages_are_returned_as_by_read_without_waiting(connection, three):
@@ -89,7 +75,7 @@ def test_an_empty_queue_is_given_up_at_the_deadline_and_not_a_pause_later(connec
 def test_a_message_sent_while_it_waits_is_returned(database, connection, queue, max_poll_seconds):
     with database.connect() as waiting:
         poll = Poll(waiting, f"pgmq.read_with_poll('orders', 30, 5, {max_poll_seconds}, 10)")
-        wait_until_asleep(connection, waiting)
+        wait_for_sleep(connection, waiting)
         assert not poll.done()
         connection.execute("select pgmq.send('orders', '1'::jsonb)")
         wait_until(poll.done, "the poll to return")
@@ -110,7 +96,7 @@ def test_without_a_pause_it_still_sleeps_between_two_looks(
 ):
     with database.connect() as waiting:
         poll = Poll(waiting, f"pgmq.read_with_poll('orders', 30, 5, 600, {poll_interval_ms})")
-        wait_until_asleep(connection, waiting)
+        wait_for_sleep(connection, waiting)
         connection.execute("select pgmq.send('orders', '1'::jsonb)")
         wait_until(poll.done, "the poll to return")
 

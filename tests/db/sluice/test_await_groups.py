@@ -7,7 +7,7 @@ import time
 import pytest
 
 from pgsluice.worker.loops import run_in_thread
-from support import replace_in, rows, value, wait_until
+from support import replace_in, rows, value, wait_for_sleep
 from support.notify import Listener
 
 AWAIT = "sluice.await_groups(interval,interval)"
@@ -40,15 +40,6 @@ def waited(session, wait, pause="1 ms"):
     return rows(session, query, wait, pause)[0]
 
 
-def wait_for_sleep(observer):
-    wait_until(
-        lambda: value(
-            observer, "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
-        ),
-        "the ticker to wait",
-    )
-
-
 def check_announced_once(connection, ticker, listener):
     insert(connection)
 
@@ -78,7 +69,7 @@ def test_the_wait_ends_with_the_commit_of_an_event(database, connection, ticker,
     with database.connect(autocommit=False) as sender:
         insert(sender)
         waiting = run_in_thread("waiter", lambda: waited(ticker, "30 s"))
-        wait_for_sleep(connection)
+        wait_for_sleep(connection, ticker)
         assert listener.heard() == []
         sender.commit()
 
@@ -100,7 +91,7 @@ def held_during_a_wait(database, connection, ticker):
         insert(sender)  # takes an id: the log is read in each look
         # The pause is so long that the locks are looked at during it.
         waiting = run_in_thread("waiter", lambda: waited(ticker, "30 s", "0.4 s"))
-        wait_for_sleep(connection)
+        wait_for_sleep(connection, ticker)
         held = value(
             connection,
             "select count(*) from pg_locks as l join pg_class as c on c.oid = l.relation "

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from pgsluice.worker.loops import run_in_thread
-from support import replace_in, rows, value, wait_until
+from support import replace_in, rows, value, wait_for_sleep
 from support.notify import Listener
 
 AWAIT = """
@@ -22,15 +22,6 @@ NOTIFIER_AWAIT = (
     "sluice.notifier_await"
     "(integer,interval,text[],oid[],bigint[],bigint[],boolean[],interval,interval)"
 )
-
-
-def wait_for_sleep(observer):
-    wait_until(
-        lambda: value(
-            observer, "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
-        ),
-        "the notifier to wait",
-    )
 
 
 def announced(session, known, seen, *, wait="0", pause="1 ms", is_pending=False, names=("a",)):
@@ -96,7 +87,7 @@ def check_late_commit(database, queue, listener, wait="1 s"):
         waiting = run_in_thread(
             "waiter", lambda: announced(notifier, 1, 0, wait=wait, is_pending=True)
         )
-        wait_for_sleep(queue)
+        wait_for_sleep(queue, notifier)
         assert listener.heard() == []
         sender.commit()
 
@@ -118,7 +109,7 @@ def check_locks(database, queue, _listener):
             "waiter",
             lambda: announced(notifier, 1, 0, wait="30 s", pause="0.4 s", is_pending=True),
         )
-        wait_for_sleep(queue)
+        wait_for_sleep(queue, notifier)
         held = rows(
             queue,
             "select c.relname, l.mode from pg_locks as l join pg_class as c on c.oid = l.relation "
