@@ -74,6 +74,20 @@ async def test_a_message_that_arrives_while_another_runs_starts_in_a_free_slot()
         await until(lambda: source.ends() == {"done": 3}, "all to end")
 
 
+async def test_claimed_messages_start_before_the_next_claim():
+    source, order = MemorySource(["first", "second"]), []
+    source.trouble = order.append
+
+    async def handle(payload):
+        order.append(payload)
+
+    await worker_for(
+        (source, spec_for(handle)), options=WorkerOptions(prefetch=10)
+    ).run_until_empty(idle_s=0)
+
+    assert order[:5] == ["prepare", "claim", "begin", "first", "second"]
+
+
 async def test_concurrency_of_a_threaded_handler_is_reached_and_not_exceeded():
     source, gauge = MemorySource(range(30)), Gauge()
     lock = threading.Lock()
