@@ -2,7 +2,7 @@
 
 import pytest
 
-from support import rows, value, wait_until
+from support import replace_in, rows, value, wait_until
 from support.log import contents, delay_event, wait_until_due
 
 
@@ -76,6 +76,33 @@ def test_it_skips_events_that_another_session_is_moving(database, connection):
         mover.commit()
 
     assert contents(connection) == [(1, "d")]
+
+
+def check_table(connection, table):
+    connection.execute(
+        f"insert into pgq.retry_entry_{table} (ev_retry_after, ev_queue, ev_time, ev_type, ev_data)"
+        " select now(), q.queue_id, now(), 't', 'd' from pgq.queue as q"
+    )
+
+    assert admit(connection) == 1
+    assert contents(connection) == [(1, "d")]
+
+
+@pytest.mark.parametrize("table", [0, 1])
+@pytest.mark.usefixtures("log")
+def test_due_events_of_both_tables_are_delivered(connection, table):
+    check_table(connection, table)
+
+
+@pytest.mark.parametrize("table", [0, 1])
+@pytest.mark.usefixtures("log")
+def test_looking_for_entries_in_one_table_only_is_found(connection, table):
+    other = f"pg_relation_size('pgq.retry_entry_{1 - table}') = 0"
+    both = "pg_relation_size('pgq.retry_entry_0') + pg_relation_size('pgq.retry_entry_1') = 0"
+    replace_in(connection, "pgq._admit_due()", both, other)
+
+    with pytest.raises(AssertionError):
+        check_table(connection, table)
 
 
 @pytest.mark.parametrize(

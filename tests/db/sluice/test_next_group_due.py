@@ -122,13 +122,25 @@ def test_after_many_settled_claims_it_costs_no_more_than_a_look_at_a_hundred(
         (event,) = claim(connection)
         acknowledge(connection, event.claim_id)
 
+    query = "select sluice.next_group_due('changes', 'workers')"
+    let_pass(connection, "1 second")
     assert due(connection) is not None, "the time of the next check"
-    assert buffers("select sluice.next_group_due('changes', 'workers')") < 1_500
+    after_a_second = buffers(query)
+    assert after_a_second < 1_500
+
+    (event,) = rows(connection, "select claim_id from sluice.claim_0 order by claim_id desc limit 1")
+    connection.execute(
+        "update sluice.claim_0 set claimed_at = clock_timestamp() + '1 minute' where claim_id = %s",
+        event,
+    )
+    connection.execute("update sluice.claim_0 set clock_shift = '1 minute'")
+    assert buffers(query) < after_a_second / 4, "a group with a claim in the last second"
 
 
 # The numbers of leases and delayed events that one call reads, reduced to 3.
 FEW = [
-    ("v_leases_max constant integer := 100;", "v_leases_max constant integer := 3;"),
+    ("v_leases_max integer := 100;", "v_leases_max integer := 3;"),
+    ("v_leases_max := 10;", "v_leases_max := 3;"),
     ("v_delayed_max constant integer := 1000;", "v_delayed_max constant integer := 3;"),
 ]
 
@@ -205,6 +217,12 @@ def test_the_next_claim_is_due_where_the_clock_was_set_back(connection, group):
             "case when count(*) = v_delayed_max then max(e.ev_retry_after) end",
             "null",
             id="no more delayed events are read",
+        ),
+        pytest.param(
+            check_delayed_event_behind_those_of_another_log,
+            "if pg_relation_size('pgq.retry_entry_0') + pg_relation_size('pgq.retry_entry_1') = 0",
+            "if pg_relation_size('pgq.retry_entry_1') = 0",
+            id="the entries of one table are not read",
         ),
         pytest.param(check_retry, "if found or", "if", id="outcomes are not waited for"),
         pytest.param(

@@ -1,5 +1,6 @@
--- For consumers that cannot rely on maintenance: usually one index lookup. Entries that were committed after their due
--- time are looked up once a second, because entries are written all the time and most are due later.
+-- For consumers that cannot rely on maintenance: one index lookup, and none if there are no entries at all. Entries that
+-- were committed after their due time are looked up when the last pass is a second old, because entries are written all
+-- the time and most are due later.
 create or replace function pgq._admit_due()
 returns integer
 language plpgsql
@@ -14,8 +15,13 @@ declare
     v_late_period constant interval := '1 second';
     v_events_max constant integer := 1000; -- bounds the time that the caller waits
     v_now constant timestamptz := clock_timestamp();
-    v_last constant pgq.retry_pass := pgq._last_retry_pass();
+    v_last pgq.retry_pass;
 begin
+    -- An entry that a running transaction has written counts too.
+    if pg_relation_size('pgq.retry_entry_0') + pg_relation_size('pgq.retry_entry_1') = 0 then
+        return 0;
+    end if;
+    v_last := pgq._last_retry_pass();
     perform
     from pgq.retry_entry as e
     where (e.ev_retry_after, e.entry_id) > (v_last.pass_time, v_last.pass_entry)
