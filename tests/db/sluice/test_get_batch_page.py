@@ -112,7 +112,11 @@ SAME_ID = {
         ("and event.ev_id <= $2 order by event.ev_id", "order by event.ev_id limit $2"),
         ("using v_after, v_upto;", "using v_after, qty;"),
     ),
-    True: (NEXT, ("- cardinality(v_events)) rows with ties", "- cardinality(v_events)) rows only")),
+    True: (
+        NEXT,
+        ("i_upto_seq - i_after_seq <= 100", "false"),  # a short batch is looked up by transaction
+        ("- cardinality(v_events)) rows with ties", "- cardinality(v_events)) rows only"),
+    ),
 }
 
 

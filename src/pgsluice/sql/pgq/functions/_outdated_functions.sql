@@ -92,6 +92,9 @@ begin
             exit when v_tick.tick_event_seq >= i_event_seq;
         end if;
     end loop;
+    if v_found.tick_id is null then
+        v_found.tick_id := v_tick.tick_id;
+    end if;
     return v_found;
 end;
 ';
@@ -113,6 +116,12 @@ declare
     v_from bigint := greatest(i_after_ev_id, i_after_seq);
     v_upto bigint;
 begin
+    -- A window of few events, as when consumers wait for each: all of it is looked up by transaction.
+    if i_after_ev_id is null and i_upto_seq - i_after_seq <= 100 then
+        return array(
+            select e from pgq.%3$I(i_after, i_upto, -9223372036854775808, 9223372036854775807, i_owner, i_qty) as e
+        );
+    end if;
     -- Null: from the beginning of the window.
     if i_after_ev_id < i_after_seq then
         select e.ev_id
@@ -250,7 +259,8 @@ begin
             ),
             (
                 4, log.ticks || '_window', 'i_after_tick bigint, i_after pg_snapshot, i_event_seq bigint', 'pgq.tick', v_window,
-                'The first tick after a snapshot at which a log had i_event_seq events, or the last of the next hundred.'
+                'The first tick after a snapshot at which a log had i_event_seq events, or the last of the next hundred. '
+                'If there is none, only the id of the last tick that the snapshot covers.'
             ),
             (
                 5, log.events || '_outside',

@@ -14,13 +14,13 @@ begin
     execute format('select t.* from pgq.%I($1, $2, $3) as t', format('tick_%s_window', i_group.queue_id))
     using claim.upto_tick, claim.upto_snapshot, claim.upto_seq + greatest(v_window_events, i_qty)
     into v_tick;
-    is_last := v_tick.tick_id is null;
+    is_last := v_tick.tick_snapshot is null;
     claim.after_tick := claim.upto_tick;
     claim.after_snapshot := claim.upto_snapshot;
     claim.after_seq := claim.upto_seq;
     if is_last then
         -- The tick is read before the snapshot, so that the snapshot covers it; the sequence after it, so that it includes the events that the snapshot sees.
-        claim.upto_tick := greatest(claim.upto_tick, (pgq._last_tick(i_group.queue_id)).tick_id);
+        claim.upto_tick := greatest(claim.upto_tick, v_tick.tick_id);
         claim.upto_snapshot := pgq._others_snapshot();
         claim.upto_seq := coalesce(pg_sequence_last_value(format('pgq.event_%s_id_seq', i_group.queue_id)::regclass), 0);
     else
