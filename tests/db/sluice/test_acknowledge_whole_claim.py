@@ -5,10 +5,12 @@ For each safeguard of this statement, a variant with a planted bug shows that a 
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import psycopg
 import pytest
 
-from support import replace_in, value
+from support import replace_in, rows, value, wait_for_lock
 from support.share_groups import (
     acknowledge,
     claim,
@@ -17,6 +19,7 @@ from support.share_groups import (
     let_pass,
     open_claims,
     refused,
+    renew,
     send,
 )
 
@@ -89,6 +92,39 @@ def check_key(connection):
     assert claimed(connection, group="keys") == [2]
 
 
+def check_renewed(connection):
+    """As a worker does: the receipt of a claim is a renewal. One that has lapsed cannot be accepted."""
+    send(connection, *"ab")
+    claim_id = claim(connection, 2)[0].claim_id
+    renew(connection, claim_id)
+    renew(connection, claim_id)
+
+    assert acknowledge(connection, claim_id) == 2
+    assert acknowledge(connection, claim_id) == 0
+    outcomes = "select outcome_no, outcome, events from sluice.outcome order by outcome_no"
+    assert rows(connection, outcomes) == [(1, "renew", 0), (2, "renew", 0), (3, "accept", 2)]
+
+    send(connection, "c")
+    (event,) = claim(connection)
+    renew(connection, event.claim_id)
+    let_pass(connection)
+    assert claimed(connection) == [event.ev_id]
+    assert refused(connection, CALL, event.claim_id).sqlstate == "SG002"
+
+
+def check_concurrent(database, connection):
+    """An outcome that the snapshot of the statement does not see, because it waited for the lock."""
+    send(connection, "a")
+    (event,) = claim(connection)
+    with database.connect(autocommit=False) as first, database.connect() as second:
+        assert acknowledge(first, event.claim_id) == 1
+        with ThreadPoolExecutor() as threads:
+            waiting = threads.submit(acknowledge, second, event.claim_id)
+            wait_for_lock(connection, second)
+            first.commit()
+            assert waiting.result() == 0
+
+
 def pages_read(connection: psycopg.Connection) -> int:
     """Claim and acknowledge one event; return the number of pages that the latter reads."""
     call = CALL % claim(connection)[0].claim_id
@@ -125,7 +161,7 @@ def check_long_ledgers(connection):
     "check",
     [
         *(check_repeated, check_some, check_redeliveries, check_release, check_delay),
-        *(check_other_group, check_key),
+        *(check_other_group, check_key, check_renewed),
     ],
     ids=lambda check: check.__name__,
 )
@@ -133,6 +169,10 @@ def test_each_ledger_has_a_statement_with_these_safeguards(connection, group, ch
     connection.execute("update sluice.ledger set number = %s", [ledger])
 
     check(connection)
+
+
+def test_two_that_settle_a_claim_concurrently_settle_it_once(database, connection, group):
+    check_concurrent(database, connection)
 
 
 @pytest.mark.slow
@@ -154,13 +194,27 @@ FOUND = """        returning o.events into v_events;
             return v_events;
         end if;
         insert"""  # the second statement
+HAVING = """            from sluice.outcome_0 as o
+            where o.group_id = g.group_id and o.claim_id = acknowledge.claim_id
+            having coalesce(bool_and(o.outcome = 'renew'), true)
+"""
 # Bug → the check that finds it, a part of the function's source, and the bug that replaces it.
 PLANTED = {
     "other outcomes are accepted": (check_release, "outcome = 'accept' and ev_ids", "ev_ids"),
     "events by their numbers are the whole claim": (check_some, "and ev_ids is null", ""),
     "a delay is ignored": (check_delay, "and delay is null then", "then"),
-    "an earlier outcome is an error": (
-        check_repeated,
+    "earlier outcomes are not looked at": (
+        check_some,
+        HAVING,
+        HAVING.replace("coalesce(bool_and(o.outcome = 'renew'), true)", "true"),
+    ),
+    "a lapsed claim is accepted": (
+        check_renewed,
+        HAVING,
+        HAVING.replace("= 'renew'", "in ('renew', 'lapse')"),
+    ),
+    "an outcome that is not visible is an error": (
+        check_concurrent,
         f"on conflict do nothing\n{FOUND}",
         FOUND,
     ),
@@ -196,10 +250,11 @@ PLANTED = {
         for bug in PLANTED
     ],
 )
-def test_a_planted_bug_is_found(connection, group, bug):
+def test_a_planted_bug_is_found(database, connection, group, bug):
     check, old, new = PLANTED[bug]
     replace_in(connection, ACKNOWLEDGE, old, new)
+    needs = (database, connection) if check is check_concurrent else (connection,)
 
     # Without ON CONFLICT, the key refuses a second outcome.
     with pytest.raises((AssertionError, psycopg.errors.UniqueViolation)):
-        check(connection)
+        check(*needs)

@@ -7,11 +7,12 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from support import value
+from support import replace_in, value
 from support.share_groups import (
     acknowledge,
     claim,
     claimed,
+    create_group,
     let_pass,
     open_claims,
     refused,
@@ -117,6 +118,97 @@ def test_a_rolled_back_renewal_is_none(connection, claim_id):
     let_pass(connection, "3 hours")
 
     assert [(e.ev_id, e.attempt) for e in claim(connection, 10)] == [(1, 1), (2, 1)]
+
+
+# The first renewal of a claim is one statement for each ledger
+
+
+def check_first(connection):
+    send(connection, *"ab")
+    claim_id = claim(connection, 2, "2 hours")[0].claim_id
+    until = open_claims(connection)[claim_id].lease_until
+
+    assert abs(renew(connection, claim_id, "1 second") - until) < timedelta(seconds=1)
+    renewed = renew(connection, claim_id, "5 hours")
+    assert open_claims(connection)[claim_id].lease_until == renewed
+    let_pass(connection, "3 hours")
+    assert claimed(connection) == []
+    let_pass(connection, "3 hours")
+    assert [(e.ev_id, e.attempt) for e in claim(connection, 2)] == [(1, 2), (2, 2)]
+
+
+def check_other_group(connection):
+    create_group(connection, "others")
+    send(connection, "a")
+    (event,) = claim(connection, group="others")
+
+    assert refused(connection, CALL.format(""), event.claim_id).sqlstate in ("SG002", "SG003")
+
+
+def check_empty_claim(connection):
+    """A claim that found nothing and was written to store what it has read."""
+    send(connection, "a")
+    acknowledge(connection, claim(connection)[0].claim_id, "retry", delay="1 hour")
+    assert claim(connection) == []
+    newest = value(connection, "select max(claim_id) from sluice.claim")
+
+    assert refused(connection, CALL.format(""), newest).sqlstate == "SG003"
+
+
+def check_clock(connection):
+    """The rest of a lease is at most the whole lease, also after the clock was set back."""
+    send(connection, "a")
+    (event,) = claim(connection, 1, "2 hours")
+    let_pass(connection, "-1 day")
+
+    before = value(connection, "select clock_timestamp()")
+    assert renew(connection, event.claim_id, "1 second") - before < timedelta(hours=3)
+
+
+FIRST = {
+    check.__name__: check for check in (check_first, check_other_group, check_empty_claim, check_clock)
+}
+
+
+@pytest.mark.parametrize("ledger", [0, 1])
+@pytest.mark.parametrize("check", FIRST)
+def test_each_ledger_has_a_statement_for_the_first_renewal(connection, group, check, ledger):
+    connection.execute("update sluice.ledger set number = %s", [ledger])
+
+    FIRST[check](connection)
+
+
+FIRST_LEDGER = """        select c.group_id, c.claim_id, least(c.lease_until - c.clock_shift - v_now, c.lease_until - c.claimed_at) as time_left
+        from sluice.claim_0 as c
+        where c.group_id = g.group_id
+          and c.claim_id = renew.claim_id
+          and coalesce(c.lease_until, '-infinity') > '-infinity'
+"""
+# Bug → the check that finds it, a part of the statement for the first ledger, and the bug that replaces it.
+PLANTED = {
+    "the lease is made shorter": (check_first, "least(", "-least("),
+    "the claim of another group is found": (check_other_group, "c.group_id = g.group_id", "true"),
+    "a claim without events is renewed": (
+        check_empty_claim,
+        "and coalesce(c.lease_until, '-infinity') > '-infinity'",
+        "",
+    ),
+    "the rest is longer than the lease": (check_clock, ", c.lease_until - c.claimed_at)", ")"),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_found(connection, group, bug):
+    check, old, new = PLANTED[bug]
+    replace_in(
+        connection,
+        "sluice.renew(text,text,bigint,interval)",
+        FIRST_LEDGER,
+        FIRST_LEDGER.replace(old, new),
+    )
+
+    with pytest.raises(AssertionError):
+        check(connection)
 
 
 @pytest.mark.parametrize("lease", ["0", "-1 hour", "101 years"])

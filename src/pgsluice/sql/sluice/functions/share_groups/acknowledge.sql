@@ -17,14 +17,14 @@ as $$
 declare
     v_events integer;
 begin
-    -- Fast path: nearly always a whole claim without earlier outcomes is accepted, which is a lock and a row, in one statement. On a conflict there is an
-    -- earlier outcome.
+    -- Fast path: nearly always a whole claim is accepted that has no earlier outcomes, or only renewals, such as the receipt of a worker. That is a lock and
+    -- a row, in one statement. On a conflict there is an earlier outcome that the statement does not see.
     --
     -- Its plan may be made while the table is empty, as after a switch of the ledgers, and used when it is full. So it must find the claim by group and number:
     -- as a join it would search the whole index for the number, and with IS NOT NULL the index on leases.
     if outcome = 'accept' and ev_ids is null and delay is null then
         insert into sluice.outcome_0 as o (group_id, claim_id, outcome_no, outcome, events, error, is_backlog)
-        select c.group_id, c.claim_id, 1, 'accept', c.events, acknowledge.error, g.key is not null
+        select c.group_id, c.claim_id, before.renewals + 1, 'accept', c.events, acknowledge.error, g.key is not null
         from sluice.share_group as g
         cross join lateral (
             select c.group_id, c.claim_id, c.events + c.redeliveries as events
@@ -34,6 +34,12 @@ begin
               and coalesce(c.lease_until, '-infinity') > '-infinity'
             for no key update
         ) as c
+        cross join lateral (
+            select count(*)::integer as renewals
+            from sluice.outcome_0 as o
+            where o.group_id = g.group_id and o.claim_id = acknowledge.claim_id
+            having coalesce(bool_and(o.outcome = 'renew'), true)
+        ) as before
         where g.queue_name = acknowledge.queue_name and g.group_name = acknowledge.group_name
         on conflict do nothing
         returning o.events into v_events;
@@ -41,7 +47,7 @@ begin
             return v_events;
         end if;
         insert into sluice.outcome_1 as o (group_id, claim_id, outcome_no, outcome, events, error, is_backlog)
-        select c.group_id, c.claim_id, 1, 'accept', c.events, acknowledge.error, g.key is not null
+        select c.group_id, c.claim_id, before.renewals + 1, 'accept', c.events, acknowledge.error, g.key is not null
         from sluice.share_group as g
         cross join lateral (
             select c.group_id, c.claim_id, c.events + c.redeliveries as events
@@ -51,6 +57,12 @@ begin
               and coalesce(c.lease_until, '-infinity') > '-infinity'
             for no key update
         ) as c
+        cross join lateral (
+            select count(*)::integer as renewals
+            from sluice.outcome_1 as o
+            where o.group_id = g.group_id and o.claim_id = acknowledge.claim_id
+            having coalesce(bool_and(o.outcome = 'renew'), true)
+        ) as before
         where g.queue_name = acknowledge.queue_name and g.group_name = acknowledge.group_name
         on conflict do nothing
         returning o.events into v_events;

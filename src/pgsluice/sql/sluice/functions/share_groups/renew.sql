@@ -7,12 +7,13 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    v_group sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_group sluice.share_group;
     v_claim sluice.claim;
     v_outcome sluice.outcome;
     v_events bigint;
     v_now constant timestamptz := clock_timestamp();
     v_left interval;
+    v_lease_until timestamptz;
 begin
     if lease <= '0' or lease > '100 years' then
         raise exception using
@@ -20,8 +21,45 @@ begin
             message = format('a lease of %s', lease),
             hint = 'renew for more than 0 and up to 100 years, or acknowledge with release';
     end if;
+    -- Fast path: nearly always a claim without earlier outcomes is renewed, as by the receipt of a worker. That is a lock and a row, in one statement, as in
+    -- sluice.acknowledge. The rest of a lease is at most the whole lease: the server's clock may have been set back since.
+    insert into sluice.outcome_0 as o (group_id, claim_id, outcome_no, outcome, events, delay, is_backlog)
+    select c.group_id, c.claim_id, 1, 'renew', 0, greatest(coalesce(renew.lease, g.lease), c.time_left), false
+    from sluice.share_group as g
+    cross join lateral (
+        select c.group_id, c.claim_id, least(c.lease_until - c.clock_shift - v_now, c.lease_until - c.claimed_at) as time_left
+        from sluice.claim_0 as c
+        where c.group_id = g.group_id
+          and c.claim_id = renew.claim_id
+          and coalesce(c.lease_until, '-infinity') > '-infinity'
+        for no key update
+    ) as c
+    where g.queue_name = renew.queue_name and g.group_name = renew.group_name
+    on conflict do nothing
+    returning o.outcome_at + o.delay into v_lease_until;
+    if found then
+        return v_lease_until;
+    end if;
+    insert into sluice.outcome_1 as o (group_id, claim_id, outcome_no, outcome, events, delay, is_backlog)
+    select c.group_id, c.claim_id, 1, 'renew', 0, greatest(coalesce(renew.lease, g.lease), c.time_left), false
+    from sluice.share_group as g
+    cross join lateral (
+        select c.group_id, c.claim_id, least(c.lease_until - c.clock_shift - v_now, c.lease_until - c.claimed_at) as time_left
+        from sluice.claim_1 as c
+        where c.group_id = g.group_id
+          and c.claim_id = renew.claim_id
+          and coalesce(c.lease_until, '-infinity') > '-infinity'
+        for no key update
+    ) as c
+    where g.queue_name = renew.queue_name and g.group_name = renew.group_name
+    on conflict do nothing
+    returning o.outcome_at + o.delay into v_lease_until;
+    if found then
+        return v_lease_until;
+    end if;
+    v_group := sluice._require_group(queue_name, group_name);
     v_claim := sluice._hold_claim(v_group, claim_id);
-    -- A separate statement after the lock. The rest of a lease is at most the whole lease: the server's clock may have been set back since.
+    -- A separate statement after the lock.
     select coalesce(max(o.outcome_no), 0) + 1, coalesce(sum(o.events), 0), greatest(
             least(v_claim.lease_until - v_claim.clock_shift - v_now, v_claim.lease_until - v_claim.claimed_at),
             max(least(o.outcome_at + o.delay - v_now, o.delay)) filter (where o.outcome = 'renew')
