@@ -31,6 +31,7 @@ STEPS_OF_TRIGGERS = ("pgq._trigger_", "pgq._urlencode")
 # users, to be read in the search_path of the session: they do nothing but call pinned functions, and contain no operator.
 UNPINNED = {
     "pgmq._reader",
+    "pgmq._settler",
     "pgmq.format_table_name",
     "pgq._append_event",
     "pgq._trigger_fire",

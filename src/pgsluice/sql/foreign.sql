@@ -47,6 +47,7 @@ object (classid, objid, owner, schema_owner, is_released, is_code, named_pgmq) a
         p.oid in (select r.oid from released as r where r.oid is not null)
             or s.nspname = 'pgmq' and p.proname ~ '^q_'
                 and pg_catalog.oidvectortypes(p.proargtypes) = 'timestamp with time zone, interval, integer, jsonb, boolean'
+            or s.nspname = 'pgmq' and p.proname ~ '^a_' and pg_catalog.oidvectortypes(p.proargtypes) = 'bigint, integer, boolean'
             or s.nspname = 'pgq' and p.proname ~ '^(event|tick)_[0-9]+_',
         true, s.nspname = 'pgmq'
     from pg_catalog.pg_proc as p

@@ -72,6 +72,8 @@ SEVERAL = "sluice.archive(text,bigint[],integer[])"
     ],
 )
 def test_a_planted_bug_is_found(connection, claimed, check, function, old, new):
+    if function == ONE:  # the statement of queues without a settler
+        connection.execute("drop function pgmq.a_orders(bigint, integer, boolean)")
     replace_in(connection, function, old, new)
 
     with pytest.raises(AssertionError):

@@ -1,6 +1,6 @@
 -- Roles that could call PGMQ's functions can call ours. Functions that create and drop queues run with the rights of
 -- the schemas' owner, so only roles that could create tables in the schema may call them. Internal functions and the
--- queues' readers are granted too, because functions call them with the caller's rights. Default privileges do the same
+-- queues' own functions are granted too, because functions call them with the caller's rights. Default privileges do the same
 -- for later queues and for functions of later releases.
 do $$
 declare
@@ -12,7 +12,7 @@ begin
         from adopted_grant as g
         join pg_proc as p
             on p.pronamespace = 'pgmq'::regnamespace
-            and (g.all_of_them or p.proname = any (g.function_names) or p.proname ~ '^(_|q_)')
+            and (g.all_of_them or p.proname = any (g.function_names) or p.proname ~ '^(_|q_|a_)')
             and (g.may_create or not p.prosecdef)
         where g.rolname <> v_owner
           and not exists (select from adopted_function as f where f.oid = p.oid and f.action = 'keep')

@@ -38,6 +38,7 @@ begin
       and to_regclass(format('pgmq.%I', v_queue || '_ready_idx')) is not null
       and to_regclass(format('pgmq.%I', v_queue || '_vt_idx')) is not null
       and to_regproc(format('pgmq.%I', v_queue)) is not null
+      and to_regproc(format('pgmq.%I', v_archive)) is not null
       and exists (
         select from pg_class as c where c.oid = to_regclass(format('pgmq.%I', v_queue)) and not pg_has_role(c.relowner, 'usage')
       );
@@ -124,7 +125,7 @@ begin
     perform pgmq._grant_queue(queue_name);
     -- Only if it is missing: replacing it makes every session plan anew, and services create their queues at each
     -- start.
-    if to_regproc(format('pgmq.%I', v_queue)) is null then
+    if to_regproc(format('pgmq.%I', v_queue)) is null or to_regproc(format('pgmq.%I', v_archive)) is null then
         perform pgmq._create_reader(queue_name);
     end if;
     if v_is_new then

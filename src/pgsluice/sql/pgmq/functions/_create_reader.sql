@@ -1,4 +1,4 @@
--- Runs with the rights of the reader's owner: see pgmq._outdated_readers.
+-- Runs with the rights of the functions' owner: see pgmq._outdated_readers.
 create or replace function pgmq._create_reader(queue_name text)
 returns void
 language plpgsql
@@ -16,6 +16,6 @@ end;
 $$;
 
 comment on function pgmq._create_reader(text) is
-    'Create the function that reads one queue, or replace it with that of this release.';
+    'Create the functions of one queue, or replace them with those of this release.';
 revoke execute on function pgmq._create_reader(text) from public;
 grant execute on function pgmq._create_reader(text) to sluice_admin;

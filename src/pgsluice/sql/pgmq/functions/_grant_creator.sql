@@ -1,4 +1,4 @@
--- Called once the queue has its reader. The tables of a queue belong to the owner of the schemas. Members of
+-- Called once the queue has its functions. The tables of a queue belong to the owner of the schemas. Members of
 -- sluice_admin have rights on all queues; any other role that may call pgmq.create, such as the owner of an adopted
 -- schema, gets rights on the queues that it creates.
 create or replace function pgmq._grant_creator(queue_name text)
@@ -20,6 +20,9 @@ begin
     execute format(
         'grant execute on function pgmq.%I(timestamptz, interval, integer, jsonb, boolean) to %I', v_queue, v_creator
     );
+    if pgmq._settler(queue_name) is not null then
+        execute format('grant execute on function pgmq.%I(bigint, integer, boolean) to %I', v_archive, v_creator);
+    end if;
     execute format('grant select on sequence pgmq.%I to %I', v_queue || '_msg_id_seq', v_creator);
 end;
 $$;

@@ -1,14 +1,19 @@
 /*
- * Every queue has its own function, the reader, named after its table: the core of pgmq.read and pgmq.pop as static SQL
- * on this one table, whose plans PostgreSQL caches. Dynamic SQL is planned at each call, which took five times longer
- * than the rest of a read of one message. README.md explains the two indexes and the head.
+ * Every queue has two functions of its own, as static SQL on its tables, whose plans PostgreSQL caches. Dynamic SQL is
+ * planned at each call, which took five times longer than the rest of a read of one message, and as long as the rest of
+ * archiving one.
  *
- * The reader runs with its caller's rights. It belongs to the owner of the schema, not to the creator of the queue,
- * because installations replace it (readers.sql).
+ * - The reader, named after the table of the queue: the core of pgmq.read and pgmq.pop. README.md explains the two indexes
+ *   and the head.
+ * - The settler, named after the archive: deletes one message (remove), or moves it to the archive, if its read_ct is the
+ *   fence or the fence is null. Partitioned queues have none: a cached plan locks all partitions.
  *
- * Returns one row per queue whose reader is missing or differs from this release in its text, settings, comment or
- * rights, with the statements that correct it. Replacing a function takes no lock, but COMMENT and GRANT do: they are
- * left out where they would change nothing.
+ * They run with their caller's rights. They belong to the owner of the schema, not to the creator of the queue, because
+ * installations replace them (readers.sql).
+ *
+ * Returns one row per function that is missing or differs from this release in its text, settings, comment or rights, with
+ * the statements that correct it. Replacing a function takes no lock, but COMMENT and GRANT do: they are left out where
+ * they would change nothing.
  *
  * Calls: pgmq.format_table_name. Reads: the catalog.
  */
@@ -262,49 +267,83 @@ begin
     end if;
 end;
 $body$;
+    v_settler_comment constant text := 'The settler of a queue: what pgmq.delete and pgmq.archive do with one message, planned once.';
+    v_settler constant text := $settler$
+begin
+    if remove then
+        delete from pgmq.%1$I as queued
+        where queued.msg_id = settled_id
+          and (queued.read_ct = fence or fence is null);
+    else
+        with moved as (
+            delete from pgmq.%1$I as queued
+            where queued.msg_id = settled_id
+              and (queued.read_ct = fence or fence is null)
+            returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
+                queued.message, queued.headers
+        )
+        insert into pgmq.%7$I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
+        select moved.msg_id, moved.read_ct, moved.enqueued_at, moved.last_read_at, moved.vt, moved.message, moved.headers
+        from moved;
+    end if;
+    return found;
+end;
+$settler$;
 begin
     return query
         select q.name, concat_ws(
             '; ',
             case when is_current.text is not true then format(
-                'create or replace function pgmq.%I(
-                    due_by timestamptz, hide_for interval, qty integer, conditional jsonb, remove boolean
-                )
-                returns setof pgmq.message_record
-                language plpgsql %s as %L',
-                reader.name, (select string_agg('set ' || replace(s, '=', ' = '), ' ') from unnest(v_settings) as s), wanted.body
+                'create or replace function pgmq.%I(%s) returns %s language plpgsql %s as %L',
+                f.name, f.arguments, f.result,
+                (select string_agg('set ' || replace(s, '=', ' = '), ' ') from unnest(v_settings) as s), wanted.body
             ) end,
             case when is_current.comment is not true then
-                format('comment on function pgmq.%I(%s) is %L', reader.name, v_types, v_comment)
+                format('comment on function pgmq.%I(%s) is %L', f.name, f.types, f.comment)
             end,
             case when is_current.rights is not true then
-                format('revoke execute on function pgmq.%I(%s) from public', reader.name, v_types)
+                format('revoke execute on function pgmq.%I(%s) from public', f.name, f.types)
             end,
             case when is_current.rights is not true then (
-                select string_agg(format('grant execute on function pgmq.%I(%s) to %s', reader.name, v_types, r.oid::regrole), '; ')
+                select string_agg(format('grant execute on function pgmq.%I(%s) to %s', f.name, f.types, r.oid::regrole), '; ')
                 from unnest(v_roles) as r (oid)
             ) end
         )
         from unnest(queue_names) as q (name)
-        cross join lateral pgmq.format_table_name(q.name, 'q') as reader (name)
+        cross join lateral (
+            select pgmq.format_table_name(q.name, 'q'), pgmq.format_table_name(q.name, 'a')
+        ) as tables (queue, archive)
+        cross join lateral (
+            select exists (
+                select from pg_class as c where c.oid = to_regclass(format('pgmq.%I', tables.queue)) and c.relkind = 'p'
+            )
+        ) as kind (is_partitioned)
+        cross join lateral (values
+            (
+                tables.queue, v_types, v_body, v_comment,
+                'due_by timestamp with time zone, hide_for interval, qty integer, conditional jsonb, remove boolean',
+                'SETOF pgmq.message_record'
+            ),
+            (
+                tables.archive, 'bigint, integer, boolean', case when not kind.is_partitioned then v_settler end, v_settler_comment,
+                'settled_id bigint, fence integer, remove boolean', 'boolean'
+            )
+        ) as f (name, types, body, comment, arguments, result)
         left join pg_proc as p
             on p.pronamespace = 'pgmq'::regnamespace
-            and p.proname = reader.name::name
-            and oidvectortypes(p.proargtypes) = v_types
+            and p.proname = f.name::name
+            and oidvectortypes(p.proargtypes) = f.types
         cross join lateral (
             select format(
-                v_body, reader.name,
+                f.body, tables.queue,
                 coalesce(
                     -- After a restore the table has another oid, which must not make its reader outdated.
                     substring(p.prosrc from 'sluice\.head_[0-9a-f]{32}'),
                     -- The head belongs to this table: a later one of the same name has its own.
-                    format('sluice.head_%s', md5(format('%s %s', reader.name, to_regclass(format('pgmq.%I', reader.name))::oid)))
+                    format('sluice.head_%s', md5(format('%s %s', tables.queue, to_regclass(format('pgmq.%I', tables.queue))::oid)))
                 ),
-                format('pgmq.%I', reader.name || '_ready_idx'), format('pgmq.%I', reader.name || '_vt_idx'),
-                (not exists (
-                    select from pg_class as c where c.oid = to_regclass(format('pgmq.%I', reader.name)) and c.relkind = 'p'
-                ))::text,
-                format(v_ready, reader.name)
+                format('pgmq.%I', tables.queue || '_ready_idx'), format('pgmq.%I', tables.queue || '_vt_idx'),
+                (not kind.is_partitioned)::text, format(v_ready, tables.queue), tables.archive
             )
         ) as wanted (body)
         left join lateral (
@@ -318,15 +357,17 @@ begin
                     and p.proconfig = v_settings
                     and p.provolatile = 'v'
                     and not p.prosecdef
-                    and p.proargnames[:5] = array['due_by', 'hide_for', 'qty', 'conditional', 'remove'],
-                obj_description(p.oid, 'pg_proc') = v_comment,
+                    and pg_get_function_arguments(p.oid) = f.arguments
+                    and pg_get_function_result(p.oid) = f.result,
+                obj_description(p.oid, 'pg_proc') = f.comment,
                 granted.roles @> v_roles and 0::oid <> all (granted.roles)
         ) as is_current (text, comment, rights)
-        where (is_current.text and is_current.comment and is_current.rights) is not true;
+        where f.body is not null
+          and (is_current.text and is_current.comment and is_current.rights) is not true;
 end;
 $$;
 
 comment on function pgmq._outdated_readers(text[]) is
-    'List the queues whose reader differs from this release, with the statements that correct it.';
+    'List the functions of queues, reader and settler, that differ from this release, with the statements that correct them.';
 revoke execute on function pgmq._outdated_readers(text[]) from public;
 grant execute on function pgmq._outdated_readers(text[]) to sluice_admin;

@@ -5,7 +5,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_archived integer;
+    v_settler constant text := pgmq._settler(queue_name);
+    v_is_settled boolean;
 begin
+    if v_settler is not null then
+        execute format('select pgmq.%I($1, null, false)', v_settler) using msg_id into v_is_settled;
+        return v_is_settled;
+    end if;
     execute format(
         'with moved as (
             delete from pgmq.%I

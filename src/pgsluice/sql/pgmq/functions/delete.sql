@@ -5,7 +5,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_deleted integer;
+    v_settler constant text := pgmq._settler(queue_name);
+    v_is_settled boolean;
 begin
+    if v_settler is not null then
+        execute format('select pgmq.%I($1, null, true)', v_settler) using msg_id into v_is_settled;
+        return v_is_settled;
+    end if;
     execute format('delete from pgmq.%I where msg_id = $1', pgmq.format_table_name(queue_name, 'q')) using msg_id;
     get diagnostics v_deleted = row_count;
     return v_deleted = 1;

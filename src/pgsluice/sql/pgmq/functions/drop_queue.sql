@@ -37,6 +37,7 @@ begin
     execute format('drop table if exists pgmq.%I', v_queue);
     execute format('drop table if exists pgmq.%I', v_archive);
     execute format('drop function if exists pgmq.%I(timestamptz, interval, integer, jsonb, boolean)', v_queue);
+    execute format('drop function if exists pgmq.%I(bigint, integer, boolean)', v_archive);
     perform pgmq._forget_attempts(queue_name);
     delete from pgmq.meta as m where m.queue_name = drop_queue.queue_name;
     perform sluice._note_action('drop_queue'::text, queue_name, null::jsonb, null::bigint, null::text);

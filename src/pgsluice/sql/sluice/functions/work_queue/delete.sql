@@ -5,8 +5,14 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_deleted integer;
+    v_settler constant text := pgmq._settler(queue_name);
+    v_is_settled boolean;
 begin
     -- read_ct is the fencing token: a later claim has a higher one, and keeps the message.
+    if v_settler is not null and read_ct is not null then
+        execute format('select pgmq.%I($1, $2, true)', v_settler) using msg_id, read_ct into v_is_settled;
+        return v_is_settled;
+    end if;
     execute format(
         'delete from pgmq.%I where msg_id = $1 and read_ct = $2',
         pgmq.format_table_name(queue_name, 'q')
