@@ -44,9 +44,12 @@ class MemorySource:
 
     name = "memory"
 
-    def __init__(self, payloads: Sequence[Any] = (), *, max_attempts: int = 3) -> None:
+    def __init__(
+        self, payloads: Sequence[Any] = (), *, max_attempts: int = 3, announces: bool = False
+    ) -> None:
         self.messages: dict[int, Stored] = {}
         self.max_attempts = max_attempts
+        self.announces = announces
         self.calls: list[tuple[str, int]] = []
         self.trouble: Callable[[str], Any] = lambda _call: None
         self.arrived = asyncio.Event()
@@ -182,6 +185,7 @@ class MemorySource:
         raise NotImplementedError  # a transaction needs a server
 
     async def wait(self, timeout_s: float) -> None:
+        self.calls.append(("wait", 0))
         due = [message.visible_s for message in self.open]
         rest_s = min([timeout_s, *(at_s - time.monotonic() for at_s in due if at_s)])
         self.arrived.clear()

@@ -88,6 +88,26 @@ async def test_claimed_messages_start_before_the_next_claim():
     assert order[:5] == ["prepare", "claim", "begin", "first", "second"]
 
 
+@pytest.mark.parametrize("announces", [True, False])
+async def test_a_claim_of_fewer_messages_than_requested_empties_a_source_that_announces_them(
+    announces,
+):
+    source = MemorySource(["first", "second"], announces=announces)
+
+    async def handle(_payload):
+        pass
+
+    async with running(
+        worker_for((source, spec_for(handle)), options=WorkerOptions(prefetch=10))
+    ):
+        await until(lambda: source.ends() == {"done": 2}, "the messages to be done")
+        await until(lambda: "wait" in dict(source.calls), "the source to be waited for")
+        claims = len(source.called("claim"))
+        assert claims == 1 if announces else claims > 1
+        source.send("third")
+        await until(lambda: source.ends() == {"done": 3}, "the announced message to be done")
+
+
 async def test_concurrency_of_a_threaded_handler_is_reached_and_not_exceeded():
     source, gauge = MemorySource(range(30)), Gauge()
     lock = threading.Lock()

@@ -111,6 +111,7 @@ class GroupSource:
             ConfigurationError: Two handlers match the same events.
         """
         self.lock_waits = lock_waits
+        self.announces = False  # a claim ends with its window, and the next one may have events
         self.passed_over = 0
         self._specs = specs
         self._routing = Routing(specs)

@@ -231,8 +231,10 @@ class Lane:
                 self._arrive(deliveries)
                 for _ in range(_STEPS_TO_START):
                     await asyncio.sleep(0)
-            elif not self._stopping.is_set():
+            else:
                 self.empty_s = began_s
+            is_empty = not deliveries or (len(deliveries) < capacity and self._source.announces)
+            if is_empty and not self._stopping.is_set():
                 await self._wait()
 
     def _capacity(self) -> int:

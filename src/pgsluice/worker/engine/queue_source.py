@@ -80,6 +80,11 @@ class QueueSource:
         """As in `Source`."""
         return self._name
 
+    @property
+    def announces(self) -> bool:
+        """As in `Source`."""
+        return self._polling.subscription.is_reliable
+
     async def prepare(self) -> None:
         """As in `Source`."""
         if self._topic is not None:

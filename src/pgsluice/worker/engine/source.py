@@ -28,6 +28,11 @@ class Source(Protocol):
         """Limit on calls with `wait_s`."""
         ...
 
+    @property
+    def announces(self) -> bool:
+        """True while each message that becomes available ends a `wait`, and a claim returns all that are, up to `qty`."""
+        ...
+
     async def prepare(self) -> None:
         """Verify that the source exists and may be used, or create it if declared so; called at start.
 

@@ -126,6 +126,11 @@ class TracedSource:
         """As in `Source`."""
         return self._source.lock_waits
 
+    @property
+    def announces(self) -> bool:
+        """As in `Source`."""
+        return self._source.announces
+
     async def prepare(self) -> None:
         """As in `Source`."""
         await self._source.prepare()
