@@ -1,8 +1,10 @@
 import psycopg
 import pytest
 
-from support import rows, value
-from support.log import consume_all, tick
+from support import replace_in, rows, value
+from support.log import consume_all, error_of, finish, tick
+
+FUNCTION = "pgq.get_batch_events(bigint)"
 
 
 def test_the_columns_are_those_of_pgq(connection, consumer):
@@ -110,3 +112,124 @@ def test_many_consumers_and_moves_do_not_make_a_batch_harder_to_find(connection,
 
     assert plan[0][0]["Plan"]["Actual Rows"] == 1
     assert plan[0][0]["Plan"]["Shared Hit Blocks"] < 30, plan
+
+
+def events_of(connection, batch):
+    """Return the events of a batch; None if it is not open."""
+    try:
+        return rows(connection, "select * from pgq.get_batch_events(%s)", batch)
+    except psycopg.Error as error:
+        if error.sqlstate != "PQ003":
+            raise
+        return None
+
+
+def check_batches_in_both_ledgers(connection):
+    """A batch is open until it is finished, in both ledgers, and is what pgq.batch_event_sql finds."""
+    batches = []
+    for number in range(1, 5):
+        connection.execute("select pgq.insert_event('changes', 't', 'd')")
+        tick(connection)
+        batch = value(connection, "select pgq.next_batch('changes', 'lake')")
+        batches.append(batch)
+        expected = rows(connection, value(connection, "select pgq.batch_event_sql(%s)", batch))
+
+        assert [row[0] for row in expected] == [number]
+        assert events_of(connection, batch) == expected
+        if number == 2:  # with the open batch to the second ledger, where the next ones are
+            assert value(connection, "select pgq._maintain_positions(1)") == 1
+            assert events_of(connection, batch) == expected
+        finish(connection, batch)
+        for ended in batches:
+            assert events_of(connection, ended) is None
+            assert error_of(connection, "select pgq.batch_event_sql(%s)", ended)[0] == "PQ003"
+
+
+def test_batches_are_found_in_both_ledgers(connection, consumer):
+    check_batches_in_both_ledgers(connection)
+
+
+def check_few_moves_are_read(connection, query):
+    tick(connection)
+    connection.execute(
+        """insert into pgq.position_0
+        select p.pos_subscriber, p.pos_move + n, p.pos_active, p.pos_last_tick, p.pos_last_time, p.pos_last_seq,
+            p.pos_last_snapshot, case when n % 2 = 1 then nextval('pgq.batch_id_seq') end
+        from pgq.position_0 as p, generate_series(1, 20000) as n"""
+    )
+    batch = value(connection, "select pgq.next_batch('changes', 'lake')")
+    connection.execute("set plan_cache_mode = force_generic_plan")
+
+    read = "select pg_stat_get_xact_tuples_returned('pgq.position_0_pkey'::regclass)"
+
+    with connection.transaction():
+        before = value(connection, read)
+        connection.execute(query, (batch,))
+        after = value(connection, read)
+
+    assert after - before < 10
+
+
+EVENTS = "select * from pgq.get_batch_events(%s)"
+QUERY = "select pgq.batch_event_sql(%s)"
+
+
+@pytest.mark.parametrize("query", [EVENTS, QUERY])
+def test_earlier_moves_of_the_consumer_are_not_read(connection, consumer, query):
+    """The ledger has two rows for each batch that the consumer has finished."""
+    check_few_moves_are_read(connection, query)
+
+
+def test_a_view_that_reads_all_moves_is_found(connection, consumer):
+    view = value(connection, "select pg_get_viewdef('pgq.open_batch'::regclass)")
+    assert view.count("(p.pos_subscriber + 0)") == 2
+    connection.execute("create or replace view pgq.open_batch as " + view.replace(" + 0)", ")"))
+
+    with pytest.raises(AssertionError):
+        check_few_moves_are_read(connection, QUERY)
+
+
+NEWEST = "from pgq.position_{0} as m where m.pos_subscriber = s.sub_key order by m.pos_move desc"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(
+            "and s.sub_ledger = 0\n      and p.pos_batch = x_batch_id",
+            "and s.sub_ledger = 0",
+            id="another batch is read",
+        ),
+        pytest.param(
+            "and s.sub_ledger = 1\n          and p.pos_batch = x_batch_id",
+            "and s.sub_ledger = 1",
+            id="another batch of the second ledger is read",
+        ),
+        pytest.param(
+            "and s.sub_ledger = 0", "", id="the ledger that the consumer has left is read"
+        ),
+        pytest.param(
+            "and s.sub_ledger = 1", "and s.sub_ledger = 0", id="the second ledger is not read"
+        ),
+        pytest.param(
+            NEWEST.format(0), NEWEST.format(0).replace(" desc", ""), id="the oldest move is read"
+        ),
+        pytest.param(
+            NEWEST.format(1),
+            NEWEST.format(1).replace(" desc", ""),
+            id="the oldest move of the second ledger is read",
+        ),
+    ],
+)
+def test_a_planted_bug_is_found(connection, consumer, old, new):
+    replace_in(connection, FUNCTION, old, new)
+
+    with pytest.raises(AssertionError):
+        check_batches_in_both_ledgers(connection)
+
+
+def test_a_lookup_that_reads_all_moves_is_found(connection, consumer):
+    replace_in(connection, FUNCTION, NEWEST.format(0), NEWEST.format(0).replace("move", "move + 0"))
+
+    with pytest.raises(AssertionError):
+        check_few_moves_are_read(connection, EVENTS)

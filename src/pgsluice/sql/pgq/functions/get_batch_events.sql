@@ -18,24 +18,27 @@ declare
     v_upto pg_snapshot;
     v_is_empty boolean;
 begin
-    -- As pgq.open_batch, but one ledger after the other: the plans are cached, and the first one usually has the batch.
+    -- As in pgq.finish_batch, one ledger after the other: the plans are cached, and the first one usually has the batch.
+    -- Not as a join of moves on the batch and on the subscriber: its plan reads all moves of the consumer.
     select s.sub_queue, s.sub_id, p.pos_last_snapshot, p.pos_next_snapshot
     into v_queue_id, v_owner, v_after, v_upto
-    from pgq.position_0 as p
-    join pgq.subscriber as s on s.sub_key = p.pos_subscriber and s.sub_ledger = 0
-    where p.pos_batch = x_batch_id
-      and not exists (
-        select from pgq.position_0 as later where later.pos_subscriber = p.pos_subscriber and later.pos_move > p.pos_move
-    );
+    from pgq.subscriber as s
+    cross join lateral (
+        select m.* from pgq.position_0 as m where m.pos_subscriber = s.sub_key order by m.pos_move desc limit 1
+    ) as p
+    where s.sub_key = (select m.pos_subscriber from pgq.position_0 as m where m.pos_batch = x_batch_id limit 1)
+      and s.sub_ledger = 0
+      and p.pos_batch = x_batch_id;
     if not found then
         select s.sub_queue, s.sub_id, p.pos_last_snapshot, p.pos_next_snapshot
         into v_queue_id, v_owner, v_after, v_upto
-        from pgq.position_1 as p
-        join pgq.subscriber as s on s.sub_key = p.pos_subscriber and s.sub_ledger = 1
-        where p.pos_batch = x_batch_id
-          and not exists (
-            select from pgq.position_1 as later where later.pos_subscriber = p.pos_subscriber and later.pos_move > p.pos_move
-        );
+        from pgq.subscriber as s
+        cross join lateral (
+            select m.* from pgq.position_1 as m where m.pos_subscriber = s.sub_key order by m.pos_move desc limit 1
+        ) as p
+        where s.sub_key = (select m.pos_subscriber from pgq.position_1 as m where m.pos_batch = x_batch_id limit 1)
+          and s.sub_ledger = 1
+          and p.pos_batch = x_batch_id;
     end if;
     if not found then
         raise exception using
