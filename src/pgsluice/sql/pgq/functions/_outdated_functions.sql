@@ -67,7 +67,11 @@ begin
     ) then
         return true;
     end if;
-    return pg_snapshot_xmin(i_after) <> pg_snapshot_xmax(i_after) and exists (
+    -- An IF of its own: an expression with a query starts the executor on all tables of the log, even if it does not run.
+    if pg_snapshot_xmin(i_after) = pg_snapshot_xmax(i_after) then
+        return false;
+    end if;
+    return exists (
         select
         from pgq.%2$I as e
         where e.ev_txid = any (array(
