@@ -49,6 +49,40 @@ def test_unregistered_consumer_is_refused(connection, consumer):
     )
 
 
+def check_few_subscriptions_are_read(connection):
+    connection.execute(
+        "select pgq.register_consumer('changes', 'c' || n) from generate_series(1, 100) as n"
+    )
+    connection.execute("select pgq.register_consumer('changes', 'lake')")
+    connection.execute("set plan_cache_mode = force_generic_plan")
+    read = """select sum(pg_stat_get_xact_tuples_returned(i.indexrelid))
+        from pg_index as i where i.indrelid = 'pgq.subscriber'::regclass"""
+
+    with connection.transaction():
+        before = value(connection, read)
+        connection.execute(NEXT)
+        after = value(connection, read)
+
+    assert after - before < 10
+
+
+def test_other_consumers_of_the_log_are_not_read(connection, log):
+    check_few_subscriptions_are_read(connection)
+
+
+def test_a_lookup_that_reads_all_consumers_of_the_log_is_found(connection, log):
+    by_name = "(select c.co_id from pgq.consumer as c where c.co_name = i_consumer_name)"
+    replace_in(
+        connection,
+        FUNCTION,
+        f"s.sub_consumer = {by_name}",
+        f"s.sub_consumer + 0 = {by_name}",
+    )
+
+    with pytest.raises(AssertionError):
+        check_few_subscriptions_are_read(connection)
+
+
 def test_two_sessions_of_one_consumer_get_one_batch(database, connection, consumer):
     tick(connection)
     with database.connect(autocommit=False) as first, database.connect() as second:
@@ -74,6 +108,32 @@ def check_batches_over_a_rotation(connection):
 
 def test_batches_go_over_rotations(connection, consumer):
     check_batches_over_a_rotation(connection)
+
+
+def check_second_ledger(connection):
+    """The same batches as from the first ledger, which statements of their own write."""
+    found = []
+    info = "select * from pgq.next_batch_info('changes', 'lake')"
+    for _ in range(3):
+        tick(connection)
+        opened = rows(connection, info)
+        assert rows(connection, info) == opened
+        ((batch, *ticks),) = opened
+        assert rows(
+            connection,
+            """select tick_id, prev_tick_id, batch_end, batch_start, seq_end, seq_start
+            from pgq.get_batch_info(%s)""",
+            batch,
+        ) == [tuple(ticks)]
+        found.append(ticks[:2])
+        finish(connection, batch)
+        assert value(connection, "select pgq._maintain_positions(1)") is not None
+
+    assert found == [[2, 1], [3, 2], [4, 3]]
+
+
+def test_batches_are_opened_in_both_ledgers(connection, consumer):
+    check_second_ledger(connection)
 
 
 def check_nothing_is_read_twice(connection):
@@ -106,6 +166,14 @@ def check_restored_log(connection):
     assert "restored" in error_of(connection, NEXT)[1]
 
 
+def check_restored_log_with_an_open_batch(connection):
+    tick(connection)
+    connection.execute(NEXT)
+    connection.execute("update pgq.origin set part = part where part = 0")
+
+    assert "restored" in error_of(connection, NEXT)[1]
+
+
 def check_group(connection):
     connection.execute("select sluice.create_group('changes', 'workers')")
     tick(connection)
@@ -116,7 +184,10 @@ def check_group(connection):
     )
 
 
-@pytest.mark.parametrize("check", [check_lost_position, check_restored_log, check_group])
+@pytest.mark.parametrize(
+    "check",
+    [check_lost_position, check_restored_log, check_restored_log_with_an_open_batch, check_group],
+)
 def test_a_position_that_must_not_be_read_is_refused(connection, consumer, check):
     check(connection)
 
@@ -188,6 +259,18 @@ LAST_TICK = (
             "and o.made_by = o.xmin) <> 2 then",
             "and o.made_by = o.xmin) < 0 then",
             id="a restored log is read",
+        ),
+        pytest.param(
+            check_restored_log_with_an_open_batch,
+            "and o.made_by = o.xmin) <> 2 then",
+            "and o.made_by = o.xmin) < 0 then",
+            id="an open batch of a restored log is read",
+        ),
+        pytest.param(
+            check_second_ledger,
+            "insert into pgq.position_1",
+            "insert into pgq.position_0",
+            id="a move is written to the ledger that is not read",
         ),
         pytest.param(
             check_group, "if v_subscriber.sub_is_group then", "if false then", id="a group is read"

@@ -19,14 +19,14 @@ declare
     v_next pgq.tick;
 begin
     -- Locked, so that two sessions of one consumer cannot open two batches over the same events; the position is read
-    -- after the lock. NO KEY UPDATE: see pgq._hold_batch.
+    -- after the lock. NO KEY UPDATE: see pgq._hold_batch. The consumer is found first: a join would look up the name of
+    -- each of the log's consumers.
     select s.sub_key, s.sub_queue, s.sub_ledger, s.sub_is_group, q.queue_cur_table
     into v_subscriber
-    from pgq.subscriber as s
-    join pgq.queue as q on q.queue_id = s.sub_queue
-    join pgq.consumer as c on c.co_id = s.sub_consumer
+    from pgq.queue as q
+    join pgq.subscriber as s on s.sub_queue = q.queue_id
     where q.queue_name = i_queue_name
-      and c.co_name = i_consumer_name
+      and s.sub_consumer = (select c.co_id from pgq.consumer as c where c.co_name = i_consumer_name)
     for no key update of s;
     if not found then
         raise exception using
