@@ -97,9 +97,7 @@ async def test_a_claim_of_fewer_messages_than_requested_empties_a_source_that_an
     async def handle(_payload):
         pass
 
-    async with running(
-        worker_for((source, spec_for(handle)), options=WorkerOptions(prefetch=10))
-    ):
+    async with running(worker_for((source, spec_for(handle)), options=WorkerOptions(prefetch=10))):
         await until(lambda: source.ends() == {"done": 2}, "the messages to be done")
         await until(lambda: "wait" in dict(source.calls), "the source to be waited for")
         claims = len(source.called("claim"))

@@ -8,7 +8,9 @@ from support import replace_in, rows, value
 
 SETTLER = "pgmq.a_orders(bigint,integer,boolean)"
 LEFT = "select msg_id from pgmq.q_orders order by 1"
-ARCHIVED = "select msg_id, read_ct, message, headers, last_read_at is null from pgmq.a_orders order by 1"
+ARCHIVED = (
+    "select msg_id, read_ct, message, headers, last_read_at is null from pgmq.a_orders order by 1"
+)
 
 
 def has_settler(connection, queue="orders"):
@@ -88,8 +90,16 @@ FENCE_OF_DELETE = """
 PLANTED = {
     "an earlier claim is deleted": (check_delete_of_claims, FENCE_OF_DELETE, ";"),
     "an earlier claim is archived": (check_archive_of_claims, FENCE, "\n            returning"),
-    "a later claim is archived": (check_archive_of_claims, FENCE, FENCE.replace("= fence", "<= fence")),
-    "only claims are deleted": (check_delete, FENCE_OF_DELETE, FENCE_OF_DELETE.replace(" or fence is null", "")),
+    "a later claim is archived": (
+        check_archive_of_claims,
+        FENCE,
+        FENCE.replace("= fence", "<= fence"),
+    ),
+    "only claims are deleted": (
+        check_delete,
+        FENCE_OF_DELETE,
+        FENCE_OF_DELETE.replace(" or fence is null", ""),
+    ),
     "only claims are archived": (check_archive, FENCE, FENCE.replace(" or fence is null", "")),
     "headers are lost": (check_archive, "moved.message, moved.headers", "moved.message, null"),
     "it archives what is deleted": (check_delete, "if remove then", "if not remove then"),
@@ -114,7 +124,9 @@ def test_a_claim_without_read_ct_is_none(connection, queue, function):
     one = f"sluice.{function}(text,bigint,integer)"
     replace_in(connection, one, "and read_ct is not null then", "then")
 
-    assert value(connection, f"select sluice.{function}('orders', 1, null)") is True, "the planted bug"
+    assert value(connection, f"select sluice.{function}('orders', 1, null)") is True, (
+        "the planted bug"
+    )
 
 
 def test_a_role_that_may_not_execute_it_settles_with_its_rights_on_the_tables(connection, queue):
@@ -173,7 +185,9 @@ def test_a_queue_of_an_earlier_release_gets_it(connection, queue, by):
 def test_a_queue_of_that_name_with_the_ending_of_another(connection, queue):
     """Functions of two queues never have the same name: that of the settler is the name of the archive."""
     connection.execute("select pgmq.create('a_orders'), pgmq.create('q_orders')")
-    connection.execute("select pgmq.send(name, '1') from unnest(array['orders', 'a_orders', 'q_orders']) as name")
+    connection.execute(
+        "select pgmq.send(name, '1') from unnest(array['orders', 'a_orders', 'q_orders']) as name"
+    )
 
     for name in ("orders", "a_orders", "q_orders"):
         assert value(connection, "select pgmq.archive(%s, 1)", name) is True

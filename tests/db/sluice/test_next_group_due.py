@@ -128,7 +128,9 @@ def test_after_many_settled_claims_it_costs_no_more_than_a_look_at_a_hundred(
     after_a_second = buffers(query)
     assert after_a_second < 1_500
 
-    (event,) = rows(connection, "select claim_id from sluice.claim_0 order by claim_id desc limit 1")
+    (event,) = rows(
+        connection, "select claim_id from sluice.claim_0 order by claim_id desc limit 1"
+    )
     connection.execute(
         "update sluice.claim_0 set claimed_at = clock_timestamp() + '1 minute' where claim_id = %s",
         event,

@@ -166,7 +166,8 @@ def check_clock(connection):
 
 
 FIRST = {
-    check.__name__: check for check in (check_first, check_other_group, check_empty_claim, check_clock)
+    check.__name__: check
+    for check in (check_first, check_other_group, check_empty_claim, check_clock)
 }
 
 

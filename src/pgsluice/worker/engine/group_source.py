@@ -122,8 +122,7 @@ class GroupSource:
         self._claims: dict[int, _Claim] = {}
         # True if the last claim had an event that may have killed its process: then claim one event at a time.
         self._is_careful = False
-        # Until then, settle each claim in its own transaction, as one was locked.
-        self._careful_until_s = 0.0
+        self._careful_until_s = 0.0  # until then, settle each claim in a transaction of its own
         self._polling = Polling(
             (listener or AsyncListener("")).subscribe_log(route.log_name),
             lambda after: self._runner.run(listeners.next_group_due(*self._names, after)),

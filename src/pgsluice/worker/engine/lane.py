@@ -57,8 +57,7 @@ from pgsluice.worker.handlers.handler import Execution, HandlerSpec
 _CLAIM_MAX = 1_000
 _UNSETTLED_MAX = 2_000
 IDLE_S = 600.0
-# Iterations of the event loop until claimed messages start (the begin task, then the calls): the next claim waits for
-# them, because it takes 0.3 ms before it lets others run.
+# Iterations of the event loop from a claim to the calls of its messages; preparing the next claim takes 0.3 ms.
 _STEPS_TO_START = 2
 # Timeouts of `stop(now=True)`: for cancelled calls, then for pending settlements.
 _NOW_S = 2.0

@@ -30,7 +30,7 @@ class Source(Protocol):
 
     @property
     def announces(self) -> bool:
-        """True while each message that becomes available ends a `wait`, and a claim returns all that are, up to `qty`."""
+        """True while each new message ends a `wait`, and a claim returns all available ones, up to `qty`."""
         ...
 
     async def prepare(self) -> None:
