@@ -5,11 +5,12 @@ requires. The events are equal.
 """
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 
-from support import replace_in, rows
+from support import replace_in, rows, wait_for_lock
 
 TRAP = """
 create type mood as enum ('sad', 'fine');
@@ -98,6 +99,31 @@ def test_a_changed_table_is_captured_as_it_is_now(database, connection, orders, 
     check_alteration(database, connection, alteration)
 
 
+def check_copy_that_waits(database, connection):
+    """A COPY takes its snapshot before it waits for the lock, and does not see in it what changed meanwhile."""
+    connection.execute(TRAP)
+    with database.connect() as writer, database.connect() as holder:
+
+        def copy():
+            with writer.cursor().copy("copy orders (id) from stdin") as rows_in:
+                rows_in.write("9\n")
+
+        with ThreadPoolExecutor() as pool:
+            with holder.transaction():
+                holder.execute("lock table orders in access exclusive mode")
+                copied = pool.submit(copy)
+                wait_for_lock(connection, writer)
+                holder.execute("alter table orders add feeling mood default 'sad'")
+            copied.result()
+
+    assert [op for op, *_ in events(connection, 1)] == ["c"]
+    assert events(connection, 1) == events(connection, 2)
+
+
+def test_a_column_added_while_a_copy_waits_runs_no_code_of_its_type(database, connection, orders):
+    check_copy_that_waits(database, connection)
+
+
 def check_older_snapshot(database, connection):
     connection.execute("insert into orders (id) values (1)")
     with database.connect() as writer:
@@ -171,7 +197,7 @@ def after(what):
 
 
 CAPTURE = "sluice.capture_changes()"
-SHAPE = "sluice._planned_shape()"
+SHAPE = "sluice._read_shape()"
 # Bug → the check that finds it, the function, a part of its source, and the bug that replaces it.
 PLANTED = {
     # The plan of a statement without a transition table does not depend on the captured table.
@@ -187,6 +213,12 @@ PLANTED = {
         "            select nullif(s.shape[2:], '{}') into v_key_columns\n"
         "            from (values (sluice._planned_shape())) as s (shape);\n"
         "            v_new_rows := array(select row_to_json(r.*) from new_rows as r limit 2);\n",
+    ),
+    "the catalog is read in the snapshot of a COPY that waited": (
+        check_copy_that_waits,
+        SHAPE,
+        "LANGUAGE plpgsql\n",
+        "LANGUAGE plpgsql\n STABLE\n",
     ),
     "types that are not built in are static": (
         after("add feeling"),

@@ -6,6 +6,9 @@
  *
  * Only for such a statement of a trigger, where the table is locked against these changes. A plan has no argument that is
  * constant, so the trigger passes the table in the setting sluice.planned_table.
+ *
+ * It reads in sluice._read_shape, which is volatile: an immutable function reads in the snapshot of the statement that
+ * fired the trigger. A COPY takes its snapshot before it waits for the table's lock, and would not see what changed meanwhile.
  */
 create or replace function sluice._planned_shape()
 returns text[]
@@ -13,23 +16,8 @@ language plpgsql
 immutable
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    v_table constant oid := current_setting('sluice.planned_table');
-    v_is_static boolean;
-    v_key_columns text[];
 begin
-    -- Virtual columns are not seen by a trigger, and types that are not built in may run code: see sluice._capture_shape.
-    select bool_and(a.atttypid < 16384 and a.attgenerated <> 'v'),
-        array_agg(a.attname::text order by array_position(p.attnums, a.attnum)) filter (where a.attnum = any (p.attnums))
-    into v_is_static, v_key_columns
-    from pg_attribute as a
-    left join (
-        select (i.indkey::smallint[])[0:i.indnkeyatts - 1] as attnums
-        from pg_index as i
-        where i.indrelid = v_table and i.indisprimary and i.indimmediate
-    ) as p on true
-    where a.attrelid = v_table and a.attnum > 0 and not a.attisdropped;
-    return array[case when v_is_static then 'static' else 'dynamic' end] || v_key_columns;
+    return sluice._read_shape();
 end;
 $$;
 
