@@ -17,6 +17,8 @@ create type mood as enum ('sad', 'fine');
 create function mood_json(mood) returns json language plpgsql as $$ begin raise exception 'trapped as %', current_user; end; $$;
 create cast (mood as json) with function mood_json(mood)
 """
+CAPTURE = "sluice.capture_changes()"
+SHAPE = "sluice._read_shape()"
 
 
 @pytest.fixture
@@ -43,14 +45,14 @@ def events(connection, queue_id):
     return [(op, re.sub(r'"ts_ms" : \d+', "", data), *rest) for op, data, *rest in found]
 
 
-def change(connection, key):
+def change(connection, key, table="orders"):
     connection.execute(
-        f"insert into orders (id, total, paid, raw, at, tags, more) values ({key}, 1.50, true, '\\xff', now(), '{{a}}', '{{}}')"
+        f"insert into {table} (id, total, paid, raw, at, tags, more) values ({key}, 1.50, true, '\\xff', now(), '{{a}}', '{{}}')"
     )
-    connection.execute(f"update orders set total = total + 1 where id = {key}")
-    connection.execute(f"update orders set id = -id where id = {key}")
-    connection.execute("update orders set total = 0 where false")
-    connection.execute(f"delete from orders where id = -{key}")
+    connection.execute(f"update {table} set total = total + 1 where id = {key}")
+    connection.execute(f"update {table} set id = -id where id = {key}")
+    connection.execute(f"update {table} set total = 0 where false")
+    connection.execute(f"delete from {table} where id = -{key}")
 
 
 def test_one_row_has_the_event_that_many_rows_have(connection, orders):
@@ -75,6 +77,8 @@ ALTERATIONS = [
     "alter table orders alter paid type text",
     TRAP + "; alter table orders add feeling mood default 'sad'",
     "create domain amount as numeric; alter table orders alter total type amount",
+    "create table parent (like orders) partition by range (id); "
+    "alter table parent attach partition orders default",
     "create schema elsewhere; alter table orders set schema elsewhere; set search_path = elsewhere",
 ]
 
@@ -97,6 +101,94 @@ def check_alteration(database, connection, alteration):
 @pytest.mark.parametrize("alteration", ALTERATIONS, ids=lambda text: text[:30].strip())
 def test_a_changed_table_is_captured_as_it_is_now(database, connection, orders, alteration):
     check_alteration(database, connection, alteration)
+
+
+ODD_NAME = 'a "quoted\\ Name'
+
+
+def quoted(name):
+    return '"' + name.replace('"', '""') + '"'
+
+
+def check_rename(database, connection, statement, name):
+    with database.connect() as writer:
+        for key in range(1, 8):  # plans are cached
+            change(writer, key)
+        connection.execute(statement.format(quoted(name)))
+        table = f"public.{quoted(name)}" if "table" in statement else f"{quoted(name)}.orders"
+        change(writer, 9, table)
+
+    assert len(events(connection, 1)) == 32
+    assert events(connection, 1) == events(connection, 2)
+
+
+@pytest.mark.parametrize("what", ["table", "schema"])
+def test_a_renamed_table_or_schema_has_its_new_name(database, connection, orders, what):
+    from_name = "table orders" if what == "table" else "schema public"
+    check_rename(database, connection, f"alter {from_name} rename to {{}}", ODD_NAME)
+
+
+def check_rename_during_a_statement(database, connection):
+    """Rename the schema after an update took its snapshot, and before its trigger runs."""
+    change(connection, 1)
+    connection.execute("insert into orders (id) values (2)")
+    with database.connect() as writer, database.connect() as holder:
+        for key in range(3, 10):  # plans are cached
+            change(writer, key)
+        with ThreadPoolExecutor() as pool, holder.transaction():
+            holder.execute("select from orders where id = 2 for update")
+            updated = pool.submit(writer.execute, "update orders set total = 1 where id = 2")
+            wait_for_lock(connection, writer)
+            connection.execute("alter schema public rename to elsewhere")
+        updated.result()
+        writer.execute("update elsewhere.orders set total = 2")
+
+    assert events(connection, 1) == events(connection, 2)
+
+
+def test_a_schema_renamed_during_a_statement_has_its_new_name(database, connection, orders):
+    check_rename_during_a_statement(database, connection)
+
+
+def check_options(_database, connection):
+    """Changes of one row are written as the options of their trigger say."""
+    connection.execute("select pgq.create_queue('no before')")
+    connection.execute("""select sluice.capture('orders', 'no before', '{"before": false}')""")
+    change(connection, 1)
+
+    assert events(connection, 3) != events(connection, 1)
+
+
+def test_options_apply_to_one_row(database, connection, orders):
+    check_options(database, connection)
+
+
+def check_log_name(_database, connection):
+    connection.execute("select sluice.drop_capture('orders', 'one')")
+    connection.execute("select sluice.drop_capture('orders', 'all')")
+    connection.execute("select pgq.create_queue(%s)", (ODD_NAME + "é€",))
+    connection.execute("select sluice.capture('orders', %s)", (ODD_NAME + "é€",))
+    replace_in(connection, CAPTURE, "'insert into pgq.%I", "'broken into pgq.%I")
+    change(connection, 1)
+
+    assert len(events(connection, 3)) == 4
+
+
+def test_the_name_of_a_log_may_have_any_character(database, connection, orders):
+    check_log_name(database, connection)
+
+
+def check_several_rows(_database, connection):
+    connection.execute("insert into orders (id) values (1), (2), (3)")
+    connection.execute("update orders set total = id")
+    connection.execute("delete from orders")
+
+    assert len(events(connection, 1)) == 9
+    assert events(connection, 1) == events(connection, 2)
+
+
+def test_each_of_several_rows_has_an_event(database, connection, orders):
+    check_several_rows(database, connection)
 
 
 def check_copy_that_waits(database, connection):
@@ -157,9 +249,9 @@ def test_the_catalog_is_read_once_per_plan(connection, orders):
             "select funcname, calls from pg_stat_user_functions where funcname in ('capture_changes', '_planned_shape')",
         )
     )
-    # The plans of three operations; the planner meets the call several times in each.
+    # One plan for each operation of both captures; the planner meets the call up to four times in each.
     assert calls["capture_changes"] == 2 * 8 * 5
-    assert 3 <= calls["_planned_shape"] <= 9
+    assert 6 <= calls["_planned_shape"] <= 24
 
 
 def test_only_statements_of_several_rows_are_dynamic(connection, orders):
@@ -179,6 +271,7 @@ def check_closed_log(_database, connection):
     with pytest.raises(psycopg.Error) as caught:
         connection.execute("insert into orders (id) values (1)")
     assert caught.value.sqlstate == "PQ004"
+    connection.execute("update orders set total = 0 where false")
 
     connection.execute("alter table orders enable always trigger sluice_capture_insert_1")
     connection.execute("set session_replication_role = replica")
@@ -196,23 +289,30 @@ def after(what):
     return lambda database, connection: check_alteration(database, connection, alteration)
 
 
-CAPTURE = "sluice.capture_changes()"
-SHAPE = "sluice._read_shape()"
+INSERT_BRANCH = """        if tg_op = 'INSERT' then
+            select q.queue_id, q.queue_cur_table, s.shape[2],
+"""
+BEFORE_SOURCE = """                case when s.shape is not null then array(
+                    select concat(
+                        '{"op" : "c", "before" : null, "after" : ', row_to_json(n.*), ', "source" : ',
+                        s.shape[1]"""
+AFTER_ROWS = """                    limit 2
+                ) end
+            into v_queue_id, v_segment, v_qualified_name, v_events
+            from (values (sluice._planned_shape())) as s (shape)
+            """
 # Bug → the check that finds it, the function, a part of its source, and the bug that replaces it.
 PLANTED = {
     # The plan of a statement without a transition table does not depend on the captured table.
     "the shape of the first call is kept": (
         after("rename id"),
         CAPTURE,
+        INSERT_BRANCH + BEFORE_SOURCE,
         "        if tg_op = 'INSERT' then\n"
-        "            select nullif(s.shape[2:], '{}'), case when s.shape[1] = 'static' then "
-        "array(select row_to_json(r.*) from new_rows as r limit 2) end\n"
-        "            into v_key_columns, v_new_rows\n"
-        "            from (values (sluice._planned_shape())) as s (shape);\n",
-        "        if tg_op = 'INSERT' then\n"
-        "            select nullif(s.shape[2:], '{}') into v_key_columns\n"
+        "            select s.shape[1] as source into v_target\n"
         "            from (values (sluice._planned_shape())) as s (shape);\n"
-        "            v_new_rows := array(select row_to_json(r.*) from new_rows as r limit 2);\n",
+        + INSERT_BRANCH.partition("\n")[2]
+        + BEFORE_SOURCE.replace("s.shape[1]", "v_target.source"),
     ),
     "the catalog is read in the snapshot of a COPY that waited": (
         check_copy_that_waits,
@@ -239,7 +339,57 @@ PLANTED = {
         "current_setting('transaction_isolation') = 'read committed'",
         "true",
     ),
-    "a closed log takes events": (check_closed_log, CAPTURE, "and not q.queue_disable_insert", ""),
+    "a closed log takes events": (
+        check_closed_log,
+        CAPTURE,
+        "from new_rows as n\n"
+        + AFTER_ROWS
+        + "left join pgq.queue as q on q.queue_name = s.shape[3] "
+        "and not q.queue_disable_insert;\n        elsif",
+        "from new_rows as n\n"
+        + AFTER_ROWS
+        + "left join pgq.queue as q on q.queue_name = s.shape[3];\n"
+        "        elsif",
+    ),
+    "a closed log refuses statements that change nothing": (
+        check_closed_log,
+        CAPTURE,
+        "cross join new_rows as n\n" + AFTER_ROWS + "left join",
+        "cross join new_rows as n\n" + AFTER_ROWS + "join",
+    ),
+    "the first of several rows is the only one": (
+        check_several_rows,
+        CAPTURE,
+        "from new_rows as n\n                    limit 2",
+        "from new_rows as n\n                    limit 1",
+    ),
+    "the catalog is read in the snapshot of an update that waited": (
+        check_rename_during_a_statement,
+        SHAPE,
+        "LANGUAGE plpgsql\n",
+        "LANGUAGE plpgsql\n STABLE\n",
+    ),
+    "options are ignored": (check_options, SHAPE, "not in ('', '\\x7b7d00')", "is null"),
+    "a table that becomes a partition keeps its own name": (
+        after("attach partition"),
+        SHAPE,
+        "pg_partition_root(v_table) is not null",
+        "false",
+    ),
+    "bytes of the log's name are escaped": (
+        check_log_name,
+        SHAPE,
+        "convert_from(substring(v_arguments for v_queue_name_bytes), getdatabaseencoding())",
+        "encode(substring(v_arguments for v_queue_name_bytes), 'escape')",
+    ),
+    "names are not escaped": (
+        lambda database, connection: check_rename(
+            database, connection, "alter table orders rename to {}", ODD_NAME
+        ),
+        SHAPE,
+        "to_json(v_table_name)",
+        "'\"' || v_table_name || '\"'",
+    ),
 }
 
 
@@ -248,7 +398,15 @@ def test_a_planted_bug_is_found(database, connection, orders, bug):
     check, function, old, new = PLANTED[bug]
     replace_in(connection, function, old, new)
 
-    # Code of a type that runs raises an error: see TRAP. A closed log that takes events does not.
-    errors = (AssertionError, psycopg.errors.RaiseException, pytest.fail.Exception)
-    with pytest.raises(errors, match="^assert|^trapped|^DID NOT RAISE"):
+    # Code of a type that runs raises an error: see TRAP. A closed log that takes events does not, and one that refuses
+    # an empty statement does.
+    errors = (
+        AssertionError,
+        psycopg.ProgrammingError,
+        psycopg.errors.RaiseException,
+        pytest.fail.Exception,
+    )
+    with pytest.raises(
+        errors, match="^assert|^trapped|^DID NOT RAISE|^Insert into queue disallowed|^syntax error"
+    ):
         check(database, connection)

@@ -6,10 +6,25 @@ volatile
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_table constant oid := current_setting('sluice.planned_table');
+    v_planned constant text := current_setting('sluice.planned_trigger');
+    v_table constant oid := split_part(v_planned, ' ', 1);
+    v_arguments bytea;
+    v_queue_name_bytes integer;
     v_is_static boolean;
     v_key_columns text[];
+    v_schema_name text;
+    v_table_name text;
 begin
+    -- Each argument ends with a zero byte. The second holds the options, and the third the root of a partition.
+    select t.tgargs, position('\x00'::bytea in t.tgargs) - 1
+    into strict v_arguments, v_queue_name_bytes
+    from pg_trigger as t
+    where t.tgrelid = v_table and t.tgname = substring(v_planned from position(' ' in v_planned) + 1);
+    if substring(v_arguments from v_queue_name_bytes + 2) not in ('', '\x7b7d00')
+        or pg_partition_root(v_table) is not null
+    then
+        return null;
+    end if;
     -- Virtual columns are not seen by a trigger, and types that are not built in may run code: see sluice._capture_shape.
     select bool_and(a.atttypid < 16384 and a.attgenerated <> 'v'),
         array_agg(a.attname::text order by array_position(p.attnums, a.attnum)) filter (where a.attnum = any (p.attnums))
@@ -21,11 +36,26 @@ begin
         where i.indrelid = v_table and i.indisprimary and i.indimmediate
     ) as p on true
     where a.attrelid = v_table and a.attnum > 0 and not a.attisdropped;
-    return array[case when v_is_static then 'static' else 'dynamic' end] || v_key_columns;
+    if v_is_static is not true then
+        return null;
+    end if;
+    select n.nspname, c.relname
+    into strict v_schema_name, v_table_name
+    from pg_class as c
+    join pg_namespace as n on n.oid = c.relnamespace
+    where c.oid = v_table;
+    return array[
+        format(
+            '{"schema" : %s, "table" : %s, "key" : %s, "txId" : ',
+            to_json(v_schema_name), to_json(v_table_name), coalesce(to_json(v_key_columns)::text, 'null')
+        ),
+        format('%s.%s', v_schema_name, v_table_name),
+        convert_from(substring(v_arguments for v_queue_name_bytes), getdatabaseencoding())
+    ];
 end;
 $$;
 
 comment on function sluice._read_shape() is
-    'Read for sluice._planned_shape whether whole rows of its table can be written (static or dynamic), followed by the key columns.';
+    'Read for sluice._planned_shape the source, table and log of a trigger; null if only dynamic statements can append its events.';
 revoke execute on function sluice._read_shape() from public;
 grant execute on function sluice._read_shape() to pgq_admin, sluice_admin;

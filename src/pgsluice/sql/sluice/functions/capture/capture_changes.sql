@@ -14,9 +14,11 @@ set extra_float_digits = 1
 set lc_monetary = 'C'
 as $$
 declare
-    v_key_columns text[];
-    v_old_rows json[];
-    v_new_rows json[];
+    v_queue_id integer;
+    v_segment integer;
+    v_event_id bigint;
+    v_events text[];
+    v_qualified_name text;
     v_options jsonb;
     v_before boolean;
     v_target record;
@@ -25,66 +27,82 @@ declare
     v_new text;
     v_key text;
     v_gone text;
-    v_moved boolean := false;
+    v_is_partition boolean;
+    v_moved boolean;
     v_changes text;
-    v_root oid := pg_partition_root(tg_relid);
+    v_root oid;
     v_marker text;
-    v_planned text;
-    v_is_partition constant boolean := tg_argv[2] is not null;
 begin
     -- Most statements change one row. For these, all is static: the plans of this function are cached for each trigger, and
     -- made again when its table changes, with the shape of the table as a constant. It writes whole rows, so it is only for
     -- tables of built-in types without virtual columns. In an older snapshot the catalog would hide a column that rows have.
+    -- Each statement, IF and use of tg_argv costs: so one statement reads the log's row and writes the text that
+    -- json_build_object would return, and sluice._planned_shape checks what the same trigger always has.
     if tg_op <> 'TRUNCATE'
-        and v_root is null
-        and not v_is_partition
-        and coalesce(tg_argv[1], '{}') = '{}'
         and current_setting('transaction_isolation') = 'read committed'
+        and set_config('sluice.planned_trigger', concat(tg_relid, ' ', tg_name), true) is not null
     then
-        -- Assigned, as PERFORM would run a query.
-        v_planned := set_config('sluice.planned_table', tg_relid::text, true);
         if tg_op = 'INSERT' then
-            select nullif(s.shape[2:], '{}'), case when s.shape[1] = 'static' then array(select row_to_json(r.*) from new_rows as r limit 2) end
-            into v_key_columns, v_new_rows
-            from (values (sluice._planned_shape())) as s (shape);
+            select q.queue_id, q.queue_cur_table, s.shape[2],
+                case when s.shape is not null then array(
+                    select concat(
+                        '{"op" : "c", "before" : null, "after" : ', row_to_json(n.*), ', "source" : ',
+                        s.shape[1], pg_current_xact_id(),
+                        '}, "ts_ms" : ', (extract(epoch from clock_timestamp()) * 1000)::bigint, '}'
+                    )
+                    from new_rows as n
+                    limit 2
+                ) end
+            into v_queue_id, v_segment, v_qualified_name, v_events
+            from (values (sluice._planned_shape())) as s (shape)
+            left join pgq.queue as q on q.queue_name = s.shape[3] and not q.queue_disable_insert;
         elsif tg_op = 'DELETE' then
-            select nullif(s.shape[2:], '{}'), case when s.shape[1] = 'static' then array(select row_to_json(r.*) from old_rows as r limit 2) end
-            into v_key_columns, v_old_rows
-            from (values (sluice._planned_shape())) as s (shape);
+            select q.queue_id, q.queue_cur_table, s.shape[2],
+                case when s.shape is not null then array(
+                    select concat(
+                        '{"op" : "d", "before" : ', row_to_json(o.*), ', "after" : null, "source" : ',
+                        s.shape[1], pg_current_xact_id(),
+                        '}, "ts_ms" : ', (extract(epoch from clock_timestamp()) * 1000)::bigint, '}'
+                    )
+                    from old_rows as o
+                    limit 2
+                ) end
+            into v_queue_id, v_segment, v_qualified_name, v_events
+            from (values (sluice._planned_shape())) as s (shape)
+            left join pgq.queue as q on q.queue_name = s.shape[3] and not q.queue_disable_insert;
         else
-            select nullif(s.shape[2:], '{}'),
-                case when s.shape[1] = 'static' then array(select row_to_json(r.*) from old_rows as r limit 2) end,
-                case when s.shape[1] = 'static' then array(select row_to_json(r.*) from new_rows as r limit 2) end
-            into v_key_columns, v_old_rows, v_new_rows
-            from (values (sluice._planned_shape())) as s (shape);
+            select q.queue_id, q.queue_cur_table, s.shape[2],
+                case when s.shape is not null then array(
+                    select concat(
+                        '{"op" : "u", "before" : ', row_to_json(o.*), ', "after" : ', row_to_json(n.*), ', "source" : ',
+                        s.shape[1], pg_current_xact_id(),
+                        '}, "ts_ms" : ', (extract(epoch from clock_timestamp()) * 1000)::bigint, '}'
+                    )
+                    from old_rows as o
+                    cross join new_rows as n
+                    limit 2
+                ) end
+            into v_queue_id, v_segment, v_qualified_name, v_events
+            from (values (sluice._planned_shape())) as s (shape)
+            left join pgq.queue as q on q.queue_name = s.shape[3] and not q.queue_disable_insert;
         end if;
-        if coalesce(cardinality(v_new_rows), cardinality(v_old_rows)) = 0 then
+        if cardinality(v_events) = 1 and v_queue_id is not null then
+            -- Assigned, as PERFORM would run a query.
+            v_event_id := pgq._append_event(
+                v_queue_id, v_segment, pg_current_xact_id(),
+                case tg_op when 'INSERT' then 'c' when 'UPDATE' then 'u' else 'd' end,
+                v_events[1], v_qualified_name, null, null, null
+            );
             return null;
-        elsif coalesce(cardinality(v_new_rows), cardinality(v_old_rows)) = 1 then
-            perform pgq._append_event(
-                q.queue_id, q.queue_cur_table, pg_current_xact_id(), change.op,
-                json_build_object(
-                    'op', change.op, 'before', v_old_rows[1], 'after', v_new_rows[1],
-                    'source', json_build_object(
-                        'schema', tg_table_schema, 'table', tg_table_name, 'key', v_key_columns,
-                        'txId', pg_current_xact_id()::text::bigint
-                    ),
-                    'ts_ms', (extract(epoch from clock_timestamp()) * 1000)::bigint
-                )::text,
-                format('%s.%s', tg_table_schema, tg_table_name), null::text, null::text, null::text
-            )
-            from pgq.queue as q
-            cross join (values (case tg_op when 'INSERT' then 'c' when 'UPDATE' then 'u' else 'd' end)) as change (op)
-            where q.queue_name = tg_argv[0] and not q.queue_disable_insert;
-            if found then
-                return null;
-            end if;
+        elsif cardinality(v_events) = 0 then
+            return null;
         end if;
     end if;
 
     v_options := coalesce(tg_argv[1], '{}');
     v_before := coalesce((v_options -> 'before')::boolean, true);
-    v_root := coalesce(v_root, tg_relid);
+    v_is_partition := tg_argv[2] is not null;
+    v_root := coalesce(pg_partition_root(tg_relid), tg_relid);
     v_marker := format('sluice.truncating_%s', v_root);
     if tg_op = 'TRUNCATE' and v_is_partition and current_setting(v_marker, true) = 'on' then
         return null;
