@@ -65,16 +65,88 @@ def test_an_event_is_announced_again_when_its_snapshot_is_not_kept(connection, t
         check_announced_once(connection, ticker, listener)
 
 
-def test_the_wait_ends_with_the_commit_of_an_event(database, connection, ticker, listener):
+def check_commit(database, connection, ticker, listener, wait="30 s"):
     with database.connect(autocommit=False) as sender:
         insert(sender)
-        waiting = run_in_thread("waiter", lambda: waited(ticker, "30 s"))
+        waiting = run_in_thread("waiter", lambda: waited(ticker, wait))
         wait_for_sleep(connection, ticker)
         assert listener.heard() == []
         sender.commit()
 
         assert waiting.result(10) == (1, 1)
     assert len(listener.heard()) == 1
+
+
+def test_the_wait_ends_with_the_commit_of_an_event(database, connection, ticker, listener):
+    check_commit(database, connection, ticker, listener)
+
+
+# A look is left out while no transaction ends
+
+AGAIN = "v_snapshot is distinct from v_seen"
+
+
+def looks(connection, ticker):
+    """Return how often the logs were looked at, and how often they could have been, without transactions."""
+    connection.execute(
+        "create unlogged sequence public.looks; create unlogged sequence public.turns"
+    )
+    connection.execute("grant usage on sequence public.looks, public.turns to public")
+    for old in ("select w.logs, w.woken into", "v_began := clock_timestamp();"):
+        name = "looks" if "logs" in old else "turns"
+        replace_in(connection, AWAIT, old, f"perform nextval('public.{name}'); {old}")
+    assert waited(ticker, "200 ms") == (1, 0)
+    return rows(
+        connection, "select l.last_value, t.last_value from public.looks as l, public.turns as t"
+    )[0]
+
+
+def test_a_look_is_left_out_while_no_transaction_ends(connection, ticker):
+    made, turns = looks(connection, ticker)
+
+    assert made < turns / 3, (made, turns)
+
+
+def test_looks_that_are_always_made_are_found(connection, ticker):
+    replace_in(connection, AWAIT, AGAIN, "true")
+
+    made, turns = looks(connection, ticker)
+    assert made == turns
+
+
+def test_leaving_out_all_looks_but_the_first_is_found(database, connection, ticker, listener):
+    replace_in(connection, AWAIT, AGAIN, "v_seen is null")
+
+    with pytest.raises(AssertionError):
+        check_commit(database, connection, ticker, listener, "1 s")
+
+
+def check_parts(connection, ticker):
+    """With thousands of logs, a look is at a part of them, in random order."""
+    connection.execute("select pgq.create_queue('others'), pgq.insert_event('others', 't', 'd')")
+    connection.execute("select sluice.create_group('others', 'mail')")
+    rows(ticker, "select * from sluice.tick()")
+    replace_in(connection, WAKE, "greatest(sluice._lock_slots() / 8, 2)", "1")
+    replace_in(connection, WAKE, "greatest(sluice._lock_slots() / 8 / 25, 1)", "1")
+    for _ in range(20):
+        insert(connection)
+        assert waited(ticker, "1 s") == (1, 1)
+
+
+def test_looks_at_a_part_of_the_logs_go_on(connection, ticker):
+    check_parts(connection, ticker)
+
+
+def test_leaving_out_looks_after_one_at_a_part_of_the_logs_is_found(connection, ticker):
+    replace_in(
+        connection,
+        AWAIT,
+        "v_seen := case when logs >= v_logs then v_snapshot end",
+        "v_seen := v_snapshot",
+    )
+
+    with pytest.raises(AssertionError):
+        check_parts(connection, ticker)
 
 
 def test_a_session_that_has_ticked_no_log_with_groups_does_not_wait(connection, ticker):

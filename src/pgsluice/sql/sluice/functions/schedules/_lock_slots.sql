@@ -4,11 +4,8 @@ create or replace function sluice._lock_slots()
 returns integer
 language sql
 stable
-set search_path = pg_catalog, pg_temp
-as $$
-    select current_setting('max_locks_per_transaction')::integer
-        * (current_setting('max_connections')::integer + current_setting('max_prepared_transactions')::integer);
-$$;
+return current_setting('max_locks_per_transaction')::integer
+    * (current_setting('max_connections')::integer + current_setting('max_prepared_transactions')::integer);
 
 comment on function sluice._lock_slots() is
     'Return the size of the server''s lock table.';

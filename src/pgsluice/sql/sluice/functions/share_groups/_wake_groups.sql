@@ -17,7 +17,7 @@ declare
     -- and those of the tables of v_kept_max logs. After these, a log without new events is read in a subtransaction that is rolled back, which releases
     -- the table locks. The next calls process the rest, so the order of the logs is random.
     v_kept_max constant integer := greatest(sluice._lock_slots() / 8 / 25, 1);
-    v_is_many constant boolean := (select count(distinct g.queue_id) from sluice.share_group as g) > v_kept_max;
+    v_is_many constant boolean := (select count(*) from sluice.share_group) > v_kept_max;
 begin
     logs := 0;
     woken := 0;

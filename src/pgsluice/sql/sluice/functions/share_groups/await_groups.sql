@@ -1,7 +1,8 @@
 /*
  * sluice.wake_groups, repeated in the server until a log has new events: no round trip lies between a commit and its
  * notification. The transaction holds a snapshot meanwhile: keep the wait short. A look that finds nothing is rolled back,
- * which releases its locks on tables: maintenance takes them without waiting.
+ * which releases its locks on tables: maintenance takes them without waiting. Only the end of a transaction makes events
+ * visible, so a look is left out while the snapshot stays the same, if the last one was at all logs.
  *
  * Calls: sluice._wake_groups.
  */
@@ -11,22 +12,29 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_logs constant bigint := (select count(distinct g.queue_id) from sluice.share_group as g);
     v_share constant integer := 4; -- waits this many times the duration of a look
     v_end constant timestamptz := clock_timestamp() + wait;
     v_began timestamptz;
     v_pause_s double precision;
+    v_snapshot text;
+    v_seen text;
 begin
     loop
         v_began := clock_timestamp();
-        begin
-            select w.logs, w.woken into logs, woken from sluice._wake_groups() as w;
-            if woken = 0 then
-                raise sqlstate 'RL000';
-            end if;
-        exception
-            when sqlstate 'RL000' then
-                null;
-        end;
+        v_snapshot := pg_current_snapshot();
+        if v_snapshot is distinct from v_seen then
+            begin
+                select w.logs, w.woken into logs, woken from sluice._wake_groups() as w;
+                if woken = 0 then
+                    raise sqlstate 'RL000';
+                end if;
+            exception
+                when sqlstate 'RL000' then
+                    null;
+            end;
+            v_seen := case when logs >= v_logs then v_snapshot end;
+        end if;
         exit when logs = 0 or woken > 0 or clock_timestamp() >= v_end;
         v_pause_s := greatest(extract(epoch from pause), extract(epoch from clock_timestamp() - v_began) * v_share);
         perform pg_sleep(least(v_pause_s, extract(epoch from v_end - clock_timestamp())));
