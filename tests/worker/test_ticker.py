@@ -10,8 +10,10 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from pgsluice import EventLog, Ticker
+from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls.logs import await_groups
 from pgsluice.errors import ArgumentError, NotInstalledError
-from support import rows, wait_until
+from support import rows, value, wait_until
 from support.listen import running
 
 _names = itertools.count(1)
@@ -122,3 +124,14 @@ def test_a_database_without_the_schema_ends_it(server_18):
 def test_periods_that_could_not_work_are_refused(pool, periods):
     with pytest.raises(ArgumentError, match="more than 0 seconds"):
         Ticker(pool, **periods)
+
+
+def test_a_notification_of_claims_does_not_wait_for_the_disk(pool):
+    with pool.connection() as connection:
+        connection.execute("set synchronous_commit = on")
+
+        logs, woken = Runner(connection).run(await_groups(0.0, 0.001))
+
+        assert (logs, woken) == (0, 0), "this session has ticked nothing"
+        assert value(connection, "show synchronous_commit") == "off"
+        connection.rollback()
