@@ -135,3 +135,23 @@ def test_a_notification_of_claims_does_not_wait_for_the_disk(pool):
         assert (logs, woken) == (0, 0), "this session has ticked nothing"
         assert value(connection, "show synchronous_commit") == "off"
         connection.rollback()
+
+
+def test_waiting_claims_are_notified_between_ticks_once_a_tick_has_been_taken(
+    pool, observer, worker_url, log
+):
+    """A ticker that has ticked no log with share groups does not look for their events for a second."""
+    observer.execute("select sluice.create_group(%s, 'g')", [log])
+    with psycopg.connect(worker_url, autocommit=True) as listener:
+        listener.execute('listen "sluice.ticker"')
+        with running(Ticker(pool, period_min_s=0.4, period_max_s=0.4)):
+            assert any(listener.notifies(timeout=10, stop_after=1)), "a heartbeat without events"
+            listener.execute('unlisten "sluice.ticker"')
+            listener.execute("select sluice.listen_log(%s)", [log])
+            payloads = []
+            for _ in range(2):
+                EventLog(observer).insert_event(log, "t", "x")
+                (notification,) = listener.notifies(timeout=10, stop_after=1)
+                payloads.append(notification.payload)
+
+    assert payloads == ["2", ""], "a tick for the first event, none for the second"

@@ -73,6 +73,7 @@ class Ticker:
         self._period_s = period_min_s
         self._busy_until_s = 0.0
         self._no_groups_until_s = 0.0
+        self._ticked: set[str] = set()  # logs that the session has ticked, and so notifies of
         self._warned_until_s: dict[str, float] = {}
 
     @property
@@ -93,6 +94,7 @@ class Ticker:
                 runner = Runner(connection)
                 connection.add_notice_handler(self._warn)
                 sign_at_s = 0.0
+                self._ticked.clear()
                 while not stop.is_set():
                     self._adapt(_sweep(runner))
                     backoff.succeeded()
@@ -143,6 +145,10 @@ class Ticker:
         now_s = time.monotonic()
         if ticks:
             self._busy_until_s = now_s + _BUSY_S
+            logs = {tick.queue_name for tick in ticks}
+            if not logs <= self._ticked:
+                self._ticked |= logs
+                self._no_groups_until_s = 0.0
         if now_s < self._busy_until_s:
             self._period_s = self._period_min_s
         else:
