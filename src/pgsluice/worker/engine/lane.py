@@ -14,7 +14,7 @@ own task, with messages passed from one to the next:
                   └─────── heartbeat ──────────────┘
 
 - *Claim* fills the free slots, and those expected to be free when the next claim returns (`Track.capacity`). It waits
-  when the source is empty, and stops first.
+  when the source is empty (see `Source.announces`), and stops first.
 - *Begin* starts waiting messages when a slot is free and its handler has a turn (`FairShare`). Messages with expired
   leases, as after a suspended process, are released instead. `source.begin` records attempts, so that a message that
   kills its process is dead-lettered after its last attempt.
