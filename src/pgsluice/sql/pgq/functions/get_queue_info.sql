@@ -66,7 +66,8 @@ begin
             ev_new := v_events - v_latest.tick_event_seq;
             last_tick_id := v_latest.tick_id;
             return next;
-            -- The rollback releases the locks: one transaction cannot hold those of thousands of logs.
+            -- The rollback releases the locks on tables and indexes: one transaction cannot hold those of thousands of logs.
+            -- That on the sequence of events, one for each log, is held until the end.
             raise sqlstate 'RL000';
         exception
             when sqlstate 'RL000' then
