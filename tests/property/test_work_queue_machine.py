@@ -353,9 +353,9 @@ PLANTED = {
         "from moved limit 2",
     ),
     "an invisible message is not deleted": (
-        "pgmq.delete(text,bigint)",
-        "msg_id = $1",
-        "msg_id = $1 and vt <= clock_timestamp()",
+        READERS,
+        "and (queued.read_ct = fence or fence is null);",
+        "and (queued.read_ct = fence or fence is null) and queued.vt <= clock_timestamp();",
     ),
     "a time is a second late": ("pgmq.set_vt(text,bigint,integer)", "secs => vt", "secs => vt + 1"),
     # The one statement of a read without due messages.

@@ -78,7 +78,7 @@ line (kind, name, content) as (
         from pg_catalog.unnest(coalesce(p.proacl, pg_catalog.acldefault('f', p.proowner))) as a
     ) as acl (items)
     where n.oid in (select ours.oid from ours)
-          and not (n.nspname = 'pgmq' and p.proname ~ '^q_')
+          and not (n.nspname = 'pgmq' and p.proname ~ '^[qa]_')
           and not (n.nspname = 'pgq' and p.proname ~ '^(event|tick)_[0-9]+_')
        or n.nspname = 'public' and p.proname ~ '^pgmq_' and p.prokind = 'f'
     union all

@@ -150,6 +150,16 @@ def test_a_role_that_may_not_execute_it_settles_with_its_rights_on_the_tables(co
         connection.execute("drop role settling")
 
 
+def test_it_is_no_difference_from_the_release(connection):
+    before = schema.fingerprint(connection)
+
+    connection.execute("select pgmq.create('orders')")
+
+    assert has_settler(connection)
+    assert schema.fingerprint(connection) == before
+    assert schema.verify(connection) == ()
+
+
 def test_it_is_created_and_dropped_with_its_queue(connection, queue):
     assert has_settler(connection)
     connection.execute("select pgmq.create('Mixed \"case\"')")
