@@ -179,6 +179,21 @@ def test_a_partitioned_queue_has_none(connection):
     assert value(connection, "select pgmq.archive('parts', 2)") is True
 
 
+def test_a_queue_of_another_role_is_complete_without_it(connection, queue):
+    """As every partitioned one: services create their queues at each start."""
+    connection.execute(f"drop function {SETTLER}")
+    connection.execute("create role other")
+    try:
+        connection.execute("alter table pgmq.q_orders owner to other")
+
+        connection.execute("select pgmq.create('orders')")
+
+        assert not has_settler(connection), "left unchanged"
+    finally:
+        connection.execute("drop owned by other cascade")
+        connection.execute("drop role other")
+
+
 @pytest.mark.parametrize("by", ["create", "install"])
 def test_a_queue_of_an_earlier_release_gets_it(connection, queue, by):
     connection.execute(f"drop function {SETTLER}")

@@ -38,7 +38,6 @@ begin
       and to_regclass(format('pgmq.%I', v_queue || '_ready_idx')) is not null
       and to_regclass(format('pgmq.%I', v_queue || '_vt_idx')) is not null
       and to_regproc(format('pgmq.%I', v_queue)) is not null
-      and to_regproc(format('pgmq.%I', v_archive)) is not null
       and exists (
         select from pg_class as c where c.oid = to_regclass(format('pgmq.%I', v_queue)) and not pg_has_role(c.relowner, 'usage')
       );
