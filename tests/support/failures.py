@@ -28,6 +28,18 @@ def delay(connection: psycopg.Connection, *names: str, count: int = 1) -> None:
     )
 
 
+def move_all(connection: psycopg.Connection, count: int) -> None:
+    """Move a number of due events. Their times differ, so one call may move some of them."""
+    moved: list[int] = []
+
+    def is_moved() -> bool:
+        moved.append(value(connection, MOVE))
+        return sum(moved) >= count
+
+    wait_until(is_moved, f"{count} events to be moved")
+    assert sum(moved) == count
+
+
 def add_trigger(connection: psycopg.Connection, table: str, message: str = "no room") -> None:
     connection.execute(
         "create or replace function public.refuse() returns trigger language plpgsql as "

@@ -13,6 +13,7 @@ from support.failures import (
     add_trigger,
     data_of,
     delay,
+    move_all,
 )
 
 
@@ -54,7 +55,7 @@ def test_retries_of_a_repaired_log_are_moved_once_and_in_their_order(
     logs.execute(
         "update pgq.retry_entry set ev_retry_after = ev_retry_after - interval '9.9 seconds'"
     )
-    wait_until(lambda: value(logs, MOVE) == 4, "the next attempt")
+    move_all(logs, 4)  # the next attempt
 
     assert data_of(logs, 1) == ["retried", "retried", "1", "2", "3"]
     assert value(logs, MOVE) == 0
@@ -107,7 +108,7 @@ def test_retries_of_a_broken_log_are_kept_while_their_table_is_emptied(
     logs.execute(
         "update pgq.retry_entry set ev_retry_after = ev_retry_after - interval '9.9 seconds'"
     )
-    wait_until(lambda: value(logs, MOVE) == 5, "the next attempt")
+    move_all(logs, 5)  # the next attempt
     assert sorted(data_of(logs, 1)) == ["1", "2", "3", "4", "5"]
 
 
