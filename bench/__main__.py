@@ -96,7 +96,7 @@ def main() -> int:
         choices=[*WORKLOADS, "share", "spark", "worker", "goals", "all"],
         default="send_read",
         help="workload to run (default: send_read); share: all for share groups; spark: all for pipelines; "
-        "worker: all for workers; goals: the questions with goals of speed, 20 minutes; all: every workload, hours",
+        "worker: all for workers; goals: the questions with goals of speed, half an hour; all: every workload, hours",
     )
     parser.add_argument(
         "--repeats",

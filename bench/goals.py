@@ -19,10 +19,10 @@ from bench.goal import PEER, Goal
 from bench.measuring import machine, run
 from pgsluice.errors import ConfigurationError
 
-# Sizes that keep the run below 20 minutes on two cores.
+# Sizes that keep the run below half an hour on two cores.
 SIZES = {
-    "worker_noop": {"noop_messages": 60_000, "steady_messages": 800},
-    "worker_latency": {"idle_messages": 80, "idle_per_s": 20},
+    "worker_noop": {"noop_messages": 60_000, "steady_messages": 1_000},
+    "worker_latency": {"idle_messages": 120, "idle_per_s": 20},
 }
 
 

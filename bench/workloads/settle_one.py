@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 
 from bench.goal import Goal
+from bench.pgbench import FIRST_CALLS
 from bench.place import Place
 
 TITLE = "Calls a second from Python, one connection in autocommit mode, prepared statements"
@@ -61,8 +62,9 @@ def measure(place: Place, question: Question) -> float:
         connection.execute(f"vacuum analyze pgmq.q_{QUEUE}")
         connection.execute("checkpoint")
         statement = question.peers if place.name == "PGMQ" else question.ours
-        begin = time.perf_counter()
-        for msg_id, read_ct in claims:
+        for number, (msg_id, read_ct) in enumerate(claims):
+            if number == FIRST_CALLS:
+                begin = time.perf_counter()
             connection.execute(
                 statement, {"queue": QUEUE, "msg_id": msg_id, "read_ct": read_ct}, prepare=True
             )
@@ -70,6 +72,6 @@ def measure(place: Place, question: Question) -> float:
         (left,) = connection.execute(f"select count(*) from pgmq.q_{QUEUE}").fetchone() or (None,)
         if left != MESSAGES:
             raise RuntimeError(f"{question.name} left {left} messages, not {MESSAGES}")
-        return MESSAGES / duration_s
+        return (MESSAGES - FIRST_CALLS) / duration_s
     finally:
         connection.execute("select pgmq.drop_queue(%s)", [QUEUE])

@@ -6,13 +6,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 import psycopg
 
 from bench.competing import competing
 from bench.goal import Goal
-from bench.pgbench import pgbench
+from bench.pgbench import FIRST_CALLS, pgbench
 from bench.place import Place
 
 TITLE = (
@@ -48,7 +49,7 @@ class Question:
         object.__setattr__(self, "name", name)
 
 
-HUNDREDS, SINGLES, SLOW_SINGLES = 480, 2_400, 1_200
+HUNDREDS, SINGLES, SLOW_SINGLES = 2_000, 4_000, 2_000
 QUESTIONS = (
     Question(100, "off", HUNDREDS),
     Question(100, "on", HUNDREDS),
@@ -93,33 +94,31 @@ def measure(place: Place, question: Question) -> float:
     messages.create(place.connection)
     try:
         messages.fill(place.connection, question.cycles * question.qty * 3 // 2)
-        took_s = (
-            by_pgbench(place, question)
-            if question.through == "pgbench"
-            else by_psycopg(place, question)
-        )
-        return messages.completed(place.connection) / took_s
+        if question.through == "psycopg":
+            return by_psycopg(place, question)
+        return by_pgbench(place, question)
     finally:
         messages.drop(place.connection)
 
 
 def by_pgbench(place: Place, question: Question) -> float:
+    messages = competing(place.name)
     cycles_a_second = pgbench(
         place.server,
         place.connection.info.dbname,
-        competing(place.name).cycle(question.qty),
+        messages.cycle(question.qty),
         question.cycles // question.clients,
         clients=question.clients,
         synchronous_commit=question.synchronous_commit,
     )
-    return question.cycles / cycles_a_second
+    return cycles_a_second * messages.completed(place.connection) / question.cycles
 
 
 def by_psycopg(place: Place, question: Question) -> float:
     messages = competing(place.name)
 
-    def consume(session: psycopg.Connection[Any]) -> None:
-        for _ in range(question.cycles // question.clients):
+    def consume(session: psycopg.Connection[Any], cycles: int) -> None:
+        for _ in range(cycles):
             claimed, found = messages.claim(session, question.qty)
             if not found:
                 raise RuntimeError("there are no messages left")
@@ -138,6 +137,9 @@ def by_psycopg(place: Place, question: Question) -> float:
             for _ in range(question.clients)
         ]
         threads = stack.enter_context(ThreadPoolExecutor(question.clients))
+        list(threads.map(consume, sessions, repeat(FIRST_CALLS)))
+        before = messages.completed(place.connection)
         begin = time.perf_counter()
-        list(threads.map(consume, sessions))
-        return time.perf_counter() - begin
+        list(threads.map(consume, sessions, repeat(question.cycles // question.clients)))
+        took_s = time.perf_counter() - begin
+        return (messages.completed(place.connection) - before) / took_s

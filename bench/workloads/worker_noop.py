@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -154,7 +155,8 @@ def served(system: Working, url: str, concurrency: int, messages: int, per_s: fl
         # A lower rate than intended means that the machine was too busy for meaningful latencies.
         print(f"  {system.name}: sent {sender.answer():.0f} a second")
         latencies: list[float] = worker.answer()
-    return latencies[messages // 10 :]  # skip the warm-up of the worker
+    # The worker connects in the first second, and finds messages that waited for it.
+    return latencies[max(messages // 10, math.ceil(per_s)) :]
 
 
 def percentile(latencies: list[float], percent: int) -> float:
