@@ -69,6 +69,7 @@ QUESTIONS = (
     ),
 )
 TURNS = "claims of a group are serialised, while PGMQ's reads run concurrently"
+STATEMENTS = "a claim takes 0.4 ms whatever its size, most of it the statements of PL/pgSQL"
 # The least ratio by batch size, synchronous_commit, and client program.
 RATIOS = {
     (100, "off", "pgbench"): 8.0,
@@ -78,7 +79,7 @@ RATIOS = {
     (1, "off", "psycopg"): 1.5,
 }
 GOALS = {
-    question.name: Goal(RATIOS[asked], why_missed=TURNS)
+    question.name: Goal(RATIOS[asked], why_missed=STATEMENTS if question.clients == 1 else TURNS)
     for question in QUESTIONS
     if (asked := (question.qty, question.synchronous_commit, question.through)) in RATIOS
 }
