@@ -209,7 +209,7 @@ def test_notifier_looks_at_all_queues_in_bounded_locks(many):
     assert locks < 60
 
 
-def check_woken(many):
+def check_woken(many, calls=LOGS):
     """Wake the consumers of all logs with events by several calls, each with few locks."""
     for n in range(1, LOGS + 1):
         many.execute("select sluice.create_group(%s, 'group')", (f"log {n}",))
@@ -221,7 +221,7 @@ def check_woken(many):
     woken = f"select n, current_setting('sluice.woken_' || n) from generate_series(1, {LOGS}) as n"
     before = set(rows(many, woken))
 
-    for _ in range(LOGS):
+    for _ in range(calls):
         _, locks = most_locks(many, "select sluice.wake_groups()")
         assert (
             locks < 200
@@ -242,6 +242,27 @@ def test_locks_of_a_call_that_wakes_the_consumers_of_all_logs_are_too_many(many)
 
     with pytest.raises(AssertionError, match="< 200"):
         check_woken(many)
+
+
+def look_at_ten_logs(many):
+    """Let a call look at ten of the forty logs: this server has room for a hundred, not for thousands."""
+    replace_in(many, "sluice._wake_groups()", "sluice._lock_slots() / 8, 2)", "10, 2)")
+
+
+@pytest.mark.slow
+def test_consumers_of_more_logs_than_a_call_looks_at_are_woken_by_further_calls(many):
+    look_at_ten_logs(many)
+    check_woken(many, calls=4 * LOGS)
+
+
+@pytest.mark.slow
+def test_logs_that_no_call_looks_at_are_not_woken_without_a_random_order(many):
+    look_at_ten_logs(many)
+    order = "order by case when v_is_many then random() end"
+    replace_in(many, "sluice._wake_groups()", order, "")
+
+    with pytest.raises(AssertionError, match="== set"):
+        check_woken(many, calls=4 * LOGS)
 
 
 def test_maintenance_looks_at_all_archives_in_bounded_locks(many):

@@ -132,17 +132,17 @@ def pages_read(connection: psycopg.Connection) -> int:
     return plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"]
 
 
-def check_long_ledgers(connection):
+def check_long_ledgers(connection, ledger=0):
     """Its plans are made while one of the ledgers is empty, as after each switch."""
     connection.execute(
         "select pgq.insert_event('changes', 't', n::text) from generate_series(1, 6000) as n"
     )
-    connection.execute("update sluice.ledger set number = 1")
+    connection.execute("update sluice.ledger set number = %s", [1 - ledger])
     claim(connection)
-    connection.execute("truncate sluice.claim_0")
+    connection.execute(f"truncate sluice.claim_{ledger}")
     for _ in range(10):  # until the generic plans are cached
         pages_read(connection)
-    connection.execute("update sluice.ledger set number = 0")
+    connection.execute("update sluice.ledger set number = %s", [ledger])
     small = pages_read(connection)
     connection.execute(
         """do $$ begin
@@ -176,8 +176,9 @@ def test_two_that_settle_a_claim_concurrently_settle_it_once(database, connectio
 
 
 @pytest.mark.slow
-def test_long_ledgers_make_it_read_no_more_pages(connection, group):
-    check_long_ledgers(connection)
+@pytest.mark.parametrize("ledger", [0, 1])
+def test_long_ledgers_make_it_read_no_more_pages(connection, group, ledger):
+    check_long_ledgers(connection, ledger)
 
 
 GROUP_ROW = """        from sluice.share_group as g
@@ -193,12 +194,13 @@ FOUND = """        returning o.events into v_events;
         if found then
             return v_events;
         end if;
-        insert"""  # the second statement
+        insert"""  # the statement of the other ledger
 HAVING = """            from sluice.outcome_0 as o
             where o.group_id = g.group_id and o.claim_id = acknowledge.claim_id
             having coalesce(bool_and(o.outcome = 'renew'), true)
 """
-# Bug → the check that finds it, a part of the function's source, and the bug that replaces it.
+# Bug → the check that finds it, a part of the function's source, and the bug that replaces it. The parts of the statement
+# of the first ledger are also in that of the other, see `of_ledger`.
 PLANTED = {
     "other outcomes are accepted": (check_release, "outcome = 'accept' and ev_ids", "ev_ids"),
     "events by their numbers are the whole claim": (check_some, "and ev_ids is null", ""),
@@ -243,16 +245,37 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize(
-    "bug",
-    [
-        pytest.param(bug, marks=pytest.mark.slow if PLANTED[bug][0] is check_long_ledgers else ())
-        for bug in PLANTED
-    ],
-)
-def test_a_planted_bug_is_found(database, connection, group, bug):
+def of_ledger(source: str, ledger: int) -> str:
+    """Return the part of the statement of a ledger that is the same as this of the first one."""
+    if ledger == 1:
+        source = source.replace("_0", "_1")
+        source = source.replace(FOUND, FOUND.removesuffix("        insert") + "    end if;")
+    return source
+
+
+def ledgers_of(bug: str) -> tuple[int, ...]:
+    """Return the ledgers to plant a bug in. The second statement is not planned while its table is empty."""
+    check, old, _ = PLANTED[bug]
+    return (0,) if check is check_long_ledgers or of_ledger(old, 1) == old else (0, 1)
+
+
+CASES = [
+    pytest.param(
+        bug,
+        ledger,
+        marks=pytest.mark.slow if PLANTED[bug][0] is check_long_ledgers else (),
+        id=f"{bug}, ledger {ledger}",
+    )
+    for bug in PLANTED
+    for ledger in ledgers_of(bug)
+]
+
+
+@pytest.mark.parametrize(("bug", "ledger"), CASES)
+def test_a_planted_bug_is_found(database, connection, group, bug, ledger):
     check, old, new = PLANTED[bug]
-    replace_in(connection, ACKNOWLEDGE, old, new)
+    replace_in(connection, ACKNOWLEDGE, of_ledger(old, ledger), of_ledger(new, ledger))
+    connection.execute("update sluice.ledger set number = %s", [ledger])
     needs = (database, connection) if check is check_concurrent else (connection,)
 
     # Without ON CONFLICT, the key refuses a second outcome.

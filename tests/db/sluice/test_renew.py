@@ -185,7 +185,7 @@ FIRST_LEDGER = """        select c.group_id, c.claim_id, least(c.lease_until - c
           and c.claim_id = renew.claim_id
           and coalesce(c.lease_until, '-infinity') > '-infinity'
 """
-# Bug → the check that finds it, a part of the statement for the first ledger, and the bug that replaces it.
+# Bug → the check that finds it, a part of the statement for a ledger, and the bug that replaces it.
 PLANTED = {
     "the lease is made shorter": (check_first, "least(", "-least("),
     "the claim of another group is found": (check_other_group, "c.group_id = g.group_id", "true"),
@@ -198,15 +198,18 @@ PLANTED = {
 }
 
 
+@pytest.mark.parametrize("ledger", [0, 1])
 @pytest.mark.parametrize("bug", PLANTED)
-def test_a_planted_bug_is_found(connection, group, bug):
+def test_a_planted_bug_is_found(connection, group, bug, ledger):
     check, old, new = PLANTED[bug]
+    statement = FIRST_LEDGER.replace("claim_0", f"claim_{ledger}")
     replace_in(
         connection,
         "sluice.renew(text,text,bigint,interval)",
-        FIRST_LEDGER,
-        FIRST_LEDGER.replace(old, new),
+        statement,
+        statement.replace(old, new),
     )
+    connection.execute("update sluice.ledger set number = %s", [ledger])
 
     with pytest.raises(AssertionError):
         check(connection)
