@@ -18,7 +18,7 @@ from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import listeners as calls
 from pgsluice.client.calls.listeners import QueueIds
 from pgsluice.errors import ArgumentError, SluiceError
-from pgsluice.worker.wakeups.readiness import Readiness
+from pgsluice.worker.wakeups.readiness import Readiness, averaged
 
 _Item = TypeVar("_Item")
 
@@ -79,6 +79,7 @@ class Notifier:
         self._standby_s = max(_STANDBY_MIN_S, 3 * poll_interval_s)
         self._busy_until_s = 0.0
         self._due_in_s = math.inf
+        self._cost_s = 0.0
         self._number = random.randrange(_NUMBERS)  # noqa: S311 - an identifier, not a secret
         self._readiness = Readiness()
         self._queues: list[QueueIds] = []
@@ -206,6 +207,7 @@ class Notifier:
 
     def _rest_s(self, cost_s: float) -> float:
         """Return the time until the next round in seconds, after one whose work took `cost_s`."""
+        self._cost_s = averaged(self._cost_s, cost_s)
         now_s = time.monotonic()
         is_busy = now_s < self._busy_until_s
         interval_s = _WAIT_S
@@ -216,7 +218,7 @@ class Notifier:
         next_poll_s = self._readiness.next_poll_s(queue.queue_name for queue in self._queues)
         interval_s = min(interval_s, next_poll_s - now_s, self._refresh_at_s - now_s)
         share = _BUSY_COST_SHARE if is_busy else _COST_SHARE
-        return max(0.0, interval_s, cost_s * (1 / share - 1))
+        return max(0.0, interval_s, self._cost_s * (1 / share - 1))
 
     def _step_down(self) -> None:
         """Forget past notifications: a new leader notifies of all readable messages."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pgsluice.client.calls.listeners import Ends, Pulse, QueueIds, QueuePoll, Watch
+
+_Position = TypeVar("_Position", int, float)
 
 _NOTHING = Ends(None, None, None, None)
 # Idle queues are polled too, for changes without a new sequence value: a send that commits late, a message released
@@ -28,6 +30,9 @@ _IDLE_POLLS_MAX = 20
 _REST_COST_SHARE = 0.1
 _LOOK_COST_SHARE = 0.2
 _WHOLE_COST_SHARE = 0.05
+# Weight of the newest cost in a moving average. A busy machine may stop a single poll for a tenth of a second, and the
+# pause after it must not be many times as long.
+_COST_WEIGHT = 1 / 8
 # Readable messages that are not claimed are notified again, as the listener woken before may have died.
 _AGAIN_FIRST_S = 1.0
 _AGAIN_MAX_S = 30.0
@@ -115,10 +120,8 @@ class Readiness:
                 continue
             queue = self._queues[queue_names[position]]
             ready = Ends(pulse.first_ready[position], last_ready, None, None)
-            queue.ends, queue.ends_beyond = (
-                _union(queue.ends, ready),
-                _union(queue.ends_beyond, ready),
-            )
+            queue.ends = _union(queue.ends, ready)
+            queue.ends_beyond = _union(queue.ends_beyond, ready)
             queue.seen_id, queue.announced_id = last_ready, ready.first_ready
             queue.looked_at_s = queue.active_at_s = now_s
             queue.again_at_s, queue.again_after_s = now_s + _AGAIN_FIRST_S, _AGAIN_FIRST_S * 2
@@ -177,10 +180,15 @@ class Readiness:
         if due.is_whole:
             queue.next_due_s = poll.next_due_s
             before, queue.ends, queue.ends_beyond = queue.ends, poll.ends, _NOTHING
-            queue.whole_at_s, queue.whole_cost_s = now_s, poll.cost_s
+            # Messages sent since the pulse are not announced again by the next poll.
+            queue.ready_after = _later(queue.ready_after, poll.ends.last_ready)
+            queue.due_after_s = _later(queue.due_after_s, poll.ends.last_due_s)
+            queue.whole_at_s = now_s
+            queue.whole_cost_s = averaged(queue.whole_cost_s or poll.cost_s, poll.cost_s)
         else:
             before, queue.ends_beyond = queue.ends_beyond, poll.ends
-            queue.cost_beyond_s = poll.cost_s
+            queue.ends = _union(queue.ends, poll.ends)
+            queue.cost_beyond_s = averaged(queue.cost_beyond_s or poll.cost_s, poll.cost_s)
         # The messages that the server announced may be all that is left.
         is_new = poll.ends not in (before, before._replace(first_ready=queue.announced_id))
         if is_new:
@@ -211,6 +219,11 @@ class Readiness:
         return queue.looked_at_s + max(rest_s, queue.cost_beyond_s / _LOOK_COST_SHARE)
 
 
+def averaged(average_s: float, newest_s: float) -> float:
+    """Return the moving average of durations with the newest one."""
+    return average_s + (newest_s - average_s) * _COST_WEIGHT
+
+
 def _is_more(ends: Ends, before: Ends) -> bool:
     """True if there are certainly further messages; else nearly always some have been claimed."""
     first, last, first_due_s, last_due_s = before
@@ -224,10 +237,21 @@ def _is_more(ends: Ends, before: Ends) -> bool:
     )
 
 
-def _union(ends: Ends, ready: Ends) -> Ends:
-    """Return the ends with those of further ready messages, which have higher ids."""
-    first = ready.first_ready if ends.first_ready is None else ends.first_ready
-    return ends._replace(first_ready=first, last_ready=ready.last_ready)
+def _union(ends: Ends, beyond: Ends) -> Ends:
+    """Return the ends with those of messages that have higher ids or later due times."""
+    return Ends(
+        beyond.first_ready if ends.first_ready is None else ends.first_ready,
+        _later(ends.last_ready, beyond.last_ready),
+        beyond.first_due_s if ends.first_due_s is None else ends.first_due_s,
+        _later(ends.last_due_s, beyond.last_due_s),
+    )
+
+
+def _later(first: _Position | None, second: _Position | None) -> _Position | None:
+    """Return the greater of two ids or times."""
+    if first is None or second is None:
+        return second if first is None else first
+    return max(first, second)
 
 
 def _is_expected(queue: _Queue, server_time_s: float, now_s: float) -> bool:
