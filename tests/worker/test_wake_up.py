@@ -219,6 +219,34 @@ def test_a_delayed_message_is_handled_at_its_time(
     assert statements < 40
 
 
+@pytest.mark.parametrize("far", ["20000-01-01", "infinity"])
+def test_a_message_delayed_beyond_the_year_9999_stops_no_worker(
+    worker_url, observer, queue_name, far
+):
+    app = App()
+    handled = []
+
+    @app.handler(queue_name)
+    async def handle(payload: str) -> None:
+        handled.append(payload)
+
+    worker = Worker(app, conninfo=worker_url)
+
+    async def main():
+        working = asyncio.create_task(worker.run())
+        await until(lambda: handled == ["now"] or working.done(), "the message to be handled")
+        worker.stop()
+        await working
+
+    observer.execute(
+        "select pgmq.send(%s, '\"never\"'::jsonb, %s::text::timestamptz)", [queue_name, far]
+    )
+    WorkQueue(observer).send(queue_name, "now")
+    asyncio.run(main())
+
+    assert handled == ["now"]
+
+
 def test_an_event_is_handled_as_soon_as_it_is_inserted_and_again_at_its_time(
     worker_url, pool, observer, log_name
 ):

@@ -90,7 +90,8 @@ class StoredMessage:
 
     Attributes:
         msg_id: As in `Message`, as are the fields not listed here.
-        vt: Time at which the message becomes or became visible; None for a dead letter.
+        vt: Time at which the message becomes or became visible; None for a dead letter. As for all times, `infinity`
+            and years after 9999 are 9999-12-31.
         archived_at: Start time of the archiving transaction, or None if not archived.
         state: `visible`; `in flight` (read before and not visible, even if released with a delay); `delayed` (never
             read and not visible yet); `archived`; `dead`.

@@ -16,6 +16,7 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client.calls.call import Call, Copy, Steps
+from pgsluice.client.far_times import rows_with_far_times
 from pgsluice.client.sources import require_source
 from pgsluice.errors import commit_unknown, translate
 from pgsluice.tracing.carrier import Sends
@@ -232,5 +233,11 @@ def _execute(connection: Connection[Any], call: Call[Result], sql: Any) -> Resul
         ):  # in a caller's pipeline: leaving a nested one waits for the result
             with connection.pipeline():
                 pass
-        # rownumber is None for a statement without rows; checking the description would cost a tenth of a call.
-        return call.read_rows(() if cursor.rownumber is None else cursor.fetchall())
+        # None for a statement without rows; checking the description would cost a tenth of a call.
+        if cursor.rownumber is None:
+            return call.read_rows(())
+        try:
+            rows = cursor.fetchall()
+        except psycopg.DataError:
+            rows = rows_with_far_times(cursor)
+        return call.read_rows(rows)

@@ -1,0 +1,71 @@
+"""Times that a `datetime` cannot hold, sync and async, on a pool and a connection."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from pgsluice import NewEvent
+
+FUTURE = datetime(9999, 12, 31, tzinfo=UTC)
+PAST = datetime(1, 1, 2, tzinfo=UTC)
+FAR_TIMES = pytest.mark.parametrize(
+    ("far", "loaded"),
+    [
+        ("infinity", FUTURE),
+        ("20000-01-01 12:00+00", FUTURE),
+        ("-infinity", PAST),
+        ("0044-03-15 BC", PAST),
+    ],
+)
+
+
+def send_at(observer, queue_name, far):
+    observer.execute("select pgmq.send(%s, '1'::jsonb, %s::text::timestamptz)", [queue_name, far])
+
+
+@FAR_TIMES
+def test_messages_with_such_a_time_are_browsed(clients, observer, queue_name, far, loaded):
+    send_at(observer, queue_name, far)
+    clients.queue.send(queue_name, 2)
+
+    first, second = clients.queue.browse(queue_name)
+    (again,) = clients.queue.get_messages(queue_name, [first.msg_id])
+
+    assert first.vt == again.vt == loaded
+    assert [first.message, second.message] == [1, 2]
+    assert abs(second.vt - second.enqueued_at) < timedelta(minutes=1)
+
+
+@FAR_TIMES
+def test_events_with_such_a_time_are_read_and_claimed(clients, observer, log_name, far, loaded):
+    clients.log.register_consumer(log_name, "reader")
+    group = clients.share_group(log_name, "g")
+    group.create()
+    observer.execute(
+        "select pgq.insert_event_raw(%s, null, %s::text::timestamptz, null, null, 't', '1', "
+        "null, null, null, null)",
+        [log_name, far],
+    )
+    clients.log.insert_many(log_name, [NewEvent("t", "2")])
+    clients.log.ticker(log_name)
+
+    batch_id = clients.log.next_batch(log_name, "reader")
+    events = clients.log.get_batch_events(batch_id)
+    claimed = group.claim(10)
+
+    for found in (events, claimed):
+        assert [event.ev_data for event in found] == ["1", "2"]
+        assert found[0].ev_time == loaded
+        assert PAST < found[1].ev_time < FUTURE
+    assert group.acknowledge(claimed) == 2
+
+
+def test_such_a_time_is_loaded_in_any_time_zone(make, shared_url, observer, queue_name):
+    send_at(observer, queue_name, "infinity")
+    clients = make.connection(shared_url, options="-c timezone=Pacific/Kiritimati")
+
+    (message,) = clients.queue.browse(queue_name)
+
+    assert message.vt.astimezone(timezone(timedelta(hours=14))) == FUTURE
