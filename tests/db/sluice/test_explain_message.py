@@ -93,6 +93,10 @@ def test_message_that_is_never_visible_names_the_statement_that_shows_it(queue, 
     msg_id = send()
     queue.execute("update pgmq.q_orders set vt = 'infinity'")
 
+    assert facts(queue, msg_id, "state") == [
+        f"Message {msg_id} is in queue orders, delayed without an end"
+    ]
+    assert facts(queue, msg_id, "reason") == ["Its delay has no end"]
     sql = rows(queue, FACTS, msg_id)[-1][3]["sql"]
     queue.execute(sql)
 
@@ -227,6 +231,13 @@ def test_released_message_waits_for_its_delay(queue, send):
 
     assert state(queue, msg_id) == "released"
     assert list(causes(queue, msg_id)) == ["delay"]
+
+    queue.execute("update pgmq.q_orders set vt = 'infinity'")
+
+    assert facts(queue, msg_id, "state") == [
+        f"Message {msg_id} is in queue orders, released with a delay without an end"
+    ]
+    assert facts(queue, msg_id, "reason") == ["Its delay has no end"]
 
 
 def test_dead_letter_names_its_reason_and_the_redrive_that_returns_it(queue, send):

@@ -26,7 +26,9 @@ begin
     if m.state in ('ready', 'in flight', 'retrying', 'released') then
         return query select p.* from sluice._explain_poison(i_queue_name, m.msg_id) as p;
     end if;
-    if m.state = 'delayed' then
+    if m.state in ('delayed', 'released') and m.vt = 'infinity' then
+        return query values (null::timestamptz, 'Its delay has no end', '{"cause": "delay"}'::jsonb);
+    elsif m.state = 'delayed' then
         return query values (m.vt, 'Its delay ends', '{"cause": "delay"}'::jsonb);
     elsif m.state = 'retrying' then
         return query values (

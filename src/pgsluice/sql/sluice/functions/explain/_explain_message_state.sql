@@ -18,10 +18,16 @@ as $$
                 when m.last_read_at is null then format('Message %s is in queue %s, ready to be claimed once more', m.msg_id, i_queue_name)
                 else format('Message %s is in queue %s, ready to be redelivered: its lease expired', m.msg_id, i_queue_name)
             end),
-            ('delayed', m.vt, format('Message %s is in queue %s, delayed; it becomes visible', m.msg_id, i_queue_name)),
+            ('delayed', m.vt, format(
+                'Message %s is in queue %s, %s', m.msg_id, i_queue_name,
+                case when m.vt = 'infinity' then 'delayed without an end' else 'delayed; it becomes visible' end
+            )),
             ('in flight', m.last_read_at, format('Message %s of queue %s is in flight: it was claimed', m.msg_id, i_queue_name)),
             ('retrying', m.vt, format('Message %s is in queue %s and waits for its retry', m.msg_id, i_queue_name)),
-            ('released', m.vt, format('Message %s is in queue %s, released with a delay; it becomes visible', m.msg_id, i_queue_name)),
+            ('released', m.vt, format(
+                'Message %s is in queue %s, released with a delay%s', m.msg_id, i_queue_name,
+                case when m.vt = 'infinity' then ' without an end' else '; it becomes visible' end
+            )),
             ('archived', m.archived_at, format('Message %s of queue %s is finished and archived', m.msg_id, i_queue_name)),
             ('dead', m.dead_at, format('Message %s of queue %s is a dead letter', m.msg_id, i_queue_name)),
             ('gone', null, format(
