@@ -47,7 +47,7 @@ PYTHON = (
     *("Message", "Event", "NewEvent", "OpenBatch", "ConsumerState", "Segment"),
     *("ClaimedEvent", "GroupOptions", "GroupInfo", "OpenClaim"),
     *("Schedules", "ScheduleOptions", "Schedule", "FiredSlot", "Scheduler", "ScheduleSpec"),
-    *("StoredMessage", "DeadLetter", "Replay", "ReplayStep"),
+    *("StoredMessage", "UnloadableJson", "DeadLetter", "Replay", "ReplayStep"),
     *("QueueState", "Sample", "NewestSample", "LogState", "BrowsedEvent"),
 )
 TESTING = ("run_handler", "run_batch", "drain", "create_queues")

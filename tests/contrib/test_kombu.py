@@ -248,10 +248,11 @@ def test_a_topic_exchange_delivers_to_each_queue_that_wants_it(database_18):
     assert sorted(received) == [("orders.paid", 1), ("orders.paid", 1), ("orders.sent", 2)]
 
 
-def test_message_not_sent_by_kombu_is_dead_lettered(database_18, observer):
+@pytest.mark.parametrize("text", ["[1]", "[" * 3000 + "]" * 3000], ids=["list", "deep"])
+def test_message_not_sent_by_kombu_is_dead_lettered(database_18, observer, text):
     with connected(database_18) as connection:
         queue = connection.SimpleQueue("work")
-        observer.execute("select pgmq.send('work', '[1]')")
+        observer.execute("select pgmq.send('work', %s::jsonb)", [text])
         queue.put("good")
 
         assert queue.get(timeout=5).payload == "good"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import support.processes
+from pgsluice import UnloadableJson
 from pgsluice.errors import ArgumentError
 from support import rows, value, wait_until
 
@@ -237,8 +238,13 @@ async def test_bytes_of_any_serializer_come_back_as_they_were(broker):
     await messages.aclose()
 
 
-async def test_message_not_sent_by_taskiq_is_dead_lettered(broker, database_18):
-    await broker.queue.send("taskiq", {"something": "else"})
+@pytest.mark.parametrize(
+    "message",
+    [{"something": "else"}, UnloadableJson("[" * 3000 + "]" * 3000)],
+    ids=["dict", "deep"],
+)
+async def test_message_not_sent_by_taskiq_is_dead_lettered(broker, database_18, message):
+    await broker.queue.send("taskiq", message)
     await kick(broker, 1)
     messages = broker.listen()
 

@@ -98,6 +98,29 @@ def test_hidden_keys_are_hidden_in_the_download_as_well(opened, sent):
     assert "•••" in careful.get(sent).text
 
 
+@pytest.mark.parametrize("depth", [900, 3000])
+def test_deeply_nested_message_is_shown_and_with_hidden_keys_hidden(
+    opened, work, connection, depth
+):
+    work.create("deep")
+    connection.execute(
+        """select pgmq.send('deep', (repeat('[', %s) || '{"card": "4111"}' || repeat(']', %s))::jsonb)""",
+        (depth, depth),
+    )
+    pages = (
+        "/message?queue=deep&msg_id=1",
+        "/message/payload?queue=deep&msg_id=1",
+        "/messages?queue=deep",
+    )
+
+    for client, is_open in ((opened(), True), (opened(hidden_keys=["card"]), False)):
+        for page in pages:
+            answer = client.get(page)
+            assert answer.status_code == 200, (page, answer.text)
+            assert ("4111" in answer.text) <= is_open
+        assert ("4111" in client.get(pages[1]).text) == is_open
+
+
 def test_message_that_is_never_visible_is_shown(client, connection, sent):
     connection.execute("update pgmq.\"q_a/b <c>\" set vt = 'infinity'")
 

@@ -197,6 +197,15 @@ def test_values_of_an_event_are_found_in_its_text():
     assert "secret word" in values_of('{"a": ["secret word"]}')
 
 
+def test_values_are_found_at_any_depth():
+    deep: object = "secret word"
+    for _ in range(5000):
+        deep = [{"a": deep}]
+
+    assert values_of(deep) == ["secret word"]
+    assert values_of("[" * 5000) == ["[" * 5000]
+
+
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_log_lines_of_failures_are_not_limited_by_the_rate_of_others(form, monkeypatch):
     stream = io.StringIO()

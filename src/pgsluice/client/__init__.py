@@ -88,5 +88,6 @@ if TYPE_CHECKING:
     from pgsluice.client.search_records import DeadLetterGroup as DeadLetterGroup
     from pgsluice.client.search_records import FoundDeadLetters as FoundDeadLetters
     from pgsluice.client.search_records import FoundMessages as FoundMessages
+    from pgsluice.client.unloadable import UnloadableJson as UnloadableJson
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

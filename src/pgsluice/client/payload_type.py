@@ -27,6 +27,7 @@ from uuid import UUID
 
 from pgsluice.client.json_values import json_text
 from pgsluice.client.payload_pydantic import pydantic_converts
+from pgsluice.client.unloadable import UnloadableJson
 from pgsluice.errors import ArgumentError, PayloadError
 
 # Takes a value and its path for errors: `payload.lines[2].price`.
@@ -68,8 +69,12 @@ class PayloadType:
         """Convert a received JSON value.
 
         Raises:
-            PayloadError: It does not match the type.
+            PayloadError: It does not match the type, or Python cannot load it.
         """
+        if isinstance(payload, UnloadableJson):
+            raise PayloadError(
+                f"{_ROOT} is JSON that Python cannot load: it is nested too deeply, or has a number of too many digits"
+            )
         try:
             return self.from_json(payload, _ROOT)
         except RecursionError:

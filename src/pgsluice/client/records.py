@@ -17,8 +17,9 @@ class Message:
         enqueued_at: Start time of the sending transaction.
         last_read_at: Time of the last read, or None.
         vt: Time at which the message becomes visible (again).
-        message: The JSON value sent: None, bool, int, float, str, list or dict.
-        headers: The JSON object sent with it, or None.
+        message: The JSON value sent: None, bool, int, float, str, list or dict; `UnloadableJson` if it is nested too
+            deeply for Python, or has a number of too many digits.
+        headers: The JSON object sent with it, or None; `UnloadableJson` likewise.
     """
 
     msg_id: int

@@ -9,6 +9,8 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote_plus
 
+from pgsluice.client import UnloadableJson
+
 HIDDEN = "•••"
 _SHOWN = 20_000  # characters
 
@@ -27,6 +29,8 @@ class Redaction:
 
     def apply(self, name: str, value: Any) -> Any:
         """Return what is shown of a payload."""
+        if isinstance(value, UnloadableJson):  # its keys cannot be found
+            return HIDDEN if self.hides else value
         if self.hook is not None:
             value = self.hook(name, value)
         return self._without_keys(value) if self.keys else value
@@ -68,14 +72,19 @@ class Redaction:
         return f"{key}={HIDDEN}" if is_hidden else pair
 
     def _without_keys(self, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {
-                key: HIDDEN if key.lower() in self.keys else self._without_keys(member)
-                for key, member in value.items()
-            }
-        if isinstance(value, list):
-            return [self._without_keys(member) for member in value]
-        return value
+        whole = [value]
+        rest: list[Any] = [whole]
+        while rest:  # not recursive: JSON may be nested more deeply than Python calls
+            container = rest.pop()
+            is_object = isinstance(container, dict)
+            members: Any = container.items() if is_object else enumerate(container)
+            for key, member in members:
+                if is_object and key.lower() in self.keys:
+                    container[key] = HIDDEN
+                elif isinstance(member, dict | list):
+                    container[key] = member.copy()
+                    rest.append(container[key])
+        return whole[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,24 +127,36 @@ def json_line(value: Any) -> str:
 
 
 def _pieces(value: Any, line: str | None) -> Iterator[str]:
-    inner = None if line is None else f"{line}  "
-    between = " " if inner is None else inner
-    if isinstance(value, dict) and value:
-        for number, (key, member) in enumerate(value.items()):
-            yield f",{between}" if number else f"{{{inner or ''}"
-            yield f"{_scalar(key)}: "
-            yield from _pieces(member, inner)
-        yield f"{line or ''}}}"
-    elif isinstance(value, list) and value:
-        for number, member in enumerate(value):
-            yield f",{between}" if number else f"[{inner or ''}"
-            yield from _pieces(member, inner)
-        yield f"{line or ''}]"
-    else:
-        yield _scalar(value)
+    rest: list[Any] = [
+        (value, line)
+    ]  # texts, and values with the line break before them, the next one last
+    while rest:
+        each = rest.pop()
+        if isinstance(each, str):
+            yield each
+            continue
+        value, line = each
+        inner = None if line is None else f"{line}  "
+        between = " " if inner is None else inner
+        parts: list[Any] = []
+        if isinstance(value, dict) and value:
+            for key, member in value.items():
+                parts += [
+                    f",{between}" if parts else f"{{{inner or ''}",
+                    f"{_scalar(key)}: ",
+                    (member, inner),
+                ]
+            parts.append(f"{line or ''}}}")
+        elif isinstance(value, list) and value:
+            for member in value:
+                parts += [f",{between}" if parts else f"[{inner or ''}", (member, inner)]
+            parts.append(f"{line or ''}]")
+        else:
+            yield _scalar(value)
+        rest += reversed(parts)
 
 
 def _scalar(value: Any) -> str:
-    if isinstance(value, Decimal):
+    if isinstance(value, Decimal | UnloadableJson):
         return str(value)
     return json.dumps(value, ensure_ascii=False, default=str)

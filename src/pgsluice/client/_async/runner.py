@@ -15,8 +15,8 @@ from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client.calls.call import Call, Copy, Steps
-from pgsluice.client.far_times import rows_with_far_times
 from pgsluice.client.sources import require_source
+from pgsluice.client.unloadable import ERRORS, rows_with_unloadable
 from pgsluice.errors import commit_unknown, translate
 from pgsluice.tracing.carrier import Sends
 from pgsluice.tracing.switch import tracing
@@ -239,6 +239,6 @@ async def _execute(connection: AsyncConnection[Any], call: Call[Result], sql: An
             return call.read_rows(())
         try:
             rows = await cursor.fetchall()
-        except psycopg.DataError:
-            rows = rows_with_far_times(cursor)
+        except ERRORS:
+            rows = rows_with_unloadable(cursor)
         return call.read_rows(rows)

@@ -16,8 +16,8 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client.calls.call import Call, Copy, Steps
-from pgsluice.client.far_times import rows_with_far_times
 from pgsluice.client.sources import require_source
+from pgsluice.client.unloadable import ERRORS, rows_with_unloadable
 from pgsluice.errors import commit_unknown, translate
 from pgsluice.tracing.carrier import Sends
 from pgsluice.tracing.switch import tracing
@@ -238,6 +238,6 @@ def _execute(connection: Connection[Any], call: Call[Result], sql: Any) -> Resul
             return call.read_rows(())
         try:
             rows = cursor.fetchall()
-        except psycopg.DataError:
-            rows = rows_with_far_times(cursor)
+        except ERRORS:
+            rows = rows_with_unloadable(cursor)
         return call.read_rows(rows)

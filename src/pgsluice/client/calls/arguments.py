@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
 from pgsluice.client.calls.payload import json_parameter
+from pgsluice.client.unloadable import UnloadableJson
 from pgsluice.errors import ArgumentError
 
 INTEGER_MAX = 2**31 - 1
@@ -120,8 +121,8 @@ def zoned_time(value: datetime | None, name: str) -> datetime | None:
 
 
 def headers_parameter(value: Any, name: str) -> Any:
-    """Return headers of a message: a dict, or None."""
-    if value is not None and not isinstance(value, dict):
+    """Return headers of a message: a dict, or None, or those of a message that was read."""
+    if value is not None and not isinstance(value, dict | UnloadableJson):
         raise ArgumentError(
             f"{name} is a {type(value).__name__}; use a dict, or None for no headers"
         )

@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 from pgsluice.client.json_values import check_json, check_text, json_dumps, no_json_form
 from pgsluice.client.log_records import NewEvent
 from pgsluice.client.payload_type import TEXT_TYPES, PayloadType, payload_type
+from pgsluice.client.unloadable import UnloadableJson
 from pgsluice.errors import PayloadError
 
 
@@ -21,7 +22,7 @@ def json_parameter(value: Any, name: str) -> Jsonb | None:
     Args:
         value: None (SQL null), or a value for `json.dumps`: bool, int, float, str, list, tuple, dict with str keys. In
             it, dataclasses, Pydantic models, enums, datetime, date, time, UUID and Decimal are converted as handlers'
-            payloads of these types are.
+            payloads of these types are. `UnloadableJson` is sent as the JSON that it is.
         name: Name of the argument for the error, such as `message` or `headers[3]`.
 
     Raises:
@@ -31,6 +32,8 @@ def json_parameter(value: Any, name: str) -> Jsonb | None:
     """
     if value is None:
         return None
+    if isinstance(value, UnloadableJson):
+        return Jsonb(value, dumps=str)
     check_json(value, name, _convert)
     return Jsonb(value, dumps=_dumps)
 

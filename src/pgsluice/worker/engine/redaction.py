@@ -49,7 +49,7 @@ def values_of(payload: Any) -> list[str]:
     if isinstance(payload, str):
         try:
             payload = [payload, json.loads(payload)]  # event data is JSON text
-        except ValueError:
+        except (ValueError, RecursionError):
             payload = [payload]
     found: set[str] = set()
     for text in _texts(payload):
@@ -85,11 +85,13 @@ def _whole_words(value: str) -> str:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _texts(each)
+    """Yield the strings inside a value, of any depth."""
+    rest = [value]
+    while rest:
+        each = rest.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict):
+            rest += each.values()
+        elif isinstance(each, list | tuple):
+            rest += each

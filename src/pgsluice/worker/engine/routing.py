@@ -65,6 +65,6 @@ def key_of(event: ClaimedEvent, key: str | None) -> str | None:
         found = json.loads(event.ev_data or "null")
         for step in steps:
             found = found[step[1]] if step[1] is not None else found[int(step[2])]
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return None
     return found if isinstance(found, str) or found is None else json.dumps(found)

@@ -1,12 +1,16 @@
-"""Times that a `datetime` cannot hold, sync and async, on a pool and a connection."""
+"""Values that Python cannot load, sync and async, on a pool and a connection."""
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 
 import pytest
+from psycopg.types.json import set_json_loads
 
-from pgsluice import NewEvent
+from pgsluice import NewEvent, UnloadableJson
+from support import on_functions_and_tables, value
 
 FUTURE = datetime(9999, 12, 31, tzinfo=UTC)
 PAST = datetime(1, 1, 2, tzinfo=UTC)
@@ -69,3 +73,48 @@ def test_such_a_time_is_loaded_in_any_time_zone(make, shared_url, observer, queu
     (message,) = clients.queue.browse(queue_name)
 
     assert message.vt.astimezone(timezone(timedelta(hours=14))) == FUTURE
+
+
+DEEP = "[" * 3000 + "]" * 3000
+DIGITS = "1" + "0" * 5000
+JSON = pytest.mark.parametrize("text", [DEEP, DIGITS], ids=["deep", "digits"])
+
+
+@JSON
+@on_functions_and_tables
+def test_read_returns_json_that_python_cannot_load_as_its_text(clients, observer, queue_name, text):
+    clients.queue.send(queue_name, {"n": 1})
+    clients.queue.send(queue_name, UnloadableJson(text), headers={"h": 2})
+    clients.queue.send(queue_name, 3, headers=UnloadableJson(f'{{"h": {text}}}'))
+
+    first, second, third = clients.queue.read(queue_name, 30, 3)
+
+    assert (first.message, first.headers) == ({"n": 1}, None)
+    assert isinstance(second.message, UnloadableJson)
+    assert (second.message, second.headers) == (text, {"h": 2})
+    assert isinstance(third.headers, UnloadableJson)
+    assert (third.message, third.headers) == (3, f'{{"h": {text}}}')
+
+
+@JSON
+def test_such_a_message_is_sent_on_unchanged(clients, observer, queue_name, text):
+    clients.queue.send(queue_name, UnloadableJson(text))
+    (first,) = clients.queue.pop(queue_name)
+
+    clients.queue.send_batch(queue_name, [first.message, 2])
+
+    sent = f"select message::text from pgmq.q_{queue_name} order by msg_id limit 1"
+    assert value(observer, sent) == text
+
+
+def test_the_connection_keeps_its_own_loader_of_json(make, shared_url, observer, queue_name):
+    clients = make.connection(shared_url, autocommit=True)
+    set_json_loads(lambda text: json.loads(text, parse_float=Decimal), clients.source._inner)
+    clients.queue.send(queue_name, 1.5)
+    clients.queue.send(queue_name, UnloadableJson(DEEP))
+
+    first, second = clients.queue.read(queue_name, 30, 2)
+
+    assert first.message == Decimal("1.5")
+    assert isinstance(first.message, Decimal)
+    assert isinstance(second.message, UnloadableJson)
