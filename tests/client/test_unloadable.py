@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 
+import psycopg
 import pytest
 from psycopg.types.json import set_json_loads
 
 from pgsluice import NewEvent, UnloadableJson
+from pgsluice.client.unloadable import rows_with_unloadable
 from support import on_functions_and_tables, value
 
 FUTURE = datetime(9999, 12, 31, tzinfo=UTC)
@@ -27,6 +30,17 @@ FAR_TIMES = pytest.mark.parametrize(
 
 def send_at(observer, queue_name, far):
     observer.execute("select pgmq.send(%s, '1'::jsonb, %s::text::timestamptz)", [queue_name, far])
+
+
+def streamed(clients, batch_id, fetch_qty):
+    events = clients.log.stream_batch_events(batch_id, fetch_qty=fetch_qty)
+    if inspect.isgenerator(events):
+        return list(events)
+
+    async def collect():
+        return [event async for event in events]
+
+    return clients.run(collect())
 
 
 @FAR_TIMES
@@ -58,8 +72,9 @@ def test_events_with_such_a_time_are_read_and_claimed(clients, observer, log_nam
     batch_id = clients.log.next_batch(log_name, "reader")
     events = clients.log.get_batch_events(batch_id)
     claimed = group.claim(10)
+    pages = [streamed(clients, batch_id, fetch_qty) for fetch_qty in (1, 2, 100)]
 
-    for found in (events, claimed):
+    for found in (events, claimed, *pages):
         assert [event.ev_data for event in found] == ["1", "2"]
         assert found[0].ev_time == loaded
         assert PAST < found[1].ev_time < FUTURE
@@ -118,3 +133,14 @@ def test_the_connection_keeps_its_own_loader_of_json(make, shared_url, observer,
     assert first.message == Decimal("1.5")
     assert isinstance(first.message, Decimal)
     assert isinstance(second.message, UnloadableJson)
+
+
+def test_an_error_of_the_server_is_not_taken_for_a_value_that_cannot_be_loaded(observer):
+    """It is a DataError too, and the cursor may have the rows of its last page."""
+    with observer.cursor() as cursor:
+        cursor.execute("select 1")
+        with pytest.raises(psycopg.errors.DivisionByZero) as caught, observer.cursor() as other:
+            other.execute("select 1 / 0")
+
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            rows_with_unloadable(cursor, caught.value)

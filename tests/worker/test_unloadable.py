@@ -102,3 +102,28 @@ async def test_an_event_that_cannot_be_loaded_is_dead_lettered_and_the_others_ar
     await handled_by(Worker(app), lambda: len(handled) == 2 and rows(observer, dead, log_name))
 
     assert handled == [{"k": "first"}, {"k": "last"}]
+
+
+async def test_a_consumer_handles_an_event_with_an_infinite_time(worker_url, observer, queue_name):
+    app = App(worker_url)
+    log_name = f"log_{queue_name}"
+    log = EventLog(observer)
+    log.create_queue(log_name)
+    log.register_consumer(log_name, "ledger")
+    handled = []
+
+    @app.handler(log=log_name, consumer="ledger")
+    def handle(payload: dict) -> None:
+        handled.append(payload["k"])
+
+    observer.execute(
+        "select pgq.insert_event_raw(%s, null, 'infinity', null, null, 't', %s, "
+        "null, null, null, null)",
+        [log_name, '{"k": "first"}'],
+    )
+    log.insert_event(log_name, "t", '{"k": "last"}')
+    log.ticker(log_name)
+
+    await handled_by(Worker(app), lambda: len(handled) == 2)
+
+    assert handled == ["first", "last"]

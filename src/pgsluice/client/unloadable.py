@@ -33,17 +33,23 @@ class UnloadableJson(str):
 
 
 def rows_with_unloadable(
-    cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any],
+    cursor: psycopg.Cursor[Any]
+    | psycopg.AsyncCursor[Any]
+    | psycopg.ServerCursor[Any]
+    | psycopg.AsyncServerCursor[Any],
+    error: Exception,
 ) -> list[tuple[Any, ...]]:
-    """Return all rows of a result that psycopg failed to load because of such a value.
+    """Return all rows of the cursor's result, which psycopg failed to load because of such a value.
 
     Anybody who may send can send one. The statement has been executed, and its claims may be committed: without the
     rows they would stay claimed until they expire, and the next claim would fail likewise. Loading all rows this way
     would take several times as long.
 
     Raises:
-        psycopg.DataError: The result has another value that cannot be loaded.
+        Exception: The error, if it is of the server; or the result has another value that cannot be loaded.
     """
+    if getattr(error, "sqlstate", None) is not None:
+        raise error
     result = cast("PGresult", cursor.pgresult)
     adapters = cursor.adapters
     for name, substitute in _SUBSTITUTES.items():

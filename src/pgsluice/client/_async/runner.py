@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import psycopg
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, AsyncServerCursor
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool
@@ -142,17 +142,24 @@ async def _stream(
     )
     try:
         await cursor.execute(text.encode())
-        page = await cursor.fetchmany(fetch_qty)
+        page = await _fetch(cursor, fetch_qty)
         while page:
             yield page
             # A partial page is the last: most batches are small, and another fetch would be a round trip.
-            page = await cursor.fetchmany(fetch_qty) if len(page) == fetch_qty else []
+            page = await _fetch(cursor, fetch_qty) if len(page) == fetch_qty else []
     finally:
         try:
             await cursor.close()
         except psycopg.OperationalError:
             await cursor.close()  # the connection is now marked as broken: nothing is sent
             raise
+
+
+async def _fetch(cursor: AsyncServerCursor[Any], fetch_qty: int) -> list[tuple[Any, ...]]:
+    try:
+        return await cursor.fetchmany(fetch_qty)
+    except ERRORS as error:
+        return rows_with_unloadable(cursor, error)
 
 
 async def _copy(connection: AsyncConnection[Any], work: Copy) -> int:
@@ -239,6 +246,6 @@ async def _execute(connection: AsyncConnection[Any], call: Call[Result], sql: An
             return call.read_rows(())
         try:
             rows = await cursor.fetchall()
-        except ERRORS:
-            rows = rows_with_unloadable(cursor)
+        except ERRORS as error:
+            rows = rows_with_unloadable(cursor, error)
         return call.read_rows(rows)

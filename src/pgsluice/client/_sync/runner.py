@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import psycopg
-from psycopg import Connection
+from psycopg import Connection, ServerCursor
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
@@ -141,17 +141,24 @@ def _stream(
     )
     try:
         cursor.execute(text.encode())
-        page = cursor.fetchmany(fetch_qty)
+        page = _fetch(cursor, fetch_qty)
         while page:
             yield page
             # A partial page is the last: most batches are small, and another fetch would be a round trip.
-            page = cursor.fetchmany(fetch_qty) if len(page) == fetch_qty else []
+            page = _fetch(cursor, fetch_qty) if len(page) == fetch_qty else []
     finally:
         try:
             cursor.close()
         except psycopg.OperationalError:
             cursor.close()  # the connection is now marked as broken: nothing is sent
             raise
+
+
+def _fetch(cursor: ServerCursor[Any], fetch_qty: int) -> list[tuple[Any, ...]]:
+    try:
+        return cursor.fetchmany(fetch_qty)
+    except ERRORS as error:
+        return rows_with_unloadable(cursor, error)
 
 
 def _copy(connection: Connection[Any], work: Copy) -> int:
@@ -238,6 +245,6 @@ def _execute(connection: Connection[Any], call: Call[Result], sql: Any) -> Resul
             return call.read_rows(())
         try:
             rows = cursor.fetchall()
-        except ERRORS:
-            rows = rows_with_unloadable(cursor)
+        except ERRORS as error:
+            rows = rows_with_unloadable(cursor, error)
         return call.read_rows(rows)
