@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import threading
+import time
 from dataclasses import replace
 
 import psycopg
@@ -195,6 +196,35 @@ def test_payload_values_are_masked_in_messages_and_not_in_code():
 
 def test_values_of_an_event_are_found_in_its_text():
     assert "secret word" in values_of('{"a": ["secret word"]}')
+
+
+@pytest.mark.parametrize("length", [150, 3_000, 30_000])
+def test_value_that_an_error_quotes_in_part_is_masked(length):
+    secret = "secret words " * (length // 13)
+    text = f"invalid literal for int() with base 10: {secret!r}"[:1_000]
+
+    masked = without_values(text, values_of({"a": secret}))
+
+    assert masked.startswith("invalid literal for int() with base 10: '***")
+    assert "secret" not in masked
+
+
+def test_each_line_of_a_value_is_masked():
+    payload = {"address": "Ann Example\n1 High Street\nUSA"}
+
+    masked = without_values("no such address: Ann Example\n1 High Street\nUSA", values_of(payload))
+
+    assert masked == "no such address: ***\n***\nUSA"
+
+
+def test_masking_a_large_payload_takes_milliseconds():
+    """The event loop waits for it, and with it the renewal of leases."""
+    payload = {"text": "x" * 3_000_000, "texts": [f"{n} {'y' * 2000}" for n in range(1000)]}
+    began_s = time.process_time()
+
+    assert without_values("failed on 7", values_of(payload)) == "failed on 7"
+
+    assert time.process_time() - began_s < 0.5, "compiled into a pattern, they take 4 s"
 
 
 def test_values_are_found_at_any_depth():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +11,11 @@ from typing import Any
 _MASK = "***"
 # Shorter values match parts of ordinary text too often.
 _VALUE_CHARS_MIN = 4
+# Longer than any text of an error.
+_VALUE_CHARS_MAX = 25_000
 _VALUES_MAX = 500
+# An error may quote the beginning of a value, or its text is cut there: this much of it identifies the value.
+_BEGINNING_CHARS = 100
 
 # `postgresql://user:password@host`, including passwords with an @, and DSNs truncated by libpq.
 _URL_PASSWORD = re.compile(r"(\w:/{1,2}[^\s/:@\"']*):[^\s\"'/]*@")
@@ -54,8 +59,10 @@ def values_of(payload: Any) -> list[str]:
     found: set[str] = set()
     for text in _texts(payload):
         if len(text) >= _VALUE_CHARS_MIN:
-            # Plain, and as escaped by repr() and json.dumps().
-            found |= {text, repr(text)[1:-1], json.dumps(text)[1:-1]}
+            text = text[:_VALUE_CHARS_MAX]
+            # Its lines, as texts are masked by line, and as escaped by repr() and json.dumps().
+            found |= {line for line in text.splitlines() if len(line) >= _VALUE_CHARS_MIN}
+            found |= {repr(text)[1:-1], json.dumps(text)[1:-1]}
         if len(found) >= _VALUES_MAX:
             break
     return sorted(found, key=len, reverse=True)
@@ -63,9 +70,10 @@ def values_of(payload: Any) -> list[str]:
 
 def without_values(text: str, values: list[str]) -> str:
     """Mask payload values, except in code lines of a traceback."""
-    if not values:
+    patterns = [pattern for value in values if (pattern := _pattern(value, text)) is not None]
+    if not patterns:
         return text
-    found = re.compile("|".join(map(_whole_words, values)))
+    found = re.compile("|".join(patterns))
     lines = []
     is_code = False
     for line in text.split("\n"):
@@ -77,9 +85,19 @@ def without_values(text: str, values: list[str]) -> str:
     return "\n".join(lines)
 
 
-def _whole_words(value: str) -> str:
-    """Return a pattern that matches a value only as whole words: "pack" does not match "packed"."""
+def _pattern(value: str, text: str) -> str | None:
+    """Return a pattern that matches a value only as whole words, or its beginning; None if the text has neither.
+
+    "pack" does not match "packed". Compiling the patterns of all values would take seconds for a large payload.
+    """
     before = r"(?<!\w)" if value[0].isalnum() else ""
+    if value not in text:
+        beginning = value[:_BEGINNING_CHARS]
+        if len(value) <= _BEGINNING_CHARS or beginning not in text:
+            return None
+        at = text.index(beginning)
+        quoted = os.path.commonprefix([value, text[at : at + len(value)]])  # noqa: RUF071 - of texts, not of paths
+        return before + re.escape(quoted)
     after = r"(?!\w)" if value[-1].isalnum() else ""
     return f"{before}{re.escape(value)}{after}"
 
