@@ -142,6 +142,22 @@ def test_every_kind_of_change_ends_in_the_current_state(place: Place, log: psyco
 
 
 @pytest.mark.slow
+def test_values_that_python_cannot_decode_are_in_the_current_state(
+    place: Place, log: psycopg.Connection
+):
+    """Without them, the change of the row was missed, or the stream failed."""
+    log.execute("create table hard (id int primary key, doc jsonb, text text)")
+    log.execute("select sluice.capture('hard', %s)", (LOG,))
+    log.execute("insert into hard select n, '[1]', 'first' from generate_series(1, 5) as n")
+    log.execute("update hard set doc = %s where id = 2", ("[" * 3000 + "]" * 3000,))
+    log.execute("update hard set doc = %s, text = 'second' where id = 4", ("1" + "0" * 5000,))
+
+    place.run(tables=["public.hard"])
+
+    assert place.rows("public.hard") == rows_of(log, "select id, doc::text, text from hard")
+
+
+@pytest.mark.slow
 def test_executors_apply_what_the_driver_would(place: Place, log: psycopg.Connection):
     log.execute("create table account (id bigint primary key, name text)")
     log.execute("select sluice.capture('account', %s)", (LOG,))

@@ -8,7 +8,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from pgsluice.errors import SluiceError
+from pgsluice.errors import ChangeError, SluiceError
 from pgsluice.pipelines.current_state.columns import array_of, lake_type
 from pgsluice.pipelines.current_state.envelope import Change, read_change
 from support import rows
@@ -89,6 +89,37 @@ def test_changes_of_capture(log: psycopg.Connection):
         ("t", None, None),
     ]
     assert all(change.at_us > 1_700_000_000_000_000 and change.txid for change in changes(log))
+
+
+DEEP = "[" * 3000 + "]" * 3000
+DIGITS = "1" + "0" * 5000
+
+
+@pytest.mark.parametrize("trigger", ["capture", "jsontriga"])
+def test_values_that_python_cannot_decode_stay_text(log: psycopg.Connection, trigger: str):
+    log.execute("create table hard (id int primary key, n numeric, doc jsonb, text text)")
+    if trigger == "capture":
+        log.execute("select sluice.capture('hard', 'changes')")
+    else:
+        log.execute(
+            "create trigger each after insert or update on hard for each row "
+            "execute function pgq.jsontriga('changes', 'backup')"
+        )
+    values = (DIGITS, f'{{"a": [{DIGITS}, "]"]}}', 'a "]} b')
+    log.execute("insert into hard values (1, %s, %s, %s)", values)
+    log.execute("update hard set doc = %s, n = 7", (DEEP,))
+
+    first = {"id": 1, "n": DIGITS, "doc": values[1], "text": values[2]}
+    second = {**first, "doc": DEEP, "n": 7 if trigger == "capture" else "7"}
+    expected = [("c", None, first), ("u", first, second)]
+    assert [(each.op, each.before, each.after) for each in changes(log)] == expected
+
+
+@pytest.mark.parametrize("data", ["hello", "", "{", '{"a": 1 "b": 2}', "[" * 3000, "{" * 3000])
+def test_event_with_a_type_of_ours_and_other_data_is_no_change(data: str):
+    assert read_change(1, 1, "c", data) is None
+    with pytest.raises(ChangeError):
+        read_change(1, 1, '{"op":"INSERT","table":["public","t"],"pkey":["id"]}', data, "public.t")
 
 
 def test_changes_of_capture_without_the_row_before(log: psycopg.Connection):

@@ -84,7 +84,7 @@ def _shape(changes: pa.RecordBatch) -> Sequence[str] | None:
         try:
             envelope = json.loads(data[place].as_py())
             row = envelope["after"] or envelope["before"]
-        except (IndexError, ValueError, KeyError, TypeError):
+        except (IndexError, ValueError, KeyError, TypeError, RecursionError):
             return None
         shapes.append(list(row) if isinstance(row, dict) else None)
     return shapes[0] if shapes[0] == shapes[1] else None

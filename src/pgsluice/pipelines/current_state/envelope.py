@@ -25,6 +25,9 @@ _STATEMENTS = frozenset("IUD")
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NESTED = (dict, list)
 _DECODER = json.JSONDecoder(parse_float=str)
+# Strings are matched whole, so that their brackets do not count.
+_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+_INTEGER = re.compile(r"-?[0-9]+")
 
 
 # Not frozen, as that doubles the time of creation, once per event.
@@ -103,7 +106,7 @@ def read_change(
 
 def _of_capture(ev_id: int, at_us: int, ev_type: str, ev_data: str) -> Change | None:
     try:
-        envelope = _DECODER.decode(ev_data)
+        envelope = _decoded(ev_data, 2)
         source = envelope["source"]
         table = f"{source['schema']}.{source['table']}"
         key = tuple(source["key"] or ())
@@ -161,10 +164,35 @@ def _form(text: str) -> Row:
 
 
 def _object(text: str) -> dict[str, Any]:
-    document = _DECODER.decode(text)
+    document = _decoded(text, 1)
     if not isinstance(document, dict):
         raise TypeError("its data is not a JSON object")
     return document
+
+
+def _decoded(text: str, levels: int) -> Any:
+    """Decode JSON. A value that Python cannot decode stays text: deeply nested, or an integer of too many digits.
+
+    Args:
+        text: The JSON text.
+        levels: Levels of objects whose members are decoded one by one, if the whole cannot be decoded.
+
+    Raises:
+        ValueError: It is not JSON.
+    """
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError:
+        raise
+    except (ValueError, RecursionError):
+        if levels and text.startswith("{"):
+            members = _members(text, 0)
+            return {name: _decoded(text[start:end], levels - 1) for name, start, end in members}
+        if not levels and text.startswith(("{", "[")) and _end_of_nested(text, 0) == len(text):
+            return text
+        if _INTEGER.fullmatch(text):
+            return text
+        raise ValueError("it is nested too deeply") from None
 
 
 def _flat(row: dict[str, Any] | None, document: str, member: str | None = None) -> Row | None:
@@ -186,16 +214,45 @@ def _flat(row: dict[str, Any] | None, document: str, member: str | None = None) 
 
 
 def _members(text: str, begin: int) -> Iterator[tuple[str, int, int]]:
-    """Yield the members of the JSON object at this offset: name, start and end of the value."""
+    """Yield the members of the JSON object at this offset: name, start and end of the value.
+
+    Raises:
+        ValueError: It is not JSON.
+    """
     at = _after_space(text, _after_space(text, begin) + 1)
-    while text[at] != "}":
+    while text[at : at + 1] != "}":
         name, at = _DECODER.raw_decode(text, at)
         start = _after_space(text, _after_space(text, at) + 1)
-        _, end = _DECODER.raw_decode(text, start)
+        end = _end(text, start)
         yield name, start, end
         at = _after_space(text, end)
-        if text[at] == ",":
+        if text[at : at + 1] == ",":
             at = _after_space(text, at + 1)
+        elif text[at : at + 1] != "}":
+            raise ValueError(f"expecting ',' or '}}' at character {at}")
+
+
+def _end(text: str, start: int) -> int:
+    """Return the end of the JSON value at this offset."""
+    try:
+        return _DECODER.raw_decode(text, start)[1]
+    except json.JSONDecodeError:
+        raise
+    except (ValueError, RecursionError):
+        integer = _INTEGER.match(text, start)
+        return integer.end() if integer else _end_of_nested(text, start)
+
+
+def _end_of_nested(text: str, start: int) -> int:
+    depth = 0
+    for found in _BRACKETS.finditer(text, start):
+        if found[0] in "[{":
+            depth += 1
+        elif found[0] in "]}":
+            depth -= 1
+        if depth == 0:
+            return found.end()
+    raise ValueError(f"nothing ends the value at character {start}")
 
 
 def _after_space(text: str, at: int) -> int:
