@@ -47,6 +47,18 @@ def test_lag_counts_unclaimed_events(connection, group, ticks):
     assert (info(connection).lag_events, info(connection).lag_s) == (0, 0)
 
 
+@pytest.mark.parametrize("far", ["infinity", "-infinity"])
+def test_an_oldest_event_with_an_infinite_time_has_no_lag_in_time(connection, group, far):
+    connection.execute(
+        "select pgq.insert_event_raw('changes', null, %s, null, null, 't', '1', null, null, null, null)",
+        [far],
+    )
+    tick(connection)
+
+    assert (info(connection).lag_events, info(connection).lag_s) == (1, 0)
+    assert value(connection, "select count(*) from sluice.explain_group('changes', 'workers')") > 0
+
+
 def test_the_lag_in_time_is_that_of_the_oldest_event(connection, group):
     for hours in (3, 2):
         connection.execute(

@@ -84,7 +84,7 @@ begin
         v_claim.upto_seq := pgq._event_seq(i_group.queue_id);
         v_claim.upto_ev_id := null;
     end loop;
-    lag_s := coalesce(greatest(0, extract(epoch from clock_timestamp() - v_oldest)), 0);
+    lag_s := case when isfinite(v_oldest) then greatest(0, extract(epoch from clock_timestamp() - v_oldest)) else 0 end;
     if v_oldest is null then
         lag_events := 0;
     end if;
