@@ -28,7 +28,7 @@ NOTES = [
     "statements: of all sessions of the worker's process except the listener, from the server log",
 ]
 CONCURRENCY = 10
-LISTENER = "pgsluice listener"
+LISTENER, MAINTENANCE = "pgsluice listener", "pgsluice maintenance"
 SYSTEMS = worker_systems()
 
 
@@ -115,7 +115,12 @@ def idle(
         own = sessions(connection) - others
         time.sleep(OPTIONS["idle_seconds"])
         own |= sessions(connection) - others
-        statements = [one.application_name for one in since() if one.pid in own]
+        # Maintenance may open its sessions after `others` was read.
+        statements = [
+            one.application_name
+            for one in since()
+            if one.pid in own and one.application_name != MAINTENANCE
+        ]
     listening = statements.count(LISTENER)
     minutes = OPTIONS["idle_seconds"] / 60
     return (len(statements) - listening) / minutes, listening / minutes
