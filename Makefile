@@ -5,7 +5,7 @@ BIN := .venv/bin
 # The tests start hundreds of processes, and each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --numprocesses=logical --dist=loadfile --no-loadscope-reorder
-.PHONY: help setup demo test test-all check generate verify bench docs clean
+.PHONY: help setup demo test test-all explore check generate verify bench docs clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -31,6 +31,9 @@ test: .venv/.dev ## run the tests but those marked slow or long, on every Postgr
 
 test-all: .venv/.dev ## run every test on every version: hours
 	$(PYTEST) -m '' --every-version $(ARGS)
+
+explore: .venv/.dev ## run randomized tests with new seeds for 20 minutes; ARGS="--minutes 60 tests/property"
+	$(BIN)/python tools/explore.py $(ARGS)
 
 check: .venv/.dev ## format, lint, types, layers, language, generated files
 	$(BIN)/ruff format --check --quiet .

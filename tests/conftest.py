@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import re
 import shutil
@@ -15,20 +16,26 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
+from pgsluice.sessions import AsyncSluiceConnection, SluiceConnection
 from support.clock import Clock, ShiftedServer, shifted_server
+from support.site_settings import IS_ODD, READABLE, set_if_odd
 
 # A shell that starts the tests in the background ignores interrupts, which every process started
 # here would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+pytest_plugins = ["support.seeds"]
 
 TEMPLATE = "sluice_template"
 # The data need not survive the run, so durability would only cost time. Statements run too rarely
@@ -48,7 +55,14 @@ BY_TURNS = (
     *(f"tests/db/{schema}/" for schema in ("pgmq", "pgq", "pgq_coop", "sluice", "legacy")),
     *(
         f"tests/db/test_{name}.py"
-        for name in ("adopt", "install", "install_trust", "managed_servers", "replication")
+        for name in (
+            "adopt",
+            "install",
+            "install_trust",
+            "managed_servers",
+            "repair",
+            "replication",
+        )
     ),
     *("tests/client/", "tests/concurrency/", "tests/worker/"),
     *("tests/compat/test_official_client.py", "tests/compat/test_official_listener.py"),
@@ -60,13 +74,15 @@ VARIANTS = {"server", "peer", "installation", "make", "clients", "style", "is_as
 # Of a test with many cases, `make test` runs this many in MANY_CASES, and .ci/run the second number of
 # those that are marked slow, but all that compare with PGMQ and PgQ. Elsewhere a case is cheap, or a
 # run of its own.
-CASES, SLOW_CASES = 2, 3
+CASES, SLOW_CASES = 1, 3
 IN_BOTH = ("tests/db/", "tests/acceptance/", "tests/client/", "tests/dashboard/")
 MANY_CASES = (*IN_BOTH, "tests/compat/")
 MANY_SLOW_CASES = (*IN_BOTH, "tests/worker/")
 SPARK = "tests/spark/"
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 8 << 30
+
+CLUSTERS = pytest.StashKey[Path]()
 
 _database_numbers = itertools.count(1)
 
@@ -104,6 +120,32 @@ def make_template(server: EmbeddedServer) -> None:
     # The first session writes the relation cache, so that the first session of each copy need not
     # read the catalog.
     psycopg.connect(server.url(TEMPLATE)).close()
+
+
+def _readable(options: dict[str, Any]) -> dict[str, Any]:
+    return {**options, "options": f"{READABLE} {options.get('options') or ''}"}
+
+
+# Sessions that tests open themselves can be read, as a user's must; those of pgsluice are on their own.
+if IS_ODD:
+    _connect = psycopg.Connection.connect.__func__
+    _connect_async = psycopg.AsyncConnection.connect.__func__
+
+    def _connect_readable(cls: Any, conninfo: str = "", **options: Any) -> Any:
+        if not issubclass(cls, SluiceConnection):
+            given = psycopg.conninfo.conninfo_to_dict(conninfo).get("options")
+            options = _readable({"options": given, **options})
+        return _connect(cls, conninfo, **options)
+
+    async def _connect_readable_async(cls: Any, conninfo: str = "", **options: Any) -> Any:
+        if not issubclass(cls, AsyncSluiceConnection):
+            given = psycopg.conninfo.conninfo_to_dict(conninfo).get("options")
+            options = _readable({"options": given, **options})
+        return await _connect_async(cls, conninfo, **options)
+
+    psycopg.Connection.connect = classmethod(_connect_readable)  # type: ignore[method-assign, assignment]
+    psycopg.connect = psycopg.Connection.connect
+    psycopg.AsyncConnection.connect = classmethod(_connect_readable_async)  # type: ignore[method-assign, assignment]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -241,22 +283,72 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return lines
 
 
-@pytest.fixture(scope="session")
-def servers_folder() -> Iterator[Path]:
+def make_servers_folder() -> Path:
     # Not pytest's own folder: as root the server runs as another user, who could not enter it. In
     # memory if there is room, as a run spends most of its time on the files of the databases.
     has_room = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_BYTES
     folder = Path(tempfile.mkdtemp(prefix="pgsluice-tests-", dir=MEMORY if has_room else None))
     folder.chmod(0o755)
+    return folder
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the folder of the clusters that all processes of a run share."""
+    if not hasattr(config, "workerinput"):
+        config.stash[CLUSTERS] = make_servers_folder()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(config.stash[CLUSTERS], ignore_errors=True)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    """Tell a process of the run where the clusters are."""
+    node.workerinput["clusters"] = str(node.config.stash[CLUSTERS])
+
+
+@pytest.fixture(scope="session")
+def clusters(pytestconfig: pytest.Config) -> Clusters:
+    given = getattr(pytestconfig, "workerinput", None)
+    return Clusters(Path(given["clusters"]) if given else pytestconfig.stash[CLUSTERS])
+
+
+@pytest.fixture(scope="session")
+def servers_folder() -> Iterator[Path]:
+    folder = make_servers_folder()
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+class Clusters:
+    """A cluster of each version, created once in a run and copied by each process for each of its servers."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def copy_to(self, server: EmbeddedServer, version: str) -> None:
+        """Copy the cluster of a version, which has the template, to the data directory of a server."""
+        self._folder.mkdir(mode=0o755, exist_ok=True)
+        with (self._folder / f"{version}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            done = self._folder / f"{version}.done"
+            made = make_server(version, self._folder)
+            if not done.exists():
+                made.start()
+                make_template(made)
+                made.stop()
+                done.touch()
+        subprocess.run(["cp", "-a", made.data, server.data], check=True)
 
 
 class Servers:
     """The servers of this run, each started on first use and stopped at the end."""
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, clusters: Clusters, stack: ExitStack) -> None:
         self._folder = folder
+        self._clusters = clusters
         self._stack = stack
         self._started: dict[str, EmbeddedServer] = {}
 
@@ -269,18 +361,23 @@ class Servers:
             folder = self._folder / place
             folder.mkdir(mode=0o755, exist_ok=True)
             server = make_server(version, folder, tcp=tcp)
-            server.start()
             self._stack.callback(server.stop, "immediate")
-            make_template(server)
+            if tcp:  # a copy has no password for TCP
+                server.start()
+                make_template(server)
+            else:
+                self._clusters.copy_to(server, version)
+                server.start()
             self._started[key] = server
         return self._started[key]
 
 
 @pytest.fixture(scope="session")
-def servers(servers_folder: Path) -> Iterator[Servers]:
+def servers(servers_folder: Path, clusters: Clusters) -> Iterator[Servers]:
     with ExitStack() as stack:
-        yield Servers(servers_folder, stack)
-        _dropper.wait()
+        yield Servers(servers_folder, clusters, stack)
+        _dropper.close()
+        _creator.close()
 
 
 @pytest.fixture(scope="session", params=VERSIONS, ids=[f"pg{v}" for v in VERSIONS])
@@ -292,7 +389,30 @@ def server(request: pytest.FixtureRequest, servers: Servers) -> EmbeddedServer:
 @pytest.fixture(scope="session")
 def server_18(servers: Servers) -> EmbeddedServer:
     """PostgreSQL 18 only, for tests that do not depend on the version."""
-    return servers.get("18", "only")
+    return servers.get("18")
+
+
+class Admin:
+    """Runs statements on servers, on a connection to each that is kept: to connect costs as much as to drop a database."""
+
+    def __init__(self) -> None:
+        self._connections: dict[Path, psycopg.Connection] = {}
+
+    def run(self, server: EmbeddedServer, statement: str) -> None:
+        try:
+            self._connection(server).execute(statement)
+        except psycopg.OperationalError:  # the server was restarted since
+            self._connections.pop(server.data).close()
+            self._connection(server).execute(statement)
+
+    def _connection(self, server: EmbeddedServer) -> psycopg.Connection:
+        if server.data not in self._connections:
+            self._connections[server.data] = psycopg.connect(server.url(), autocommit=True)
+        return self._connections[server.data]
+
+    def close(self) -> None:
+        while self._connections:
+            self._connections.popitem()[1].close()
 
 
 class Dropper:
@@ -301,6 +421,7 @@ class Dropper:
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1)
         self._last: Future[None] | None = None
+        self._admin = Admin()
 
     def drop(self, server: EmbeddedServer, name: str) -> None:
         """Drop a database in the background, after waiting for the previous drop."""
@@ -314,17 +435,24 @@ class Dropper:
             last.result()
 
     def _drop(self, server: EmbeddedServer, name: str) -> None:
-        with psycopg.connect(server.url(), autocommit=True) as connection:
-            connection.execute(f"drop database {name} with (force)")
+        self._admin.run(server, f"drop database {name} with (force)")
+
+    def close(self) -> None:
+        """Wait for the last drop, and close the connections."""
+        self.wait()
+        self._admin.close()
 
 
 _dropper = Dropper()
+_creator = Admin()
 
 
 def _new_database(server: EmbeddedServer, template: str) -> Iterator[Database]:
     name = f"test_{next(_database_numbers)}"
-    with psycopg.connect(server.url(), autocommit=True) as connection:
-        connection.execute(f"create database {name} template {template} strategy file_copy")
+    _creator.run(server, f"create database {name} template {template} strategy file_copy")
+    if IS_ODD:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            set_if_odd(connection, name)
     try:
         yield Database(server, name)
     finally:
@@ -370,7 +498,8 @@ def clock_server(servers_folder: Path) -> Iterator[ShiftedServer]:
     with shifted_server(servers_folder / "clock", options=FAST) as shifted:
         make_template(shifted.server)
         yield shifted
-        _dropper.wait()
+        _dropper.close()
+        _creator.close()
 
 
 @pytest.fixture

@@ -1,21 +1,30 @@
-"""Generate tests/fixtures/schema.txt, the installed objects: `python tools/schema_dump.py [--check]`.
+"""Generate the lists of installed objects: `python tools/schema_dump.py [--check]`.
 
-Every change of the schema appears in the diff of this file. It is derived from pg_dump's output: functions, tables,
-types, indexes, owners other than `sluice_owner`, and grants. A function's body is replaced by its hash; bodies and
-comments are in the files of `src/pgsluice/sql`.
+Every change of the schema appears in the diff of tests/fixtures/schema.txt. It is derived from pg_dump's output:
+functions, tables, types, indexes, owners other than `sluice_owner`, and grants. A function's body is replaced by its
+hash; bodies and comments are in the files of `src/pgsluice/sql`. There, catalog.txt has the rows of `catalog.sql`, with
+which `verify` compares, and objects.jsonl has each object with the statement that creates it, for repairs.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-from installed import installed_server, write_or_check
+import psycopg
 
-GOLDEN = Path(__file__).parent.parent / "tests" / "fixtures" / "schema.txt"
+from installed import installed_server, write_or_check
+from pgsluice.schema.catalog import catalog_text
+from pgsluice.schema.texts import fetch, pinned, read
+
+ROOT = Path(__file__).parent.parent
+GOLDEN = ROOT / "tests" / "fixtures" / "schema.txt"
+CATALOG = ROOT / "src" / "pgsluice" / "sql" / "catalog.txt"
+OBJECTS = ROOT / "src" / "pgsluice" / "sql" / "objects.jsonl"
 _BODY = re.compile(r"AS (\$\w*\$)(.*?)\1;", re.DOTALL)
 _COMMENT = re.compile(r"^COMMENT ON .*? IS '(?:[^']|'')*';\n", re.MULTILINE)
 # Blank lines, comments of pg_dump, its settings and random token, and the common owner.
@@ -53,7 +62,13 @@ def main() -> int:
             capture_output=True,
             text=True,
         ).stdout
-    return write_or_check({GOLDEN: shortened(dump)}, check="--check" in sys.argv)
+        with psycopg.connect(server.url()) as connection, pinned(connection):
+            catalog = catalog_text(connection)
+            found = fetch(connection, read("objects.sql"))
+    objects = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in found)
+    return write_or_check(
+        {GOLDEN: shortened(dump), CATALOG: catalog, OBJECTS: objects}, check="--check" in sys.argv
+    )
 
 
 if __name__ == "__main__":

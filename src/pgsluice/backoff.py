@@ -15,7 +15,14 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TypeVar
 
-from pgsluice.errors import TRANSIENT, SluiceError
+from pgsluice.errors import (
+    TRANSIENT,
+    ConsumerNotFoundError,
+    GroupNotFoundError,
+    LogNotFoundError,
+    QueueNotFoundError,
+    SluiceError,
+)
 
 Result = TypeVar("Result")
 
@@ -23,6 +30,9 @@ Result = TypeVar("Result")
 _RECONNECT_MAX_S = 1.0
 # The cap after an error that lasts until an operator fixes its cause.
 DELAY_MAX_S = 30.0
+# The cap while a queue, log, group or consumer is missing: it may be created again at any time.
+_MISSING_MAX_S = 2.0
+_MISSING = (QueueNotFoundError, LogNotFoundError, GroupNotFoundError, ConsumerNotFoundError)
 _DELAY_MIN_S = 0.1
 _LINES_PER_S = 2
 
@@ -72,7 +82,8 @@ class Backoff:
         Args:
             name: Prefix of each log line; may be empty.
             say: Called with level, text and arguments: a logger's `log`, or `Complaints.log`. Default: no log.
-            delay_max_s: The longest delay after a transient error, seconds; after other errors it is 30 seconds.
+            delay_max_s: The longest delay after a transient error, seconds; 2 seconds while a queue, log, group or
+                consumer is missing, and 30 seconds after other errors.
             deadline_s: Raise an error instead of waiting past this time from now, seconds.
         """
         self._name = name
@@ -99,6 +110,8 @@ class Backoff:
         """
         is_transient = isinstance(error, TRANSIENT)
         delay_s = self.next_s(is_transient=is_transient)
+        if isinstance(error, _MISSING):
+            delay_s = min(delay_s, _MISSING_MAX_S)
         if time.monotonic() + delay_s > self._end_s:
             raise error
         # The frames of its traceback would keep objects alive, some with a reference to this one.

@@ -10,13 +10,15 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, overload
 
 import psycopg
 from psycopg import conninfo
+from psycopg.rows import tuple_row
 
 from pgsluice import embedded
 from pgsluice.errors import ConfigurationError, ConnectionFailedError, EmbeddedServerError, one_line
+from pgsluice.sessions import Session, SluiceConnection
 from pgsluice.settings import Settings, variable
 
 # Each of these identifies the server; PGUSER or PGPASSWORD alone do not.
@@ -30,6 +32,8 @@ SECRET_KEYWORDS = (
     "scram_server_key",
     "oauth_client_secret",
 )
+# Beside these, `options` sets parameters of the session, such as a token that row security reads.
+_HIDDEN_KEYWORDS = (*SECRET_KEYWORDS, "options")
 # The operating system's defaults give up a connection after two hours. Not used on Unix sockets.
 _TCP_OPTIONS = {
     "keepalives_idle": 30,
@@ -56,7 +60,7 @@ class Target:
     def safe(self) -> str:
         """The connection string without secrets, as `keyword=value` pairs; empty if libpq's environment decides all."""
         parts = {
-            key: "***" if key in SECRET_KEYWORDS else value
+            key: "***" if key in _HIDDEN_KEYWORDS else value
             for key, value in conninfo.conninfo_to_dict(self.conninfo).items()
         }
         return conninfo.make_conninfo("", **parts)
@@ -93,6 +97,9 @@ def resolve(
     for name in ("PGSLUICE_DSN", "DATABASE_URL"):
         if (text := variable(env, name)) is not None:
             return _checked(text, name)
+    if "://" in env.get("PGDATABASE", ""):
+        # Else the server's error would quote it, with its password.
+        raise ConfigurationError("PGDATABASE holds a URL; set PGSLUICE_DSN to it instead")
     used = [name for name in _LIBPQ_VARIABLES if variable(env, name) is not None]
     if used:
         return Target("", f"libpq environment ({', '.join(used)})")
@@ -122,8 +129,11 @@ def for_writing(target: Target) -> Target:
     return replace(target, conninfo=wanted)
 
 
-def connect(target: Target | str | None = None, **options: Any) -> psycopg.Connection[Any]:
-    """Open a connection.
+def connect(target: Target | str | None = None, **options: Any) -> SluiceConnection:
+    """Open a connection with the settings that our functions and clients need, whatever the role and the database set.
+
+    They are `client_encoding`, the forms of values (`DateStyle`, `IntervalStyle`, …), the isolation level read
+    committed, and no timeouts; a timeout in `options` of the DSN or in `PGOPTIONS` applies.
 
     Args:
         target: A DSN such as `postgresql://user@host/database`, or a target from `resolve`; None: `resolve()`.
@@ -139,13 +149,37 @@ def connect(target: Target | str | None = None, **options: Any) -> psycopg.Conne
     elif isinstance(target, str):
         target = _checked(target, "connect()")
     settings = Settings.load()
+    session = Session.to(target.conninfo, options=options.pop("options", None))
     options = (
         tcp_options(target.conninfo) | {"connect_timeout": settings.connect_timeout_s} | options
     )
     try:
-        return psycopg.connect(target.conninfo, **options)
+        return SluiceConnection.connect(target.conninfo, session=session, **options)
     except psycopg.OperationalError as error:
         raise connection_failed(error, target) from error
+
+
+@overload
+def tuple_cursor(connection: psycopg.Connection[Any]) -> psycopg.Cursor[tuple[Any, ...]]: ...
+
+
+@overload
+def tuple_cursor(
+    connection: psycopg.AsyncConnection[Any],
+) -> psycopg.AsyncCursor[tuple[Any, ...]]: ...
+
+
+def tuple_cursor(connection: Any) -> Any:
+    """Return a cursor that takes `%s` and returns tuples, on a connection with any cursor and row factory.
+
+    Factories of the caller, such as those that trace statements, are used unless their placeholders are `$1`.
+    """
+    cursor = connection.cursor(row_factory=tuple_row)
+    if isinstance(cursor, psycopg.RawCursor):
+        return psycopg.Cursor(connection, row_factory=tuple_row)
+    if isinstance(cursor, psycopg.AsyncRawCursor):
+        return psycopg.AsyncCursor(connection, row_factory=tuple_row)
+    return cursor
 
 
 def tcp_options(dsn: str) -> dict[str, int]:
@@ -156,6 +190,14 @@ def tcp_options(dsn: str) -> dict[str, int]:
     """
     given = conninfo.conninfo_to_dict(dsn)
     return {name: value for name, value in _TCP_OPTIONS.items() if name not in given}
+
+
+def session_options(dsn: str) -> dict[str, Any]:
+    """Return options of a `SluiceConnection`: `tcp_options`, and the settings of its session.
+
+    A pool shares them between its connections.
+    """
+    return {**tcp_options(dsn), "session": Session.to(dsn)}
 
 
 def connection_failed(error: psycopg.OperationalError, target: Target) -> ConnectionFailedError:
@@ -195,7 +237,7 @@ def _checked(dsn: str, source: str) -> Target:
         raise ConfigurationError(
             f"the DSN from {source} has the scheme {scheme[1]}; use postgresql://user@host/database"
         )
-    if not _can_be_parsed(dsn):
+    if parsed(dsn) is None:
         # Raised here, as libpq's error, which quotes the DSN with its password, must not be in the context.
         raise ConfigurationError(
             f"the DSN from {source} cannot be parsed; use postgresql://user:password@host:port/database "
@@ -210,11 +252,28 @@ def sqlalchemy_driver(dsn: str) -> str | None:
     return found and found[1]
 
 
-def _can_be_parsed(dsn: str) -> bool:
+def parsed(dsn: str) -> dict[str, str] | None:
+    """Return the keywords of a DSN; None if it cannot be parsed, or if a part of a password may be in another keyword.
+
+    libpq takes an unescaped / or @ in a password for the end of the address, and the rest for the host, port or
+    database, which messages show.
+    """
     try:
-        conninfo.conninfo_to_dict(dsn)
-    except psycopg.Error:
+        found = {key: str(value) for key, value in conninfo.conninfo_to_dict(dsn).items()}
+    except (psycopg.Error, UnicodeError):
+        return None
+    is_plain = all(re.fullmatch(r"\d*", port) for port in found.get("port", "").split(","))
+    is_plain = is_plain and all(
+        host.startswith("/") or "@" not in host[1:] for host in found.get("host", "").split(",")
+    )
+    is_plain = is_plain and "://" not in found.get("dbname", "")
+    return found if is_plain and not _has_stray_separator(dsn) else None
+
+
+def _has_stray_separator(dsn: str) -> bool:
+    """True if a URL has an @ where libpq does not end the password."""
+    url = re.match(r"postgres(?:ql)?://(?:([^@/]*)@)?(.*)", dsn, re.DOTALL)
+    if url is None:
         return False
-    # libpq ends the password at the first @ and takes the rest for the host, which appears in messages.
-    authority = re.match(r"postgres(?:ql)?://([^/?]*)", dsn)
-    return authority is None or authority[1].count("@") <= 1
+    address, _, query = url[2].partition("?")
+    return "@" in address or (url[1] is None and re.search(r"@[^&]*/", query) is not None)

@@ -248,6 +248,11 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
 
 _OURS = frozenset(code for code in _BY_SQLSTATE if code.startswith(("QU", "PQ", "SG", "RS")))
 
+# By SQLSTATE, where the way out of the class does not always help.
+_WAY_OUT_OF: dict[str, str] = {
+    "57014": "run the transaction again, and raise statement_timeout if the statement needs longer",
+}
+
 _OWNER_ONLY = re.compile(r"denied to set role|must be owner of")
 _WAY_OUT: dict[type[SluiceError], str] = {
     NotInstalledError: "install it with `pgsluice schema install`",
@@ -276,6 +281,21 @@ _MISSING = ("42883", "42P01", "42704")  # undefined_function, undefined_table, u
 # A function, relation or type of our schemas, but not a table of one queue or log. No field of the error has its name.
 _PART_OF_SCHEMA = re.compile(r"\b(?:pgmq|pgq|pgq_coop|sluice)\.(?![qa]_|(?:event|stage)_\d)\w+")
 
+# The function in a line of an error's context, `PL/pgSQL function public.audit() line 3 at SQL statement`, whose other
+# words may be translated. Functions of ours pin their search_path, so the names of others have their schema. With
+# quote_all_identifiers, every name is in quotes.
+_FRAME = re.compile(r"""((?:"(?:[^"]|"")+"|[^\W\d][\w$]*)\.(?:"(?:[^"]|"")+"|[^\W\d][\w$]*))\(""")
+_OUR_FRAME = re.compile(r'("?)(?:pgmq|pgq|pgq_coop|sluice)\1\.')
+# Errors with the same meaning in any function.
+_OF_ANY_FUNCTION = (RetryableError, ReadOnlyError, DiskFullError, ConnectionFailedError)
+
+
+def _raised_in(error: psycopg.Error) -> str | None:
+    """Return the function of a user, such as a trigger, that raised an error within one of ours; None if ours did."""
+    frames = (line for line in (error.diag.context or "").splitlines() if "PL/" in line)
+    found = _FRAME.search(next(frames, ""))
+    return None if found is None or _OUR_FRAME.match(found[1]) else found[1]
+
 
 def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceError:
     """Return our error for an error of psycopg.
@@ -296,6 +316,14 @@ def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceE
         return ServerError(one_line(str(error)))
 
     primary = error.diag.message_primary or ""
+    kind = _BY_SQLSTATE.get(sqlstate, ServerError)
+    if (function := _raised_in(error)) and not issubclass(kind, _OF_ANY_FUNCTION):
+        hint = error.diag.message_hint or "correct the function, or the trigger that calls it"
+        kind = kind if kind is PrivilegeError else ServerError
+        return kind(
+            f"{primary}; raised in function {function}, which is not part of pgsluice; {hint}",
+            sqlstate=sqlstate,
+        )
     if sqlstate in _MISSING and _PART_OF_SCHEMA.search(primary):
         return NotInstalledError(
             f"{primary}: the schema in this database is older than this package; run `pgsluice schema upgrade`",
@@ -313,7 +341,6 @@ def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceE
             sqlstate=sqlstate,
         )
 
-    kind = _BY_SQLSTATE.get(sqlstate, ServerError)
     if sqlstate == "P0001":
         kind = next((kind for text, kind in _BY_TEXT.items() if re.match(text, primary)), kind)
     if sqlstate.startswith(("08", "57P")):
@@ -322,7 +349,8 @@ def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceE
     if (sqlstate in _OURS or kind is QueueNameError) and error.diag.message_detail:
         # Only of our own errors, as the details of others quote the user's rows.
         message = f"{message} ({error.diag.message_detail.rstrip('.')})"
-    way_out = _in_python(error.diag.message_hint) or _WAY_OUT.get(kind)
+    way_out = _in_python(error.diag.message_hint)
+    way_out = way_out or _WAY_OUT_OF.get(sqlstate) or _WAY_OUT.get(kind)
     if kind is PrivilegeError and _OWNER_ONLY.search(primary):
         way_out = "connect as the role that installed the schema, or as a member of sluice_owner"
     return kind(f"{message}; {way_out}" if way_out else message, sqlstate=sqlstate)

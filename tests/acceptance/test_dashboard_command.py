@@ -11,9 +11,12 @@ import subprocess
 import sys
 import time
 from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from urllib.parse import urlencode
+from urllib.request import HTTPCookieProcessor, Request, build_opener, urlopen
 
 import pytest
+
+from support import value
 
 PGSLUICE = [sys.executable, "-c", "from pgsluice.cli.main import main; main()"]
 
@@ -57,6 +60,27 @@ def test_signal_ends_it_within_two_seconds_although_pages_are_open(database_18, 
         assert (process.returncode, out, err) == (0, "", "")
         for stream in streams:
             stream.close()
+
+
+def test_a_start_with_actions_prints_an_address_that_lets_a_browser_act(database_18):
+    """A proxy on this machine that sends this Host shares the address, but not the key."""
+    form = urlencode({"queue": "orders", "message": "1", "token": "A" * 22}).encode()
+    same_origin = {"Sec-Fetch-Site": "same-origin"}
+    with database_18.connect() as connection:
+        connection.execute("select pgmq.create('orders')")
+        with dashboard(database_18.url, "--allow-actions") as (_, printed):
+            address, _, key = printed.partition("?key=")
+            assert len(key) >= 32
+            act = Request(f"{address}act/send", form, same_origin)
+            with pytest.raises(HTTPError) as refused:
+                urlopen(act, timeout=30)
+            refused.value.close()
+            browser = build_opener(HTTPCookieProcessor())
+            browser.open(printed, timeout=30).close()
+            browser.open(act, timeout=30).close()
+
+        assert refused.value.code == 403
+        assert value(connection, "select count(*) from pgmq.q_orders") == 1
 
 
 @pytest.mark.slow

@@ -366,7 +366,8 @@ def test_dashboard_of_the_demo_is_served_until_interrupted(demo: Demo, outcome: 
     )
     try:
         printed = re.fullmatch(
-            r"Dashboard: (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends it\)\n", process.stderr.readline()
+            r"Dashboard: (http://127\.0\.0\.1:\d+/)\?key=\S+ \(Ctrl-C ends it\)\n",
+            process.stderr.readline(),
         )
         assert printed is not None
         with urlopen(f"{printed[1]}queues", timeout=30) as response:

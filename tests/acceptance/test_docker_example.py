@@ -68,6 +68,10 @@ def running(arguments, folder, **variables):
         assert process.returncode == 0, arguments
 
 
+def test_an_init_reaps_the_orphans_of_handlers(services):
+    assert services["worker"]["init"] is True
+
+
 @pytest.mark.slow
 def test_services_run_together(services, database_18, tmp_path):
     shutil.copy(EXAMPLE / "shop.py", tmp_path)

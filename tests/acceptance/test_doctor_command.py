@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -75,3 +76,33 @@ def test_unreachable_server_exits_with_3_and_shows_no_password(capsys):
 
     assert ended.value.code == 3
     assert "secret" not in capsys.readouterr().err
+
+
+def test_exits_with_3_if_most_checks_could_not_look(command, database_18):
+    with database_18.connect() as connection:
+        connection.execute("create role doctor_blind login")
+        try:
+            url = database_18.url.replace("postgres@", "doctor_blind@")
+            with pytest.raises(SystemExit) as ended:
+                main(["doctor", "--dsn", url])
+        finally:
+            connection.execute("drop role doctor_blind")
+
+    assert ended.value.code == 3
+
+
+def test_exits_with_3_if_the_session_is_lost(command, database_18, monkeypatch, capsys):
+    def lost(probe):
+        probe.connection.close()
+        return []
+
+    monkeypatch.setattr(
+        "pgsluice.ops.doctor.diagnosis.CHECKS",
+        tuple(replace(each, look=lost) if each.name == "clock" else each for each in CHECKS),
+    )
+
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "--dsn", database_18.url])
+
+    assert ended.value.code == 3
+    assert "checks could not look" in capsys.readouterr().err

@@ -269,6 +269,7 @@ def race(data: Path, lock: str) -> tuple[set[str], list[str]]:
     )
 
 
+@pytest.mark.slow
 def test_eight_processes_at_once_start_one_server(folder: Path) -> None:
     pids, errors = race(folder / "data", "locked")
 

@@ -61,6 +61,7 @@ def test_command_of_a_fact_is_quoted_and_runs(command, database_18):
     assert "Queue orders has 2 messages" in command("explain", "queue", "orders").stdout
 
 
+@pytest.mark.slow
 def test_each_command_explains_and_names_what_is_missing(command):
     command("queue", "create", "orders")
     command("log", "create", "events")
@@ -120,6 +121,7 @@ def test_cause_in_the_database_is_named_until_the_printed_command_has_run(comman
     assert "Server and database" not in command("explain", "queue", "orders").stdout
 
 
+@pytest.mark.slow
 def test_each_command_names_causes_in_the_database(command, database_18):
     command("queue", "create", "orders")
     command("log", "create", "events")

@@ -54,13 +54,18 @@ def test_commands_of_a_guide_exit_as_it_says(command, guide):
         command(*arguments, code=int(code[1]) if code else 0)
 
 
+@pytest.mark.slow
 def test_commands_of_the_production_guide_run(command, database_18):
     text = (GUIDES / "production.md").read_text(encoding="utf-8")
     ran = 0
     for kind, block in re.findall(r"```(bash|sql)\n(.*?)```", text, re.DOTALL):
         if kind == "sql":
             with database_18.connect() as connection:
-                connection.execute(block)
+                connection.execute("create role worker")  # the role in the guide
+                try:
+                    connection.execute(block)
+                finally:
+                    connection.execute("drop role worker")
             continue
         for line in block.splitlines():
             name, *arguments = shlex.split(line, comments=True)
@@ -92,6 +97,7 @@ def test_a_guide_does_what_it_shows(run, tmp_path, guide):
     assert printed == shown
 
 
+@pytest.mark.slow
 def test_commands_of_the_troubleshooting_guide_run(command, database_18):
     text = (GUIDES / "troubleshooting.md").read_text(encoding="utf-8")
     lines = [line for kind, block in BLOCK.findall(text) for line in block.splitlines()]

@@ -8,6 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
 from psycopg.conninfo import make_conninfo
 
 from pgsluice import WorkQueue
@@ -42,6 +43,7 @@ def log_of(folder: Path) -> list[dict]:
     return [json.loads(line) for line in lines if line.endswith("}")]
 
 
+@pytest.mark.slow
 def test_every_row_is_added_once_whatever_happens(database_18, tmp_path):
     (tmp_path / "inbox").mkdir()
     (tmp_path / "pipelines.toml").write_text(CONFIG)

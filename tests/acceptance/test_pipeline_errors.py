@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from conftest import Database
 from pgsluice import WorkQueue
 from pgsluice.cli.main import main
 from support import wait_until
+from support.programs import require
 
 pytest.importorskip("pyspark", reason="needs pgsluice[spark]")
 
@@ -126,11 +126,13 @@ def test_a_reader_names_a_file_in_the_place_of_a_table(
 @pytest.fixture
 def immutable(tmp_path: Path) -> Iterator[Path]:
     """A folder that is not writable even for root."""
+    if not os.getuid():
+        require("chattr", purpose="a folder that root cannot write to")
     folder = tmp_path / "immutable"
     folder.mkdir()
     if os.getuid():
         folder.chmod(0o500)
-    elif not shutil.which("chattr") or _fails("chattr", "+i", folder):
+    elif _fails("chattr", "+i", folder):
         pytest.skip("files cannot be made immutable here")
     yield folder
     if os.getuid():
@@ -142,6 +144,7 @@ def immutable(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def full(tmp_path: Path) -> Iterator[Path]:
     """A folder on a disk that is full."""
+    require("mount", "umount", purpose="a full disk")
     folder = tmp_path / "full"
     folder.mkdir()
     if os.getuid() or _fails("mount", "-t", "tmpfs", "-o", f"size={FULL_BYTES}", "tmpfs", folder):

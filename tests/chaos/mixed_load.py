@@ -30,7 +30,7 @@ WINDOW, BATCH, KEYS = 1_000, 50, 64
 JOBS_PER_S = 20
 FAILING, PURCHASING, DELAYED = 40, 20, 25  # one in this number
 DELAY_S, RETRY_S, SLOT_S = 1, 0.2, 1.0
-DRAIN_S = 60.0
+DRAIN_S = 60.0  # without a message that is done
 # Truncated, so that only tables of pgsluice grow.
 TRUNCATED_EVERY = 2_000
 _MEMORY = re.compile(r"VmRSS:\s+(\d+)")
@@ -282,11 +282,13 @@ async def main(url: str, folder: Path) -> None:
     working = asyncio.create_task(worker.run())
     async with figures(load, folder / "figures"):
         await Producers(load, url, folder).run()
-        deadline = time.monotonic() + DRAIN_S
         tallies = load.tallies.values()
-        while any(tally.outstanding for tally in tallies) and time.monotonic() < deadline:
+        done, since = 0, time.monotonic()
+        while any(tally.outstanding for tally in tallies) and time.monotonic() - since < DRAIN_S:
             if working.done():
                 break
+            if sum(tally.done for tally in tallies) > done:
+                done, since = sum(tally.done for tally in tallies), time.monotonic()
             await asyncio.sleep(0.05)
     worker.stop()
     await working

@@ -1,9 +1,9 @@
 """Run everything at once and reconcile what was sent with what was delivered.
 
 `chaos/everything/running.py` describes a run and its phases, `chaos/everything/reconciler.py` what
-is compared. Each run prints its seed, the duration of its phases and its figures. Environment:
+is compared. Each run prints the duration of its phases and its figures. Environment:
 
-    PGSLUICE_TEST_SEED      run this seed again; of the long runs one instead of ten
+    PGSLUICE_TEST_SEED      run with this seed
     PGSLUICE_TEST_WITHOUT   leave out `publication`, `verify` or phases to isolate a failure, for
                             example "publication clock"
 
@@ -14,7 +14,6 @@ pass.
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import tempfile
 from pathlib import Path
@@ -23,7 +22,6 @@ import pytest
 
 from chaos.everything.running import PHASES, Plan, Run
 
-SEED = os.environ.get("PGSLUICE_TEST_SEED")
 WITHOUT = tuple(os.environ.get("PGSLUICE_TEST_WITHOUT", "").split())
 
 
@@ -38,16 +36,15 @@ def folders(servers_folder, tmp_path):
 def run(plan, folders):
     everything = Run(plan, *folders)
     found = everything.run()
-    print(f"PGSLUICE_TEST_SEED={plan.seed}\n{everything.durations}\n{found['figures']}")
+    print(f"{everything.durations}\n{found['figures']}")
     assert not found["violations"], "\n".join(found["violations"])
     return found["figures"]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_everything_at_once_loses_and_doubles_nothing(folders):
+def test_everything_at_once_loses_and_doubles_nothing(folders, seed):
     """One seed, without promotion and upgrade, which need more servers."""
-    seed = int(SEED or random.randrange(2**31))
     plan = Plan(seed, ("crash", "clock", "restore"), phase_s=3.0, without=WITHOUT)
     figures = run(plan, folders)
 
@@ -60,10 +57,8 @@ def test_everything_at_once_loses_and_doubles_nothing(folders):
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("number", range(1 if SEED else 10))
-def test_everything_at_once_through_promotion_and_upgrade(folders, number):
+def test_everything_at_once_through_promotion_and_upgrade(folders, seed):
     """Ten seeds through all phases, from PostgreSQL 16 to 18."""
-    seed = int(SEED or random.randrange(2**31))
     figures = run(Plan(seed, PHASES, version=16, without=WITHOUT), folders)
 
     if WITHOUT:

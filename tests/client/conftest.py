@@ -32,6 +32,7 @@ from pgsluice import (
     WorkQueue,
     schema,
 )
+from support.site_settings import set_if_odd
 
 _names = itertools.count(1)
 QUEUES = {
@@ -208,6 +209,7 @@ def new_database(connection: psycopg.Connection, server: Any, name: str, mode: s
     """Create a database with the functions, or with the tables only."""
     if mode == "functions":
         connection.execute(f"create database {name} template sluice_template")
+        set_if_odd(connection, name)
         return
     connection.execute(f"create database {name} template template0")
     with psycopg.connect(server.url(name)) as inside:

@@ -15,6 +15,7 @@ from pgsluice.errors import (
     PayloadError,
     ServerError,
 )
+from support.site_settings import IS_ODD
 
 _numbers = itertools.count(1)
 
@@ -29,6 +30,7 @@ def table(observer):
     observer.execute(f"drop table {name}")
 
 
+@pytest.mark.skipif(IS_ODD, reason="the session quotes all names")
 def test_a_table_is_captured_listed_and_dropped(clients, log_name, table, observer):
     clients.log.capture(table, log_name)
     clients.log.capture(table, log_name, {"ignore": ["name"], "operations": ["update", "insert"]})
@@ -61,6 +63,7 @@ def test_a_snapshot_is_taken_in_steps(clients, log_name, table, observer):
     assert [(event.ev_type, event.ev_extra1) for event in events] == [("r", f"public.{table}")] * 5
 
 
+@pytest.mark.skipif(IS_ODD, reason="the session quotes all names")
 def test_errors_have_their_classes(clients, log_name, table):
     with pytest.raises(LogNotFoundError, match="create it with"):
         clients.log.capture(table, "missing")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
 import pytest
 
-from pgsluice import ClaimOutcome, QueueStream, WorkQueue
+from pgsluice import ClaimOutcome, FailedMessage, QueueStream, WorkQueue
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import claims, limits
 from pgsluice.errors import ArgumentError, QueueNotFoundError, ServerError
@@ -59,6 +62,99 @@ def test_claimed_messages_are_deleted_archived_hidden_or_released(clients, queue
     left = f"select msg_id, vt > now() + interval '500 s' from pgmq.q_{queue_name} order by 1"
     assert rows(observer, left) == [(3, True), (4, False)]
     assert [m.msg_id for m in clients.queue.read(queue_name, 5, 4)] == [4]
+
+
+# Each method that takes messages as returned by a read, and the outcome of one that is not in the queue.
+OF_MESSAGES = {
+    **{name: (options, "gone") for name, options in METHODS.items()},
+    "lock_messages": ({}, "gone"),
+    "release_uncounted": ({}, "gone"),
+    "begin_attempts": ({"max_attempts": 1}, "lost"),
+    "fail": ({}, "gone"),
+}
+
+
+def created_again(clients, queue_name, qty):
+    """Return messages of a queue that was dropped; another reader has claimed those of its successor."""
+    claimed = []
+    for vt in (60, 600):
+        clients.queue.drop_queue(queue_name)
+        clients.queue.create(queue_name)
+        clients.queue.send_batch(queue_name, [str(number) for number in range(qty)])
+        claimed.append(clients.queue.read(queue_name, vt, qty))
+    old, new = claimed
+    assert [(m.msg_id, m.read_ct) for m in new] == [(m.msg_id, m.read_ct) for m in old]
+    return old, new
+
+
+@pytest.mark.parametrize("method", OF_MESSAGES)
+def test_messages_of_a_dropped_queue_do_not_settle_those_of_its_successor(
+    clients, queue_name, observer, method
+):
+    options, missing = OF_MESSAGES[method]
+    settle = getattr(clients.queue, method)
+    for qty in (1, 3):
+        old, new = created_again(clients, queue_name, qty)
+        queued = f"select msg_id, read_ct, vt, message from pgmq.q_{queue_name} order by 1"
+        before = rows(observer, queued)
+        if method == "fail":
+            old, new = [[FailedMessage(message) for message in each] for each in (old, new)]
+
+        assert [each.outcome for each in settle(queue_name, old, **options)] == [missing] * qty
+        assert rows(observer, queued) == before
+
+        mixed = [old[0], *new]
+        outcomes = [each.outcome for each in settle(queue_name, mixed, **options)]
+        assert (outcomes[0], missing in outcomes[1:]) == (missing, False)
+
+
+def test_a_message_of_a_dropped_queue_is_not_released_or_rejected_in_its_successor(
+    clients, queue_name, observer
+):
+    (old,), (new,) = created_again(clients, queue_name, 1)
+    queue, claim = clients.queue, (queue_name, old.msg_id, old.read_ct)
+    before = rows(observer, f"select * from pgmq.q_{queue_name}")
+
+    assert queue.release(*claim, enqueued_at=old.enqueued_at) is False
+    assert queue.reject(*claim, "bad", enqueued_at=old.enqueued_at) is False
+    assert rows(observer, f"select * from pgmq.q_{queue_name}") == before
+    assert queue.release(*claim, enqueued_at=new.enqueued_at) is True
+    assert queue.reject(*claim, "bad", enqueued_at=new.enqueued_at) is True
+
+
+def test_a_claim_is_current_in_any_time_zone_and_form_of_its_time(observer, queue_name):
+    queue = WorkQueue(observer)
+    observer.execute("set timezone to 'Asia/Kathmandu'")
+    queue.send_batch(queue_name, list("abcdef"))
+    messages = queue.read(queue_name, 60, 6)
+    assert {message.enqueued_at.utcoffset() for message in messages} == {
+        timedelta(hours=5, minutes=45)
+    }
+    zones = [UTC, timezone(timedelta(hours=-3, minutes=-30)), timezone(timedelta(seconds=4))]
+    sent = messages[0].enqueued_at
+    times = [sent, *(sent.astimezone(zone) for zone in zones), sent.replace(tzinfo=None), None]
+    given = [replace(m, enqueued_at=t) for m, t in zip(messages, times, strict=True)]
+
+    extended = queue.extend_claimed(queue_name, given, 60)
+    singly = [queue.delete_claimed(queue_name, [message]) for message in given]
+
+    assert extended == [ClaimOutcome(msg_id, "done") for msg_id in range(1, 7)]
+    assert singly == [[outcome] for outcome in extended]
+
+
+@pytest.mark.parametrize("qty", [1, 2])
+def test_a_message_with_another_time_is_gone(clients, queue_name, qty):
+    clients.queue.send_batch(queue_name, list("ab"))
+    messages = clients.queue.read(queue_name, 60, qty)
+    times = [time.replace(tzinfo=UTC) for time in (datetime.max, datetime.min)]  # noqa: DTZ901
+    times.append(messages[0].enqueued_at)
+    times[2] += timedelta(microseconds=1)
+
+    for method, options in METHODS.items():
+        for time in times:
+            others = [replace(message, enqueued_at=time) for message in messages]
+            outcomes = getattr(clients.queue, method)(queue_name, others, **options)
+            assert [each.outcome for each in outcomes] == ["gone"] * qty, (method, time)
 
 
 def test_times_out_of_range_are_refused_before_anything_is_sent(clients, queue_name):

@@ -116,6 +116,43 @@ def test_a_schema_older_than_the_package_is_named_with_the_command_that_upgrades
 
 
 @pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("insert into public.audit_gone values (1)", 'relation "public.audit_gone" does not exist'),
+        ("insert into pgmq.q_gone values (1)", 'relation "pgmq.q_gone" does not exist'),
+        ("perform public.gone()", "function public.gone() does not exist"),
+        ("perform gone.f()", 'schema "gone" does not exist'),
+        ("raise exception 'queue name is too odd'", "queue name is too odd"),
+        ("raise exception 'no' using errcode = 'QU001'", "no"),
+        ("insert into public.strict values (null)", 'null value in column "v"'),
+    ],
+)
+def test_an_error_of_a_users_trigger_names_its_function_and_no_queue(
+    make, own_url, statement, reason
+):
+    clients = make.pool(own_url)
+    clients.queue.create("q")
+    with psycopg.connect(own_url) as connection:
+        connection.execute("create table public.strict (v integer not null)")
+        connection.execute(
+            f"""create function public.audit() returns trigger language plpgsql as $$
+            begin
+                {statement};
+                return new;
+            end;
+            $$;
+            create trigger audit before insert on pgmq.q_q for each row execute function public.audit()"""
+        )
+
+    with pytest.raises(
+        ServerError, match='raised in function ("?)public\\1.("?)audit\\2, which is not'
+    ) as caught:
+        clients.queue.send("q", 1)
+
+    assert str(caught.value).startswith(reason)
+
+
+@pytest.mark.parametrize(
     "call",
     [
         lambda clients, queue, log: clients.queue.create("other"),

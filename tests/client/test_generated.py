@@ -106,6 +106,7 @@ ANSWERS = [
 ]
 
 
+@pytest.mark.slow
 def test_a_strict_type_checker_knows_arguments_and_results(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

@@ -101,6 +101,7 @@ def test_options_are_kept_as_they_were_given(clients, log_name):
         dead_letter_log=f"{log_name}_dead",
         key=None,
         when_waiting="block",
+        unhandled="accept",
         lost=None,
         lag_events=0,
         lag_s=0,

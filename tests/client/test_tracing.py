@@ -200,7 +200,7 @@ def test_opentelemetry_is_not_imported_unless_the_program_does(database_18):
     script = (
         "import sys, psycopg, pgsluice\n"
         "from pgsluice import App, EventLog, Worker, WorkQueue\n"
-        "with psycopg.connect(sys.argv[1], autocommit=True) as connection:\n"
+        "with pgsluice.connect(sys.argv[1], autocommit=True) as connection:\n"
         "    queue = WorkQueue(connection)\n"
         "    queue.create('a')\n"
         "    queue.send('a', 1)\n"

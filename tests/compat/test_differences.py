@@ -56,6 +56,7 @@ SHOWN = {
     "`enable_notify_insert` refuses a queue": [test_notify.REFUSED],
     "`enable_notify_insert` again sets the interval": ["db/pgmq/test_enable_notify_insert.py"],
     "`metrics_all` skips a queue without tables": [test_behaviour.BROKEN],
+    "`pg_monitor` has the rights of `sluice_monitor`": ["compat/test_surface.py"],
     "`metrics` counts up to 5,000": ["db/pgmq/test__count.py"],
     "a table named like a queue's is read only after": ["db/pgmq/test__reader.py"],
     "a message that commits late may wait up to": ["db/pgmq/test__create_reader.py"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from support import rows
@@ -106,15 +107,17 @@ def test_the_relations_of_a_queue_have_pgmqs_names_and_kinds(ours, upstream, que
     assert mine == rows(upstream, query)
 
 
-def test_monitoring_may_read_what_pgmq_lets_it_read(ours, upstream, queue):
-    query = (
-        "select c.relname, has_table_privilege('pg_monitor', c.oid, 'select') from pg_class as c "
-        "where c.relnamespace = 'pgmq'::regnamespace and c.relkind in ('r', 'S') "
-        "and c.relname ~ 'shape|^meta$' order by 1"
-    )
+def test_monitoring_reads_figures_and_no_messages_unlike_in_pgmq(ours, upstream, queue):
+    query = "select has_table_privilege('pg_monitor', 'pgmq.q_shape', 'select')"
+    assert rows(upstream, query) == [(True,)]
+    assert rows(ours, query) == [(False,)]
 
-    mine = rows(ours, query)
-
-    assert mine == rows(upstream, query)
-    assert all(readable for _, readable in mine)
-    assert rows(ours, "select has_schema_privilege('pg_monitor', 'pgmq', 'usage')") == [(True,)]
+    ours.execute("set role pg_monitor")
+    try:
+        assert rows(ours, "select queue_name, queue_length from pgmq.metrics('shape')") == [
+            ("shape", 0)
+        ]
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            ours.execute("select message from pgmq.q_shape")
+    finally:
+        ours.execute("reset role")

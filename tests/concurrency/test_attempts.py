@@ -114,7 +114,7 @@ def test_a_message_that_is_done_at_this_moment_does_not_become_a_dead_letter(
 def test_without_the_lock_its_time_would_be_overwritten(database_18, claimed):
     replace_in(
         claimed,
-        "sluice._tried_messages(text,bigint[],integer[],integer)",
+        "sluice._tried_messages(text,bigint[],integer[],timestamptz[],integer)",
         "             for update\n",
         "",
     )
@@ -124,7 +124,9 @@ def test_without_the_lock_its_time_would_be_overwritten(database_18, claimed):
     assert value(claimed, "select vt > clock_timestamp() + '500 s' from pgmq.q_orders")
 
 
-def test_workers_whose_claims_overlap_start_no_message_too_often_and_none_is_left(database_18):
+def test_workers_whose_claims_overlap_start_no_message_too_often_and_none_is_left(
+    database_18, seed
+):
     attempts_max, messages = 3, 30
     with database_18.connect() as connection:
         connection.execute("select pgmq.create('orders')")
@@ -136,8 +138,8 @@ def test_workers_whose_claims_overlap_start_no_message_too_often_and_none_is_lef
     counting = threading.Lock()
     errors = []
 
-    def work(seed):
-        chance = random.Random(seed)
+    def work(number):
+        chance = random.Random(f"{seed}/{number}")
         try:
             with database_18.connect() as connection:
                 while value(connection, "select count(*) from pgmq.q_orders"):
@@ -180,7 +182,7 @@ def test_workers_whose_claims_overlap_start_no_message_too_often_and_none_is_lef
             [json.dumps(failures), json.dumps({"max_attempts": attempts_max})],
         )
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -114,7 +114,7 @@ def run_all(work):
     return errors
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.slow
 def test_a_copy_is_the_table_after_writes_of_all_kinds_around_a_snapshot(database, account, seed):
     begun = threading.Event()
 

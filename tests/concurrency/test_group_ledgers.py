@@ -187,7 +187,7 @@ def test_a_claim_that_waited_is_handed_out_again_when_it_does_not_look_again(
     plant(
         connection,
         ("exit when v_is_first = ((select l.number from sluice.ledger as l) = 0);", "exit;"),
-        function="sluice.claim(text, text, integer, interval, boolean)",
+        function="sluice.claim(text, text, integer, interval, boolean, text[], boolean)",
     )
     _, maintainer = halfway
     with database.connect() as consumer, in_background(claim, consumer, 2) as result:
@@ -494,6 +494,7 @@ def consume_under_emptying(database, events, seconds):
     return accepted
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_and_nothing_settled_twice_while_the_ledgers_are_emptied_all_the_time(
     database, connection, group
 ):

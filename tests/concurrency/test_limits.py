@@ -74,9 +74,8 @@ def settle(sessions, claims, generator):
         session.execute(generator.choice(ENDINGS), (msg_id, read_ct))
 
 
-def check_fleet(sessions, pool, rounds):
+def check_fleet(sessions, pool, generator, rounds):
     """In each round all sessions claim at once; unsettled earlier messages use up slots."""
-    generator = random.Random(1)
     held: list[tuple] = []
     for _ in range(rounds):
         asked = [generator.randint(1, 3) for _ in sessions]
@@ -88,8 +87,7 @@ def check_fleet(sessions, pool, rounds):
         held = held[ended:]
 
 
-def check_keys(sessions, pool, rounds):
-    generator = random.Random(2)
+def check_keys(sessions, pool, generator, rounds):
     for _ in range(rounds):
         claims = claim_at_once(sessions, pool, [generator.randint(1, 9) for _ in sessions])
         by_key = [sum(claim[2] == str(key) for claim in claims) for key in range(KEYS)]
@@ -102,10 +100,10 @@ def check_keys(sessions, pool, rounds):
         settle(sessions, claims, generator)
 
 
-def check_rate(sessions, pool, rounds):
+def check_rate(sessions, pool, generator, rounds):
     """Each round starts when the interval of the previous one has ended."""
     for _ in range(rounds):
-        claims = claim_at_once(sessions, pool, [random.randint(1, 9) for _ in sessions])
+        claims = claim_at_once(sessions, pool, [generator.randint(1, 9) for _ in sessions])
         assert len(claims) <= RATE
         claims += claim_at_once(sessions, pool, [99] * SESSIONS)
         assert len(claims) == RATE
@@ -123,10 +121,10 @@ LIMITS = {
 
 
 @pytest.mark.parametrize("check", LIMITS, ids=lambda check: check.__name__)
-def test_eight_sessions_use_what_there_is_and_no_more(sessions, pool, check):
+def test_eight_sessions_use_what_there_is_and_no_more(sessions, pool, seed, check):
     sessions[0].execute(f"select sluice.set_queue_limits('q', {LIMITS[check]})")
 
-    check(sessions, pool, rounds=25)
+    check(sessions, pool, random.Random(seed), rounds=25)
 
 
 @pytest.mark.slow
@@ -172,17 +170,17 @@ def test_eight_sessions_use_what_there_is_and_no_more(sessions, pool, check):
         ),
     ],
 )  # fmt: skip
-def test_a_planted_bug_is_found(sessions, pool, check, function, old, new):
+def test_a_planted_bug_is_found(sessions, pool, seed, check, function, old, new):
     sessions[0].execute(f"select sluice.set_queue_limits('q', {LIMITS[check]})")
     replace_in(sessions[0], function, old, new)
 
     with pytest.raises((AssertionError, psycopg.errors.UniqueViolation)):
-        check(sessions, pool, rounds=100)
+        check(sessions, pool, random.Random(seed), rounds=100)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("when_waiting", ["block", "skip"])
-def test_messages_of_a_key_are_handled_one_after_the_other(database_18, pool, when_waiting):
+def test_messages_of_a_key_are_handled_one_after_the_other(database_18, pool, seed, when_waiting):
     """First claims of messages fail, expire or are released; `block` also orders the ends."""
     per_key = 12
     held: set[str] = set()
@@ -200,7 +198,7 @@ def test_messages_of_a_key_are_handled_one_after_the_other(database_18, pool, wh
         )
 
     def handle(number: int) -> None:
-        generator = random.Random(number)
+        generator = random.Random(f"{seed}/{number}")
         with database_18.connect() as session:
             while sum(map(len, ended.values())) < KEYS * per_key:
                 assert time.monotonic() < deadline

@@ -267,8 +267,8 @@ def judged(stress: Stress) -> dict[str, list[str]]:
 
 
 @pytest.mark.long
-def test_half_a_million_events_come_exactly_once_to_each_consumer(database_18):
-    stress = Stress(database_18, 500_000, period_s=1.0, seed=1)
+def test_half_a_million_events_come_exactly_once_to_each_consumer(database_18, seed):
+    stress = Stress(database_18, 500_000, period_s=1.0, seed=seed)
 
     stress.run()
 
@@ -277,8 +277,8 @@ def test_half_a_million_events_come_exactly_once_to_each_consumer(database_18):
     assert stress.reclaims > 0
 
 
-def small_stress(database) -> Stress:
-    stress = Stress(database, 60_000, period_s=0.1, seed=2)
+def small_stress(database, seed) -> Stress:
+    stress = Stress(database, 60_000, period_s=0.1, seed=seed)
     stress.run()
     return stress
 
@@ -350,11 +350,11 @@ def open_batches_without_lock_and_key(connection: psycopg.Connection) -> None:
         connection.execute(f"create index on pgq.{ledger} (pos_subscriber, pos_move)")
 
 
-def test_a_small_stress_finds_nothing_where_nothing_is_wrong(database_18):
+def test_a_small_stress_finds_nothing_where_nothing_is_wrong(database_18, seed):
     with database_18.connect() as connection:
         widen_the_gap_between_snapshot_and_tick(connection)
 
-    assert judged(small_stress(database_18)) == {}
+    assert judged(small_stress(database_18, seed)) == {}
 
 
 @pytest.mark.slow
@@ -368,10 +368,10 @@ def test_a_small_stress_finds_nothing_where_nothing_is_wrong(database_18):
         pytest.param(open_batches_without_lock_and_key, "too often", marks=pytest.mark.long),
     ],
 )
-def test_a_small_stress_finds_each_planted_bug(database_18, plant, found):
+def test_a_small_stress_finds_each_planted_bug(database_18, seed, plant, found):
     with database_18.connect() as connection:
         plant(connection)
 
-    wrong = judged(small_stress(database_18))
+    wrong = judged(small_stress(database_18, seed))
 
     assert [line for lines in wrong.values() for line in lines if line.startswith(found)] != []

@@ -69,6 +69,7 @@ def reader(all_sent, taken):
     return read
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CREATE)
 def test_eight_maintainers_beside_senders_and_readers_lose_nothing_and_raise_nothing(
     database, kind

@@ -164,9 +164,9 @@ def test_without_both_a_slot_is_sent_twice(database, due):
 
 
 @pytest.mark.slow
-def test_three_schedulers_that_are_killed_at_random_fire_every_slot_once(database_18):
+def test_three_schedulers_that_are_killed_at_random_fire_every_slot_once(database_18, seed):
     """Real processes, killed twenty times, up to all at once."""
-    choose = random.Random(6)
+    choose = random.Random(seed)
     with database_18.connect() as connection:
         connection.execute("select pgmq.create('orders')")
         for name in ("a", "b"):

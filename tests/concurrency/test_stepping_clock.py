@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 import time
@@ -173,13 +172,6 @@ class Run:
                 for group in GROUPS:
                     missing = sorted(everything - set(self.accepted[group]), key=int)
                     print(f"{group}: {self.sent} sent, missing {missing}")
-
-
-@pytest.fixture(params=[1, *(pytest.param(n, marks=pytest.mark.long) for n in range(2, 12))])
-def seed(request: pytest.FixtureRequest) -> int:
-    chosen = int(os.environ.get("PGSLUICE_TEST_SEED") or request.param)
-    print(f"PGSLUICE_TEST_SEED={chosen}")
-    return chosen
 
 
 @pytest.mark.slow

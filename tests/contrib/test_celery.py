@@ -240,6 +240,7 @@ class TestControl:
         assert ask(app, "ping") == {"ok": "pong"}
 
 
+@pytest.mark.slow
 def test_a_worker_that_loses_its_connection_reconnects_and_runs_the_task_again(
     app, observer, worker_folder, tmp_path
 ):

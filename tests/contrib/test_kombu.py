@@ -197,6 +197,31 @@ def test_rejected_message_is_dead_lettered_and_requeued_one_is_redelivered(datab
     ]
 
 
+def send_again(observer, queue_name):
+    """Drop a queue, create it again, and let another reader claim a message of the same number and read_ct."""
+    observer.execute("select pgmq.drop_queue(%s), pgmq.create(%s)", [queue_name, queue_name])
+    observer.execute("select pgmq.send(%s, '\"new\"')", [queue_name])
+    claimed = rows(observer, "select msg_id, read_ct, vt from pgmq.read(%s, 600, 1)", queue_name)
+    assert claimed[0][:2] == (1, 1)
+    return claimed
+
+
+def test_a_message_of_a_dropped_queue_does_not_settle_one_of_its_successor(database_18, observer):
+    settled = "select msg_id, read_ct, vt from pgmq.q_work"
+    for settle in ("ack", "requeue", "reject", None):
+        with connected(database_18) as connection:
+            queue = connection.SimpleQueue("work")
+            queue.put("old")
+            message = queue.get(timeout=5)
+            successor = send_again(observer, "work")
+            connection.transport.session._extend_claims()
+            if settle is not None:
+                getattr(message, settle)()
+        assert rows(observer, settled) == successor, settle
+        observer.execute("select pgmq.drop_queue('work')")
+    assert rows(observer, "select * from sluice.dead_letter") == []
+
+
 def test_unacknowledged_messages_are_released_when_the_connection_closes(database_18, observer):
     with connected(database_18, visibility_timeout=600) as connection:
         queue = connection.SimpleQueue("work")
@@ -222,6 +247,25 @@ def test_a_message_comes_as_it_was_sent(database_18, observer):
         assert bytes(binary.body) == b"\x80\x04"
         (body,) = rows(observer, "select message ->> 'body' from pgmq.q_work where msg_id = 1")[0]
         assert body.startswith('{"float"'), "the body is readable JSON"
+
+
+def test_a_task_whose_shown_arguments_hold_a_nul_or_a_surrogate_is_sent(database_18, observer):
+    app = Celery("tests", broker=database_18.url, set_as_current=False)
+    app.conf.broker_transport = TRANSPORT
+    app.send_task("show", ["a\x00b", "c\ud800"], {"d": "\x00"}, shadow="show\x00", queue="work")
+
+    headers = value(observer, "select message -> 'headers' from pgmq.q_work")
+
+    assert headers["argsrepr"] == r"['a\x00b', 'c\ud800']"
+    assert (headers["kwargsrepr"], headers["shadow"]) == (r"{'d': '\x00'}", r"show\x00")
+
+
+def test_a_body_of_text_with_a_nul_comes_as_it_was_sent(database_18):
+    with connected(database_18) as connection:
+        queue = connection.SimpleQueue("work")
+        queue.put("a\x00b", serializer="raw", content_type="text/plain", content_encoding="utf-8")
+
+        assert queue.get(timeout=5).payload == "a\x00b"
 
 
 def test_a_topic_exchange_delivers_to_each_queue_that_wants_it(database_18):

@@ -227,7 +227,13 @@ async def test_invalid_delay_is_refused(broker, delay):
 
 
 async def test_bytes_of_any_serializer_come_back_as_they_were(broker):
-    sent = [b'{"a": 1e22, "b": "\\u0000"}', b"\x80\x04\x95", "žluťoučký".encode()]
+    sent = [
+        b'{"a": 1e22, "b": "\\u0000"}',
+        b"\x80\x04\x95",
+        b"\x93\x00",
+        b"a\x00",
+        "žluťoučký".encode(),
+    ]
     for number, data in enumerate(sent):
         await kick(broker, number, data)
     messages = broker.listen()
@@ -270,6 +276,48 @@ async def test_a_task_that_another_worker_has_by_now_is_not_deleted(broker, data
         assert value(connection, "select count(*) from pgmq.q_taskiq") == 1
     assert "another worker read the message" in caplog.text
     await messages.aclose()
+
+
+async def test_a_task_of_a_dropped_queue_does_not_settle_one_of_its_successor(broker, database_18):
+    """Both have the same number; the broker renews and settles its own tasks, of either queue."""
+    await kick(broker, 1)
+    messages = broker.listen()
+    old = await anext(messages)
+    claimed = "select msg_id, read_ct, message ->> 'task_id', vt from pgmq.q_taskiq order by 1"
+    with database_18.connect() as connection:
+        connection.execute("select pgmq.drop_queue('taskiq'), pgmq.create('taskiq')")
+        await kick(broker, 2)
+        connection.execute("select pgmq.read('taskiq', 600, 1)")
+        before = rows(connection, claimed)
+        await broker._extend_claims()
+        await old.ack()
+        assert rows(connection, claimed) == before
+
+        connection.execute("select pgmq.drop_queue('taskiq'), pgmq.create('taskiq')")
+        del old
+        old, new = await lost_and_new(broker, messages)
+        before = rows(connection, claimed)
+        await broker._extend_claims()
+        assert len(broker._claims) == 1
+        ((*same, extended_to),) = rows(connection, claimed)
+        assert same == list(before[0][:3])
+        assert extended_to > before[0][3]
+
+        await old.ack()
+        assert len(rows(connection, claimed)) == 1
+        await new.ack()
+        assert rows(connection, claimed) == []
+    await messages.aclose()
+
+
+async def lost_and_new(broker, messages):
+    """Return a task of a queue that was dropped since, and one of the same number of its successor."""
+    await kick(broker, 3)
+    old = await anext(messages)
+    await broker.queue.drop_queue("taskiq")
+    await broker.queue.create("taskiq")
+    await kick(broker, 4)
+    return old, await anext(messages)
 
 
 async def until(condition, what: str) -> None:

@@ -21,8 +21,9 @@ from pgsluice.client import EventLog, WorkQueue
 from pgsluice.dashboard import app
 from pgsluice.dashboard.serving import serving as serve
 from pgsluice.embedded import EmbeddedServer
-from support.dashboard import LOCAL, SAME_ORIGIN, make_world
+from support.dashboard import KEY, LOCAL, SAME_ORIGIN, make_world, with_key
 from support.lively import fill
+from support.site_settings import set_if_odd
 
 
 @pytest.fixture
@@ -47,8 +48,11 @@ def opened(database_18: Database) -> Iterator[Callable[..., TestClient]]:
     with ExitStack() as stack:
 
         def open_one(url: str = "", **options: Any) -> TestClient:
+            if options.get("allow_actions") and "authenticate" not in options:
+                options.setdefault("key", KEY)
             dashboard = app(url or database_18.url, **{"refresh_s": 0.1, **options})
-            return stack.enter_context(TestClient(dashboard, **LOCAL))
+            client = stack.enter_context(TestClient(dashboard, **LOCAL))
+            return with_key(client) if options.get("key") else client
 
         yield open_one
 
@@ -90,6 +94,7 @@ def lively(server_18: EmbeddedServer) -> Iterator[str]:
     """The address of a database in which much goes on, for tests that change nothing."""
     with psycopg.connect(server_18.url(), autocommit=True) as admin:
         admin.execute(f"create database lively template {TEMPLATE} strategy file_copy")
+        set_if_odd(admin, "lively")
         with psycopg.connect(server_18.url("lively"), autocommit=True) as connection:
             fill(connection)
             yield server_18.url("lively")
@@ -142,6 +147,7 @@ def world(server_18: EmbeddedServer) -> Iterator[Database]:
     database = Database(server_18, f"world_{uuid4().hex[:12]}")
     with psycopg.connect(server_18.url(), autocommit=True) as admin:
         admin.execute(f"create database {database.name} template {TEMPLATE} strategy file_copy")
+        set_if_odd(admin, database.name)
         with database.connect() as connection:
             make_world(connection)
         yield database

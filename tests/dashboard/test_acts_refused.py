@@ -215,7 +215,7 @@ def test_server_that_goes_away_and_comes_back(servers_folder):
                 client.post(action, data=fields),
             ):
                 assert answer.status_code == 503
-                assert "The server is not reachable" in answer.text
+                assert "No connection to the server" in answer.text
                 assert all(answer.headers[name] == value for name, value in HEADERS.items())
 
             server.start()

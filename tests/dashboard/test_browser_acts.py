@@ -12,18 +12,20 @@ from conftest import Database
 from dashboard.conftest import serving
 from dashboard.test_browser_pages import WIDE, violations
 from pgsluice.dashboard import app
-from support.dashboard import CASES, Case
+from support.dashboard import CASES, KEY, Case
 
 
 @pytest.fixture(scope="module")
 def address(world: Database) -> Iterator[str]:
-    with serving(app(world.url, allow_actions=True, refresh_s=0.5)) as address:
+    with serving(app(world.url, allow_actions=True, key=KEY, refresh_s=0.5)) as address:
         yield address
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_act_is_asked_and_sent(address: str, tab: Page, case: Case):
+    tab.goto(f"{address}/?{urlencode({'key': KEY})}")
+    assert "key=" not in tab.url
     for scheme, width in (("light", 1280), ("dark", 390)):
         tab.emulate_media(color_scheme=scheme)
         tab.set_viewport_size({"width": width, "height": 844})
@@ -46,6 +48,7 @@ def test_act_is_asked_and_sent(address: str, tab: Page, case: Case):
 def test_form_that_is_refused_keeps_what_was_typed(address: str, browser: Browser):
     # Not the fixture `tab`: Chromium reports the status 400 in the console.
     tab = browser.new_page()
+    tab.goto(f"{address}/?{urlencode({'key': KEY})}")
     tab.goto(f"{address}/act/send?queue=orders")
     tab.fill("[name=message]", '{"n": 1}')
     tab.fill("[name=delay]", "soon")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -15,6 +16,7 @@ from dashboard.conftest import serving
 from pgsluice.client import WorkQueue
 from pgsluice.dashboard import app
 from support import wait_until
+from support.dashboard import KEY
 from support.object_store import free_port
 
 pytestmark = pytest.mark.slow
@@ -26,7 +28,7 @@ HIDE = """(isHidden) => {
 
 @pytest.fixture
 def dashboard(database_18: Database) -> Starlette:
-    return app(database_18.url, allow_actions=True, refresh_s=0.2)
+    return app(database_18.url, allow_actions=True, key=KEY, refresh_s=0.2)
 
 
 @pytest.fixture
@@ -199,6 +201,7 @@ def test_chosen_colours_stay_over_pages(address: str, tab: Page, scheme: str):
 
 def test_queue_is_paused_and_resumed_from_its_page(address: str, work: WorkQueue, tab: Page):
     work.create("orders")
+    tab.goto(f"{address}/?{urlencode({'key': KEY})}")
     tab.goto(f"{address}/queue?name=orders")
     tab.get_by_role("button", name="Pause").click()
     tab.fill("[name=reason]", "deploy")

@@ -11,7 +11,15 @@ import pytest
 from conftest import Database as OwnDatabase
 from pgsluice.connection import resolve
 from pgsluice.dashboard.database import Database, Session
-from pgsluice.errors import PrivilegeError, ReadOnlyError, ServerError, SluiceError
+from pgsluice.errors import (
+    ConnectionFailedError,
+    PrivilegeError,
+    ReadOnlyError,
+    ServerError,
+    SluiceError,
+)
+from support import wait_until
+from support.proxy import BlackHole
 
 
 @pytest.fixture
@@ -113,7 +121,57 @@ def test_closed_server_is_reported(database_18):
     )
     gone.open()
     try:
-        with pytest.raises(SluiceError, match="no connection to .* within 3 s"):
+        with pytest.raises(SluiceError, match="cannot connect to .*No such file"):
             gone.read(lambda session: None)
     finally:
         gone.close()
+
+
+def test_connection_limit_is_reported_with_the_text_of_the_server(database_18):
+    name = f"limited_{database_18.name}"
+    with database_18.connect() as connection:
+        connection.execute(f"create role {name} login connection limit 0")
+        full = Database(
+            resolve(psycopg.conninfo.make_conninfo(database_18.url, user=name)),
+            timeout_s=1,
+            share_s=0,
+            connections_max=1,
+        )
+        full.open()
+        try:
+            with pytest.raises(ConnectionFailedError) as refused:
+                full.read(lambda session: None)
+            assert f'too many connections for role "{name}"; end idle sessions' in str(
+                refused.value
+            )
+            connection.execute(f"alter role {name} connection limit -1")
+            wait_until(lambda: is_readable(full), "a connection", 30)
+        finally:
+            full.close()
+            connection.execute(f"drop role {name}")
+
+
+def is_readable(database: Database) -> bool:
+    try:
+        return bool(database.read(lambda session: execute(session, "select true")))
+    except ConnectionFailedError:
+        return False
+
+
+@pytest.mark.slow
+def test_silent_server_is_given_up_and_the_next_reading_uses_a_new_connection(database_18):
+    there = psycopg.conninfo.conninfo_to_dict(database_18.url)
+    with BlackHole(f"{there['host']}/.s.PGSQL.{there['port']}") as proxy:
+        far = psycopg.conninfo.make_conninfo(database_18.url, host="127.0.0.1", port=proxy.port)
+        database = Database(resolve(far), timeout_s=0.5, share_s=0, connections_max=4)
+        database.open()
+        try:
+            assert is_readable(database)
+            with pytest.raises(ConnectionFailedError, match="did not respond"):
+                database.read(lambda session: proxy.swallow() or execute(session, "select 1"))
+            wait_until(lambda: is_readable(database), "a new connection", 10)
+
+            proxy.swallow()  # while the connection is unused
+            wait_until(lambda: is_readable(database), "a connection", 10)
+        finally:
+            database.close()

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import psycopg
+import pytest
+
+from pgsluice.connection import resolve
+from pgsluice.dashboard import diagnosis
+from pgsluice.ops.doctor import Finding
 from support import wait_until
+from support.proxy import BlackHole
 
 FOUND = "In order"
 
@@ -23,3 +30,31 @@ def test_findings_are_grouped_by_status_with_commands_to_copy(client, work):
 
 def test_role_with_sluice_monitor_sees_findings(monitor):
     wait_until(lambda: FOUND in monitor.get("/doctor").text, "the checks to end")
+
+
+def test_checks_that_could_not_look_are_no_diagnosis(client, monkeypatch):
+    findings = [Finding("clock", status, "", "") for status in ("ok", "unknown", "unknown")]
+    monkeypatch.setattr(diagnosis, "diagnose", lambda *_args, **_options: findings)
+
+    assert client.get("/").status_code == 200
+    wait_until(lambda: "could not look" in client.get("/").text, "the checks to end")
+
+    assert "2 of 3 checks could not look" in client.get("/doctor").text
+    assert "No check warns" not in client.get("/").text
+
+
+def test_checks_of_a_silent_server_end(database_18, monkeypatch):
+    monkeypatch.setattr(diagnosis, "_RUN_MAX_S", 0.5)
+    there = psycopg.conninfo.conninfo_to_dict(database_18.url)
+    with BlackHole(f"{there['host']}/.s.PGSQL.{there['port']}") as proxy:
+
+        def be_silent(connection, **_options):
+            proxy.swallow()
+            with pytest.raises(psycopg.OperationalError):
+                connection.execute("select 1")
+            return ()
+
+        monkeypatch.setattr(diagnosis, "diagnose", be_silent)
+        far = psycopg.conninfo.make_conninfo(database_18.url, host="127.0.0.1", port=proxy.port)
+        runs = diagnosis.Diagnoses(resolve(far))
+        wait_until(lambda: runs.latest() is not None, "the checks to end", 10)

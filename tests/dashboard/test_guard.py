@@ -10,7 +10,8 @@ from starlette.testclient import TestClient
 
 from pgsluice.dashboard import app
 from pgsluice.dashboard.guard import HEADERS, basic
-from support.dashboard import LOCAL, SAME_ORIGIN
+from pgsluice.dashboard.secrets import Basic, Guesses, TooManyGuessesError
+from support.dashboard import KEY, LOCAL, SAME_ORIGIN, with_key
 
 NOWHERE = "postgresql://postgres@localhost:1/none?connect_timeout=1"
 FILE = "/static/dashboard.css"
@@ -22,7 +23,8 @@ def bare():
     """Dashboards whose database is not needed: read-only, acting, and with a password."""
     made = {
         "open": app(NOWHERE),
-        "acting": app(NOWHERE, allow_actions=True),
+        "acting": app(NOWHERE, allow_actions=True, key=KEY),
+        "keyless": app(NOWHERE, allow_actions=True),
         "closed": app(NOWHERE, authenticate=basic("secret")),
     }
     yield made
@@ -129,7 +131,8 @@ def test_without_authentication_other_machines_are_refused(bare, address):
 
 
 @pytest.mark.parametrize(
-    "header", ["x-forwarded-for", "x-forwarded-host", "forwarded", "x-real-ip"]
+    "header",
+    ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "forwarded", "x-real-ip", "via"],
 )
 def test_without_authentication_requests_through_a_proxy_are_refused(bare, header):
     assert client_of(bare["open"]).get(FILE, headers={header: "127.0.0.1"}).status_code == 403
@@ -209,3 +212,99 @@ def test_method_that_a_page_does_not_have_is_refused(acting):
 
     assert acting.post("/queues").status_code == 405
     assert acting.request("TRACE", "/act/send").status_code == 405
+
+
+def post(client):
+    return client.post("/act/send", headers=SAME_ORIGIN, data={"queue": "orders", "message": "1"})
+
+
+def test_without_a_password_a_form_is_refused_without_the_key_that_the_start_printed(bare):
+    """A proxy on this machine that sends its own address as Host looks like a browser on this machine."""
+    client = client_of(bare["acting"])
+
+    for cookies in (
+        {},
+        {"pgsluice_key_80": "wrong"},
+        {"pgsluice_key_80": ""},
+        {"pgsluice_key_81": KEY},
+    ):
+        client.cookies.clear()
+        client.cookies.update(cookies)
+        answer = post(client)
+        assert answer.status_code == 403
+        assert "the address that its start printed" in answer.text
+    for key in ("", "wrong", f"{KEY}x"):
+        assert "set-cookie" not in client.get(FILE, params={"key": key}).headers
+
+
+def test_the_address_with_the_key_lets_a_browser_act_and_does_not_stay_in_its_history(bare):
+    client = client_of(bare["acting"])
+
+    answer = client.get("/queues", params={"key": KEY}, follow_redirects=False)
+
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly; SameSite=Strict; Path=/" in cookie
+    assert "the address that its start printed" not in post(client).text
+    assert "another site" in client.post("/act/send").text
+
+
+def test_without_a_password_and_without_a_key_no_form_is_accepted(bare):
+    for client in (client_of(bare["keyless"]), with_key(client_of(bare["keyless"]))):
+        answer = post(client)
+        assert answer.status_code == 403
+        assert "Actions need authentication" in answer.text
+
+
+def test_without_authentication_a_request_of_http_1_0_is_refused(bare):
+    """nginx sends it by default, without any header that tells of it."""
+
+    async def as_proxied(scope, receive, send):
+        await bare["open"]({**scope, "http_version": "1.0"}, receive, send)
+
+    assert client_of(as_proxied).get(FILE).status_code == 403
+
+
+class Clock:
+    now_s = 1000.0
+
+    def __call__(self):
+        return self.now_s
+
+
+def test_wrong_passwords_wait_longer_and_longer_and_the_right_one_too():
+    clock = Clock()
+    guesses = Guesses(clock)
+    check = Basic("secret", guesses)
+    wrong = request_with(f"Basic {encoded('alice:wrong')}")
+    right = f"Basic {encoded('alice:secret')}"
+    for _ in range(10):
+        assert check(wrong) is None
+    waits = []
+    for _ in range(9):
+        with pytest.raises(TooManyGuessesError) as caught:
+            check(request_with(right))
+        waits.append(caught.value.wait_s)
+        clock.now_s += caught.value.wait_s
+        assert check(wrong) is None
+
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    clock.now_s += 61
+    assert check(request_with(right)) == "alice"
+    assert check(request_with(None)) is None  # no guess
+
+
+def test_a_browser_that_gave_the_password_does_not_wait_for_the_guesses_of_others():
+    dashboard = app(NOWHERE, authenticate=basic("secret"))
+    known = client_of(dashboard, headers=LOGIN)
+    assert known.get(FILE).status_code == 200
+    stranger = client_of(dashboard)
+    codes = [stranger.get(FILE, auth=("a", f"guess {n}")).status_code for n in range(12)]
+
+    assert codes == [401] * 10 + [429] * 2
+    answer = stranger.get(FILE, headers=LOGIN)
+    assert answer.status_code == 429
+    assert int(answer.headers["retry-after"]) >= 1
+    assert known.get(FILE).status_code == 200
+    assert stranger.get(FILE).status_code == 401  # asks, and is no guess
+    dashboard.state.dashboard.database.close()

@@ -69,13 +69,41 @@ def test_long_payload_is_cut_and_downloaded_whole(client, work, sent):
     work.send("a/b <c>", {"text": "é" * 30_000})
 
     page = client.get(sent.replace("msg_id=1", "msg_id=2")).text
-    assert "The first 20,000 of 30" in page
+    assert "The first 20\u202f000 characters. " in page
     assert "é" * 20_001 not in page
     whole = client.get(sent.replace("/message", "/message/payload").replace("msg_id=1", "msg_id=2"))
     assert whole.json() == {"text": "é" * 30_000}
     assert whole.headers["content-type"] == "application/json"
     assert whole.headers["content-disposition"] == 'attachment; filename="a_b_c_-2-message.json"'
     assert whole.headers["x-content-type-options"] == "nosniff"
+
+
+def test_long_error_reason_and_traceback_are_cut_and_the_command_that_prints_them_is_named(
+    client, work, sent
+):
+    text = "é" * 100_000
+    (message,) = work.read("a/b <c>", 600, 1)
+    work.fail("a/b <c>", [FailedMessage(message, error=text, trace=text)])
+    work.send("a/b <c>", 2)
+    work.set_vt("a/b <c>", 1, 0)
+    for each in work.read("a/b <c>", 600, 2):
+        if each.msg_id == 2:
+            work.reject("a/b <c>", 2, each.read_ct, text, text)
+    command = "pgsluice queue get &#39;a/b &lt;c&gt;&#39; {}"
+
+    for address, msg_id in (
+        (sent, 1),
+        (sent.replace("msg_id=1", "msg_id=2"), 2),
+        ("/dead-letters?queue=a/b+%3Cc%3E&dead_letter_id=1", 2),
+        ("/dead-letters?queue=a/b+%3Cc%3E", None),
+    ):
+        page = client.get(address)
+        assert page.status_code == 200
+        assert "é" * 20_001 not in page.text
+        assert len(page.text) < 40_000, address
+        assert "… (100\u202f000 characters)" in page.text
+        if msg_id is not None:
+            assert command.format(msg_id) in page.text
 
 
 def test_download_has_every_digit(client, sent):

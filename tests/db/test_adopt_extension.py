@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from pgsluice import schema
 from pgsluice.errors import SchemaError
 from support import rows, value
-from support.adopt import add_users, contents, fill, rights
+from support.adopt import add_users, contents, extension_files, fill, rights
 from support.pgmq import UPSTREAM_VERSION, upstream_sql
 
 EXTENSIONS = "select extname from pg_extension where extname ~ 'pgmq'"
@@ -23,43 +22,19 @@ FILES = {
     "on_pgmq.control": "default_version = '1'\nrequires = 'pgmq'\n",
     "on_pgmq--1.sql": "",
 }
-DEBIAN_15 = Path("/usr/share/postgresql/15/extension")
-
-
-def folder_of(server, servers_folder: Path) -> Path:
-    """Return the extension folder of a server; skip the test if it is not writable."""
-    if server.version >= 18:
-        folder = servers_folder / "pgmq" / "extension"
-        folder.mkdir(parents=True, exist_ok=True)
-        for made in (folder.parent, folder):
-            made.chmod(0o755)
-        return folder
-    if server.version != 15 or not os.access(DEBIAN_15, os.W_OK):
-        pytest.skip(
-            f"PostgreSQL {server.version} has no folder of extensions that a test may write to"
-        )
-    if (DEBIAN_15 / "pgmq.control").exists():
-        pytest.skip(f"{DEBIAN_15} has a pgmq of its own")
-    return DEBIAN_15
 
 
 @pytest.fixture
 def extension(empty_database, server, servers_folder: Path) -> Iterator[psycopg.Connection]:
     """A session in a database with `create extension pgmq`."""
     files = {**FILES, f"pgmq--{UPSTREAM_VERSION}.sql": upstream_sql()}
-    folder = folder_of(server, servers_folder)
-    try:
-        for name, text in files.items():
-            (folder / name).write_text(text)
-            (folder / name).chmod(0o644)
-        with empty_database.connect() as connection:
-            if server.version >= 18:
-                connection.execute(f"set extension_control_path = '$system:{folder.parent}'")
-            connection.execute("create extension pgmq")
-            yield connection
-    finally:
-        for name in files:
-            (folder / name).unlink(missing_ok=True)
+    with (
+        extension_files(server, servers_folder, files) as path,
+        empty_database.connect() as connection,
+    ):
+        connection.execute(path)
+        connection.execute("create extension pgmq")
+        yield connection
 
 
 @pytest.fixture

@@ -65,6 +65,7 @@ def test_an_adopted_log_has_a_replica_identity(pgq):
     assert tables_without_identity(pgq) == []
 
 
+@pytest.mark.slow
 def test_the_catalog_is_afterwards_that_of_an_installation(pgq, connection):
     fill(pgq)
 

@@ -4,6 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from pgsluice import schema
 from support import rows, value
 from support.adopt import contents, fill
@@ -16,6 +18,7 @@ from pg_proc as p where p.pronamespace = 'pgmq'::regnamespace order by 1
 """
 
 
+@pytest.mark.slow
 def test_the_guide_leads_back_to_pgmq_with_every_message(empty_database, tmp_path):
     [script] = re.findall(r"```sql\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     (tmp_path / "pgmq.sql").write_text(upstream_sql())

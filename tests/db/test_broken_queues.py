@@ -114,10 +114,10 @@ def test_installation_skips_a_bad_row_and_names_it(
 @pytest.mark.slow
 def test_verify_names_bad_rows(connection: psycopg.Connection, warnings: list[str]) -> None:
     assert list(schema.verify(connection)) == [
-        "-queue 'gone': its table pgmq.q_gone is missing; create what is missing with: "
-        "pgsluice queue create gone; or delete its row from pgmq.meta",
+        "-queue 'gone': its table pgmq.q_gone is missing, with its messages; create it anew, empty, "
+        "with: pgsluice queue create gone",
         f"-queue {BAD_NAME!r}: its name contains invalid characters: $, ;, --, or '; "
-        "delete its row from pgmq.meta",
+        "rename its tables and its row in pgmq.meta; or delete the row, with which its topic bindings and settings go: tables stay",
     ]
     connection.execute("select pgmq.create('gone')")
     connection.execute("delete from pgmq.meta where queue_name = %s", (BAD_NAME,))
@@ -138,7 +138,7 @@ def test_status_names_broken_queues_and_logs(
     assert [line.split(";")[0] for line in problems] == [
         "log 'broken': its sequence pgq.event_2_id_seq is missing",
         "log 'lacking': its function pgq.tick_3_last is missing",
-        "queue 'gone': its table pgmq.q_gone is missing",
+        "queue 'gone': its table pgmq.q_gone is missing, with its messages",
         f"queue {BAD_NAME!r}: its name contains invalid characters: $, ",
     ]
     text = CliRunner().invoke(cli, ["status", "--dsn", database.url])

@@ -157,6 +157,7 @@ def test_every_published_table_can_be_updated_and_deleted_from(published):
     assert failures == []
 
 
+@pytest.mark.slow
 def test_every_call_that_updates_or_deletes_works_under_a_publication(published):
     use_queues(published)
     use_ledgers_of_queues(published)
@@ -430,6 +431,11 @@ def use_groups(connection: psycopg.Connection) -> None:
         "select min(claim_id) from sluice.claim('changes', 'mail', 1000, '1 minute')",
     )
     connection.execute("select sluice.renew('changes', 'mail', %s, '1 hour')", [renewed])
+    call(
+        connection,
+        "sluice.declare_types('changes', 'mail', 'shop', array['on_paid'], array['paid'])",
+        "sluice.forget_types('changes', 'mail', array['paid'])",
+    )
     for time in ("2 minutes", "1 hour"):
         let_pass(connection, time)
         call(connection, "sluice.maintain_groups()")
@@ -490,6 +496,7 @@ def take_down(connection: psycopg.Connection) -> None:
         "sluice.drop_retry_policy('orders')",
         "sluice.drop_queue_limits('limited')",
         "sluice.set_deduplication('orders', null)",
+        "sluice.retire_schedules('shop', array[]::text[])",
         "sluice.unschedule('nightly')",
         "pgmq.drop_queue(queue_name) from pgmq.list_queues()",
     )

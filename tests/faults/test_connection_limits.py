@@ -1,17 +1,24 @@
-"""Workers that get no connection at startup because a connection limit is reached."""
+"""Workers, commands and dashboards that get no connection because a connection limit is reached."""
 
 from __future__ import annotations
 
+import html
 import tempfile
 from pathlib import Path
 
 import psycopg
 import pytest
+from click.testing import CliRunner
+from starlette.testclient import TestClient
 
 from faults.workers import QUEUES, Workers
 from pgsluice import WorkQueue, schema
+from pgsluice.cli.main import cli
+from pgsluice.dashboard import app
 from pgsluice.embedded import EmbeddedServer
+from pgsluice.errors import ConnectionFailedError
 from support import value
+from support.dashboard import LOCAL
 
 EACH = 5
 
@@ -79,3 +86,43 @@ def test_a_worker_that_finds_the_server_full_names_it_and_starts_when_there_is_r
             assert value(connection, "select count(*) from effect") == EACH
     finally:
         server.stop("immediate")
+
+
+@pytest.mark.slow
+def test_all_programs_that_lose_their_connections_name_the_limit_and_continue_when_there_is_room(
+    connection, queue, workers, database_18, member
+):
+    url = psycopg.conninfo.make_conninfo(database_18.url, user=member)
+    some = workers("threads", url=url)
+    some.start()
+    queue.send("threads", {"n": 0})
+    some.wait_for("done", 0)
+    warning = f'too many connections for role "{member}"'
+    dsn = ["--dsn", url]
+
+    with TestClient(app(url, refresh_s=0.1), **LOCAL) as dashboard:
+        assert dashboard.get("/queues").status_code == 200
+        connection.execute(f"alter role {member} connection limit 0")
+        connection.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where usename = %s", [member]
+        )
+        queue.send_batch("threads", [{"n": n} for n in range(1, EACH)])
+        for command in (
+            ["status"],
+            ["doctor"],
+            ["queue", "send", "threads", "{}"],
+            ["worker", "check", "faults.app:app"],
+        ):
+            done = CliRunner().invoke(cli, [*command, *dsn])
+            assert isinstance(done.exception, ConnectionFailedError), command
+            assert warning in str(done.exception)
+        for page in ("/", "/messages?queue=threads"):
+            shown = dashboard.get(page)
+            assert shown.status_code == 503
+            assert warning in html.unescape(shown.text)
+        some.wait_until(lambda: warning in some.log(), "a warning")
+
+        connection.execute(f"alter role {member} connection limit -1")
+        some.wait_until(lambda: len(some.lines("done")) == EACH, "all messages to be handled", 10)
+        some.wait_until(lambda: dashboard.get("/").status_code == 200, "the dashboard", 10)
+    assert value(connection, "select count(*) from effect") == EACH

@@ -30,9 +30,9 @@ def send_slowly(queue, count: int, pause_s: float = 0.02):
 
 @pytest.mark.slow
 def test_sessions_that_are_terminated_come_back_without_a_flood_of_words(
-    connection, queue, workers
+    connection, queue, workers, seed
 ):
-    chance = random.Random(11)
+    chance = random.Random(seed)
     some = workers("threads", "--no-maintenance")
     process = some.start()
     queue.send("threads", {"n": 0})
@@ -60,6 +60,7 @@ def test_sessions_that_are_terminated_come_back_without_a_flood_of_words(
     assert 0 < len(warnings) - of_handlers <= 5 + 2 * seconds, some.log()
 
 
+@pytest.mark.slow
 def test_connections_that_are_cut_are_made_again(connection, queue, workers, proxy, far_url):
     some = workers("threads", "--no-maintenance", url=far_url)
     process = some.start()

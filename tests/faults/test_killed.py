@@ -21,9 +21,9 @@ def effects(connection) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("queue_name", ["threads", "loop", "held"])
 def test_workers_that_are_killed_lose_nothing_and_write_each_effect_once(
-    connection, queue, workers, queue_name
+    connection, queue, workers, queue_name, seed
 ):
-    chance = random.Random(7)
+    chance = random.Random(seed)
     queue.send_batch(queue_name, [{"n": n, "seconds": 0.02} for n in range(MESSAGES)])
     some = workers(queue_name, "--no-maintenance")
     running = [some.start() for _ in range(3)]

@@ -16,7 +16,9 @@ import pytest
 import pgsluice
 from pgsluice.cli.clients import one_connection
 from pgsluice.connection import Target, connect
+from pgsluice.sessions import Session, SluiceConnection, Use
 from pgsluice.worker.engine import connections
+from support import rows
 
 SOURCE = Path(pgsluice.__file__).parent
 CONNECTIONS = 6
@@ -58,6 +60,7 @@ def test_the_engine_waits_for_one_silent_connection_and_not_for_each(far_url, pr
     assert asyncio.run(run()) < ANSWER_S
 
 
+@pytest.mark.slow
 def test_the_reset_after_a_handler_ends_within_seconds(far_url, proxy, monkeypatch):
     """In threads and tasks, the reset is the first statement after the server stops responding."""
     monkeypatch.setattr(connections, "_SIGN_S", ANSWER_S)
@@ -129,6 +132,25 @@ def test_a_connection_whose_other_end_is_gone_is_given_up_after_a_minute(
         assert tcp_settings(connection) == expected
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [("", ["30", "10", "3", "60000"]), ("-c tcp_keepalives_idle=7", ["7", "10", "3", "60000"])],
+    ids=["by default", "as the DSN says"],
+)
+@pytest.mark.parametrize("use", Use)
+def test_the_server_ends_the_session_of_a_client_that_is_gone_after_a_minute(
+    database_18, options, expected, use
+):
+    """Else its transaction would keep the lock of its message; the values do not apply to a Unix socket."""
+    url = psycopg.conninfo.make_conninfo(database_18.url, options=options)
+    names = ["tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count"]
+    query = "select reset_val from unnest(%s::text[]) with ordinality as n (wanted, place) join pg_settings on name = wanted order by place"
+    with SluiceConnection.connect(url, session=Session.to(url, use)) as connection:
+        assert [
+            text for (text,) in rows(connection, query, [*names, "tcp_user_timeout"])
+        ] == expected
+
+
 def test_every_pool_gives_up_such_connections():
     makers = {
         str(path.relative_to(SOURCE))
@@ -136,11 +158,11 @@ def test_every_pool_gives_up_such_connections():
         if re.search(r"ConnectionPool\(|Pool\[\w+\]\(", path.read_text())
     }
 
-    # The demo runs for a minute.
-    assert makers - {"demo/engine.py"} == {
+    assert makers == {
+        "demo/engine.py",
         *("cli/clients.py", "contrib/taskiq.py", "dashboard/database.py"),
         *("worker/engine/connections.py", "worker/handlers/sending_pools.py"),
         "worker/upkeep/maintainer.py",
     }
-    left_out = [path for path in makers if "tcp_options(" not in (SOURCE / path).read_text()]
-    assert left_out == ["demo/engine.py"]
+    given = re.compile(r"(tcp|session)_options\(")
+    assert [path for path in makers if not given.search((SOURCE / path).read_text())] == []

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from conftest import FAST, TEMPLATE, Database, _dropper, _new_database, make_template
+from conftest import (
+    FAST,
+    TEMPLATE,
+    Database,
+    _creator,
+    _dropper,
+    _new_database,
+    make_template,
+)
 from pgsluice.embedded import EmbeddedServer
 from support.doctor import Doctor
 
@@ -45,7 +54,11 @@ def small_server(servers_folder: Path) -> Iterator[EmbeddedServer]:
 @pytest.fixture
 def small_database(small_server: EmbeddedServer) -> Iterator[Database]:
     """A database on `small_server`, with the schemas installed."""
-    yield from _new_database(small_server, TEMPLATE)
+    with contextmanager(_new_database)(small_server, TEMPLATE) as database:
+        # Tests count the connections of this server.
+        _creator.close()
+        _dropper.close()
+        yield database
 
 
 @pytest.fixture

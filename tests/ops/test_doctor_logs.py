@@ -123,7 +123,7 @@ def test_consumer_whose_events_were_dropped_is_reported_until_it_is_unregistered
     assert seen(doctor.finding("consumers")) == QUIET
 
 
-def test_share_group_that_no_consumer_claims_is_reported_until_it_is_dropped(doctor, log):
+def test_share_group_that_no_consumer_claims_is_reported_until_one_does(doctor, log):
     log.execute("select sluice.create_group('changes', 'mail')")
     insert_and_tick(log)
     assert seen(doctor.finding("share_groups")) == QUIET
@@ -132,7 +132,9 @@ def test_share_group_that_no_consumer_claims_is_reported_until_it_is_dropped(doc
 
     assert found.status == "warn"
     assert "events are unclaimed, the oldest for" in found.what
-    doctor.run(found)
+    assert found.commands == ("pgsluice worker run MODULE:APP --queues changes",)
+    assert "gives up its events and retries" in found.why
+    log.execute("select from sluice.claim('changes', 'mail', 10)")
     assert seen(doctor.finding("share_groups", undrained_s=0)) == QUIET
 
 
@@ -162,6 +164,30 @@ def test_parked_key_of_a_group_is_reported_until_it_is_unparked(doctor, log):
     assert found.commands == ("pgsluice group unpark changes mail 'customer 7'",)
     doctor.run(found)
     assert seen(doctor.finding("parked_group_keys")) == QUIET
+
+
+def test_event_type_is_reported_while_it_waits_for_a_worker_or_is_accepted_without_a_handler(
+    doctor, log
+):
+    log.execute("select sluice.create_group('changes', 'mail')")
+    log.execute("select sluice.declare_types('changes', 'mail', 'shop', array['on_t'], array['t'])")
+    insert_and_tick(log)
+    assert seen(doctor.finding("event_types", undrained_s=0)) == QUIET
+    log.execute("select sluice.claim('changes', 'mail', 1, null, true, array['paid'], false)")
+
+    found = doctor.finding("event_types", undrained_s=0)
+    assert found.commands == ("pgsluice worker run MODULE:APP --handlers on_t",)
+    log.execute("select sluice.claim('changes', 'mail', 1, null, true, array['t'], false)")
+    log.execute(
+        "select sluice.note_unhandled('changes', 'mail', 'accept', array['x'], array[1::bigint])"
+    )
+
+    found = doctor.finding("event_types", undrained_s=0)
+    assert (
+        "no handler is declared for type 'x'; events of it that workers accepted: 1" in found.what
+    )
+    doctor.run(found)
+    assert seen(doctor.finding("event_types", undrained_s=0)) == QUIET
 
 
 def hold(connection):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
@@ -27,6 +26,7 @@ class Consumers:
 
     def __init__(self, url, reader, source, history):
         self._arguments = (url, reader, source, history)
+        self._source = source
         self._processes = []
         self._started = 0
 
@@ -56,7 +56,7 @@ class Consumers:
 
     def __exit__(self, *failure):
         while self._processes:
-            self.kill_one(random)
+            self.kill_one(self._source)
 
 
 def run(database, reader, seed, history):
@@ -101,14 +101,6 @@ def history(tmp_path):
     return tmp_path / "history"
 
 
-@pytest.fixture
-def seed():
-    """A random seed, printed if the test fails; the environment can set it."""
-    seed = int(os.environ.get("PGSLUICE_TEST_SEED", random.randrange(2**31)))
-    print(f"PGSLUICE_TEST_SEED={seed}")
-    return seed
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_six_consumers_keep_the_order_of_every_group(database_18, history, seed, reader):
@@ -122,6 +114,7 @@ def test_six_consumers_keep_the_order_of_every_group(database_18, history, seed,
     assert len({op.process for op in done}) >= 6
 
 
+@pytest.mark.slow
 def test_a_reader_that_knows_no_groups_is_found_out(database_18, history, seed):
     done, group_of = run(database_18, "read", seed, history)
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import copy
 import itertools
-import os
-import random
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import ClassVar
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import seed as with_seed
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -28,7 +27,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from support import replace_in, rows, value
+from support import replace_in, rows, seeds, value
 from support.share_groups import (
     acknowledge,
     claim,
@@ -353,7 +352,7 @@ class ShareGroupMachine(RuleBasedStateMachine):
             assert (event.attempt, event.deliveries) == (attempts + 1, deliveries)
             assert (event.ev_id, int(event.ev_txid)) == (sent.ev_id, sent.ev_txid)
             assert event.redriven == 0
-            assert event[-6:] == ("kind", sent.text, "x1", None, "", "x4")
+            assert event[-7:] == ("kind", sent.text, "x1", None, "", "x4", None)
             handed_out[event.ev_data] = (attempts, deliveries)
         (lease_until,) = {event.lease_until for event in found}
         now = value(self.main, "select clock_timestamp()")
@@ -606,23 +605,20 @@ class ShareGroupMachine(RuleBasedStateMachine):
             assert found.retrying == len(group.redeliveries)
 
 
-def run(database, machine_seed, **options):
+def run(database, seed, **options):
     with (
         database.connect() as main,
         database.connect() as first,
         database.connect() as second,
     ):
         sessions = {"main": main, "first": first, "second": second}
-        machine = seed(machine_seed)(type("Machine", (ShareGroupMachine,), {"sessions": sessions}))
+        machine = with_seed(seed)(type("Machine", (ShareGroupMachine,), {"sessions": sessions}))
         run_state_machine_as_test(
             machine,
             settings=settings(
                 **{
                     "max_examples": 40,
                     "stateful_step_count": 40,
-                    "deadline": None,
-                    "database": None,
-                    "print_blob": True,
                     "suppress_health_check": list(HealthCheck),
                     **options,
                 }
@@ -630,20 +626,12 @@ def run(database, machine_seed, **options):
         )
 
 
-@pytest.fixture
-def machine_seed():
-    """A random seed, printed if the test fails; PGSLUICE_TEST_SEED sets it."""
-    chosen = int(os.environ.get("PGSLUICE_TEST_SEED", random.randrange(2**31)))
-    print(f"PGSLUICE_TEST_SEED={chosen}")
-    return chosen
-
-
-def test_share_groups_do_what_their_model_does(database_18, machine_seed):
-    run(database_18, machine_seed)
+def test_share_groups_do_what_their_model_does(database_18, seed):
+    run(database_18, seed)
 
 
 LOG_FUNCTIONS = "pgq._outdated_functions(integer[])"
-CLAIM = "sluice.claim(text,text,integer,interval,boolean)"
+CLAIM = "sluice.claim(text,text,integer,interval,boolean,text[],boolean)"
 LEASE = "sluice._expire_lease(sluice.share_group,sluice.claim,bigint,integer)"
 # Bug → function, a part of its source, and the bug that replaces it.
 PLANTED = {
@@ -732,34 +720,23 @@ PLANTED = {
 }
 
 
-# Seeds with which an early run finds the bug. Other bugs take minutes with any seed.
-QUICK_SEEDS = {
-    "a late commit is skipped": 4,
-    "a release counts": 5,
-    "an expired lease without a renewal is an attempt": 2,
-    "the next check of leases is too late": 10,
-    "outcomes of the own transaction are not read": 23,
-    "numbers before the window are skipped": 2,
-    "numbers behind the window are skipped": 1,
-    "the last event of a claim is claimed again": 10,
-    "the own transaction counts as committed": 12,
-    "the repeated events of another consumer are claimed": 2,
-}
+# Bugs that an early run finds with the seed in tests/seeds.toml. Other bugs take minutes with any seed.
+QUICK = seeds.cases(__file__, "test_a_planted_bug_is_found")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "bug",
-    [pytest.param(bug, marks=() if bug in QUICK_SEEDS else pytest.mark.long) for bug in PLANTED],
+    [pytest.param(bug, marks=() if bug in QUICK else pytest.mark.long) for bug in PLANTED],
 )
-def test_a_planted_bug_is_found(database_18, machine_seed, bug):
+def test_a_planted_bug_is_found(database_18, seed, bug):
     with database_18.connect() as connection:
         replace_in(connection, *PLANTED[bug])
 
     with pytest.raises((AssertionError, psycopg.Error)):
         run(
             database_18,
-            QUICK_SEEDS.get(bug, machine_seed),
+            seed,
             max_examples=1000,
             stateful_step_count=60,
             phases=[Phase.generate],

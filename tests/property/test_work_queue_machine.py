@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import copy
 import itertools
-import os
-import random
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import seed as with_seed
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -296,20 +295,15 @@ class WorkQueueMachine(RuleBasedStateMachine):
         assert (newest_s is None, oldest_s is None) == (length == 0,) * 2
 
 
-def run(database, machine_seed, **options):
+def run(database, seed, **options):
     with database.connect() as connection:
-        machine = seed(machine_seed)(
-            type("Machine", (WorkQueueMachine,), {"connection": connection})
-        )
+        machine = with_seed(seed)(type("Machine", (WorkQueueMachine,), {"connection": connection}))
         run_state_machine_as_test(
             machine,
             settings=settings(
                 **{
                     "max_examples": 80,
                     "stateful_step_count": 40,
-                    "deadline": None,
-                    "database": None,
-                    "print_blob": True,
                     "suppress_health_check": list(HealthCheck),
                     **options,
                 }
@@ -317,28 +311,20 @@ def run(database, machine_seed, **options):
         )
 
 
-@pytest.fixture
-def machine_seed():
-    """A random seed, printed if the test fails; PGSLUICE_TEST_SEED sets it."""
-    chosen = int(os.environ.get("PGSLUICE_TEST_SEED", random.randrange(2**31)))
-    print(f"PGSLUICE_TEST_SEED={chosen}")
-    return chosen
-
-
-def test_a_queue_does_what_its_model_does(database_18, machine_seed):
-    run(database_18, machine_seed)
+def test_a_queue_does_what_its_model_does(database_18, seed):
+    run(database_18, seed)
 
 
 READERS = "pgmq._outdated_readers(text[])"
 # Bug → function, a part of its source, and the bug that replaces it.
 PLANTED = {
     "a stale claim is released": (
-        "sluice.release(text,bigint,integer,integer)",
+        "sluice.release(text,bigint,integer,integer,timestamptz)",
         "read_ct = $3",
         "read_ct >= $3",
     ),
     "a stale claim is rejected": (
-        "sluice.reject(text,bigint,integer,text,text)",
+        "sluice.reject(text,bigint,integer,text,text,timestamptz)",
         "read_ct = $2",
         "read_ct >= $2",
     ),
@@ -354,8 +340,8 @@ PLANTED = {
     ),
     "an invisible message is not deleted": (
         READERS,
-        "and (queued.read_ct = fence or fence is null);",
-        "and (queued.read_ct = fence or fence is null) and queued.vt <= clock_timestamp();",
+        "and (queued.enqueued_at = enqueued_fence or enqueued_fence is null);",
+        "and (queued.enqueued_at = enqueued_fence or enqueued_fence is null) and queued.vt <= clock_timestamp();",
     ),
     "a time is a second late": ("pgmq.set_vt(text,bigint,integer)", "secs => vt", "secs => vt + 1"),
     # The one statement of a read without due messages.
@@ -385,14 +371,14 @@ PLANTED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", PLANTED)
-def test_a_planted_bug_is_found(database_18, machine_seed, bug):
+def test_a_planted_bug_is_found(database_18, seed, bug):
     with database_18.connect() as connection:
         replace_in(connection, *PLANTED[bug])
 
     with pytest.raises(AssertionError):
         run(
             database_18,
-            machine_seed,
+            seed,
             max_examples=1000,
             phases=[Phase.generate],
             report_multiple_bugs=False,

@@ -1,7 +1,7 @@
 """Handlers with random behaviour, in every kind of execution and mode: outcomes match a model.
 
 `outcome_steps.py` draws and predicts, `outcome_handlers.py` acts, `outcome_checker.py` compares.
-PGSLUICE_TEST_SEED repeats a printed seed. The seed decides the steps of each start of each message,
+The seed decides the steps of each start of each message,
 but not the timing.
 """
 
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import random
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -24,7 +22,6 @@ from property.outcome_handlers import TABLES, URL, app
 from property.outcome_steps import KINDS, LATER_S, step_of
 from support import rows, value
 
-SEED = os.environ.get("PGSLUICE_TEST_SEED")
 DRAINED_S = 120
 # Record each change of an attempt, as the next one overwrites it.
 AUDIT = """
@@ -174,7 +171,6 @@ async def leftovers(connection):
 
 
 async def run(database, url, seed, lines):
-    print(f"PGSLUICE_TEST_SEED={seed}")
     with database.connect() as connection:
         sent = send_all(connection, seed)
         counts = await work(connection, url)
@@ -190,8 +186,8 @@ async def run(database, url, seed, lines):
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 
-async def test_every_outcome_is_what_its_handler_did(database_18, url, lines):
-    figures = await run(database_18, url, int(SEED or random.randrange(2**31)), lines)
+async def test_every_outcome_is_what_its_handler_did(database_18, url, lines, seed):
+    figures = await run(database_18, url, seed, lines)
 
     # The run must cover enough cases.
     for kind in KINDS:
@@ -200,8 +196,5 @@ async def test_every_outcome_is_what_its_handler_did(database_18, url, lines):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", range(1 if SEED else 20))
-async def test_every_outcome_is_what_its_handler_did_with_more_seeds(
-    database_18, url, lines, number
-):
-    await run(database_18, url, int(SEED or random.randrange(2**31)), lines)
+async def test_every_outcome_is_what_its_handler_did_with_more_seeds(database_18, url, lines, seed):
+    await run(database_18, url, seed, lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -35,15 +36,16 @@ class Load:
         outages: Runs that a restart of the server ended.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, seed: int) -> None:
         self.transactions = self.outages = 0
+        self._seeds = itertools.count(seed)
         self._database = database
 
     def run(self, per_s: int, seconds: float) -> None:
         """Run transactions at a rate for a time, or until the server stops."""
         command = [
             str(self._database.server.bin_dir / "pgbench"), "-n", "-c", "2", "-R", str(per_s),
-            "-T", str(max(1, round(seconds))), "-f", str(SCRIPT), self._database.url,
+            f"--random-seed={next(self._seeds)}", "-T", str(max(1, round(seconds))), "-f", str(SCRIPT), self._database.url,
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120)
         found = _RATE.search(done.stdout)

@@ -33,7 +33,7 @@ def inserts(*numbers: int, seq: int = 0) -> list[Change]:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(history=steps, before=st.booleans(), dice=st.randoms(use_true_random=False))
 def test_batches_in_any_order_and_any_number_of_times_end_with_the_table(
     tmp_path_factory: pytest.TempPathFactory, history: list[tuple], before: bool, dice: random.Random

@@ -60,7 +60,7 @@ class InMemory:
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(history=steps, before=st.booleans(), dice=st.randoms(use_true_random=False))
 def test_batches_in_any_order_and_any_number_of_times_end_with_the_table(
     history: list[tuple], before: bool, dice: random.Random
@@ -78,7 +78,8 @@ def test_batches_in_any_order_and_any_number_of_times_end_with_the_table(
     assert current.contents() == source.contents()
 
 
-@settings(max_examples=50, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=50)
 @given(history=steps, dice=st.randoms(use_true_random=False))
 def test_batches_in_order_show_the_table_as_it_was_after_each(
     history: list[tuple], dice: random.Random
@@ -98,9 +99,7 @@ def test_batches_in_order_show_the_table_as_it_was_after_each(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("current", ["delta", "iceberg"], indirect=True)
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     history=steps,
     has_key=st.booleans(),

@@ -123,7 +123,7 @@ def histories(draw: st.DrawFn) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(history=histories())
 def test_the_effect_is_that_of_changes_parsed_one_by_one(
     history: tuple[list[tuple[str, str]], tuple[str, ...]],

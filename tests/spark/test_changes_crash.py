@@ -53,10 +53,10 @@ def command(database: Database, *arguments: str) -> list[str]:
 
 
 @contextmanager
-def running_pgbench(database: Database) -> Iterator[subprocess.Popen]:
+def running_pgbench(database: Database, seed: int) -> Iterator[subprocess.Popen]:
     """Run pgbench without an end; it truncates pgbench_history first."""
     script = Path(__file__).with_name("pgbench.sql")
-    arguments = ["-c", "2", "-T", "3600", "-R", "200", "-f", str(script)]
+    arguments = ["-c", "2", "-T", "3600", "-R", "200", f"--random-seed={seed}", "-f", str(script)]
     with subprocess.Popen(
         command(database, *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
@@ -87,10 +87,11 @@ def test_a_micro_batch_that_died_between_two_tables_is_applied_once_to_each(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
+    seed: int,
     request: pytest.FixtureRequest,
 ):
     lake = request.getfixturevalue("iceberg") if kind == "iceberg" else tmp_path / "lake"
-    checkpoint = tmp_path / "checkpoint"
+    checkpoint, script = tmp_path / "checkpoint", str(PROGRAM.with_name("pgbench.sql"))
     merge = apply.merge
 
     def run() -> None:
@@ -115,11 +116,11 @@ def test_a_micro_batch_that_died_between_two_tables_is_applied_once_to_each(
         bench.execute(
             "select sluice.capture_snapshot(%s::regclass, %s, null, 1000000)", (table, LOG)
         )
-    pgbench(database_18, "-c", "2", "-t", "50", "-f", str(PROGRAM.with_name("pgbench.sql")))
+    pgbench(database_18, "-c", "2", "-t", "50", f"--random-seed={seed}", "-f", script)
 
     crashing_after(2)  # in the first micro-batch
     run()
-    pgbench(database_18, "-n", "-c", "2", "-t", "50", "-f", str(PROGRAM.with_name("pgbench.sql")))
+    pgbench(database_18, "-n", "-c", "2", "-t", "50", f"--random-seed={seed + 1}", "-f", script)
     bench.execute("delete from pgbench_history where bid = 1 and delta > 0")
     crashing_after(3)
     run()
@@ -163,6 +164,7 @@ def test_killed_while_pgbench_runs_every_table_ends_as_postgresql_has_it(
     home: Path,
     object_store: ObjectStore,
     place: str,
+    seed: int,
 ):
     bench.execute(
         "update pgq.queue set queue_ticker_max_count = 50, queue_ticker_max_lag = '100 milliseconds'"
@@ -173,7 +175,7 @@ def test_killed_while_pgbench_runs_every_table_ends_as_postgresql_has_it(
     if place == "s3":
         object_store.disturb(every=15)
 
-    with running_pgbench(database_18):
+    with running_pgbench(database_18, seed):
         # Between two tables of the first micro-batch, while snapshots run.
         with driver(database_18, tmp_path, "after 1", java, "ticks", PROGRAM, lake) as run:
             run.wait_for("held")

@@ -158,7 +158,7 @@ def events_of(database: Database) -> list[str]:
 @pytest.mark.long
 @pytest.mark.timeout(1500)
 def test_two_workers_read_two_shards_as_one_stream(
-    shards: dict[str, Database], tmp_path: Path, home: Path
+    shards: dict[str, Database], tmp_path: Path, home: Path, seed: int
 ):
     java_home = find_java(environ={"PATH": os.environ["PATH"], "PGSLUICE_HOME": str(home)}).home
     master, one, two, driver = (
@@ -172,7 +172,7 @@ def test_two_workers_read_two_shards_as_one_stream(
     lake = tmp_path / "lake"
     program = str(SPARK_HOME / "bin" / "spark-class")
     deploy = "org.apache.spark.deploy"
-    writers = {name: Writers(database, count=2, seed=3) for name, database in shards.items()}
+    writers = {name: Writers(database, count=2, seed=seed) for name, database in shards.items()}
     connections = Connections(shards)
 
     def rows() -> Counter[str]:

@@ -178,13 +178,14 @@ def test_killed_anywhere_the_lake_ends_with_exactly_the_events_of_the_log(
     moments: list[tuple[str, int | None]],
     offsets: str,
     table: str | None,
+    seed: int,
     request: pytest.FixtureRequest,
 ):
     # The first driver runs as on a machine without Java, with the one of the extra.
     settings = {"PGSLUICE_HOME": str(home)}
     shipped = find_java(environ={"PATH": "", **settings}).home
     found = find_java(environ={"PATH": os.environ["PATH"], **settings}).home
-    writers, naive = Writers(database, count=4, seed=7), NaiveReader(database)
+    writers, naive = Writers(database, count=4, seed=seed), NaiveReader(database)
     lake, checkpoint = table or tmp_path / "lake", tmp_path / "checkpoint"
     (home / ".pyiceberg.yaml").write_text(
         f"catalog:\n  lake:\n    uri: sqlite:///{tmp_path}/c.db\n    warehouse: {tmp_path}/lake\n"

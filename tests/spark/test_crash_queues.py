@@ -30,14 +30,14 @@ def commits(folder: Path, query: str) -> int:
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_killed_at_both_commits_each_event_passes_the_queue_into_the_lake_once(
-    log: psycopg.Connection, database_18: Database, tmp_path: Path, home: Path
+    log: psycopg.Connection, database_18: Database, tmp_path: Path, home: Path, seed: int
 ):
     log.execute("select pgmq.create('orders')")
     log.execute(
         "update pgq.queue set queue_ticker_max_count = 50, queue_ticker_max_lag = '100 milliseconds'"
     )
     java_home = find_java(environ={"PATH": os.environ["PATH"], "PGSLUICE_HOME": str(home)}).home
-    writers = Writers(database_18, count=4, seed=11)
+    writers = Writers(database_18, count=4, seed=seed)
 
     def start(moment: str) -> Driver:
         for mark in MARKS:

@@ -87,6 +87,7 @@ def test_spark_writes_and_reads_them_before_and_after_a_compaction(
     assert [row.asDict() for row in after] == written
 
 
+@pytest.mark.slow
 def test_spark_leaves_out_the_files_of_other_values(spark: SparkSession, tmp_path: Path):
     lake = tmp_path / "lake"
     write(lake, "day")

@@ -54,13 +54,13 @@ def end_sessions(connection: psycopg.Connection) -> None:
 @pytest.mark.slow
 @KINDS
 def test_each_committed_event_is_in_one_micro_batch_however_often_it_is_planned_and_read(
-    log: psycopg.Connection, database_18: Database, make: Make, kind: str
+    log: psycopg.Connection, database_18: Database, make: Make, kind: str, seed: int
 ):
     log.execute(
         "update pgq.queue set queue_ticker_max_count = 20, queue_ticker_max_lag = '50 milliseconds'"
     )
-    dice = random.Random(5)
-    writers = Writers(database_18, count=4, seed=11)
+    dice = random.Random(seed)
+    writers = Writers(database_18, count=4, seed=seed)
 
     def reader() -> LogStreamReader:
         return make(

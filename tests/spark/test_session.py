@@ -23,7 +23,7 @@ from spark.conftest import FAST_JVM, LOG
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STREAMS = 6
+STREAMS = 4
 
 
 @pytest.mark.parametrize(

@@ -72,10 +72,10 @@ STOPS = {13: "fast", 15: "immediate"}
 class Day:
     """The pipeline and the changes to it over the day."""
 
-    def __init__(self, database: Database, folder: Path) -> None:
+    def __init__(self, database: Database, folder: Path, seed: int) -> None:
         self.database, self.folder = database, folder
         self.root = folder / "first"
-        self.sampler, self.load = Sampler(), Load(database)
+        self.sampler, self.load = Sampler(), Load(database, seed)
         self.captured = [f"public.{name}" for name in (*TABLES, "soak_order")]
 
     @property
@@ -138,7 +138,7 @@ class Day:
 
 
 @pytest.fixture
-def day(database: Database, tmp_path: Path, home: Path) -> Day:
+def day(database: Database, tmp_path: Path, home: Path, seed: int) -> Day:
     pgbench(database, "-i", "-q", "-I", "dtgp")
     with database.connect() as connection:
         connection.execute("delete from pgbench_accounts where aid > 3000")
@@ -150,7 +150,7 @@ def day(database: Database, tmp_path: Path, home: Path) -> Day:
         )
         for name in (*TABLES, "soak_order"):
             connection.execute("select sluice.capture(%s, %s)", (name, LOG))
-    return Day(database, tmp_path)
+    return Day(database, tmp_path, seed)
 
 
 @pytest.mark.long

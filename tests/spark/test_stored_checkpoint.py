@@ -207,10 +207,11 @@ def test_killed_anywhere_a_driver_on_another_machine_continues(
     tmp_path: Path,
     home: Path,
     url: str,
+    seed: int,
 ):
     lake, checkpoint = f"{url}/log", f"{url}/log.checkpoint"
     java = find_java(environ={"PATH": os.environ["PATH"], "PGSLUICE_HOME": str(home)}).home
-    writers = Writers(database, count=4, seed=11)
+    writers = Writers(database, count=4, seed=seed)
     plans = []
     with writers.running():
         for moment in ("after 0", "after 2"):

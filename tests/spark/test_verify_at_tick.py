@@ -37,8 +37,9 @@ ROWS = 200
 class Writer:
     """A thread that inserts, updates, deletes and re-keys rows, and leaves ids below 1 alone."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, seed: int) -> None:
         self.commits = 0
+        self._seed = seed
         self._database = database
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._write)
@@ -53,7 +54,7 @@ class Writer:
             self._thread.join(30)
 
     def _write(self) -> None:
-        dice = random.Random(7)
+        dice = random.Random(self._seed)
         with self._database.connect() as connection:
             while not self._stop.wait(0.005):
                 key = dice.randint(1, ROWS)
@@ -101,6 +102,7 @@ def test_no_false_difference_while_writers_go_on_and_a_planted_one_is_found(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
+    seed: int,
     request: pytest.FixtureRequest,
 ):
     place = request.getfixturevalue("iceberg") if kind == "iceberg" else tmp_path / "lake"
@@ -118,7 +120,7 @@ def test_no_false_difference_while_writers_go_on_and_a_planted_one_is_found(
         lake = str(place_of(current, f"public.{table}"))
         return verify_current(f"public.{table}", lake, at_tick=LOG, dsn=database_18.url, **options)
 
-    writer = Writer(database_18)
+    writer = Writer(database_18, seed)
     with changes(
         LOG, place, tmp_path / "checkpoint", dsn=database_18.url, trigger_s=0.1,
         spark=spark,

@@ -30,7 +30,8 @@ class Writers:
         self._database = database
         self._stop = threading.Event()
         self._threads = [
-            threading.Thread(target=self._write, args=(seed + number,)) for number in range(count)
+            threading.Thread(target=self._write, args=(f"{seed}/{number}",))
+            for number in range(count)
         ]
         self._failed: list[BaseException] = []
 
@@ -50,7 +51,7 @@ class Writers:
         for thread in self._threads:
             thread.join(30)
 
-    def _write(self, seed: int) -> None:
+    def _write(self, seed: str) -> None:
         dice = random.Random(seed)
         try:
             while not self._stop.is_set():

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import psycopg
+import pytest
 
 from support import rows
 
@@ -72,13 +77,16 @@ def contents(connection: psycopg.Connection) -> dict[str, object]:
 
 
 def rights(connection: psycopg.Connection) -> list[tuple]:
-    """Return the grants of users on the queues' tables, and users' policies and triggers."""
+    """Return the grants of users on the queues' tables, and users' policies and triggers.
+
+    Without those of pg_monitor, which adoption revokes: it could read payloads.
+    """
     return rows(
         connection,
         """select c.relname::text, '', a.grantee::regrole::text, a.privilege_type
            from pg_class as c cross join lateral aclexplode(c.relacl) as a
            where not (select r.rolsuper from pg_roles as r where r.oid = a.grantee) and c.relnamespace = 'pgmq'::regnamespace and c.relname ~ '^[qa]_' and c.relkind <> 'i'
-             and c.relname !~ 'NOTIFY' and a.grantee::regrole::text !~ '^sluice_'
+             and c.relname !~ 'NOTIFY' and a.grantee::regrole::text !~ '^(sluice_|pg_monitor$)'
            union all
            select polrelid::regclass::text, polname::text, polroles::regrole[]::text, pg_get_expr(polqual, polrelid)
            from pg_policy
@@ -99,3 +107,38 @@ def without_grants(lines: list[str]) -> list[str]:
         for line in lines
         if not line.startswith("default grant")
     ]
+
+
+DEBIAN_15 = Path("/usr/share/postgresql/15/extension")
+
+
+def folder_of(server, servers_folder: Path) -> Path:
+    """Return the extension folder of a server; skip the test if it is not writable."""
+    if server.version >= 18:
+        folder = servers_folder / "pgmq" / "extension"
+        folder.mkdir(parents=True, exist_ok=True)
+        for made in (folder.parent, folder):
+            made.chmod(0o755)
+        return folder
+    if server.version != 15 or not os.access(DEBIAN_15, os.W_OK):
+        pytest.skip(
+            f"PostgreSQL {server.version} has no folder of extensions that a test may write to"
+        )
+    if (DEBIAN_15 / "pgmq.control").exists():
+        pytest.skip(f"{DEBIAN_15} has a pgmq of its own")
+    return DEBIAN_15
+
+
+@contextmanager
+def extension_files(server, servers_folder: Path, files: dict[str, str]) -> Iterator[str]:
+    """Write files of an extension; yield the statement after which a session finds them."""
+    folder = folder_of(server, servers_folder)
+    try:
+        for name, text in files.items():
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o644)
+        is_found = server.version < 18
+        yield "" if is_found else f"set extension_control_path = '$system:{folder.parent}'"
+    finally:
+        for name in files:
+            (folder / name).unlink(missing_ok=True)

@@ -18,6 +18,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+from support.programs import require
+
 CONTAINER = "lake"
 ACCOUNT = "devstoreaccount1"
 # Azurite's fixed key, as in its documentation.
@@ -44,6 +46,7 @@ def environment(port: int) -> dict[str, str]:
 @contextmanager
 def running_azurite(command: str) -> Iterator[int]:
     """Run it on this machine; yield the port."""
+    require("node", purpose="azurite")
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     process = subprocess.Popen(
@@ -66,7 +69,10 @@ def running_azurite(command: str) -> Iterator[int]:
             raise RuntimeError(f"Azurite did not start: {said}")
         # In a process of its own, as delta-rs holds the lock of this interpreter while it waits for an answer.
         with subprocess.Popen(
-            [sys.executable, str(Path(__file__)), str(port)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "support.azurite", str(port)],
+            cwd=Path(__file__).parents[1],
+            stdout=subprocess.PIPE,
+            text=True,
         ) as proxy:
             try:
                 assert proxy.stdout is not None

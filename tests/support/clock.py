@@ -29,6 +29,7 @@ import pytest
 from pgsluice.embedded import EmbeddedServer, account, binaries
 
 from . import rows, wait_until
+from .programs import require
 
 SOURCE = Path(__file__).parents[1] / "fixtures" / "shifted_clock.c"
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
@@ -48,6 +49,7 @@ class Clock:
         compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
         if sys.platform != "linux" or compiler is None:
             pytest.skip("a stepping clock needs Linux and a C compiler (cc, gcc or clang) on PATH")
+        require("as", "ld", purpose="a stepping clock")  # the compiler runs them
         library, file = folder / "shifted_clock.so", folder / "clock_offset"
         command = [compiler, "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", library, SOURCE]
         done = subprocess.run(command, capture_output=True, text=True)

@@ -15,12 +15,24 @@ from support.share_keys import claimed_keys, make_keyed, send_keys
 
 LOCAL: dict[str, Any] = {"base_url": "http://localhost", "client": ("127.0.0.1", 50_000)}
 SAME_ORIGIN = {"sec-fetch-site": "same-origin"}
+KEY = "the key of this dashboard"
 
 
 def open_client(url: str, **options: Any) -> TestClient:
     """Return the client of a dashboard, on this machine and of the same origin; enter it to start the dashboard."""
-    dashboard = app(url, **{"refresh_s": 0.1, "allow_actions": True, **options})
-    return TestClient(dashboard, headers=SAME_ORIGIN, **LOCAL)
+    return with_key(
+        TestClient(
+            app(url, **{"refresh_s": 0.1, "allow_actions": True, "key": KEY, **options}),
+            headers=SAME_ORIGIN,
+            **LOCAL,
+        )
+    )
+
+
+def with_key(client: TestClient) -> TestClient:
+    """Open the address with the key, as after the start of a dashboard without a password."""
+    client.get("/", params={"key": KEY}, follow_redirects=False)
+    return client
 
 
 class _Form(HTMLParser):

@@ -26,9 +26,9 @@ from support.share_groups import acknowledge, claim, renew
 FINAL = ("accept", "reject")
 
 
-def consume(url: str, path: str, number: int) -> None:
+def consume(url: str, path: str, seed: int) -> None:
     """Claim and acknowledge in all ways until killed."""
-    chance = random.Random(number)
+    chance = random.Random(seed)
     history = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def write(**line: object) -> None:

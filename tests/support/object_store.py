@@ -5,9 +5,9 @@ python object_store.py PORT
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-import random
 import socket
 import subprocess
 import sys
@@ -19,16 +19,19 @@ from pathlib import Path
 from typing import Any
 
 BUCKET = "lake"
+_PORTS = itertools.count()
 _FAULTS = "/_faults"
 _KINDS = ("500", "503", "cut", "lost")
 
 
 def free_port() -> int:
     """Return a free port below those that the system gives to connections, so it stays free until it is used."""
-    while True:
-        port = random.randint(10_000, 32_000)
+    # Elsewhere in each process, and each time another one.
+    for number in _PORTS:
+        port = 10_000 + (os.getpid() * 100 + number) % 22_000
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
+    raise AssertionError("unreachable")
 
 
 def environment(port: int) -> dict[str, str]:

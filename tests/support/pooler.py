@@ -24,6 +24,7 @@ def pooling(
     *,
     mode: str = "transaction",
     connect_query: str = "",
+    ignore_startup_parameters: str = "extra_float_digits",
     **settings: object,
 ) -> Iterator[str]:
     """Run PgBouncer in front of a server, configured in a folder; yield its connection string.
@@ -31,8 +32,9 @@ def pooling(
     Args:
         url: The server.
         folder: Folder of its configuration.
-        mode: `transaction` or `session`.
+        mode: `transaction`, `session` or `statement`.
         connect_query: Statement that the pooler runs in each new server session.
+        ignore_startup_parameters: Parameters of clients that the pooler drops.
         settings: More settings of PgBouncer.
     """
     program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
@@ -49,7 +51,8 @@ def pooling(
         f"* = host={parts['host']} port={parts['port']} user=postgres{at_connect}\n"
         "[pgbouncer]\n"
         f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
-        f"auth_type = any\npool_mode = {mode}\nignore_startup_parameters = extra_float_digits\n{more}"
+        f"auth_type = any\npool_mode = {mode}\n"
+        f"ignore_startup_parameters = {ignore_startup_parameters}\n{more}"
     )
     # PgBouncer refuses to run as root, and only the server's user can enter the socket's folder.
     owner = Path(parts["host"]).stat()

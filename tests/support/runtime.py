@@ -50,6 +50,7 @@ class MemorySource:
         self.messages: dict[int, Stored] = {}
         self.max_attempts = max_attempts
         self.announces = announces
+        self.has_more = False
         self.calls: list[tuple[str, int]] = []
         self.trouble: Callable[[str], Any] = lambda _call: None
         self.arrived = asyncio.Event()

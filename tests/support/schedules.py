@@ -46,7 +46,8 @@ def due_since(connection: psycopg.Connection, interval: str, name: str = "nightl
                 from sluice._slot_after(
                     row(s.name, s.target, s.queue_name, s.message, s.headers, s.event, s.cron, s.every, s.time_zone,
                         s.catch_up, s.catch_up_within, s.jitter, now() - %(interval)s::interval, s.ends_at,
-                        s.declared_by, s.paused_at, s.next_slot, s.due_at, s.last_slot, s.last_fired_at, s.error, s.looked_at
+                        s.declared_by, s.paused_at, s.next_slot, s.due_at, s.last_slot, s.last_fired_at, s.error, s.looked_at,
+                        s.undeclared_at
                     )::sluice.schedule,
                     now() - %(interval)s::interval - interval '1 microsecond'
                 ) as n (slot)

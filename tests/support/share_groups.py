@@ -57,12 +57,17 @@ def claim(
     group: str = GROUP,
     log: str = LOG,
     synchronous: bool = True,
+    types: list[str] | None = None,
 ) -> list[Any]:
-    """Return the events of one claim, each a tuple with the names of `sluice.claimed_event`."""
+    """Return the events of one claim, each a tuple with the names of `sluice.claimed_event`.
+
+    Args:
+        types: Only of these types; `rest` stands for all types without a declaration.
+    """
     with connection.cursor(row_factory=namedtuple_row) as cursor:
         return cursor.execute(
-            "select * from sluice.claim(%s, %s, %s, %s::interval, %s)",
-            (log, group, qty, lease, synchronous),
+            "select * from sluice.claim(%s, %s, %s, %s::interval, %s, %s::text[], %s)",
+            (log, group, qty, lease, synchronous, types, types is not None and "rest" in types),
         ).fetchall()
 
 

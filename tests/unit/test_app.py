@@ -431,6 +431,7 @@ async def main() -> None:
 """
 
 
+@pytest.mark.slow
 def test_a_type_checker_knows_what_may_be_sent(tmp_path):
     (tmp_path / "typed.py").write_text(TYPED)
     wrong = [i for i, line in enumerate(TYPED.splitlines(), 1) if line.endswith("# wrong")]

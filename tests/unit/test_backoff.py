@@ -12,7 +12,13 @@ import weakref
 import pytest
 
 from pgsluice.backoff import Backoff, jittered, next_delay_s
-from pgsluice.errors import ArgumentError, ConnectionFailedError, RetryableError
+from pgsluice.errors import (
+    ArgumentError,
+    ConnectionFailedError,
+    GroupNotFoundError,
+    RetryableError,
+    ServerError,
+)
 
 
 def failing(times: int, error: Exception):
@@ -108,3 +114,10 @@ def test_failed_retry_is_freed_without_a_collection(ends):
         assert asyncio.run(dropped())() is None
     finally:
         gc.enable()
+
+
+def test_the_back_off_while_an_object_is_missing_ends_at_two_seconds():
+    backoff, missing = Backoff(), GroupNotFoundError("no group")
+
+    assert max(backoff.failed(missing) for _ in range(20)) <= 2.0
+    assert backoff.failed(ServerError("no rights")) > 2.0

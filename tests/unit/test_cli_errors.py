@@ -227,6 +227,20 @@ def test_interrupted_command_exits_with_130(run, monkeypatch):
     def interrupt(*_arguments, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pgsluice.cli.clients.connect", interrupt)
+    monkeypatch.setattr("pgsluice.cli.queue.connect", interrupt)
 
     assert run("queue", "list") == (130, "\ninterrupted\n")
+
+
+def test_a_traceback_has_no_control_characters_and_forges_no_line(capsys, monkeypatch):
+    monkeypatch.setattr("sys.excepthook", None)
+    monkeypatch.setattr("pgsluice.cli.main.cli.main", lambda **_: 0)
+    with pytest.raises(SystemExit):
+        main([])
+    error = RuntimeError("\x1b[2J\nok   everything\u202e")
+
+    sys.excepthook(type(error), error, None)
+
+    first, *further = capsys.readouterr().err.splitlines()
+    assert first == "RuntimeError: \\x1b[2J"
+    assert further == ["    ok   everything\\u202e"]

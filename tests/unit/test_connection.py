@@ -111,6 +111,12 @@ def test_empty_variable_is_not_read_when_an_earlier_rule_decides():
         f"postgresql://me@host:5433/db?password={SECRET}",
         f"postgresql://me@host:5433/db?sslpassword={SECRET}",
         f"postgresql://me@host:5433/db?passfile=/{SECRET}",
+        f"postgresql://me@host:5433/db?options=-c%20app.token%3D{SECRET}",
+        f"postgresql://me:one?{SECRET}@host:5433/db",
+        f"postgresql://me:one#{SECRET}@host:5433/db",
+        f"postgresql://me:one[{SECRET}]@host:5433/db",
+        f"postgresql://me:one:{SECRET}@host:5433/db",
+        f"postgresql://me:one%2F{SECRET}@host:5433/db?user=me@tenant",
     ],
 )
 def test_a_target_shown_to_a_person_holds_no_secret(dsn):
@@ -129,6 +135,23 @@ def test_a_target_shown_to_a_person_holds_no_secret(dsn):
         f"host=host password={SECRET} two dbname=db",
         f"postgresql://me:{SECRET}%zz@host/db",
         f"postgresql://me:one@{SECRET}@host/db",
+        f"postgresql://me:{SECRET}/two@host:5432/db",
+        f"postgresql://me:one/{SECRET}@host:5432/db",
+        f"postgresql://me:1234/{SECRET}@host/db",
+        f"postgresql://me:1/two?user={SECRET}@host/db",
+        f"postgresql://me:one@{SECRET}/two@host/db",
+        f"postgresql://me:one,{SECRET}/two@host,other/db",
+        f"postgresql://me:{SECRET}%abc@host/db",
+        f"postgresql://me:%41{SECRET}/two@host/db",
+        f"postgresql://:{SECRET}/two@host/db",
+        f"postgresql://me:one/{SECRET}@host?sslmode=disable",
+        f"host=host dbname=postgresql://me:{SECRET}@host/db",
+        f"host=me:{SECRET}@host",
+        f"host=host port={SECRET}",
+        f"host=host password='one {SECRET}",
+        f"host=host password=one\\ two {SECRET} dbname=db",
+        f"POSTGRESQL://me:{SECRET}@host/db",
+        f"//me:{SECRET}@host/db",
     ],
 )
 def test_a_dsn_that_cannot_be_parsed_is_refused_without_a_trace_of_its_password(dsn):
@@ -139,6 +162,13 @@ def test_a_dsn_that_cannot_be_parsed_is_refused_without_a_trace_of_its_password(
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
     assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_url_in_a_variable_for_a_name_is_refused_without_a_trace_of_its_password():
+    with pytest.raises(ConfigurationError, match="PGDATABASE holds a URL") as caught:
+        resolve(environ={"PGDATABASE": f"postgresql://me:{SECRET}@host/db"})
+
+    assert SECRET not in str(caught.value)
 
 
 def test_the_variable_whose_dsn_cannot_be_parsed_is_named():
@@ -189,3 +219,14 @@ def test_connect_without_a_target_resolves_it(monkeypatch):
 
     with pytest.raises(ConfigurationError, match=r"the DSN from connect\(\) is empty"):
         connect("")
+
+
+def test_a_url_in_the_place_of_a_shard_name_is_not_quoted():
+    import click
+
+    from pgsluice.cli.types import dsns_by_name
+
+    url = f"postgresql://me:{SECRET}@host/db?user=me"
+    with pytest.raises(click.BadParameter, match="write NAME=DSN") as caught:
+        dsns_by_name(None, None, (url,))
+    assert SECRET not in str(caught.value)

@@ -68,6 +68,12 @@ def test_the_sqlstate_decides_the_class_and_is_kept(sqlstate, kind):
     assert str(error).startswith("the server's words")
 
 
+def test_a_canceled_statement_names_the_timeout_that_may_have_canceled_it():
+    error = translate(psycopg.errors.QueryCanceled("canceling statement due to statement timeout"))
+
+    assert "raise statement_timeout if the statement needs longer" in str(error)
+
+
 def test_a_busy_group_is_worth_another_try():
     assert issubclass(errors.GroupBusyError, errors.RetryableError)
 
@@ -82,7 +88,9 @@ def test_a_missing_table_of_a_named_queue_is_the_missing_queue():
 
 def error_of_server(kind, primary, hint=None):
     """Return an error of the server with its diagnostic fields."""
-    fields = SimpleNamespace(message_primary=primary, message_detail=None, message_hint=hint)
+    fields = SimpleNamespace(
+        message_primary=primary, message_detail=None, message_hint=hint, context=None
+    )
     return type(kind.__name__, (kind,), {"diag": fields})(primary)
 
 

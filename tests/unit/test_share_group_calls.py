@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pgsluice import ClaimedEvent
-from pgsluice.client.calls import share_groups
+from pgsluice.client.calls import group_keys, share_groups
 from pgsluice.errors import ArgumentError
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -70,7 +70,6 @@ def accept(named, ev_ids=None, delay_s=None):
         (lambda: create(backoff_base_s="1 s"), "backoff_base_s is '1 s'; use a number of seconds"),
         (lambda: share_groups.set_group_options("l", "g", key="ev_type"), "unknown option 'key'"),
         (lambda: share_groups.drop_group("l\x00", "g"), "holds a NUL character"),
-        (lambda: share_groups.acknowledge("l", "g", 7, "retry", error="\x00"), "holds a NUL"),
     ],
 )
 def test_an_argument_that_cannot_be_is_refused_and_named(call, words):
@@ -135,9 +134,9 @@ def test_none_goes_as_null_which_is_the_default():
 
 
 def test_a_claim_of_its_own_transaction_commits_asynchronously_and_no_other_unless_asked_to():
-    assert claim().sql.endswith("%s::interval)")
+    assert claim().sql.endswith("%s::interval, true, %s::text[], %s::boolean)")
     assert claim(synchronous=False).sql == claim().own_transaction_sql
-    assert claim().own_transaction_sql.endswith("%s::interval, false)")
+    assert claim().own_transaction_sql.endswith("%s::interval, false, %s::text[], %s::boolean)")
     assert accept(7).own_transaction_sql is None
     assert share_groups.renew("l", "g", 7).own_transaction_sql is None
 
@@ -153,8 +152,8 @@ def test_every_parameter_is_cast_so_that_no_overload_is_ambiguous():
         accept(7),
         share_groups.renew("l", "g", 7, lease_s=30),
         share_groups.list_claims("l", "g"),
-        share_groups.list_blocked_keys("l", "g"),
-        share_groups.unpark_key("l", "g", "k"),
+        group_keys.list_blocked_keys("l", "g"),
+        group_keys.unpark_key("l", "g", "k"),
     ]
 
     for call in calls:

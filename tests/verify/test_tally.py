@@ -46,7 +46,6 @@ def as_counts(findings: Findings) -> Counter[str]:
     return +counts
 
 
-@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("held", [0, 1 << 20])
 def test_differences_equal_those_of_a_full_comparison(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, held: int
@@ -57,7 +56,7 @@ def test_differences_equal_those_of_a_full_comparison(
     def some() -> list[Line]:
         return [
             (b"%d" % key, b"%d\t%d" % (key, dice.choice((0, 0, 0, 1))), key % 7 == 0)
-            for key in range(150)
+            for key in range(1000)  # so that each kind of difference occurs with any seed
             for _ in range(dice.choice((0, 1, 1, 1, 1, 2)))
         ]
 

@@ -10,6 +10,8 @@ import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
 
+from support.site_settings import set_if_odd
+
 _names = itertools.count(1)
 
 
@@ -18,6 +20,8 @@ def worker_url(server_18: Any) -> Iterator[str]:
     name = f"worker_{next(_names)}"
     with psycopg.connect(server_18.url(), autocommit=True) as connection:
         connection.execute(f"create database {name} template sluice_template")
+        set_if_odd(connection, name)
+        connection.execute(f"alter database {name} set search_path = public")  # of handlers
         with psycopg.connect(server_18.url(name), autocommit=True) as inside:
             inside.execute("create table effect (queue_name text, msg_id bigint, note text)")
         yield server_18.url(name)

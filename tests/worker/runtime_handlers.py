@@ -114,6 +114,9 @@ def do(payload: Any, context: Any) -> Any:
         case {"pid": path}:
             with Path(path).open("a") as file:
                 file.write(f"{os.getpid()}\n")
+        case {"wait": path}:
+            while not Path(path).exists():
+                time.sleep(0.01)
         case {"hang": path}:
             Path(path).write_text(str(os.getpid()))
             while True:

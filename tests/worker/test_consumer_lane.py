@@ -8,7 +8,8 @@ import threading
 
 import pytest
 
-from pgsluice import App, Context, EventLog, Maintenance, RetryPolicy, Ticker, Worker
+from pgsluice import App, Context, EventLog, Maintenance, RetryPolicy, SyncContext, Ticker, Worker
+from pgsluice.errors import HandlerError
 from pgsluice.outcome import Reject, Release
 from pgsluice.worker.handlers.handler import ConsumerRoute, Execution, HandlerSpec
 from support import rows, value
@@ -261,3 +262,32 @@ def test_a_thread_that_hangs_keeps_the_transaction_of_its_batch_open(
         until_true=hangs_in_its_transaction,
         what="the thread to hang",
     )
+
+
+def test_a_def_handler_that_opens_the_batch_transaction_gets_the_way_out(
+    worker_url, observer, log_name, ticker
+):
+    errors = []
+
+    def handle(payload: str, context: SyncContext) -> None:
+        with pytest.raises(HandlerError) as caught:
+            context.transaction().__enter__()
+        errors.append(str(caught.value))
+
+    send(observer, log_name, "a")
+    work(
+        worker_url,
+        spec(
+            ConsumerRoute(log_name, "ledger"),
+            function=handle,
+            takes_context=True,
+            execution=Execution.THREAD,
+        ),
+        until_true=lambda _worker: errors,
+        what="the error",
+    )
+
+    assert errors == [
+        "the transaction of a tick batch belongs to the event loop, so a `def` handler of a consumer cannot use it; "
+        "make 'handler' an `async def`"
+    ]

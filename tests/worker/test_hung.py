@@ -234,6 +234,7 @@ async def test_a_process_is_replaced_when_one_of_its_threads_hangs_for_a_minute(
     assert worker.status().wants_replacement
 
 
+@pytest.mark.slow
 def test_until_empty_exits_with_75_when_only_messages_of_threads_that_hang_are_left(
     start, observer, queues, tmp_path
 ):

@@ -80,6 +80,7 @@ def test_one_works_and_the_other_when_the_server_ends_its_session(worker_url, ob
             )
 
 
+@pytest.mark.slow
 def test_standby_sends_nothing(worker_url, observer):
     last_query = "select query_start from pg_stat_activity where pid = %s"
     with Leading(worker_url) as first:

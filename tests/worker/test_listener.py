@@ -28,6 +28,7 @@ from support import rows, value, wait_until
 from support.listen import running
 from support.pooler import pooling
 from support.proxy import BlackHole
+from support.runtime import until
 
 # Longer than any test, so that only notifications wake a reader.
 NEVER_S = 600.0
@@ -509,3 +510,20 @@ def test_it_connects_and_trusts_at_once_when_the_server_answers_and_a_notifier_i
         ):
             wait_until(lambda: one.is_reliable, "the listener to listen")
             assert time.monotonic() - began < 10, "no heartbeat has arrived since"
+
+
+async def test_a_log_that_is_created_again_is_listened_to_on_its_new_channel(worker_url, observer):
+    """The listener kept the channel of the dropped log, and its readers polled."""
+    observer.execute("select pgq.create_queue('again')")
+    async with AsyncListener(worker_url) as listener:
+        place = listener.subscribe_log("again").place
+        await until(lambda: place in listener._channels, "the listener to listen")
+        observer.execute("select pgq.drop_queue('again'), pgq.create_queue('again')")
+        channel = value(observer, "select sluice.log_channel('again')")
+        await until(lambda: listener._channels.get(place) == channel, "the new channel", 5)
+        observer.execute("select pgq.drop_queue('again')")
+        await until(lambda: place in listener._missing, "the drop to be noticed", 5)
+        observer.execute("select pgq.create_queue('again')")
+        channel = value(observer, "select sluice.log_channel('again')")
+        await until(lambda: listener._channels.get(place) == channel, "the third channel", 10)
+    observer.execute("select pgq.drop_queue('again')")

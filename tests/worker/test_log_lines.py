@@ -138,3 +138,30 @@ def test_quotes_and_line_breaks_of_a_quoted_value_are_escaped(written):
     assert stream.getvalue().endswith(
         'queue=orders error="relation \\"q\\"\\ndoes not exist" share=100% hint="x"\n'
     )
+
+
+@pytest.mark.parametrize("name", ["pgsluice.worker", "the.users.own"])
+def test_a_text_line_has_no_control_characters_and_forges_no_other_line(written, name):
+    stream = written()
+    evil = "\x1b[2J\x07\n2026-11-26T00:00:00.000Z INFO pgsluice: all is well\u202e\x9b"
+
+    try:
+        raise ValueError(evil)  # noqa: TRY301 - only its log line matters
+    except ValueError:
+        logging.getLogger(name).exception("queue=%s failed", evil, extra={"queue": evil})
+
+    lines = stream.getvalue().splitlines()
+    assert all(line.isprintable() for line in lines)
+    assert all(line.startswith("    ") for line in lines[1:])
+    assert "ERROR" in lines[0]
+
+
+def test_a_json_line_is_plain_text(written):
+    stream = written("json")
+    evil = "\x1b[2J\u202e\x9b\n"
+
+    logging.getLogger("the.users.own").error("%s", evil)
+
+    (line,) = stream.getvalue().splitlines()
+    assert line.isprintable()
+    assert json.loads(line)["message"] == evil

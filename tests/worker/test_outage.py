@@ -127,6 +127,7 @@ def crashing_server(servers_folder):
         yield server
 
 
+@pytest.mark.slow
 def test_keys_hold_over_restarts_of_worker_and_server(crashing_server):
     url = crashing_server.url()
 

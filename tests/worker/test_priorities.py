@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from pgsluice import App, WorkQueue
 from pgsluice.worker import Context
 from pgsluice.worker.engine.worker import Worker, WorkerOptions
@@ -60,6 +62,7 @@ async def test_messages_of_a_low_priority_get_their_weight_under_a_stream_of_urg
     await stream.app.aclose()
 
 
+@pytest.mark.slow
 async def test_messages_of_weight_zero_wait_as_long_as_there_are_urgent_ones(
     worker_url, observer, queue_name
 ):

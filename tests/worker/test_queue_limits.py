@@ -250,3 +250,33 @@ def test_an_order_of_keys_that_cannot_be_kept_is_refused_where_it_is_declared():
 
 def _handle_nothing(_payload):
     pass
+
+
+async def test_limits_hold_for_a_queue_that_is_created_again_under_a_running_worker(
+    worker_url, observer, queue_name
+):
+    """The limits go with the queue; the worker declares them before it claims from its successor."""
+    app = App(worker_url, name="tests")
+    running, most, handled = set(), [], []
+
+    @app.handler(queue_name, key_concurrency=1, concurrency=4)
+    async def handle(payload: int):
+        running.add(payload)
+        most.append(len(running))
+        await asyncio.sleep(0.05)
+        running.remove(payload)
+        handled.append(payload)
+
+    worker = Worker(app)
+    task = asyncio.create_task(worker.run())
+    queue = WorkQueue(observer)
+    await until(lambda: worker.status().state == "running", "the worker to run")
+    with observer.transaction():
+        observer.execute("select pgmq.drop_queue(%s), pgmq.create(%s)", [queue_name, queue_name])
+        queue.send_batch(queue_name, list(range(4)), headers=[{"x-pgmq-group": "one"}] * 4)
+    await until(lambda: len(handled) == 4, "the messages to be handled", 20)
+    worker.stop()
+    await task
+
+    assert (handled, max(most)) == ([0, 1, 2, 3], 1)
+    assert stored(observer, queue_name) == (None, 1, None, None, "block")

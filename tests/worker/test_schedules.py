@@ -12,7 +12,10 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 from pgsluice import AsyncSchedules, NewEvent, Scheduler, ScheduleSpec
+from pgsluice.connection import for_writing, resolve
 from pgsluice.errors import ArgumentError, PrivilegeError
+from pgsluice.worker import App
+from pgsluice.worker.app.startup import start_up
 from pgsluice.worker.upkeep.schedules import declare_schedules
 from support import rows, value, wait_until
 from support.listen import running
@@ -112,6 +115,25 @@ def test_run_once_fires_all_that_is_due(pool, observer, queue_name):
     assert Scheduler(pool).run_once() == []
 
 
+async def test_an_app_that_declares_no_schedule_any_more_pauses_its_last_one(
+    worker_url, observer, queue_name, caplog
+):
+    """Its start read and wrote no schedules at all."""
+    for name, app_name in [("own", "shop"), ("unnamed", "app")]:
+        schedule(observer, name, queue_name, every="1 hour", declared_by=app_name)
+
+    for app in (App(worker_url, name="shop"), App(worker_url)):
+        app.handler(queue_name)(lambda payload: None)
+        target = for_writing(resolve(worker_url))
+        await start_up(app, app.handlers.values(), target, connections=5)
+
+    assert rows(observer, "select name from sluice.schedule where paused_at is not null") == [
+        ("own",)
+    ]
+    assert "schedule paused schedule=own app=shop" in caplog.text
+    assert "schedule no longer declared schedule=unnamed app=app" in caplog.text
+
+
 def test_permanent_error_stops_it(worker_url, observer):
     observer.execute("create role powerless login")
     try:
@@ -137,7 +159,7 @@ def declare(url, *specs, app="shop"):
     return asyncio.run(run())
 
 
-def test_declared_schedules_are_written_and_undeclared_ones_are_logged_and_kept(
+def test_declared_schedules_are_written_and_undeclared_ones_are_paused_and_logged(
     worker_url, observer, queue_name, caplog
 ):
     observer.execute("select pgq.create_queue('changes')")
@@ -159,6 +181,9 @@ def test_declared_schedules_are_written_and_undeclared_ones_are_logged_and_kept(
     with caplog.at_level(logging.WARNING):
         assert declare(worker_url, tick) == ["mail"]
         assert declare(worker_url, app="other") == []
-    assert "schedule no longer declared schedule=mail app=shop" in caplog.text
-    assert value(observer, "select count(*) from sluice.schedule") == 3
+    assert 'schedule paused schedule=mail app=shop reason="no longer declared"' in caplog.text
+    paused = "select name from sluice.schedule where paused_at is not null"
+    assert rows(observer, paused) == [("mail",)]
+    assert declare(worker_url, tick, mail) == []
+    assert rows(observer, paused) == []
     observer.execute("select pgq.drop_queue('changes')")

@@ -28,6 +28,7 @@ from pgsluice.worker.engine.sources import make_feeds, make_source
 from pgsluice.worker.handlers.handler import GroupRoute, QueueRoute
 from pgsluice.worker.handlers.retry import RetryPolicy
 from support import rows, value
+from support.runtime import until
 from support.sources import pool_of, spec
 
 FAILURE = Failure("ValueError", "no such customer", "the trace")
@@ -134,6 +135,71 @@ def test_a_claim_says_all_there_is_to_know_of_a_message(on_queue, observer, queu
     assert (delivery.payload, delivery.key, delivery.headers["h"]) == ({"n": 1}, "ann", 2)
     assert (delivery.fence, delivery.attempt) == (1, 1)
     assert delivery.sent_at == value(observer, f"select enqueued_at from pgmq.q_{queue_name}")
+
+
+@pytest.mark.parametrize("is_noticed", [False, True], ids=["before", "after"])
+def test_claims_of_a_dropped_queue_do_not_touch_the_messages_of_its_successor(
+    on_queue, observer, queue_name, is_noticed
+):
+    """Their numbers are the same: the worker's claims and those of another reader after drop and create."""
+    queue, payloads = WorkQueue(observer), list("abcdef")
+    queue.send_batch(queue_name, payloads)
+    outcomes = [Done(), Retry(), Retry(0), Reject("bad"), Release(), Release(30)]
+    of_successor = f"select msg_id, read_ct, vt, message from pgmq.q_{queue_name} order by 1"
+
+    async def work(source):
+        claimed = await source.claim(6, 20)
+        observer.execute("select pgmq.drop_queue(%s), pgmq.create(%s)", [queue_name, queue_name])
+        if is_noticed:
+            assert await source.claim(6, 20) == []
+        queue.send_batch(queue_name, payloads)
+        queue.read(queue_name, 600, 6)
+        before = rows(observer, of_successor)
+        assert [row[:2] for row in before] == [(each.message_id, each.fence) for each in claimed]
+
+        assert await source.begin(claimed) == []
+        assert await source.extend(claimed, 60) == claimed
+        settled = await source.settle(settlements(claimed, *outcomes))
+        done = await source.settle(dict.fromkeys(claimed, Settlement(Done())))
+        careful = await source.settle({claimed[0]: Settlement(Done())}, wait_s=1.0)
+        with pytest.raises(QueueNotFoundError, match="created again"):
+            await source._runner.run(source.acknowledgement(claimed[0]))
+        return before, results(settled), results(done), results(careful)
+
+    before, *lost = on_queue(work, retry=RetryPolicy(max_attempts=1))
+
+    assert rows(observer, of_successor) == before
+    assert where(observer, queue_name) == dict.fromkeys(payloads, "hidden")
+    assert (
+        value(observer, "select count(*) from sluice.attempt where queue_name = %s", queue_name)
+        == 0
+    )
+    assert lost == [["lost"] * 6, ["lost"] * 6, ["lost"]]
+
+
+async def test_a_transaction_does_not_acknowledge_a_message_of_a_queue_created_again(
+    worker_url, observer, queue_name
+):
+    app, queue, raised = App(worker_url, name="tests"), WorkQueue(observer), []
+
+    @app.handler(queue_name)
+    async def handle(_payload: str, context: Context):
+        try:
+            async with context.transaction():
+                observer.execute(
+                    "select pgmq.drop_queue(%s), pgmq.create(%s)", [queue_name, queue_name]
+                )
+                queue.send(queue_name, "new")
+                queue.read(queue_name, 600)
+        except LeaseLostError as error:
+            raised.append(error)
+            raise
+
+    queue.send(queue_name, "old")
+    await Worker(app).run_until_empty(idle_s=0)
+
+    assert len(raised) == 1
+    assert where(observer, queue_name) == {"new": "hidden"}
 
 
 def test_each_outcome_is_settled_in_one_call_of_settle(on_queue, observer, queue_name):
@@ -539,13 +605,15 @@ def test_handlers_of_a_group_share_a_source_and_what_none_is_for_is_passed_over(
             while deliveries := await feed.source.begin(await feed.source.claim(2, 30)):
                 handled += [(feed.spec_of(d).name, d.payload) for d in deliveries]
                 await feed.source.settle({each: Settlement(Done()) for each in deliveries})
-            return len(feeds), feed.specs, handled, feed.source.passed_over
+            await feed.source.close()
+            return len(feeds), feed.specs, handled
 
-    count, specs, handled, passed_over = asyncio.run(main())
+    count, specs, handled = asyncio.run(main())
 
     assert (count, specs) == (2, (paid, sent))
     assert handled == [("paid", "p"), ("sent", "s")]
-    assert passed_over == 3
+    accepted = "select accepted from sluice.list_types(%s, 'mailers') where ev_type = 'other'"
+    assert value(observer, accepted, log_name) == 3
     assert group_info(observer, log_name)[:3] == (0, 0, 0)
 
 
@@ -574,3 +642,44 @@ def test_a_group_that_allows_fewer_attempts_than_its_handler_is_logged_with_both
     assert "group_max_attempts=3" in line
     assert "max_attempts=5" in line
     assert f"pgsluice group set {log_name} limited --max-attempts 5" in line
+
+
+async def test_a_log_that_is_created_again_is_handled_by_its_group_and_its_consumer(
+    worker_url, observer, log_name
+):
+    """The worker registers both again, as at its start."""
+    app, handled = App(worker_url, name="tests"), []
+
+    @app.handler(log=log_name, group="g")
+    async def share(payload: str):
+        handled.append(("g", payload))
+
+    @app.handler(log=log_name, consumer="c")
+    async def consume(payload: str):
+        handled.append(("c", payload))
+
+    def are_registered():
+        return value(
+            observer,
+            "select count(*) from sluice.list_groups(%s)",
+            log_name,
+        ) and value(
+            observer,
+            "select count(*) from pgq.get_consumer_info(%s, 'c')",
+            log_name,
+        )
+
+    worker = Worker(app)
+    task = asyncio.create_task(worker.run())
+    for number in "12":
+        await until(are_registered, "the group and the consumer", 20)
+        send_events(observer, log_name, number)
+        observer.execute("select pgq.force_tick(%s), pgq.ticker(%s)", [log_name, log_name])
+        await until(lambda: len(handled) == 2, "the event to be handled by both", 10)
+        assert sorted(handled) == [("c", number), ("g", number)]
+        handled.clear()
+        for again in ("select pgq.drop_queue(%s, true)", "select pgq.create_queue(%s)"):
+            # In a thread: the worker's transactions end meanwhile.
+            await asyncio.to_thread(observer.execute, again, [log_name])
+    worker.stop()
+    await task

@@ -7,18 +7,22 @@ from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import Any, TypeVar
 
+from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
+from pgsluice import schema
 from pgsluice.cli.parsing import json_value
-from pgsluice.client import EventLog, Schedules, ShareGroup, WorkQueue
-from pgsluice.connection import Target, connect, resolve, tcp_options
+from pgsluice.client import EventLog, QueueInfo, Schedules, ShareGroup, TableQueue, WorkQueue
+from pgsluice.connection import Target, connect, resolve, session_options
 from pgsluice.errors import (
     GroupNotFoundError,
     LogNotFoundError,
+    NotInstalledError,
     PayloadError,
     QueueNotFoundError,
     ScheduleNotFoundError,
 )
+from pgsluice.sessions import SluiceConnection
 
 Sent = TypeVar("Sent")
 
@@ -28,8 +32,14 @@ STEP = 1_000
 
 def one_connection(target: Target) -> ConnectionPool[Any]:
     """Open a pool of one connection, for commands that run until stopped."""
-    options = tcp_options(target.conninfo)
-    return ConnectionPool(target.conninfo, min_size=1, max_size=1, kwargs=options, open=True)
+    return ConnectionPool[Any](
+        target.conninfo,
+        connection_class=SluiceConnection,
+        min_size=1,
+        max_size=1,
+        kwargs=session_options(target.conninfo),
+        open=True,
+    )
 
 
 def pages(
@@ -89,9 +99,35 @@ def naming_missing_queue(queue_name: str | None) -> Iterator[None]:
 
 
 @contextmanager
+def _naming_missing_functions(connection: Connection[Any]) -> Iterator[None]:
+    """Say in the error for a missing function that only the tables are installed, if that is so."""
+    try:
+        yield
+    except NotInstalledError as error:
+        if connection.closed or not connection.autocommit or not _has_tables_only(connection):
+            raise
+        raise NotInstalledError(schema.ONLY_TABLES, sqlstate=error.sqlstate) from error
+
+
+def _has_tables_only(connection: Connection[Any]) -> bool:
+    return schema.has_tables_only(schema.installed_versions(connection))
+
+
+def list_queues(connection: Connection[Any]) -> list[QueueInfo]:
+    """Return all queues by name, also where only the tables are installed."""
+    if _has_tables_only(connection):
+        return TableQueue(connection).list_queues()
+    return WorkQueue(connection).list_queues()
+
+
+@contextmanager
 def work_queue(dsn: str | None, queue_name: str | None = None) -> Iterator[WorkQueue]:
     """Open a client in autocommit mode; an error for a missing queue names it."""
-    with connect(resolve(dsn), autocommit=True) as connection, naming_missing_queue(queue_name):
+    with (
+        connect(resolve(dsn), autocommit=True) as connection,
+        naming_missing_queue(queue_name),
+        _naming_missing_functions(connection),
+    ):
         yield WorkQueue(connection)
 
 
@@ -120,7 +156,11 @@ def naming_missing_log(queue_name: str | None) -> Iterator[None]:
 @contextmanager
 def event_log(dsn: str | None, queue_name: str | None = None) -> Iterator[EventLog]:
     """Open a client in autocommit mode."""
-    with connect(resolve(dsn), autocommit=True) as connection, naming_missing_log(queue_name):
+    with (
+        connect(resolve(dsn), autocommit=True) as connection,
+        naming_missing_log(queue_name),
+        _naming_missing_functions(connection),
+    ):
         yield EventLog(connection)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import secrets
 from typing import Any
 
 import click
 
 from pgsluice.cli.options import dsn_option
+from pgsluice.cli.printing import echo
 from pgsluice.cli.signals import stop_on_signals
 from pgsluice.cli.types import Duration
 from pgsluice.connection import resolve
@@ -34,7 +36,8 @@ _PASSWORD = "PGSLUICE_DASHBOARD_PASSWORD"  # noqa: S105 - the name of a variable
 @click.option(
     "--allow-actions",
     is_flag=True,
-    help="Offer actions such as send, redrive, purge and pause. Without it the dashboard is read-only.",
+    help="Offer actions such as send, redrive, purge and pause. Without it the dashboard is read-only. Without a "
+    "password, only browsers that opened the printed address may act.",
 )
 @click.option(
     "--password",
@@ -100,9 +103,12 @@ def dashboard(
         )
     if root_path is not None and not root_path.startswith("/"):
         raise ConfigurationError(f"--path {root_path} does not begin with /; use /{root_path}")
+    # Without a password, only who sees this terminal may act.
+    key = secrets.token_urlsafe(24) if password is None and options["allow_actions"] else None
     served = app(
         resolve(dsn),
         authenticate=None if password is None else basic(password),
+        key=key,
         title=title or "",
         **options,
     )
@@ -110,7 +116,7 @@ def dashboard(
         stop_on_signals() as stop,
         serving(served, host, port, "--port", path=root_path or "", on_end=stop.set) as address,
     ):
-        click.echo(f"serving {address}", err=True)
+        echo(f"serving {address}{f'?key={key}' if key else ''}", err=True)
         stop.wait()
 
 

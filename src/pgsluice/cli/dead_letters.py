@@ -38,6 +38,7 @@ from pgsluice.cli.options import (
 )
 from pgsluice.cli.output import interruptible, print_lines, print_result, progress, report
 from pgsluice.cli.parsing import filter_options, read_filter
+from pgsluice.cli.printing import echo
 from pgsluice.cli.types import Duration, Time
 from pgsluice.client import WorkQueue
 from pgsluice.errors import QueueNotFoundError
@@ -195,7 +196,7 @@ def _list_command(kind: _Kind) -> click.Command:
         with kind.letters(dsn, **place) as letters:
             if count_only:
                 found = letters.count(**matching)
-                click.echo(found)
+                echo(found)
             else:
                 found = 0
                 for page in pages(letters.browse, letters.id_name, after_id, qty, matching):

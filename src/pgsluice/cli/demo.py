@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shlex
 import sys
 from dataclasses import replace
@@ -11,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import click
 from psycopg.conninfo import make_conninfo
-from rich.console import Console
 from rich.table import Table
 
 from pgsluice.cli.dashboard import require_dashboard
 from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_INTERRUPTED
 from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.printing import Terminal, echo, echo_json
 from pgsluice.cli.signals import mute_py4j, stop_on_signals
 from pgsluice.cli.types import Duration
 from pgsluice.connection import Target, resolve
@@ -87,17 +88,17 @@ def demo(
         with Display() as display:
             result = run_demo(Options(seconds, clients, out, dsn), display)
     except KeyboardInterrupt:
-        click.echo("interrupted: run the demo again to continue", err=True)
+        echo("interrupted: run the demo again to continue", err=True)
         sys.exit(EXIT_INTERRUPTED)
     if as_json:
-        click.echo(json.dumps(result.as_json()))
+        echo_json(result.as_json())
     else:
         _print(result)
     if is_served:
         _serve(dsn)
     elif not as_json:
         dsn_of_demo = shlex.quote(_target(dsn).safe)
-        click.echo(f"Dashboard: pgsluice dashboard --allow-actions --dsn {dsn_of_demo}")
+        echo(f"Dashboard: pgsluice dashboard --allow-actions --dsn {dsn_of_demo}")
     if not result.reconciled:
         sys.exit(EXIT_DIFFERENCE)
 
@@ -114,18 +115,19 @@ def _serve(dsn: str | None) -> None:
     from pgsluice.dashboard import app
     from pgsluice.dashboard.serving import serving
 
-    dashboard = app(_target(dsn), allow_actions=True, title="demo")
+    key = secrets.token_urlsafe(24)
+    dashboard = app(_target(dsn), allow_actions=True, key=key, title="demo")
     with (
         stop_on_signals() as stop,
         serving(dashboard, "127.0.0.1", 0, "--dashboard", on_end=stop.set) as address,
     ):
-        click.echo(f"Dashboard: {address} (Ctrl-C ends it)", err=True)
+        echo(f"Dashboard: {address}?key={key} (Ctrl-C ends it)", err=True)
         stop.wait()
 
 
 def _print(result: Result) -> None:
     # A file or pipe has no width; 80 columns would wrap the tables.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
+    console = Terminal(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
     console.print()
     console.print(_figures(result))
     console.print(_latencies(result))

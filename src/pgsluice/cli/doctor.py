@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -10,13 +9,13 @@ from dataclasses import asdict
 from functools import partial
 
 import click
-from rich.console import Console
 from rich.text import Text
 
-from pgsluice.cli.main import EXIT_DIFFERENCE
+from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_ERROR
 from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.printing import Terminal, echo, echo_json
 from pgsluice.connection import connect, resolve
-from pgsluice.ops.doctor import CHECKS, Finding, Repair, diagnose, repair
+from pgsluice.ops.doctor import CHECKS, Finding, Repair, diagnose, problem_of, repair
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "unknown": "dim"}
 _COMMANDS_MAX = 10
@@ -38,7 +37,8 @@ def doctor(fix: bool, as_json: bool, dsn: str | None) -> None:
     of pgsluice. Statuses: ok, warn, fail, and unknown if this role cannot see enough or the check needs more than 2
     seconds. Reads only, except with --fix. Needs the role sluice_monitor; sees all with sluice_admin and pg_monitor.
 
-    Exits with 1 if a check fails, and with 3 if it cannot connect. Does not start a server.
+    Exits with 1 if a check fails; else with 3 if it cannot connect, or if more than a third of the checks are unknown;
+    else with 0. Does not start a server.
     """
     target = resolve(dsn, start_embedded=False)
     open_one = partial(connect, target, autocommit=True, application_name="pgsluice doctor")
@@ -55,30 +55,32 @@ def doctor(fix: bool, as_json: bool, dsn: str | None) -> None:
             "checks": [asdict(each) for each in findings],
             "repairs": [asdict(each) for each in repairs],
         }
-        click.echo(json.dumps(report, ensure_ascii=False))
+        echo_json(report)
     else:
         _print(where, findings, repairs)
     if any(each.status == "fail" for each in findings):
         sys.exit(EXIT_DIFFERENCE)
+    if problem := problem_of(findings):
+        echo(problem, err=True)
+        sys.exit(EXIT_ERROR)
 
 
 def _print(where: str, findings: Sequence[Finding], repairs: Sequence[Repair]) -> None:
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(where, markup=False)
+    console = Terminal(soft_wrap=True, highlight=False)
+    console.say(where)
     width = max(len(check.name) for check in CHECKS)
     for each in repairs:
         outcome = "ran" if each.error is None else "failed"
         reason = "" if each.error is None else f": {each.error}"
-        console.print(f"{outcome}  {each.command}{reason}", markup=False)
+        console.say(f"{outcome}  {each.command}{reason}")
     for finding in findings:
-        line = Text(f"{finding.status:<8}", _STYLES[finding.status])
-        line.append(f"{finding.check:<{width}}  {finding.what}", "")
-        console.print(line)
+        status = Text(f"{finding.status:<8}", _STYLES[finding.status])
+        console.say(status, f"{finding.check:<{width}}  {finding.what}")
         if finding.status in ("warn", "fail"):
-            console.print(f"          why: {finding.why}", markup=False)
+            console.say(f"          why: {finding.why}")
         for command in finding.commands[:_COMMANDS_MAX]:
-            console.print(f"          fix: {command}", markup=False)
+            console.say(f"          fix: {command}")
         if (more := len(finding.commands) - _COMMANDS_MAX) > 0:
-            console.print(f"          {more} more commands; --json prints all", markup=False)
+            console.say(f"          {more} more commands; --json prints all")
     counts = Counter(str(each.status) for each in findings)
-    console.print(", ".join(f"{counts[status]} {status}" for status in _STYLES), markup=False)
+    console.say(", ".join(f"{counts[status]} {status}" for status in _STYLES))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -12,10 +11,12 @@ import psycopg
 
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import confirm, json_option
+from pgsluice.cli.printing import echo, echo_json
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import databases
 from pgsluice.embedded import EmbeddedServer, default_server
 from pgsluice.errors import SluiceError
+from pgsluice.sessions import SluiceConnection
 from pgsluice.settings import EMBEDDED_VERSIONS, ROOT_HOME, Settings
 
 _version_option = click.option(
@@ -58,9 +59,9 @@ def start(version: str | None, data: Path | None, tcp: bool) -> None:
     """
     server = _server(version, data, tcp=tcp)
     server.start()
-    click.echo(f"PostgreSQL {server.version} runs on {server.data}")
+    echo(f"PostgreSQL {server.version} runs on {server.data}")
     if data is None:
-        click.echo(_home(), err=True)
+        echo(_home(), err=True)
 
 
 @embedded.command(short_help="Stop the server.")
@@ -89,7 +90,7 @@ def stop(version: str | None, data: Path | None, mode: str, yes: bool) -> None:
             yes, f"{connected} to PostgreSQL {server.version} on {server.data}. Stop the server?"
         )
     server.stop("immediate" if mode == "immediate" else "fast", stay=True)
-    click.echo(f"PostgreSQL {server.version} on {server.data} stopped")
+    echo(f"PostgreSQL {server.version} on {server.data} stopped")
 
 
 @embedded.command(short_help="Show the state and paths of the server.")
@@ -118,12 +119,12 @@ def status(version: str | None, data: Path | None, as_json: bool) -> None:
             "tcp": f"{found.address}:{found.port}" if found.address else None,
         }
     if as_json:
-        click.echo(json.dumps(facts))
+        echo_json(facts)
     else:
         for name, value in facts.items():
             words = {True: "yes", False: "no", None: "off"}
             shown = words[value] if value is None or isinstance(value, bool) else value
-            click.echo(f"{name:8} {shown}")
+            echo(f"{name:8} {shown}")
     if not facts["running"]:
         sys.exit(EXIT_DIFFERENCE)
 
@@ -140,9 +141,9 @@ def url(version: str | None, data: Path | None, tcp: bool, database: str) -> Non
     DIR.run/password, readable by its owner only.
     """
     server = _server(version, data, tcp=tcp)
-    click.echo(server.url(database))
+    echo(server.url(database))
     if not server.running():
-        click.echo("the server is not running; start it with: pgsluice embedded start", err=True)
+        echo("the server is not running; start it with: pgsluice embedded start", err=True)
 
 
 @embedded.command(
@@ -169,7 +170,9 @@ def _connected(server: EmbeddedServer) -> str | None:
     if server.found() is None:
         return None
     try:
-        with psycopg.connect(server.url(), autocommit=True, connect_timeout=10) as connection:
+        with SluiceConnection.connect(
+            server.url(), autocommit=True, connect_timeout=10
+        ) as connection:
             sessions = Runner(connection).run(databases.count_sessions())
     except (psycopg.Error, SluiceError):
         return "an unknown number of sessions is connected"

@@ -29,6 +29,7 @@ from pgsluice.cli.options import (
     name_argument,
 )
 from pgsluice.cli.output import show
+from pgsluice.cli.printing import echo
 from pgsluice.client import EventLog, ExplainedFact, Schedules, ShareGroup, WorkQueue
 from pgsluice.connection import connect, resolve
 from pgsluice.ops.doctor import server_facts
@@ -63,17 +64,17 @@ def _print(facts: Sequence[ExplainedFact], as_json: bool) -> None:
     else:
         now = datetime.now(UTC)
         for section, members in itertools.groupby(facts, key=lambda fact: fact.section):
-            click.echo(f"{_TITLES[section]}:")
+            echo(f"{_TITLES[section]}:")
             for fact in members:
                 time = (
                     ""
                     if fact.at is None
                     else f": {fact.at.isoformat(sep=' ', timespec='seconds')}, {_distance(fact.at, now)}"
                 )
-                click.echo(f"  {fact.fact}{time}")
+                echo(f"  {fact.fact}{time}")
                 commands = fact.detail.get("commands", [fact.detail.get("command")])
                 for command in filter(None, commands[:_COMMANDS_MAX]):
-                    click.echo(f"      {command}")
+                    echo(f"      {command}")
     if facts[0].detail.get("state") in ("gone", "unknown"):
         sys.exit(EXIT_DIFFERENCE)
 

@@ -26,6 +26,7 @@ from pgsluice.cli.options import (
     yes_option,
 )
 from pgsluice.cli.output import show
+from pgsluice.cli.printing import echo
 from pgsluice.cli.types import Duration, Time
 from pgsluice.client import GroupOptions
 
@@ -105,6 +106,12 @@ def _settings(*, has_defaults: bool) -> Decorator:
             metavar="LOG",
             help="Append dead-lettered events to this log."
             + default("only keep them in the group's dead letters"),
+        ),
+        click.option(
+            "--unhandled",
+            type=click.Choice(["accept", "leave", "dead-letter"]),
+            help="Events of a type that no worker has declared a handler for: acknowledge and count them, leave them "
+            "until a worker declares the type, or dead-letter them." + default("accept"),
         ),
     )
 
@@ -265,12 +272,47 @@ def unpark(queue_name: str, group_name: str, key: str, dsn: str | None) -> None:
     with share_group(dsn, queue_name, group_name) as shared:
         unparked = shared.unpark_key(key)
     if not unparked:
-        click.echo(
+        echo(
             f"key {key!r} of share group {group_name!r} of log {queue_name!r} is not parked",
             err=True,
         )
         sys.exit(EXIT_DIFFERENCE)
-    click.echo(unparked)
+    echo(unparked)
+
+
+_TYPE = ("ev_type", "app", "handler", "workers", "waiting", "accepted", "dead_lettered")
+
+
+@group.command()
+@log_argument
+@group_argument
+@click.option(
+    "--forget",
+    multiple=True,
+    metavar="TYPE",
+    type=FreeText(),
+    help="Remove the declarations of a type whose handlers will not return; its events are then treated as --unhandled "
+    "of the group says. Repeatable.",
+)
+@json_option
+@dsn_option
+def types(
+    queue_name: str, group_name: str, forget: tuple[str, ...], as_json: bool, dsn: str | None
+) -> None:
+    """List the event types that handlers are declared for, and types without a handler.
+
+    workers counts the live workers that run the handler, waiting the events left for them; accepted and dead_lettered
+    count events without a handler. A row without a type is the handler of all other types.
+    """
+    with share_group(dsn, queue_name, group_name) as shared:
+        if forget and not shared.forget_types(forget):
+            echo(
+                f"share group {group_name!r} of log {queue_name!r} has no such declaration",
+                err=True,
+            )
+            sys.exit(EXIT_DIFFERENCE)
+        found = [asdict(each) for each in shared.list_types()]
+    show(({name: each[name] for name in _TYPE} for each in found), as_json, empty="no types")
 
 
 @group.command()
@@ -287,7 +329,7 @@ def drop(queue_name: str, group_name: str, yes: bool, dsn: str | None) -> None:
     confirm(yes, f"Drop share group {group_name!r} with its claims and pending retries?")
     with share_group(dsn, queue_name, group_name) as shared:
         if not shared.drop():
-            click.echo(f"log {queue_name!r} has no share group {group_name!r}", err=True)
+            echo(f"log {queue_name!r} has no share group {group_name!r}", err=True)
             sys.exit(EXIT_DIFFERENCE)
 
 

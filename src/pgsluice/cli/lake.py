@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -11,6 +10,7 @@ import click
 
 from pgsluice.cli.options import confirm, dsn_option, json_option, yes_option
 from pgsluice.cli.output import show
+from pgsluice.cli.printing import echo, echo_json
 from pgsluice.cli.types import Duration
 from pgsluice.lake.job_results import TARGET_MB_DEFAULT, TableState
 from pgsluice.lake.jobs import HISTORY_DEFAULT, RETENTION_HOURS_DEFAULT
@@ -49,7 +49,7 @@ def compact(lake: str, target_mb: int, as_json: bool) -> None:
     if as_json:
         _print_json(done)
     else:
-        click.echo(
+        echo(
             f"compacted {done.files_removed} files into {done.files_added}; version {done.version}"
         )
 
@@ -80,9 +80,9 @@ def vacuum(lake: str, retention_s: float, dry_run: bool, yes: bool, as_json: boo
         return
     if dry_run:
         for name in done.files:
-            click.echo(name)
+            echo(name)
     would = "would be " if dry_run else ""
-    click.echo(f"{len(done.files)} files of {done.size_bytes:,} bytes {would}removed", err=dry_run)
+    echo(f"{len(done.files)} files of {done.size_bytes:,} bytes {would}removed", err=dry_run)
 
 
 @lake.command("show")
@@ -124,13 +124,11 @@ def rebuild(table: str, lake: str, dsn: str | None) -> None:
     from pgsluice.pipelines.current_state.snapshot import rebuild as run_rebuild
 
     run_rebuild(table, lake, dsn=dsn)
-    click.echo(
-        f"appended a snapshot of {table} to its log; the pipeline rebuilds the table from it"
-    )
+    echo(f"appended a snapshot of {table} to its log; the pipeline rebuilds the table from it")
 
 
 def _print_json(record: Any) -> None:
-    click.echo(json.dumps(asdict(record), ensure_ascii=False, default=datetime.isoformat))
+    echo_json(asdict(record), datetime.isoformat)
 
 
 def _summary(state: TableState) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from pgsluice.cli.options import (
 )
 from pgsluice.cli.output import show
 from pgsluice.cli.parsing import lines
+from pgsluice.cli.printing import echo
 from pgsluice.client import EventLog, LogTick, NewEvent
 from pgsluice.errors import LogInUseError, LogNotFoundError, SluiceError
 
@@ -149,7 +150,7 @@ def insert(
     texts: Iterable[str] = data or (line.rstrip("\r\n") for line in lines(sys.stdin))
     with event_log(dsn, queue_name) as events:
         new = (NewEvent(ev_type, text, **extras) for text in texts)
-        click.echo(events.insert_many(queue_name, new))
+        echo(events.insert_many(queue_name, new))
 
 
 @log.command()
@@ -184,7 +185,7 @@ def unregister(queue_name: str, consumer_name: str, yes: bool, dsn: str | None) 
     confirm(yes, f"Unregister consumer {consumer_name!r}? Its position and unread events are lost.")
     with event_log(dsn, queue_name) as events:
         if events.unregister_consumer(queue_name, consumer_name) == 0:
-            click.echo(f"log {queue_name!r} has no consumer {consumer_name!r}", err=True)
+            echo(f"log {queue_name!r} has no consumer {consumer_name!r}", err=True)
             sys.exit(EXIT_DIFFERENCE)
 
 
@@ -256,7 +257,7 @@ def snapshot(queue_name: str, table: str, dsn: str | None) -> None:
     from pgsluice.pipelines.current_state.snapshot import snapshot as take_snapshot
 
     take_snapshot(table, queue_name, dsn=dsn)
-    click.echo(f"appended a snapshot of {table} to log {queue_name}")
+    echo(f"appended a snapshot of {table} to log {queue_name}")
 
 
 @log.command()
@@ -274,7 +275,7 @@ def drop(queue_name: str, force: bool, yes: bool, dsn: str | None) -> None:
         with event_log(dsn, queue_name) as events:
             events.drop_queue(queue_name, force=force)
     except LogNotFoundError:
-        click.echo(f"event log {queue_name!r} does not exist", err=True)
+        echo(f"event log {queue_name!r} does not exist", err=True)
         sys.exit(EXIT_DIFFERENCE)
     except LogInUseError as error:
         raise LogInUseError(

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import io
+import logging
 import re
 import sys
+import traceback
+from types import TracebackType
 from typing import Any
 
 import click
 import psycopg
 
 from pgsluice.cli.options import refuse_empty
+from pgsluice.cli.printing import echo, echo_lines
 from pgsluice.errors import ArgumentError, QueueNameError, SluiceError, one_line
+from pgsluice.printable import PrintableFormatter, printable_block
 
 EXIT_DIFFERENCE = 1
 EXIT_USAGE = 2
@@ -187,21 +193,33 @@ def way_out(error: Exception) -> str:
     return _METHOD.sub(_command, text)
 
 
+def _print_exception(
+    _kind: type[BaseException], error: BaseException, _trace: TracebackType | None
+) -> None:
+    """Print the traceback of an exception of ours without the control characters of its message."""
+    sys.stderr.write(f"{printable_block(''.join(traceback.format_exception(error)).rstrip())}\n")
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit; every error is one line on standard error."""
+    if logging.lastResort is not None:  # it writes the log of commands that configure none
+        logging.lastResort.setFormatter(PrintableFormatter())
+    sys.excepthook = _print_exception
     try:
         code: Any = cli.main(args=arguments, prog_name="pgsluice", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        echo_lines(shown.getvalue(), nl=False, err=True)
         sys.exit(error.exit_code)
     except click.Abort as error:
         is_interrupted = isinstance(error.__cause__, KeyboardInterrupt)
-        click.echo("interrupted" if is_interrupted else "cancelled", err=True)
+        echo("interrupted" if is_interrupted else "cancelled", err=True)
         sys.exit(EXIT_INTERRUPTED if is_interrupted else EXIT_DIFFERENCE)
     except (ArgumentError, QueueNameError) as error:
-        click.echo(f"pgsluice: {way_out(error)}", err=True)
+        echo(f"pgsluice: {way_out(error)}", err=True)
         sys.exit(EXIT_USAGE)
     except (SluiceError, psycopg.Error, OSError, UnicodeError) as error:
-        click.echo(f"pgsluice: {way_out(error)}", err=True)
+        echo(f"pgsluice: {way_out(error)}", err=True)
         sys.exit(EXIT_ERROR)
     sys.exit(code if isinstance(code, int) else 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from pgsluice.cli.clients import one_connection
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.output import show
+from pgsluice.cli.printing import echo, echo_json, echo_lines
 from pgsluice.cli.signals import stop_on_signals
 from pgsluice.cli.types import Duration
 from pgsluice.client import MaintenanceStep
@@ -23,6 +23,7 @@ from pgsluice.errors import NotInstalledError
 from pgsluice.extras import require_packages
 from pgsluice.schema import installed_versions
 from pgsluice.worker import Maintainer, Maintenance, Pace, Ticker
+from pgsluice.worker.engine.start_checks import require_transactions_of
 
 
 @click.command(short_help="Run maintenance of queues and logs.")
@@ -101,7 +102,7 @@ def maintain(
     listeners are not notified, and the exit code is 1 if a step failed or was skipped.
     """
     if print_cron:
-        click.echo(
+        echo_lines(
             resources.files("pgsluice").joinpath("sql", "cron.sql").read_text(encoding="utf-8"),
             nl=False,
         )
@@ -142,13 +143,14 @@ def _metrics_served(target: Target, host: str, port: int | None) -> Iterator[Non
     from pgsluice.ops.metrics.endpoint import serving
 
     with serving(DatabaseCollector(target), host, port, "--metrics-port") as bound:
-        click.echo(f"metrics http://{host}:{bound}/metrics", err=True)
+        echo(f"metrics http://{host}:{bound}/metrics", err=True)
         yield
 
 
 def _maintain_once(target: Target, as_json: bool) -> None:
     done: list[MaintenanceStep] = []
     with one_connection(target) as pool:
+        require_transactions_of(pool)
         # Retries first, so that this tick includes them.
         left = Maintenance(pool, report=done.append).run_once()
         done += (
@@ -163,8 +165,8 @@ def _maintain_once(target: Target, as_json: bool) -> None:
 def _print_step(step: MaintenanceStep, *, as_json: bool) -> None:
     fields = asdict(step)
     if as_json:
-        click.echo(json.dumps(fields, ensure_ascii=False))
+        echo_json(fields)
     else:
-        click.echo(
+        echo(
             " ".join(str(fields[name]) for name in ("task", "queue_name", "detail") if fields[name])
         )

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from pgsluice.cli.options import dsn_option
+from pgsluice.cli.printing import echo, echo_lines, echo_metrics
 from pgsluice.cli.signals import stop_on_signals
 from pgsluice.cli.types import Duration
 from pgsluice.connection import resolve
@@ -70,7 +71,7 @@ def metrics(port: int | None, host: str, what: str | None, dsn: str | None, **op
     """
     if what is not None:
         file = resources.files("pgsluice").joinpath("ops", "metrics", _FILES[what])
-        click.echo(file.read_text(encoding="utf-8"), nl=False)
+        echo_lines(file.read_text(encoding="utf-8"), nl=False)
         return
     require_packages("metrics need", ["prometheus_client"], "metrics")
     from pgsluice.ops.metrics.collector import DatabaseCollector
@@ -78,8 +79,8 @@ def metrics(port: int | None, host: str, what: str | None, dsn: str | None, **op
 
     collector = DatabaseCollector(resolve(dsn), **options)
     if port is None:
-        click.echo(text_of(collector), nl=False)
+        echo_metrics(text_of(collector))
         return
     with stop_on_signals() as stop, serving(collector, host, port, "--port") as bound:
-        click.echo(f"serving http://{host}:{bound}/metrics", err=True)
+        echo(f"serving http://{host}:{bound}/metrics", err=True)
         stop.wait()

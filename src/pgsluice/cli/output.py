@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-import click
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from rich.text import Text
 
 from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_INTERRUPTED
+from pgsluice.cli.printing import Terminal, cell, echo, echo_json
 
 _WIDE = 10_000
 
@@ -24,14 +21,14 @@ _WIDE = 10_000
 def print_lines(records: Iterable[Any]) -> None:
     """Print each record as a line of JSON."""
     for record in records:
-        click.echo(_json(_fields(record)))
+        echo_json(_fields(record), timedelta.total_seconds)
 
 
 def report(asked: Iterable[int], found: Iterable[int], where: str) -> None:
     """Exit with 1 and name the ids that were not found, if any."""
     missing = sorted(set(asked) - set(found))
     if missing:
-        click.echo(f"not found in {where}: {', '.join(map(str, missing))}", err=True)
+        echo(f"not found in {where}: {', '.join(map(str, missing))}", err=True)
         sys.exit(EXIT_DIFFERENCE)
 
 
@@ -39,19 +36,18 @@ def show(records: Iterable[Any], as_json: bool, *, empty: str) -> None:
     """Print records as a table, or as one JSON array."""
     rows = [_fields(record) for record in records]
     if as_json:
-        click.echo(_json(rows))
+        echo_json(rows, timedelta.total_seconds)
         return
     if not rows:
-        click.echo(empty)
+        echo(empty)
         return
     table = Table(box=None)
     for name in rows[0]:
         table.add_column(name)
     for row in rows:
-        # Text, so that square brackets in a name are not markup.
-        table.add_row(*(Text(_cell(value)) for value in row.values()))
+        table.add_row(*(cell(_cell(value)) for value in row.values()))
     # Never truncate: a terminal wraps long lines, and a pipe has no width.
-    Console(soft_wrap=True, width=_WIDE).print(table)
+    Terminal(soft_wrap=True, width=_WIDE).print(table)
 
 
 @contextmanager
@@ -62,7 +58,7 @@ def progress(title: str, total: Callable[[], int | None]) -> Iterator[Callable[[
         title: Label of the bar.
         total: Called only if the bar is shown, as it may cost a scan; returns None if the total is unknown.
     """
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -82,23 +78,22 @@ def interruptible(left: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        click.echo(f"interrupted: {left()}", err=True)
+        echo(f"interrupted: {left()}", err=True)
         sys.exit(EXIT_INTERRUPTED)
 
 
 def print_result(report: dict[str, int], text: str, as_json: bool) -> None:
     """Print a result as text or as JSON."""
-    click.echo(json.dumps(report) if as_json else text)
+    if as_json:
+        echo_json(report)
+    else:
+        echo(text)
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         value = round(value, 3)
     return "" if value is None else str(value)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=timedelta.total_seconds)
 
 
 def _fields(record: Any) -> dict[str, Any]:

@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
-import click
-
 from pgsluice import connection
 from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_ERROR
+from pgsluice.cli.printing import echo, echo_json
 from pgsluice.cli.signals import interrupt_on_termination, mute_py4j, stop_on_signals
 from pgsluice.pipelines.config import Pipeline
 from pgsluice.pipelines.runner import Runner
@@ -107,7 +106,7 @@ def _log_lines(form: str, pipelines: Sequence[Pipeline]) -> Iterator[None]:
 def _show(pipeline: Pipeline, progress: Progress, as_json: bool) -> None:
     facts = asdict(progress)
     if as_json:
-        click.echo(json.dumps({"pipeline": pipeline.name, "kind": pipeline.kind, **facts}))
+        echo_json({"pipeline": pipeline.name, "kind": pipeline.kind, **facts})
         return
     del facts["batch_duration_s"], facts["rows_left"]  # of the last batch only, and nothing is left
     said = f"{facts.pop('rows')} rows in {facts.pop('micro_batches')} commits"
@@ -116,4 +115,4 @@ def _show(pipeline: Pipeline, progress: Progress, as_json: bool) -> None:
             value = ", ".join(value)
         if value:
             said += f", {name} {json.dumps(value) if isinstance(value, dict) else value}"
-    click.echo(f"{pipeline.name}: {said}")
+    echo(f"{pipeline.name}: {said}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pgsluice.cli.clients import send_texts, work_queue
+from pgsluice.cli.clients import list_queues, send_texts, work_queue
 from pgsluice.cli.dead_letters import queue_dead_letters
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
@@ -23,6 +23,7 @@ from pgsluice.cli.options import (
 )
 from pgsluice.cli.output import print_lines, report, show
 from pgsluice.cli.parsing import lines
+from pgsluice.cli.printing import echo, echo_lines
 from pgsluice.cli.queue_archive import exports, replay, replays, retention
 from pgsluice.cli.queue_limits import blocked, limits, unpark
 from pgsluice.cli.queue_look import browse, count, failing, get, peek
@@ -33,6 +34,8 @@ from pgsluice.cli.queue_streams import streams
 from pgsluice.cli.queue_tail import tail
 from pgsluice.cli.queue_topics import topics
 from pgsluice.cli.types import Duration, Json
+from pgsluice.client import WorkQueue
+from pgsluice.connection import connect, resolve
 
 _msg_ids = click.argument("msg_ids", metavar="MSG_ID...", type=int, nargs=-1, required=True)
 _vt = click.option(
@@ -87,10 +90,10 @@ def create(queue_name: str, dsn: str | None, **options: Any) -> None:
 @dsn_option
 def list_(as_json: bool, dsn: str | None) -> None:
     """List all queues by name, and who paused them."""
-    with work_queue(dsn) as work:
-        paused = paused_queues(work)
+    with connect(resolve(dsn), autocommit=True) as connection:
+        paused = paused_queues(WorkQueue(connection))
         rows = []
-        for info in work.list_queues():
+        for info in list_queues(connection):
             found = paused.get(info.queue_name)
             rows.append(
                 asdict(info)
@@ -137,7 +140,7 @@ def send(
             return work.send_batch(queue_name, values, headers=[headers] * len(values), delay=delay)
 
         for ids in send_texts(texts, send):
-            click.echo("\n".join(map(str, ids)))
+            echo_lines("\n".join(map(str, ids)))
 
 
 @queue.command()
@@ -203,7 +206,7 @@ def purge(queue_name: str, yes: bool, dsn: str | None) -> None:
     """Delete all messages of a queue, visible or not, and print their number. Keeps the archive."""
     confirm(yes, f"Delete all messages of queue {queue_name!r}?")
     with work_queue(dsn, queue_name) as work:
-        click.echo(work.purge_queue(queue_name))
+        echo(work.purge_queue(queue_name))
 
 
 @queue.command()
@@ -216,7 +219,7 @@ def drop(queue_name: str, yes: bool, dsn: str | None) -> None:
     confirm(yes, f"Drop queue {queue_name!r} with its messages and archive?")
     with work_queue(dsn, queue_name) as work:
         if not work.drop_queue(queue_name):
-            click.echo(f"queue {queue_name!r} does not exist", err=True)
+            echo(f"queue {queue_name!r} does not exist", err=True)
             sys.exit(EXIT_DIFFERENCE)
 
 
@@ -237,7 +240,7 @@ def metrics(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
 
 def _acknowledged(asked: tuple[int, ...], found: list[int]) -> None:
     for msg_id in found:
-        click.echo(msg_id)
+        echo(msg_id)
     report(asked, found, "the queue")
 
 

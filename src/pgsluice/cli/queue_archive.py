@@ -22,6 +22,7 @@ from pgsluice.cli.options import (
 )
 from pgsluice.cli.output import interruptible, print_lines, print_result, progress, report, show
 from pgsluice.cli.parsing import filter_options, read_filter
+from pgsluice.cli.printing import echo
 from pgsluice.cli.types import FOREVER, Duration
 from pgsluice.client import ReplayStep, WorkQueue
 from pgsluice.errors import QueueNotFoundError
@@ -128,7 +129,7 @@ def drop(queue_name: str, export_name: str, yes: bool, dsn: str | None) -> None:
     )
     with work_queue(dsn, queue_name) as work:
         if not work.drop_export(queue_name, export_name):
-            click.echo(
+            echo(
                 f"queue {queue_name!r} has no export {export_name!r}; see: pgsluice queue exports list {queue_name}",
                 err=True,
             )

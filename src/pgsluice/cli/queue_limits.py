@@ -11,6 +11,7 @@ from pgsluice.cli.clients import work_queue
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import FreeText, dsn_option, json_lines_option, json_option, name_argument
 from pgsluice.cli.output import show
+from pgsluice.cli.printing import echo
 from pgsluice.cli.types import Duration
 
 
@@ -100,7 +101,7 @@ def drop(queue_name: str, dsn: str | None) -> None:
     """Drop the limits of a queue. Exits with 1 if it has none."""
     with work_queue(dsn, queue_name) as work:
         if not work.drop_queue_limits(queue_name):
-            click.echo(f"queue {queue_name!r} has no limits", err=True)
+            echo(f"queue {queue_name!r} has no limits", err=True)
             sys.exit(EXIT_DIFFERENCE)
 
 
@@ -139,5 +140,5 @@ def unpark(queue_name: str, key: str, dsn: str | None) -> None:
     """
     with work_queue(dsn, queue_name) as work:
         if not work.unpark_messages(queue_name, key):
-            click.echo(f"key {key!r} of queue {queue_name!r} is not parked", err=True)
+            echo(f"key {key!r} of queue {queue_name!r} is not parked", err=True)
             sys.exit(EXIT_DIFFERENCE)

@@ -19,6 +19,7 @@ from pgsluice.cli.options import (
 )
 from pgsluice.cli.output import print_lines, report, show
 from pgsluice.cli.parsing import filter_options, read_filter
+from pgsluice.cli.printing import echo
 from pgsluice.client import WorkQueue
 from pgsluice.errors import NotInstalledError
 
@@ -157,6 +158,6 @@ def count(queue_name: str, relation: str, dsn: str | None, **given: Any) -> None
     matching = read_filter(**given)
     with work_queue(dsn, queue_name) as work:
         if relation == "dead":
-            click.echo(work.count_dead_letters(queue_name, **matching))
+            echo(work.count_dead_letters(queue_name, **matching))
         else:
-            click.echo(work.count_messages(queue_name, relation, **matching))
+            echo(work.count_messages(queue_name, relation, **matching))

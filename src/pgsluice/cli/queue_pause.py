@@ -9,6 +9,7 @@ import click
 from pgsluice.cli.clients import work_queue
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_lines_option, name_argument
+from pgsluice.cli.printing import echo
 from pgsluice.client import PausedQueue, WorkQueue
 from pgsluice.errors import NotInstalledError
 
@@ -34,7 +35,7 @@ def pause(queue_name: str, reason: str | None, dsn: str | None) -> None:
     """
     with work_queue(dsn, queue_name) as work:
         if not work.pause_queue(queue_name, reason=reason):
-            click.echo(f"queue {queue_name!r} is already paused", err=True)
+            echo(f"queue {queue_name!r} is already paused", err=True)
             sys.exit(EXIT_DIFFERENCE)
 
 
@@ -46,5 +47,5 @@ def resume(queue_name: str, dsn: str | None) -> None:
     """Resume a paused queue; workers continue immediately. Exits with 1 if it is not paused."""
     with work_queue(dsn, queue_name) as work:
         if not work.resume_queue(queue_name):
-            click.echo(f"queue {queue_name!r} is not paused", err=True)
+            echo(f"queue {queue_name!r} is not paused", err=True)
             sys.exit(EXIT_DIFFERENCE)

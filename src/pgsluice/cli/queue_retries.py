@@ -19,6 +19,7 @@ from pgsluice.cli.options import (
     optional_name_argument,
 )
 from pgsluice.cli.output import show
+from pgsluice.cli.printing import echo
 from pgsluice.cli.types import Duration
 from pgsluice.client import QueueRetryPolicy
 from pgsluice.errors import QueueNotFoundError
@@ -113,7 +114,7 @@ def drop(queue_name: str, dsn: str | None) -> None:
     """Drop the policy of a queue, so that the default applies. Exits with 1 if it has none."""
     with work_queue(dsn, queue_name) as work:
         if not work.drop_retry_policy(queue_name):
-            click.echo(f"queue {queue_name!r} has no retry policy", err=True)
+            echo(f"queue {queue_name!r} has no retry policy", err=True)
             sys.exit(EXIT_DIFFERENCE)
 
 

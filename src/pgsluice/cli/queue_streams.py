@@ -10,6 +10,7 @@ from pgsluice.cli.clients import work_queue
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.output import print_result, show
+from pgsluice.cli.printing import echo
 
 
 @click.group()
@@ -39,6 +40,6 @@ def release(stream_name: str, as_json: bool, dsn: str | None) -> None:
     with work_queue(dsn) as work:
         released = work.release_claims(stream_name)
     if released is None:
-        click.echo(f"stream {stream_name!r} does not exist", err=True)
+        echo(f"stream {stream_name!r} does not exist", err=True)
         sys.exit(EXIT_DIFFERENCE)
     print_result({"released": released}, f"{released} messages released", as_json)

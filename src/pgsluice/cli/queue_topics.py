@@ -19,6 +19,7 @@ from pgsluice.cli.options import (
 )
 from pgsluice.cli.output import print_lines, show
 from pgsluice.cli.parsing import lines
+from pgsluice.cli.printing import echo
 from pgsluice.cli.types import Duration, Json
 
 _pattern = click.argument("pattern")
@@ -54,7 +55,7 @@ def unbind(pattern: str, queue_name: str, dsn: str | None) -> None:
     """Remove a binding. Exits with 1 if it does not exist."""
     with work_queue(dsn, queue_name) as work:
         if not work.unbind_topic(pattern, queue_name):
-            click.echo(f"queue {queue_name!r} is not bound to {pattern!r}", err=True)
+            echo(f"queue {queue_name!r} is not bound to {pattern!r}", err=True)
             sys.exit(EXIT_DIFFERENCE)
 
 
@@ -128,5 +129,5 @@ def send(
                 for msg_id in msg_ids
             )
     if unbound:
-        click.echo(f"no queue is bound to {routing_key!r}", err=True)
+        echo(f"no queue is bound to {routing_key!r}", err=True)
         sys.exit(EXIT_DIFFERENCE)

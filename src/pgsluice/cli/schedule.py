@@ -18,6 +18,7 @@ from pgsluice.cli.options import (
     yes_option,
 )
 from pgsluice.cli.output import print_lines, show
+from pgsluice.cli.printing import echo
 from pgsluice.cli.types import Duration, Json, Time
 from pgsluice.client import Schedule, ScheduleOptions
 
@@ -161,7 +162,7 @@ def resume(name: str, dsn: str | None) -> None:
 def run(name: str, dsn: str | None) -> None:
     """Fire a schedule now, in addition to its slots, and print the msg_id or ev_id."""
     with open_schedules(dsn) as schedules:
-        click.echo(schedules.run_schedule(name))
+        echo(schedules.run_schedule(name))
 
 
 @schedule.command()
@@ -174,7 +175,7 @@ def drop(name: str, yes: bool, dsn: str | None) -> None:
     confirm(yes, f"Drop schedule {name!r}?")
     with open_schedules(dsn) as schedules:
         if not schedules.unschedule(name):
-            click.echo(f"schedule {name!r} does not exist", err=True)
+            echo(f"schedule {name!r} does not exist", err=True)
             sys.exit(EXIT_DIFFERENCE)
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
-from rich.console import Console
+from psycopg import Connection
+from rich.text import Text
 
 from pgsluice import schema as installer
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import confirm, dsn_option, yes_option
+from pgsluice.cli.printing import Terminal, echo, echo_lines
 from pgsluice.cli.types import Duration
 from pgsluice.connection import connect, resolve
 from pgsluice.errors import NotInstalledError
 
-_console = Console(highlight=False, soft_wrap=True)
+_console = Terminal(highlight=False, soft_wrap=True)
 _with_option = click.option(
     "--with",
     "extras",
@@ -46,10 +49,12 @@ def install(dsn: str | None, extras: tuple[str, ...], tables_only: bool) -> None
     if tables_only and extras:
         raise click.UsageError("--tables-only and --with are mutually exclusive")
     with connect(resolve(dsn), autocommit=True) as connection:
+        absent = installer.missing(connection)
         if tables_only:
-            _print_migrations(installer.install_tables(connection))
+            versions = installer.install_tables(connection)
         else:
-            _print_migrations(installer.install(connection, legacy="legacy" in extras))
+            versions = installer.install(connection, legacy="legacy" in extras)
+    _print_migrations(versions, absent)
 
 
 @schema.command()
@@ -64,7 +69,7 @@ def install(dsn: str | None, extras: tuple[str, ...], tables_only: bool) -> None
     help="Maximum time to wait for table locks.",
 )
 def adopt(dsn: str | None, plan_only: bool, lock_deadline_s: float) -> None:
-    """Convert a database with PGMQ (1.5 to 1.13) or PgQ (3.2 to 3.5) to pgsluice in place, in one transaction.
+    """Convert a database with PGMQ (0.20, 1.5 to 1.13) or PgQ (3.2 to 3.5) to pgsluice in place, in one transaction.
 
     Keeps queues, logs, messages, events, positions, ids, grants, policies and triggers. With --plan, exits with 1 if
     the database cannot be adopted.
@@ -72,18 +77,18 @@ def adopt(dsn: str | None, plan_only: bool, lock_deadline_s: float) -> None:
     with connect(resolve(dsn), autocommit=True) as connection:
         if not plan_only:
             for step in installer.adopt(connection, lock_deadline_s=lock_deadline_s):
-                _console.print(f"done: {step}", markup=False)
-            _console.print("the schema is adopted")
+                _console.say(f"done: {step}")
+            _console.say("the schema is adopted")
             return
         plan = installer.plan_adoption(connection)
     for step in plan.steps:
-        _console.print(step, markup=False)
+        _console.say(step)
     for objection in plan.objections:
-        _console.print(f"obstacle: {objection}", markup=False)
+        _console.say(f"obstacle: {objection}")
     if plan.objections:
         sys.exit(EXIT_DIFFERENCE)
     if not plan.steps:
-        _console.print("nothing to do")
+        _console.say("nothing to do")
 
 
 @schema.command()
@@ -95,22 +100,25 @@ def adopt(dsn: str | None, plan_only: bool, lock_deadline_s: float) -> None:
     help="Also run migrations that break running clients.",
 )
 def upgrade(dsn: str | None, plan_only: bool, allow_breaking: bool) -> None:
-    """Upgrade an installed schema to this release, in one transaction.
+    """Upgrade an installed schema to this release, in one transaction. After `install --tables-only`, only the tables.
 
     Refuses if a migration breaks running clients, unless --allow-breaking is given. --plan names such migrations.
     """
     with connect(resolve(dsn), autocommit=True) as connection:
         if not plan_only:
-            _print_migrations(installer.upgrade(connection, allow_breaking=allow_breaking))
+            absent = installer.missing(connection)
+            _print_migrations(installer.upgrade(connection, allow_breaking=allow_breaking), absent)
+            _print_kind(connection)
             return
         plan = installer.plan(connection)
+        _print_kind(connection)
     for migration in plan.migrations:
-        note = f" [bold red]breaking: {migration.breaking}[/]" if migration.breaking else ""
-        _console.print(f"run migration {migration.version}{note}")
+        note = f" breaking: {migration.breaking}" if migration.breaking else ""
+        _console.say(f"run migration {migration.version}", Text(note, "bold red"))
     for line in plan.changes:
-        _console.print(line, markup=False)
+        _console.say(line)
     if not plan.migrations and not plan.changes:
-        _console.print("nothing to do")
+        _console.say("nothing to do")
 
 
 @schema.command()
@@ -119,18 +127,19 @@ def verify(dsn: str | None) -> None:
     """Compare the installed schema with this release. Exits with 1 if they differ."""
     with connect(resolve(dsn)) as connection:
         differences = installer.verify(connection)
+        _print_kind(connection)
     for line in differences:
-        _console.print(line, markup=False)
+        _console.say(line)
     if differences:
         sys.exit(EXIT_DIFFERENCE)
-    _console.print("the schema matches this release")
+    _console.say("the schema matches this release")
 
 
 @schema.command("print")
 @_with_option
 def print_(extras: tuple[str, ...]) -> None:
     """Print one SQL script for an empty database: pgsluice schema print | psql -1 -f -"""
-    click.echo(installer.print_sql(legacy="legacy" in extras))
+    echo_lines(installer.print_sql(legacy="legacy" in extras))
 
 
 @schema.command()
@@ -155,12 +164,20 @@ def uninstall(dsn: str | None, drop_data: bool, drop_dependents: bool, yes: bool
         try:
             installer.uninstall(connection, drop_data=drop_data, drop_dependents=drop_dependents)
         except NotInstalledError as error:
-            click.echo(str(error), err=True)
+            echo(str(error), err=True)
             sys.exit(EXIT_DIFFERENCE)
-    _console.print("dropped the schemas pgmq, pgq and sluice")
+    _console.say("dropped the schemas pgmq, pgq and sluice")
 
 
-def _print_migrations(versions: tuple[str, ...]) -> None:
+def _print_kind(connection: Connection[Any]) -> None:
+    """Say if only the tables are installed."""
+    if installer.has_tables_only(installer.installed_versions(connection)):
+        _console.say(installer.ONLY_TABLES)
+
+
+def _print_migrations(versions: tuple[str, ...], absent: tuple[str, ...]) -> None:
+    for line in absent:
+        _console.say(f"created again, empty: {line.rpartition('; ')[0]}")
     for version in versions:
-        _console.print(f"ran migration {version}")
-    _console.print("the schema is up to date")
+        _console.say(f"ran migration {version}")
+    _console.say("the schema is up to date")

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 import psycopg
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from pgsluice import schema
 from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.printing import Terminal, cell, echo_json
 from pgsluice.cli.queue_pause import paused_queues
-from pgsluice.client import EventLog, WorkQueue
+from pgsluice.client import EventLog, TableQueue, WorkQueue
 from pgsluice.connection import connect, resolve
-from pgsluice.errors import NotInstalledError, PrivilegeError, SchemaError
+from pgsluice.errors import ConfigurationError, NotInstalledError, PrivilegeError, SchemaError
+from pgsluice.worker.engine.start_checks import require_transactions
 
 
 def _failures(connection: psycopg.Connection[Any]) -> list[str]:
@@ -54,11 +54,19 @@ def _installation(connection: psycopg.Connection[Any]) -> dict[str, list[str]]:
     if not versions:
         hint = "the schema is not installed; install it with: pgsluice schema install"
         return {"problems": [*problems, hint]}
+    if schema.has_tables_only(versions):
+        return {
+            "migrations": list(versions),
+            "queues": [info.queue_name for info in TableQueue(connection).list_queues()],
+            "installed": [schema.ONLY_TABLES],
+            "problems": problems,
+        }
     try:
         schema.require(connection)
     except (NotInstalledError, SchemaError) as error:
         problems.append(str(error))
     return {
+        "installed": ["tables and functions"],
         "migrations": list(versions),
         "queues": [info.queue_name for info in WorkQueue(connection).list_queues()],
         "paused": _pauses(connection),
@@ -90,6 +98,7 @@ def status(dsn: str | None, as_json: bool) -> None:
             "server": f"PostgreSQL {info.server_version // 10_000}.{info.server_version % 10_000}",
             "database": info.dbname,
             "user": info.user,
+            "installed": [],
             "migrations": [],
             "queues": [],
             "paused": [],
@@ -101,14 +110,18 @@ def status(dsn: str | None, as_json: bool) -> None:
             report |= _installation(connection)
         except PrivilegeError as error:
             report["problems"] = [f"user {info.user!r} cannot read the schema: {error}"]
+        try:
+            require_transactions(connection)
+        except ConfigurationError as error:
+            report["problems"] = [*(report["problems"] or ()), str(error)]
     if as_json:
-        click.echo(json.dumps(report))
+        echo_json(report)
         return
     if isinstance(migrations := report["migrations"], list):
         report["migrations"] = _newest(migrations)
     table = Table(show_header=False, box=None)
     for name, value in report.items():
         separator = "\n" if name in ("paused", "problems", "failures") else ", "
-        text = separator.join(value) if isinstance(value, list) else str(value)
-        table.add_row(name, escape(text) or "none")
-    Console(soft_wrap=True).print(table)
+        texts = value if isinstance(value, list) else [value]
+        table.add_row(name, Text(separator).join(map(cell, texts)) if texts else "none")
+    Terminal(soft_wrap=True).print(table)

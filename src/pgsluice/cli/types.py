@@ -198,6 +198,8 @@ def dsns_by_name(
 ) -> dict[str, str] | None:
     """Parse NAME=DSN options to a dictionary; None if there are none."""
     found = dict(text.partition("=")[::2] for text in given)
-    if not all(found) or not all(found.values()) or len(found) < len(given):
+    # A URL without a name has "=" in its query, and what precedes it may be a password.
+    is_named = all(found) and all("://" not in name for name in found)
+    if not is_named or not all(found.values()) or len(found) < len(given):
         raise click.BadParameter("write NAME=DSN, each name once")
     return found or None

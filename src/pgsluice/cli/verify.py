@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import combined, dsn_option, json_option
+from pgsluice.cli.printing import Terminal, cell, echo, echo_json
 from pgsluice.cli.types import Time
 from pgsluice.verify import (
     Report,
@@ -154,12 +152,12 @@ def changes(log: str, lake: str, tables: tuple[str, ...], dsn: str | None, as_js
     """
     found = verify_changes(log, lake, tables=tables or None, dsn=dsn)
     if as_json:
-        click.echo(json.dumps(asdict(found), ensure_ascii=False))
+        echo_json(asdict(found))
     else:
         for name, since in sorted(found.complete.items()):
-            click.echo(f"{name}: complete{f' since {since}' if since else ''}")
+            echo(f"{name}: complete{f' since {since}' if since else ''}")
         for name, problem in found.problems.items():
-            click.echo(f"{name}: {problem}")
+            echo(f"{name}: {problem}")
     if found.problems:
         sys.exit(EXIT_DIFFERENCE)
 
@@ -220,9 +218,9 @@ def current(
 
 def _print(report: Report, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(report.as_json(), ensure_ascii=False))
+        echo_json(report.as_json())
     else:
-        click.echo(str(report))
+        echo(str(report))
         if report.differences:
             _show(report)
     if not report.equal:
@@ -232,11 +230,11 @@ def _print(report: Report, *, as_json: bool) -> None:
 def _show(report: Report) -> None:
     table = Table(box=None, pad_edge=False)
     for name in ("difference", "key", "in PostgreSQL", "in the lake"):
-        table.add_column(Text(name), overflow="fold")
+        table.add_column(cell(name), overflow="fold")
     for difference in report.differences:
         cells = (difference.key, difference.postgresql, difference.lake)
-        table.add_row(difference.kind, *(Text(_cell(row)) for row in cells))
-    Console().print(table)
+        table.add_row(difference.kind, *(cell(_cell(row)) for row in cells))
+    Terminal().print(table)
 
 
 def _cell(row: Row | None) -> str:

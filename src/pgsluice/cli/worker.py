@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import click
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.output import show
+from pgsluice.cli.printing import echo_json
 from pgsluice.cli.types import Duration
 from pgsluice.worker.app.choosing import choose, describe
 from pgsluice.worker.engine import start_checks
@@ -251,7 +251,10 @@ def check(
     app = load_app(app_name)
     specs = choose(app, handlers, queues)
     findings = start_checks.run_checks(
-        target_of(app, dsn), specs.values(), WorkerOptions().shares(specs.values()).total
+        target_of(app, dsn),
+        specs.values(),
+        WorkerOptions().shares(specs.values()).total,
+        with_groups=True,
     )
     records = [
         {"what": f"handler {name}", "found": describe(spec), "is_wrong": False}
@@ -262,7 +265,7 @@ def check(
         for finding in findings
     ]
     if as_json:
-        click.echo(json.dumps(records, ensure_ascii=False))
+        echo_json(records)
     else:
         show(
             [

@@ -23,6 +23,8 @@ class GroupOptions(TypedDict, total=False):
         backoff_jitter: Randomise the back-off (50 to 100 %), to spread the retries of events that failed together.
             Default: True.
         dead_letter_log: An event log for dead-lettered events. Default: none, they are stored as dead events.
+        unhandled: Treatment of events of a type that no handler is declared for: `accept` acknowledges and counts them,
+            `leave` keeps them until a worker declares the type, `dead-letter` dead-letters them. Default: accept.
     """
 
     lease_s: float | None
@@ -33,6 +35,7 @@ class GroupOptions(TypedDict, total=False):
     backoff_cap_s: float | None
     backoff_jitter: bool | None
     dead_letter_log: str | None
+    unhandled: Literal["accept", "leave", "dead-letter"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class ClaimedEvent:
         ev_type: Type of the event.
         ev_data: Text of the event.
         ev_extra1: Additional text, as are the next three.
+        key: The ordering key by the option `key` of the group; None: the event has no order.
     """
 
     claim_id: int
@@ -68,6 +72,7 @@ class ClaimedEvent:
     ev_extra2: str | None
     ev_extra3: str | None
     ev_extra4: str | None
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,7 @@ class GroupInfo:
         max_attempts: As in `GroupOptions`, as are the fields up to `dead_letter_log`; durations as timedelta.
         key: Ordering key, or None.
         when_waiting: Handling of a key while one of its events awaits a retry: `block`, `skip` or `park`.
+        unhandled: As in `GroupOptions`.
         lost: Reason why the position was dropped, or None.
         lag_events: Events not yet claimed, approximately.
         lag_s: Age of the oldest unclaimed event in seconds; 0 without any.
@@ -99,6 +105,7 @@ class GroupInfo:
     dead_letter_log: str | None
     key: str | None
     when_waiting: str
+    unhandled: str
     lost: str | None
     lag_events: int
     lag_s: float
@@ -146,6 +153,37 @@ class BlockedKey:
     claim_id: int | None
     ev_id: int | None
     due_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupType:
+    """An event type of a share group: a declaration of a handler, or a type without one.
+
+    Attributes:
+        ev_type: The type; None: all types that no other handler declares, or, without a handler, events without a type.
+        app: App of the handler that is declared for it, or None.
+        handler: That handler, or None.
+        declared_at: Time at which a worker last declared it: at its start, and then every hour.
+        workers: Live workers that run the handler; None: no handler is declared.
+        waiting: Events that wait for a member that handles the type; None for all other types.
+        waiting_keys: Ordering keys whose next event has the type and waits likewise.
+        since: Start of the wait, or None.
+        accepted: Events that workers accepted without a handler; None if a handler is declared.
+        dead_lettered: Events that workers dead-lettered without a handler.
+        last_unhandled_at: Time of the last of these, or None.
+    """
+
+    ev_type: str | None
+    app: str | None
+    handler: str | None
+    declared_at: datetime | None
+    workers: int | None
+    waiting: int | None
+    waiting_keys: int | None
+    since: datetime | None
+    accepted: int | None
+    dead_lettered: int | None
+    last_unhandled_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

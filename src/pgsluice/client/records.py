@@ -38,9 +38,9 @@ class ClaimOutcome:
     Attributes:
         msg_id: The message.
         outcome: `done`; `stale`: another consumer has read the message since, and keeps it; `gone`: the message is no
-            longer in the queue, settled by this or another claim. `gone` is expected when a call is repeated after a
-            lost reply. From `fail` also `retry`: it will be redelivered; `dead`: it was dead-lettered; a repeated call
-            returns the first result.
+            longer in the queue, settled by this or another claim, or the queue was dropped and created again. `gone` is
+            expected when a call is repeated after a lost reply. From `fail` also `retry`: it will be redelivered;
+            `dead`: it was dead-lettered; a repeated call returns the first result.
         attempt: From `fail`: number of the failed attempt; None if stale or gone.
         delay_s: For `retry`: seconds until the message is visible again; None from a repeated call.
     """

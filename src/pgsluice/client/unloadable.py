@@ -1,4 +1,7 @@
-"""Values that PostgreSQL stores and Python cannot load: times after the year 9999, deeply nested JSON, huge numbers."""
+"""Values that PostgreSQL stores and Python cannot load.
+
+Times after the year 9999, deeply nested JSON, huge numbers, and text of a SQL_ASCII database that is not UTF-8.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,17 @@ from psycopg.rows import tuple_row
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
 
-# Raised by psycopg and by a `loads` for JSON.
-ERRORS = (psycopg.DataError, ValueError, RecursionError)
+# Raised by psycopg, and by loaders and a `loads` for JSON, which may be the application's own.
+ERRORS = (
+    psycopg.DataError,
+    psycopg.NotSupportedError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 # With a day to spare, so that they can be converted to any time zone.
 FAR_PAST = datetime(1, 1, 2, tzinfo=UTC)
 FAR_FUTURE = datetime(9999, 12, 31, tzinfo=UTC)
@@ -68,6 +80,9 @@ _SUBSTITUTES: dict[str, Callable[[str], Any]] = {
     "json": UnloadableJson,
     "jsonb": UnloadableJson,
     "timestamptz": _nearest_time,
+    "text": str,
+    "varchar": str,
+    "name": str,
 }
 
 
@@ -83,6 +98,6 @@ def _loader(usual: type[Loader], substitute: Callable[[str], Any]) -> type[Loade
             try:
                 return self._usual.load(data)
             except ERRORS:
-                return substitute(bytes(data).decode())
+                return substitute(bytes(data).decode("utf-8", "backslashreplace"))
 
     return SubstitutingLoader

@@ -32,6 +32,7 @@ from typing import Any
 
 from pgsluice import connection
 from pgsluice.client import Message
+from pgsluice.client.calls.call import storable
 from pgsluice.contrib.exchanges import TYPES, Binding, queue_name_of
 from pgsluice.contrib.kombu_session import HEARTBEATS, Session
 from pgsluice.errors import (
@@ -54,6 +55,8 @@ _log = logging.getLogger(__name__)
 _VISIBILITY_TIMEOUT_S = 60
 _WAIT_S = 30.0  # of a consumer without a timeout
 _QTY_MAX = 100  # per read
+# Headers that Celery only shows: its representations of arguments contain NULs and lone surrogates unescaped.
+_SHOWN = ("argsrepr", "kwargsrepr", "shadow")
 _TRANSIENT = 1  # AMQP's delivery mode of non-persistent messages
 
 
@@ -215,8 +218,8 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         self.session.queue.unbind_topic(pattern, queue_name_of(queue))
 
     def encode_body(self, body: Any, encoding: str | None = None) -> tuple[Any, str | None]:
-        """Store text unencoded, readable in the queue."""
-        if isinstance(body, str):
+        """Store text unencoded, readable in the queue, unless PostgreSQL cannot store it."""
+        if isinstance(body, str) and "\x00" not in body:
             return body, "utf-8"
         encoded: tuple[Any, str | None] = super().encode_body(body, encoding)
         return encoded
@@ -252,10 +255,16 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             yield payload
 
     def _reject(self, queue_name: str, message: Message, reason: str) -> None:
-        self.session.queue.reject(queue_name, message.msg_id, message.read_ct, reason)
+        self.session.queue.reject(
+            queue_name, message.msg_id, message.read_ct, reason, enqueued_at=message.enqueued_at
+        )
 
     def _put(self, queue: str, message: dict[str, Any], **_kwargs: Any) -> None:
         body = json.loads(dumps(message))  # kombu encodes values that are not JSON, such as times
+        headers = body.get("headers") or {}
+        headers.update(
+            (name, storable(headers[name])) for name in _SHOWN if isinstance(headers.get(name), str)
+        )
         properties = message["properties"]
         if properties.get("priority"):
             self._warn(queue, "priorities ignored; use a separate queue for urgent messages")

@@ -67,7 +67,7 @@ class Session:
         self._claims[delivery_tag] = claim
         if self._thread is None:
             name = "pgsluice claims"
-            self._thread = threading.Thread(target=self._extend, name=name, daemon=True)
+            self._thread = threading.Thread(target=self._keep_claims, name=name, daemon=True)
             self._thread.start()
 
     def let_go(self, delivery_tag: str) -> Claim | None:
@@ -163,21 +163,25 @@ class Session:
             self._listener.__exit__()
         self._connection.close()
 
-    def _extend(self) -> None:
+    def _keep_claims(self) -> None:
         while not self._closed.wait(self.visibility_timeout_s / HEARTBEATS):
-            for queue_name, messages in _by_queue(list(self._claims.values())).items():
-                try:
-                    outcomes = self.queue.extend_claimed(
-                        queue_name, messages, self.visibility_timeout_s
+            self._extend_claims()
+
+    def _extend_claims(self) -> None:
+        """Renew all claims of this process, in one call for each queue."""
+        for queue_name, messages in _by_queue(list(self._claims.values())).items():
+            try:
+                outcomes = self.queue.extend_claimed(
+                    queue_name, messages, self.visibility_timeout_s
+                )
+            except SluiceError as error:
+                _log.warning('renewal failed queue=%s error="%s"', queue_name, error)
+                continue
+            for lost in outcomes:
+                if lost.outcome == "stale":
+                    _log.warning(
+                        "visibility timeout expired queue=%s msg_id=%d", queue_name, lost.msg_id
                     )
-                except SluiceError as error:
-                    _log.warning('renewal failed queue=%s error="%s"', queue_name, error)
-                    continue
-                for lost in outcomes:
-                    if lost.outcome == "stale":
-                        _log.warning(
-                            "visibility timeout expired queue=%s msg_id=%d", queue_name, lost.msg_id
-                        )
 
 
 def _by_queue(claims: Iterable[Claim]) -> dict[str, list[Message]]:

@@ -38,6 +38,7 @@ from pgsluice.errors import (
     PayloadError,
     SluiceError,
 )
+from pgsluice.sessions import AsyncSluiceConnection
 from pgsluice.worker.wakeups.listener import AsyncListener
 
 try:
@@ -117,9 +118,13 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
             SluiceError: The connection failed, or the queue cannot be created.
         """
         conninfo = connection.resolve(self._dsn).conninfo
-        options = connection.tcp_options(conninfo)
-        pool = AsyncConnectionPool(
-            conninfo, min_size=1, max_size=_POOL_SIZE, kwargs=options, open=False
+        pool = AsyncConnectionPool[Any](
+            conninfo,
+            connection_class=AsyncSluiceConnection,
+            min_size=1,
+            max_size=_POOL_SIZE,
+            kwargs=connection.session_options(conninfo),
+            open=False,
         )
         await self._stack.enter_async_context(pool)
         self._queue = AsyncWorkQueue(pool)
@@ -206,7 +211,9 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
             )
             with contextlib.suppress(*TRANSIENT):  # else it is redelivered
                 await self.queue.reject(
-                    self._queue_name, message.msg_id, message.read_ct, "payload", str(error)
+                    self._queue_name,
+                    *(message.msg_id, message.read_ct, "payload", str(error)),
+                    enqueued_at=message.enqueued_at,
                 )
             return None
 
@@ -219,23 +226,23 @@ class PgsluiceBroker(AsyncBroker):  # type: ignore[misc]
         """Renew all claims of this process in one call; forget dropped ones whose leases have expired."""
         while self._dropped and self._dropped[0][0] < time.monotonic() - self._lease_s:
             self._dropped.popleft()
-        claims = {claim.message.msg_id: claim for claim in self._claims}
+        claims = list(self._claims)
         if not claims:
             return
-        messages = [claim.message for claim in claims.values()]
+        messages = [claim.message for claim in claims]
         try:
             outcomes = await self.queue.extend_claimed(self._queue_name, messages, self._lease_s)
         except SluiceError as error:
             _log.warning('renewal failed queue=%s error="%s"', self._queue_name, error)
             return
-        for lost in outcomes:
+        for claim, lost in zip(claims, outcomes, strict=True):
             if lost.outcome == "stale":
                 _log.warning(
                     'lease expired queue=%s msg_id=%d reason="the task still runs"',
                     *(self._queue_name, lost.msg_id),
                 )
             if lost.outcome != "done":
-                self._forget(claims[lost.msg_id])
+                self._forget(claim)
 
     def _forget(self, claim: _Claim) -> None:
         """Forget a claim that is settled or lost."""
@@ -274,11 +281,12 @@ def _note(dropped: deque[tuple[float, Message]], message: Message) -> None:
 
 
 def _as_json(message: BrokerMessage) -> dict[str, str]:
-    # As text, because jsonb would turn 1e22 into an integer. Serializers other than JSON produce other bytes.
-    try:
-        return {"data": message.message.decode("utf-8")}
-    except UnicodeDecodeError:
-        return {"data_base64": base64.b64encode(message.message).decode("ascii")}
+    # As text, because jsonb would turn 1e22 into an integer. Serializers other than JSON produce other bytes, and NULs,
+    # which PostgreSQL stores in no text.
+    with contextlib.suppress(UnicodeDecodeError):
+        if b"\x00" not in message.message:
+            return {"data": message.message.decode("utf-8")}
+    return {"data_base64": base64.b64encode(message.message).decode("ascii")}
 
 
 def _from_json(body: Any) -> bytes:

@@ -38,6 +38,7 @@ def app(
     *,
     authenticate: Authenticate | None = None,
     allow_actions: bool = False,
+    key: str | None = None,
     hidden_keys: Collection[str] = (),
     redact: Callable[[str, Any], Any] | None = None,
     title: str = "",
@@ -53,8 +54,10 @@ def app(
     Args:
         dsn: The database; None: as for the command line.
         authenticate: Returns the name of the viewer of a request, or None to refuse it; called in a thread. None: only
-            requests from this machine to localhost are answered.
+            requests from this machine to localhost are answered, and actions need `key`.
         allow_actions: Offer actions: send, retry, redrive, purge, pause, and others.
+        key: Without `authenticate`, a secret that a browser must have for actions, such as `secrets.token_urlsafe()`:
+            the address with `?key=` and this sets a cookie. None: actions without `authenticate` are refused.
         hidden_keys: Keys of payloads and headers, at any depth, whose values are hidden.
         redact: Gets the name of the queue or log and a payload, and returns what is shown.
         title: Name of the environment, shown on each page.
@@ -75,6 +78,7 @@ def app(
         Diagnoses(target),
         allows_actions=allow_actions,
         authenticate=authenticate,
+        key=key,
         redaction=Redaction(frozenset(key.lower() for key in hidden_keys), redact),
         refresh_s=refresh_s,
         title=title,

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
 import psycopg
-from psycopg.abc import AdaptContext, Buffer
+from psycopg.abc import AdaptContext, Buffer, PQGen
 from psycopg.adapt import Loader
 from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import set_json_loads
@@ -23,12 +23,16 @@ from pgsluice.client import EventLog, Schedules, ShareGroup, WorkQueue
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import samples
 from pgsluice.client.calls.call import Call
-from pgsluice.connection import Target, tcp_options
+from pgsluice.connection import Target, connection_failed, session_options
 from pgsluice.errors import ConnectionFailedError, PrivilegeError, SluiceError, translate
+from pgsluice.worker.engine.pools import LastFailure, SyncNoting, end_at
 
 Value = TypeVar("Value")
 
 _CONNECT_S = 3.0
+# The server's response may be this late after a statement's timeout. Neither TCP nor a pooler may ever report a silent
+# server, and the viewers of a page share its reading.
+_LATE_S = 3.0
 _KEPT = 1000  # shared results; one with 1,000 queues has about 300 kB
 _CANCELED = "57014"
 _LOCKED = "55P03"
@@ -67,6 +71,26 @@ class Part(Generic[Value]):
     is_timeout: bool = False
 
 
+class _Connection(SyncNoting):
+    """A connection that is closed if the server does not respond.
+
+    Attributes:
+        answer_s: Timeout of a response in seconds.
+    """
+
+    answer_s = _LATE_S
+
+    def wait(self, gen: PQGen[Any], *args: Any, **options: Any) -> Any:
+        """Wait for a response, at most `answer_s`."""
+        until_s = time.monotonic() + self.answer_s
+        try:
+            return super().wait(end_at(gen, until_s), *args, **options)
+        except psycopg.OperationalError:
+            if time.monotonic() > until_s:
+                self.close()
+            raise
+
+
 class Database:
     """The database that a dashboard shows.
 
@@ -90,8 +114,10 @@ class Database:
         self._share_s = share_s
         self._lock = threading.Lock()
         self._shared: dict[Hashable, _Shared] = {}
-        self._pool = ConnectionPool(
+        self._last_failure = LastFailure()
+        self._pool = ConnectionPool[Any](
             target.conninfo,
+            connection_class=_Connection,
             min_size=1,
             max_size=connections_max,
             max_idle=60,
@@ -100,10 +126,11 @@ class Database:
             kwargs={
                 "application_name": "pgsluice dashboard",
                 "connect_timeout": 3,
-                **tcp_options(target.conninfo),
+                "last_failure": self._last_failure,
+                **session_options(target.conninfo),
             },
             configure=_configure,
-            check=ConnectionPool.check_connection,
+            check=self._check,
             open=False,
         )
 
@@ -124,7 +151,7 @@ class Database:
             timeout_s: Another timeout of each statement, in seconds.
 
         Raises:
-            ConnectionFailedError: The server is not reachable.
+            ConnectionFailedError: There is no connection; the error has the server's reason, if it gave one.
             SluiceError: The commit failed.
         """
         try:
@@ -136,17 +163,32 @@ class Database:
                         limit_ms = (
                             self._timeout_ms if timeout_s is None else round(timeout_s * 1000)
                         )
+                        connection.answer_s = limit_ms / 1000 + _LATE_S
                         session.run(samples.limit_statements(limit_ms))
                         yield session
                 finally:
+                    connection.answer_s = _LATE_S
                     if not connection.closed:
                         connection.read_only = True
         except PoolTimeout as error:
-            raise ConnectionFailedError(
-                f"no connection to {self.target.safe or 'the server'} within {_CONNECT_S:g} s"
-            ) from error
+            raise self._no_connection() from error
         except psycopg.Error as error:
             raise translate(error) from error
+
+    def _check(self, connection: psycopg.Connection[Any]) -> None:
+        try:
+            ConnectionPool.check_connection(connection)
+        except psycopg.Error:
+            self._pool.drain()  # a lost connection is seldom the only one
+            raise
+
+    def _no_connection(self) -> ConnectionFailedError:
+        failure = self._last_failure.error
+        if isinstance(failure, psycopg.OperationalError):
+            return connection_failed(failure, self.target)
+        return ConnectionFailedError(
+            f"no connection to {self.target.safe or 'the server'} within {_CONNECT_S:g} s"
+        )
 
     def read(self, read: Callable[[Session], Value], *key: Hashable) -> Value:
         """Return what `read` returns in a read-only transaction, at most `share_s` old if there is a key.

@@ -12,9 +12,12 @@ from functools import partial
 
 from pgsluice.connection import Target, connect
 from pgsluice.errors import SluiceError
-from pgsluice.ops.doctor import Finding, diagnose
+from pgsluice.ops.doctor import Finding, diagnose, problem_of
+from pgsluice.worker.wakeups.listener_connection import shut_down
 
 _log = logging.getLogger(__name__)
+# Each check ends within its budget. A server that is silent for longer may never respond, and no further run begins.
+_RUN_MAX_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,7 @@ class Diagnosis:
     Attributes:
         found_at: Its end.
         findings: One of each check; empty if the server was not reachable.
-        problem: Why there are no findings, or None.
+        problem: Why the findings are no diagnosis, or None.
     """
 
     found_at: datetime
@@ -72,8 +75,14 @@ class Diagnoses:
         )
         try:
             with open_one() as connection:
-                found = tuple(diagnose(connection, reconnect=open_one))
-            diagnosis = Diagnosis(datetime.now(UTC), found)
+                watch = threading.Timer(_RUN_MAX_S, shut_down, [connection])
+                watch.daemon = True
+                watch.start()
+                try:
+                    found = tuple(diagnose(connection, reconnect=open_one))
+                finally:
+                    watch.cancel()
+            diagnosis = Diagnosis(datetime.now(UTC), found, problem_of(found))
         except SluiceError as error:
             _log.warning('checks not run error="%s"', error)
             diagnosis = Diagnosis(datetime.now(UTC), (), str(error))

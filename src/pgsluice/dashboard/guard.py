@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import base64
-import hmac
 import ipaddress
+import math
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pgsluice.dashboard.secrets import Basic, TooManyGuessesError, is_equal
 from pgsluice.dashboard.settings import Authenticate, Dashboard
 
 _READING = ("GET", "HEAD")
-_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+_FORWARDED = ("forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip")
+_KEY = "key"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -37,19 +38,10 @@ _CHALLENGE = {"WWW-Authenticate": 'Basic realm="pgsluice", charset="UTF-8"'}
 def basic(password: str) -> Authenticate:
     """Return a function that asks for a password by HTTP Basic authentication; any user name is accepted.
 
-    The user name is recorded with actions. Passwords are compared in constant time.
+    The user name is recorded with actions. Passwords are compared in constant time, and after ten wrong ones each
+    further one makes all wait longer, up to a minute, except browsers that gave the right one before.
     """
-
-    def authenticate(request: Request) -> str | None:
-        scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
-        try:
-            user, colon, given = base64.b64decode(encoded, validate=True).decode().partition(":")
-        except ValueError:  # also binascii.Error and UnicodeDecodeError
-            return None
-        is_right = hmac.compare_digest(given.encode(), password.encode())
-        return user if scheme.lower() == "basic" and colon and is_right else None
-
-    return authenticate
+    return Basic(password)
 
 
 class Guard:
@@ -77,6 +69,9 @@ class Guard:
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
                 headers.setdefault("Cache-Control", "no-store")
+                if "pgsluice.cookie" in scope:
+                    name, value = scope["pgsluice.cookie"]
+                    headers.append("Set-Cookie", _cookie(name, value, prefix_of(request)))
             await send(message)
 
         try:
@@ -93,15 +88,19 @@ class Guard:
         """Return the answer to a request that is refused; set the viewer of the others."""
         authenticate: Callable[[Request], str | None] | None = self._dashboard.authenticate
         if authenticate is None:
-            if not _is_local(request):
-                return _text(
-                    403,
-                    "This dashboard has no authentication, and answers only this machine, at localhost. "
-                    "Start it with a password, or pass authenticate= to pgsluice.dashboard.app.",
-                )
-            request.scope["pgsluice.viewer"] = ""
+            refusal = self._refusal_without_password(request)
+            if refusal is not None:
+                return refusal
         else:
-            viewer = await run_in_threadpool(authenticate, request)
+            try:
+                viewer = await run_in_threadpool(authenticate, request)
+            except TooManyGuessesError as error:
+                wait_s = math.ceil(error.wait_s)
+                return _text(
+                    429,
+                    f"Too many wrong passwords; wait {wait_s} s and reload.",
+                    {"Retry-After": str(wait_s)},
+                )
             if viewer is None:
                 return _text(401, "Authentication is required.", _CHALLENGE)
             request.scope["pgsluice.viewer"] = viewer
@@ -109,6 +108,40 @@ class Guard:
             return _text(403, "This form was sent by another site; open the dashboard and repeat.")
         if request.method not in _READING and not self._dashboard.allows_actions:
             return _text(403, "This dashboard is read-only; start it with --allow-actions.")
+        return None
+
+    def _refusal_without_password(self, request: Request) -> Response | None:
+        """Refuse other machines, and actions without the key that the start printed.
+
+        A proxy on this machine may look like a browser on it: then anyone may read, but not act.
+        """
+        if not _is_local(request):
+            return _text(
+                403,
+                "This dashboard has no authentication, and answers only this machine, at localhost. "
+                "Start it with a password, or pass authenticate= to pgsluice.dashboard.app.",
+            )
+        request.scope["pgsluice.viewer"] = ""
+        key = self._dashboard.key
+        if request.method in _READING:
+            if key and is_equal(request.query_params.get(_KEY, ""), key):
+                # Else the address with the key would stay in the history and in links.
+                request.scope["pgsluice.cookie"] = (_cookie_name(request), key)
+                return RedirectResponse(f"{prefix_of(request)}/", 303)
+            return None
+        if not self._dashboard.allows_actions:
+            return None  # refused for that reason
+        if key is None:
+            return _text(
+                403,
+                "Actions need authentication: pass authenticate= or key= to pgsluice.dashboard.app.",
+            )
+        if not is_equal(request.cookies.get(_cookie_name(request), ""), key):
+            return _text(
+                403,
+                "Actions without a password need the key of this dashboard: open the address that its start printed "
+                "in this browser, and repeat.",
+            )
         return None
 
 
@@ -126,6 +159,17 @@ def _text(status: int, text: str, headers: dict[str, str] | None = None) -> Resp
     return PlainTextResponse(f"{text}\n", status, headers)
 
 
+def _cookie_name(request: Request) -> str:
+    """Return a name with the port, as browsers send cookies to all ports of a host."""
+    server = request.scope.get("server") or ("", "")
+    return f"pgsluice_key_{server[1]}"
+
+
+def _cookie(name: str, value: str, path: str) -> str:
+    """Return a cookie until the browser ends, out of reach of scripts and of other sites."""
+    return f"{name}={value}; HttpOnly; SameSite=Strict; Path={path.rstrip('/')}/"
+
+
 def is_loopback(host: str) -> bool:
     """True for the name or an address of this machine's loopback interface."""
     try:
@@ -141,7 +185,10 @@ def _is_local(request: Request) -> bool:
     """
     if request.client is None or not is_loopback(request.client.host):
         return False
-    if any(name in request.headers for name in _FORWARDED):
+    if any(name in _FORWARDED or name.startswith("x-forwarded-") for name in request.headers):
+        return False
+    # No browser of today, but a proxy by nginx's defaults, which leave no other trace.
+    if request.scope.get("http_version") == "1.0":
         return False
     try:
         host = urlsplit(f"//{request.headers.get('host', '')}").hostname

@@ -12,7 +12,8 @@ from urllib.parse import unquote_plus
 from pgsluice.client import UnloadableJson
 
 HIDDEN = "•••"
-_SHOWN = 20_000  # characters
+SHOWN = 20_000  # characters of a payload or a traceback
+ERROR_SHOWN = 2_000  # characters of an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,27 +94,47 @@ class Shown:
 
     Attributes:
         text: The text, perhaps cut.
-        length: Characters of the whole text.
+        length: Characters of the whole text; None if it was not rendered to its end.
         is_cut: True if the text is cut.
     """
 
     text: str
-    length: int
+    length: int | None
     is_cut: bool
 
 
-def shown(text: str, limit: int = _SHOWN) -> Shown:
+def shown(text: str, limit: int = SHOWN) -> Shown:
     """Return a text, cut after `limit` characters."""
     return Shown(text[:limit], len(text), len(text) > limit)
 
 
-def formatted(text: str) -> str:
-    """Return a text indented if it is a JSON object or array, else as it is."""
+def shown_json(value: Any, limit: int = SHOWN) -> Shown:
+    """Return a JSON value as indented text, cut after `limit` characters; does not render the rest."""
+    return _first(_pieces(value, "\n"), limit)
+
+
+def shown_line(value: Any, limit: int) -> Shown:
+    """Return a JSON value as one line, like `shown_json`."""
+    return _first(_pieces(value, None), limit)
+
+
+def _first(pieces: Iterator[str], limit: int) -> Shown:
+    text, length = [], 0
+    for piece in pieces:
+        text.append(piece)
+        length += len(piece)
+        if length > limit:
+            return Shown("".join(text)[:limit], None, is_cut=True)
+    return Shown("".join(text), length, is_cut=False)
+
+
+def formatted(text: str) -> Shown:
+    """Return a text, indented if it is a JSON object or array, cut as by `shown`."""
     try:
         value = json.loads(text, parse_float=Decimal)
-        return json_text(value) if isinstance(value, dict | list) else text
     except (ValueError, RecursionError):
-        return text
+        return shown(text)
+    return shown_json(value) if isinstance(value, dict | list) else shown(text)
 
 
 def json_text(value: Any) -> str:

@@ -28,7 +28,7 @@ from pgsluice.errors import (
 )
 
 _TITLES: dict[type[SluiceError], tuple[int, str]] = {
-    ConnectionFailedError: (503, "The server is not reachable"),
+    ConnectionFailedError: (503, "No connection to the server"),
     NotInstalledError: (503, "The schema is not installed, or older than this package"),
     PrivilegeError: (403, "The role of this dashboard lacks a right"),
     ReadOnlyError: (409, "The server refuses writes"),

@@ -20,6 +20,7 @@ from pgsluice.client import ExplainedFact
 from pgsluice.dashboard import charts
 from pgsluice.dashboard.guard import prefix_of, viewer_of
 from pgsluice.dashboard.jobs import Job
+from pgsluice.dashboard.payloads import ERROR_SHOWN, SHOWN
 from pgsluice.dashboard.settings import dashboard_of
 
 _UNITS = ((86_400 * 365, "y"), (86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -124,9 +125,10 @@ def _environment() -> jinja2.Environment:
         "duration": duration,
         "size": size,
         "number": number,
+        "cut": cut,
         "sections": sections,
     }
-    environment.globals["chart"] = charts.chart
+    environment.globals |= {"chart": charts.chart, "shown_max": SHOWN}
     return environment
 
 
@@ -180,6 +182,15 @@ def number(value: float | None) -> str:
     if isinstance(value, float):
         return f"{value:,.1f}".replace(",", "\u202f") if value < 100 else number(round(value))
     return f"{value:,}".replace(",", "\u202f")
+
+
+def cut(text: str | None, limit: int = ERROR_SHOWN) -> str:
+    """Return a text, perhaps cut after `limit` characters, with the number of all: `lorem… (5 000 characters)`.
+
+    Clients other than workers may store errors of any length.
+    """
+    text = text or ""
+    return f"{text[:limit]}… ({number(len(text))} characters)" if len(text) > limit else text
 
 
 def sections(explained: Sequence[ExplainedFact]) -> list[tuple[str, list[ExplainedFact]]]:

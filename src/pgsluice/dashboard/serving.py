@@ -86,6 +86,7 @@ def serving(
         ) from error
     config = uvicorn.Config(
         Prefixed(dashboard, path),
+        log_config=None,  # that of this process, which escapes control characters
         log_level="warning",
         access_log=False,
         proxy_headers=False,

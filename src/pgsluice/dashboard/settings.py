@@ -26,6 +26,7 @@ class Dashboard:
         diagnosis: The findings of doctor.
         allows_actions: True if it may change the database.
         authenticate: Returns the name of the viewer, or None to refuse; None: no authentication.
+        key: Without authentication, what a browser must have got by the address to send forms; None: it may not.
         redaction: What is hidden in payloads.
         refresh_s: Time between two refreshes of a page, in seconds.
         title: Shown in the head of each page: the name of the environment.
@@ -37,6 +38,7 @@ class Dashboard:
     diagnosis: Diagnoses
     allows_actions: bool = False
     authenticate: Authenticate | None = None
+    key: str | None = None
     redaction: Redaction = field(default_factory=Redaction)
     refresh_s: float = 5.0
     title: str = ""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import psycopg
 from psycopg_pool import ConnectionPool
 
+from pgsluice.connection import session_options
 from pgsluice.demo import consume, load
 from pgsluice.demo.database import DemoDatabase
 from pgsluice.demo.lake import Lake
@@ -21,6 +22,7 @@ from pgsluice.demo.reconcile import LOG
 from pgsluice.demo.statements import one_row
 from pgsluice.demo.workspace import Workspace
 from pgsluice.errors import LogStateError
+from pgsluice.sessions import SluiceConnection
 from pgsluice.worker import App, Notifier, RetryPolicy, Ticker, Worker
 
 if TYPE_CHECKING:
@@ -119,11 +121,15 @@ class Engine:
     def start(self) -> None:
         """Start the stream, the worker, the ticker and the notifier; the database must be prepared."""
         pool = self._stack.enter_context(
-            ConnectionPool(
+            ConnectionPool[Any](
                 self._database.conninfo,
+                connection_class=SluiceConnection,
                 min_size=2,
                 max_size=2,
-                kwargs={"application_name": "pgsluice demo upkeep"},
+                kwargs={
+                    **session_options(self._database.conninfo),
+                    "application_name": "pgsluice demo upkeep",
+                },
                 open=False,
             )
         )

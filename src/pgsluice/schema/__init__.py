@@ -9,22 +9,36 @@ several transactions.
 from __future__ import annotations
 
 from pgsluice.schema.adoption import Adoption, adopt, plan_adoption
+from pgsluice.schema.catalog import catalog_differences
 from pgsluice.schema.installation import install, install_tables, print_sql, upgrade
-from pgsluice.schema.ledger import SERVER_VERSION_MIN, installed_versions, require
+from pgsluice.schema.ledger import (
+    ONLY_TABLES,
+    SERVER_VERSION_MIN,
+    has_tables_only,
+    installed_versions,
+    is_complete,
+    require,
+)
 from pgsluice.schema.removal import uninstall
+from pgsluice.schema.repair import missing
 from pgsluice.schema.texts import Migration
 from pgsluice.schema.verification import Plan, fingerprint, plan, problems, verify
 
 __all__ = [
+    "ONLY_TABLES",
     "SERVER_VERSION_MIN",
     "Adoption",
     "Migration",
     "Plan",
     "adopt",
+    "catalog_differences",
     "fingerprint",
+    "has_tables_only",
     "install",
     "install_tables",
     "installed_versions",
+    "is_complete",
+    "missing",
     "plan",
     "plan_adoption",
     "print_sql",

@@ -13,9 +13,16 @@ import psycopg
 from pgsluice.errors import SchemaError
 from pgsluice.schema import parts
 from pgsluice.schema.foreign import refuse_foreign
-from pgsluice.schema.ledger import check_server, installed_versions, pending_migrations
+from pgsluice.schema.ledger import (
+    check_server,
+    has_legacy,
+    installed_versions,
+    pending_migrations,
+)
+from pgsluice.schema.repair import missing
 from pgsluice.schema.texts import (
-    Migration,
+    LEGACY,
+    execute,
     fetch,
     functions,
     ledger_row,
@@ -34,8 +41,8 @@ BASELINE_OF_LOGS = ("pgq/0001_log",)
 # Skipped: pgmq._create_queue does the same to each adopted queue at the end.
 _DONE_BY_QUEUE = ("pgmq/0003_ready_and_deferred",)
 
-_PROJECTS = {"pgmq": "PGMQ", "pgq": "PgQ"}
-_FOLDERS = {"pgmq": "adopt", "pgq": "adopt/pgq"}
+_PROJECTS = {"pgmq": "PGMQ", "pgq": "PgQ", LEGACY: "PGMQ 0.20"}
+_FOLDERS = {"pgmq": "adopt", "pgq": "adopt/pgq", LEGACY: "adopt/legacy"}
 
 _TYPE = re.compile(r"^create type pgmq\.(\w+) as \((.*?)\n\);", re.MULTILINE | re.DOTALL)
 _CREATED = re.compile(
@@ -57,11 +64,11 @@ class Adoption:
 
 
 def adopt(connection: psycopg.Connection[Any], *, lock_deadline_s: float = 60.0) -> tuple[str, ...]:
-    """Convert a database with PGMQ, 1.5 to 1.13, or PgQ, 3.2 to 3.5, or both to ours in place. Idempotent.
+    """Convert a database with PGMQ, 0.20 or 1.5 to 1.13, or PgQ, 3.2 to 3.5, or both to ours in place. Idempotent.
 
     One transaction. Tables, messages, events, ticks, ids, grants, policies and users' triggers stay. The functions are
-    replaced; roles that could call them still can, and sessions that call them meanwhile wait. docs/guides/adopt.md
-    describes the way back.
+    replaced; roles that could call them still can, and sessions that call them meanwhile wait. PGMQ 0.20's tables move
+    from schema `public` to `pgmq`, also where pgsluice is installed. docs/guides/adopt.md describes the way back.
 
     Args:
         connection: Of the owner of their objects, with the right to create schemas, or of a superuser. The work is
@@ -80,16 +87,16 @@ def adopt(connection: psycopg.Connection[Any], *, lock_deadline_s: float = 60.0)
     check_server(connection)
     with translated(), pinned(connection):
         run(connection, read("lock.sql"))
-        if installed_versions(connection):
+        there = _adoptable(connection)
+        if not there:
             return ()
-        there = _require_adoptable(connection)
         found = _inspect(connection, there, lock_deadline_s)
         if found.objections:
             names = " and ".join(_PROJECTS[name] for name in there)
             raise SchemaError(f"{names} cannot be adopted: {'. Also: '.join(found.objections)}")
         _lock(connection, there)
         run(connection, read("begin.sql"))
-        _take_over(connection, there, pending_migrations(connection, legacy=False))
+        _take_over(connection, there)
         _forget(connection)
         left = parts.bring(connection)
         run(connection, read("end.sql"))
@@ -109,15 +116,19 @@ def plan_adoption(connection: psycopg.Connection[Any]) -> Adoption:
     """
     check_server(connection)
     with translated(), connection.transaction(force_rollback=True), pinned(connection):
-        if installed_versions(connection):
+        there = _adoptable(connection)
+        if not there:
             return Adoption(steps=(), objections=())
-        return _inspect(connection, _require_adoptable(connection), lock_deadline_s=0)
+        return _inspect(connection, there, lock_deadline_s=0)
 
 
-def _require_adoptable(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
-    """Return the adoptable schemas: `pgmq`, `pgq` or both."""
+def _adoptable(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
+    """Return the adoptable parts, of `pgmq`, `pgq` and `legacy`; empty if pgsluice is installed and there is none."""
+    absent = missing(connection)
+    if absent:
+        raise SchemaError(f"this database has a part of pgsluice: {'. Also: '.join(absent)}")
     found = tuple(name for (name,) in fetch(connection, read("adopt/exists.sql")))
-    if not found:
+    if not found and not installed_versions(connection):
         raise SchemaError(
             "this database has neither PGMQ nor PgQ to adopt; install with `pgsluice schema install`"
         )
@@ -128,8 +139,9 @@ def _inspect(
     connection: psycopg.Connection[Any], found: Sequence[str], lock_deadline_s: float
 ) -> Adoption:
     """Return steps and objections; leave the data for the steps in temporary tables of the transaction."""
-    texts = (_signatures(), json.dumps(_types()), str(lock_deadline_s), " ".join(found))
-    connection.execute(read("adopt/texts.sql"), texts)
+    is_legacy = str(has_legacy(installed_versions(connection))).lower()
+    texts = (_signatures(), json.dumps(_types()), str(lock_deadline_s), " ".join(found), is_legacy)
+    execute(connection, read("adopt/texts.sql"), *texts)
     run(connection, read("adopt/prepare.sql"))
     steps: list[str] = []
     objections: dict[str, None] = {}  # PGMQ and PgQ may have the same ones
@@ -158,11 +170,11 @@ def _forget(connection: psycopg.Connection[Any]) -> None:
     run(connection, read("adopt/as_owner.sql"))
 
 
-def _take_over(
-    connection: psycopg.Connection[Any], found: Sequence[str], pending: Sequence[Migration]
-) -> None:
+def _take_over(connection: psycopg.Connection[Any], found: Sequence[str]) -> None:
     """Apply the steps that `look` returned; `begin.sql` has run in between."""
-    of_queues, of_logs = "pgmq" in found, "pgq" in found
+    of_queues, of_logs, of_legacy = "pgmq" in found, "pgq" in found, LEGACY in found
+    legacy = of_legacy or has_legacy(installed_versions(connection))
+    pending = pending_migrations(connection, legacy=legacy)
     baseline = (*(BASELINE if of_queues else ()), *(BASELINE_OF_LOGS if of_logs else ()))
     done_by_queue = _DONE_BY_QUEUE if of_queues else ()
     run(connection, read("adopt/as_adopter.sql"))
@@ -180,16 +192,22 @@ def _take_over(
     run(connection, read("adopt/as_adopter.sql"))
     _hand_over(connection, of_queues)
     run(connection, read("adopt/as_owner.sql"))
-    for text in functions():
+    for text in functions(legacy=legacy):
         run(connection, text)
     if of_logs:
         run(connection, read("adopt/pgq/retries.sql"))
-    if of_queues:
+    if of_legacy:
+        run(connection, read("adopt/as_adopter.sql"))
+        run(connection, read("adopt/legacy/move.sql"))
+        run(connection, read("adopt/as_owner.sql"))
+    if of_queues or of_legacy:
         run(connection, read("hand_over.sql"))
     run(connection, read("adopt/as_adopter.sql"))
     if of_queues:
         run(connection, read("adopt/queues.sql"))
         run(connection, read("adopt/grants.sql"))
+    if of_legacy:
+        run(connection, read("adopt/legacy/queues.sql"))
 
 
 def _hand_over(connection: psycopg.Connection[Any], of_queues: bool) -> None:
@@ -201,7 +219,8 @@ def _hand_over(connection: psycopg.Connection[Any], of_queues: bool) -> None:
 def _signatures() -> list[str]:
     # Without those that take a type of schema pgq: PgQ lacks these types, and PostgreSQL 15 raises an error
     # when it looks up a function with an argument type of a missing schema.
-    return [s for s in signatures() if re.fullmatch(r"pgm?q\.\w+\((?!.*\bpgq\.).*\)", s)]
+    pattern = r"(?:pgm?q|public)\.\w+\((?!.*\bpgq\.).*\)"
+    return [s for s in signatures(legacy=True) if re.fullmatch(pattern, s)]
 
 
 def _types() -> dict[str, list[str]]:

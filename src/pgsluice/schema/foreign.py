@@ -7,8 +7,8 @@ from typing import Any
 import psycopg
 
 from pgsluice.errors import SchemaError
-from pgsluice.schema.ledger import has_legacy, installed_versions
-from pgsluice.schema.texts import fetch, read, signatures
+from pgsluice.schema.ledger import has_legacy, installed_versions, resolvable_signatures
+from pgsluice.schema.texts import fetch, read
 
 
 def foreign_objects(connection: psycopg.Connection[Any]) -> list[tuple[str, str, str, bool]]:
@@ -16,7 +16,7 @@ def foreign_objects(connection: psycopg.Connection[Any]) -> list[tuple[str, str,
     installed = installed_versions(connection)
     if not installed:
         return []
-    released = signatures(legacy=has_legacy(installed))
+    released = resolvable_signatures(connection, legacy=has_legacy(installed))
     return fetch(connection, read("foreign.sql"), released)
 
 

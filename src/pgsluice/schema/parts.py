@@ -13,7 +13,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from pgsluice.errors import SchemaError
-from pgsluice.schema.texts import fetch, pinned, read, run, translated
+from pgsluice.schema.texts import execute, fetch, pinned, read, run, translated
 
 # A plan names at most this many differing queues and logs, and counts the others.
 _OUTDATED_MAX = 20
@@ -34,7 +34,7 @@ class Left:
 
 def bring(connection: psycopg.Connection[Any], bring_from: str = "") -> Left:
     """Upgrade queues and logs to this release until a quarter of the lock table is used."""
-    connection.execute(read("bring_from.sql"), (bring_from,))
+    execute(connection, read("bring_from.sql"), bring_from)
     run(connection, read("readers.sql"))
     return Left(*fetch(connection, read("left.sql"))[0])
 

@@ -7,9 +7,9 @@ from typing import Any
 import psycopg
 
 from pgsluice.errors import NotInstalledError, SchemaError
-from pgsluice.schema import parts
+from pgsluice.schema import parts, repair, texts
 from pgsluice.schema.ledger import has_legacy, installed_versions
-from pgsluice.schema.texts import fetch, pinned, read, run, translated
+from pgsluice.schema.texts import LEGACY, execute, fetch, pinned, read, run, translated
 
 
 def uninstall(
@@ -17,7 +17,8 @@ def uninstall(
 ) -> None:
     """Drop the schemas, and the legacy functions if installed.
 
-    The roles stay, as other databases of the server may use them.
+    Works on what there is of them, such as after a half-done reset. The roles stay, as other databases of the server
+    may use them.
 
     Args:
         connection: Of the schemas' owner; part of its transaction. In autocommit mode, hundreds of queues and logs are
@@ -32,7 +33,10 @@ def uninstall(
             False, each named; or one transaction cannot hold all the locks. Nothing was dropped.
     """
     installed = installed_versions(connection)
-    if not installed:
+    with translated(), pinned(connection):
+        left = () if installed else repair.remains(connection)
+        is_whole = not repair.missing(connection)
+    if not installed and not left:
         raise NotInstalledError("pgsluice is not installed in this database; nothing was dropped")
     is_idle = parts.is_idle(connection)
     with translated(), pinned(connection):
@@ -50,13 +54,15 @@ def uninstall(
                 f"objects outside the schemas depend on them ({names}); drop them too with "
                 "--drop-dependents, or drop them first"
             )
-        drops = parts.droppable(connection, is_idle=is_idle)
+        drops = parts.droppable(connection, is_idle=is_idle) if is_whole else []
     with translated():
         for part in drops:
             with pinned(connection):
                 for drop, name in part:
-                    connection.execute(drop, (name,))
+                    execute(connection, drop, name)
         with pinned(connection):
-            if has_legacy(installed):
+            if has_legacy(installed) or LEGACY in left:
                 run(connection, read("legacy/uninstall.sql"))
+            dropped = texts.SCHEMAS if installed else left
+            fetch(connection, read("uninstalled.sql"), " ".join(dropped))
             run(connection, read("uninstall.sql"))

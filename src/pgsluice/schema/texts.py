@@ -7,16 +7,18 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
 
 import psycopg
-from psycopg.rows import tuple_row
 
+from pgsluice.connection import tuple_cursor
 from pgsluice.errors import SchemaError, translate
 
 SCHEMAS = ("pgmq", "pgq", "pgq_coop", "sluice")
+CREATE_AGAIN = "create it again, empty, with: pgsluice schema install"  # of what is missing
 LEGACY = "legacy"
 
 _GRANT = re.compile(
@@ -97,26 +99,41 @@ def run(connection: psycopg.Connection[Any], sql: str) -> None:
 
 
 def fetch(connection: psycopg.Connection[Any], sql: str, *parameters: object) -> list[Any]:
-    """Return the rows of one statement as tuples, regardless of the connection's row factory."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        return cursor.execute(sql, parameters or None, prepare=False).fetchall()
+    """Return the rows of the last statement as tuples, regardless of the connection's row factory."""
+    with tuple_cursor(connection) as cursor:
+        cursor.execute(sql, parameters or None, prepare=False)
+        while cursor.nextset():
+            pass
+        return cursor.fetchall()
+
+
+def execute(connection: psycopg.Connection[Any], sql: str, *parameters: object) -> None:
+    """Run one statement with parameters, regardless of the connection's cursor factory."""
+    with tuple_cursor(connection) as cursor:
+        cursor.execute(sql, parameters, prepare=False)
 
 
 def signatures(*, legacy: bool = False) -> list[str]:
     """Return the signature of every function of this release, in the format of `to_regprocedure`."""
-    return [s for text in functions(legacy=legacy) for s in _COMMENTED_FUNCTION.findall(text)]
+    return list(_signatures(legacy))
+
+
+@cache
+def _signatures(legacy: bool) -> tuple[str, ...]:
+    # Reading and guarding all files takes most of the time of a check of the doctor.
+    return tuple(s for text in functions(legacy=legacy) for s in _COMMENTED_FUNCTION.findall(text))
 
 
 @contextmanager
 def pinned(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Set the search path to `pg_catalog, pg_temp`, and restore the caller's at the end.
+    """Pin the search path, and how literals are read and names written; restore the caller's settings at the end.
 
     Another schema of the path may hold a function or operator of another role that matches our call better.
     """
     with atomic(connection):
         [(before, *_)] = fetch(connection, read("pin.sql"))
         yield
-        connection.execute(read("unpin.sql"), (before,))
+        execute(connection, read("unpin.sql"), before)
 
 
 @contextmanager

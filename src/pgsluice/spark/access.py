@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, LiteralString, TypeVar
 
 import psycopg
-from psycopg import conninfo
 
 from pgsluice import connection
 from pgsluice.client._sync.runner import Runner
@@ -103,13 +102,12 @@ def secrets_of(dsn: str) -> tuple[str, ...]:
     Raises:
         ConfigurationError: It cannot be parsed; the message does not quote it.
     """
-    try:
-        parts = conninfo.conninfo_to_dict(dsn)
-    except psycopg.Error:
+    parts = connection.parsed(dsn)
+    if parts is None:
         raise ConfigurationError(
             "the DSN cannot be parsed; use postgresql://user:password@host:port/database with special "
             "characters percent-encoded"
-        ) from None
+        )
     return tuple(str(parts[key]) for key in connection.SECRET_KEYWORDS if parts.get(key))
 
 

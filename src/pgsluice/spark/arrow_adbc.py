@@ -62,7 +62,8 @@ def read(access: Access, query: str, prepare: Sequence[str]) -> Iterator[pa.Reco
 
 def _read(conninfo: str, query: str, prepare: Sequence[str]) -> Iterator[pa.RecordBatch]:
     import adbc_driver_manager
-    import adbc_driver_postgresql.dbapi
+
+    from pgsluice.spark import adbc_connection
 
     connection = _idle.pop(conninfo, None)
     if connection is not None:
@@ -73,7 +74,7 @@ def _read(conninfo: str, query: str, prepare: Sequence[str]) -> Iterator[pa.Reco
             connection.close()
             connection = None
     if connection is None:
-        connection = adbc_driver_postgresql.dbapi.connect(conninfo, autocommit=True)
+        connection = adbc_connection.connect(conninfo)
         try:
             cursor, reader = _execute(connection, query, prepare)
         except BaseException:

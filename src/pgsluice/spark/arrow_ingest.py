@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import adbc_driver_manager
-import adbc_driver_postgresql.dbapi
 import pyarrow as pa
 
 from pgsluice.client.calls.spark_sinks import PING
 from pgsluice.errors import ConnectionFailedError, PayloadError, ServerError, SluiceError
+from pgsluice.spark import adbc_connection
 from pgsluice.spark.access import Access, scrub
 
 # Idle connections, one per worker process and database. ADBC reads the type catalog when it connects, which takes
@@ -72,7 +72,7 @@ def _connection(conninfo: str) -> Any:
             connection.close()  # closed by the server while idle
         else:
             return connection
-    return adbc_driver_postgresql.dbapi.connect(conninfo, autocommit=True)
+    return adbc_connection.connect(conninfo)
 
 
 def _translated(error: adbc_driver_manager.Error, conninfo: str) -> SluiceError:

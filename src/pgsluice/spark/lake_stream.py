@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 from pgsluice.errors import ConfigurationError, LogStateError
 from pgsluice.lake.changes import DataFile, LakeCommit, LakeLog
 from pgsluice.lake.columns import plain
+from pgsluice.printable import print_warning
 from pgsluice.spark.features import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pgsluice.spark.lake_batch import FilesPartition, read_file, require_columns, tasks_of
 from pgsluice.spark.offsets import moment
@@ -235,4 +236,4 @@ class LakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
                 f"the stream of {self.log} has lost rows: {what}; set failOnDataLoss to false to "
                 "continue with the next ones"
             )
-        print(f"pgsluice: skipping lost rows of {self.log}: {what}", file=sys.stderr)
+        print_warning(f"skipping lost rows of {self.log}: {what}")

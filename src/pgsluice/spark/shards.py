@@ -17,6 +17,7 @@ from pgsluice.errors import (
     PositionLostError,
     PrivilegeError,
 )
+from pgsluice.printable import print_warning
 from pgsluice.spark.access import Access
 from pgsluice.spark.offsets import Offset, Start
 from pgsluice.spark.options import PARTITIONS_DEFAULT, duration_s, truth, whole_number
@@ -173,7 +174,7 @@ def decode(offset: Mapping[str, Any], shards: Mapping[str, LogShard]) -> dict[st
             "failOnDataLoss to false to skip its remaining events"
         )
     if gone:
-        print(f"pgsluice: ignoring removed shard {gone} in the checkpoint", file=sys.stderr)
+        print_warning(f"ignoring removed shard {gone} in the checkpoint")
     return {
         name: Offset.from_dict(offset[name], by_ticks=options.by_ticks)
         for name in shards
@@ -394,7 +395,7 @@ class LogShard:
             raise LogStateError(
                 f"{lost}, and the oldest tick {tick} was removed meanwhile; restart the stream"
             )
-        print(f"pgsluice: {lost}; continuing from tick {tick}", file=sys.stderr)
+        print_warning(f"{lost}; continuing from tick {tick}")
         if start.log == log and (start.tick is None or start.tick < tick):
             # The same log lost old events: do not read again what was already read.
             snapshot = snapshot.union(start.snapshot)
@@ -455,11 +456,10 @@ class LogShard:
             if not standing:
                 self._call(pgq.unregister_consumer(name, consumer))
             return gone
-        print(
-            f"pgsluice: consumer {consumer!r} was not registered on {self._what}; it was registered at the checkpoint, "
+        print_warning(
+            f"consumer {consumer!r} was not registered on {self._what}; it was registered at the checkpoint, "
             "and no events were lost. If this stream used another consumer name before, unregister that consumer: the "
-            "log still retains events for it",
-            file=sys.stderr,
+            "log still retains events for it"
         )
         return None
 

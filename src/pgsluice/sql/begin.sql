@@ -5,6 +5,19 @@ select
     pg_catalog.set_config('sluice.search_path_before', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
+-- Where the server converts no text, one row that is not UTF-8 would stop every reader of its queue.
+do $$
+begin
+    if pg_catalog.current_setting('server_encoding') = 'SQL_ASCII' then
+        raise exception using
+            errcode = '0A000',
+            message = pg_catalog.format('the encoding of database %I is SQL_ASCII', pg_catalog.current_database()),
+            detail = 'The server does not convert text of this encoding, so clients cannot read what others have sent.',
+            hint = 'install into a database with the encoding UTF8: create database ... template template0 encoding ''UTF8''';
+    end if;
+end;
+$$;
+
 -- Refuse schemas that pgsluice did not create: they have no ledger.
 do $$
 declare
@@ -24,8 +37,8 @@ begin
             errcode = '42P06',
             message = pg_catalog.format('schema %I already exists and was not created by pgsluice', v_schema),
             detail = 'Installing over it could destroy what it holds.',
-            hint = 'install into another database, or move the schema out of the way: drop extension, '
-                'or alter schema … rename to …; what PGMQ or PgQ made is taken over by `pgsluice schema adopt`';
+            hint = 'if it is PGMQ''s or PgQ''s, convert it with `pgsluice schema adopt`, which keeps its rows; else install into '
+                'another database, or rename the schema: alter schema ... rename to ...';
     end loop;
 end;
 $$;
@@ -53,6 +66,18 @@ begin
                     v_role, current_user;
         end;
     end loop;
+end;
+$$;
+
+-- The server's monitoring role may see what ours may: figures without payloads.
+do $$
+begin
+    if not pg_catalog.pg_has_role('pg_monitor', 'sluice_monitor', 'member') then
+        grant sluice_monitor to pg_monitor;
+    end if;
+exception
+    when insufficient_privilege or undefined_object or unique_violation then
+        null;
 end;
 $$;
 
@@ -124,6 +149,15 @@ begin
     perform pg_catalog.set_config('role', v_owner::text, true);
 end;
 $$;
+
+-- Up to hand_over.sql: what already exists, or never did, is no news.
+select
+    pg_catalog.set_config('sluice.messages_before', pg_catalog.current_setting('client_min_messages'), true),
+    pg_catalog.set_config(
+        'client_min_messages',
+        case pg_catalog.current_setting('client_min_messages') when 'error' then 'error' else 'warning' end,
+        true
+    );
 
 create table if not exists sluice.migration (
     version text primary key,

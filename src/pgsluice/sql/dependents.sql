@@ -1,4 +1,4 @@
--- User objects that `drop schema … cascade` would drop: one row per object outside our schemas that depends on one
+-- User objects that `drop schema ... cascade` would drop: one row per object outside our schemas that depends on one
 -- inside, and per user object inside. Includes triggers that sluice.capture or a user of a log created on a table.
 with
 ours as (
@@ -46,4 +46,10 @@ where coalesce(c.relnamespace, f.pronamespace, y.typnamespace) not in (select o.
   and not (y.oid is not null and y.typrelid <> 0)
   -- The older names are ours, and dropped first.
   and coalesce(f.proname, '') !~ '^pgmq_'
+  and not coalesce(
+    c.oid = pg_catalog.to_regclass('public.pgmq_meta')
+        and c.relkind = 'v'
+        and pg_catalog.obj_description(c.oid, 'pg_class') ~ 'PGMQ 0.20''s name of',
+    false
+  )
 order by 1, 2;

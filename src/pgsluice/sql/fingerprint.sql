@@ -15,6 +15,10 @@ relation as (
     where not (ours.nspname = 'pgmq' and c.relname ~ '^(q_|a_|archived_at_idx_)')
       and not (ours.nspname = 'pgq' and c.relname ~ '^(event|tick)_[0-9]+')
       and not (ours.nspname = 'sluice' and c.relname ~ '^stage_[0-9]+$')
+    union all
+    select c.*, 'public'
+    from pg_catalog.pg_class as c
+    where c.oid = pg_catalog.to_regclass('public.pgmq_meta') and c.relkind = 'v'
 ),
 line (kind, name, content) as (
     select 'schema', nspname::text,

@@ -47,7 +47,8 @@ object (classid, objid, owner, schema_owner, is_released, is_code, named_pgmq) a
         p.oid in (select r.oid from released as r where r.oid is not null)
             or s.nspname = 'pgmq' and p.proname ~ '^q_'
                 and pg_catalog.oidvectortypes(p.proargtypes) = 'timestamp with time zone, interval, integer, jsonb, boolean'
-            or s.nspname = 'pgmq' and p.proname ~ '^a_' and pg_catalog.oidvectortypes(p.proargtypes) = 'bigint, integer, boolean'
+            or s.nspname = 'pgmq' and p.proname ~ '^a_'
+                and pg_catalog.oidvectortypes(p.proargtypes) = 'bigint, integer, timestamp with time zone, boolean'
             or s.nspname = 'pgq' and p.proname ~ '^(event|tick)_[0-9]+_',
         true, s.nspname = 'pgmq'
     from pg_catalog.pg_proc as p
@@ -92,9 +93,20 @@ finding (what, why, way_out, is_refused) as (
                 pg_catalog.format('belongs to %%s', pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(o.owner)))
             else 'is none of this release'
         end,
-        pg_catalog.format('drop %%s %%s', i.type, i.identity),
+        case
+            -- Dropping it would drop rows.
+            when c.relkind in ('r', 'p', 'S', 'm', 'f') then pg_catalog.format(
+                'if it is one of pgsluice, give it back with: alter %%1$s %%2$s owner to %%3$s; if not, move it to another schema with: '
+                'alter %%1$s %%2$s set schema public', i.type, i.identity, pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(o.schema_owner))
+            )
+            when i.type in ('function', 'procedure', 'aggregate') and o.is_released then pg_catalog.format(
+                'drop %%s %%s, and let `pgsluice schema upgrade` create it again', i.type, i.identity
+            )
+            else pg_catalog.format('drop %%s %%s', i.type, i.identity)
+        end,
         not t.is_trusted
     from object as o
+    left join pg_catalog.pg_class as c on o.classid = 'pg_catalog.pg_class'::regclass and c.oid = o.objid
     cross join lateral (select pg_catalog.pg_has_role(o.owner, o.schema_owner, 'member')) as t (is_trusted)
     cross join lateral pg_catalog.pg_identify_object(o.classid, o.objid, 0) as i
     where o.is_code and not (t.is_trusted and o.is_released)

@@ -8,6 +8,7 @@
 -- the next transaction.
 --
 -- Calls nothing that could change the role: the list is computed first, and then only DDL runs.
+select pg_catalog.set_config('client_min_messages', pg_catalog.current_setting('sluice.messages_before'), true);
 do $$
 declare
     v_tables_max constant integer := greatest(sluice._lock_slots() / 4 / 10, 5);

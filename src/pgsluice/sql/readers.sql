@@ -23,13 +23,13 @@ declare
     v_outdated record;
     v_done integer := 0;
 begin
-    for v_outdated in select m.queue_name::text from pgmq.meta as m where m.queue_name ~ '\$|;|--|'''
+    for v_outdated in select m.queue_name::text from pgmq.meta as m where m.queue_name ~ E'\\$|;|--|'''
     loop
         raise warning using
             message = pg_catalog.format(
                 'queue %s is not brought to this release: queue name contains invalid characters', v_outdated.queue_name
             ),
-            hint = 'delete its row from pgmq.meta';
+            hint = 'rename its tables and its row in pgmq.meta; or delete the row, with which its topic bindings and settings go: tables stay';
     end loop;
     perform pg_catalog.set_config('sluice.bring_from', '', true);
     <<pages>>
@@ -42,7 +42,7 @@ begin
             from (
                 select 'queue ' || m.queue_name::text collate "C" as key, m.queue_name::text, null::integer as queue_id
                 from pgmq.meta as m
-                where m.queue_name !~ '\$|;|--|'''
+                where m.queue_name !~ E'\\$|;|--|'''
                 union all
                 select pg_catalog.format('tables of log %s', pg_catalog.lpad(q.queue_id::text, 10, '0')), null, q.queue_id
                 from pgq.queue as q

@@ -247,6 +247,7 @@ def reading(dsn: str | None, *, in_one_snapshot: bool = False) -> Iterator[psyco
         if in_one_snapshot:
             database.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         database.read_only = True
+        database.reads_text = True
         yield database
 
 

@@ -17,6 +17,8 @@ from typing import NoReturn, Protocol
 
 import psycopg
 
+from pgsluice.printable import printable_block
+
 
 class _HasSocket(Protocol):
     def fileno(self) -> int: ...
@@ -109,7 +111,8 @@ def _exit(error: BaseException | None = None) -> NoReturn:
         code = error.code or 0
     elif error is not None:
         # Not through sys.stderr, whose lock another thread may have held at the fork.
-        os.write(2, "".join(traceback.format_exception(error)).encode())
+        trace = "".join(traceback.format_exception(error)).rstrip()
+        os.write(2, f"{printable_block(trace)}\n".encode())
         code = 1
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):

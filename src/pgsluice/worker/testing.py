@@ -17,6 +17,7 @@ from pgsluice.client.calls import Call
 from pgsluice.client.calls.call import no_change
 from pgsluice.connection import resolve
 from pgsluice.errors import ArgumentError, HandlerError, RetryableError
+from pgsluice.sessions import AsyncSluiceConnection
 from pgsluice.worker.app.app import App
 from pgsluice.worker.engine.connections import Connections
 from pgsluice.worker.engine.delivery import Delivery
@@ -235,7 +236,7 @@ def create_queues(app: App, connection: Connection[Any]) -> None:
 async def _tick(conninfo: str, log_names: Sequence[str]) -> None:
     if not log_names:
         return
-    async with await AsyncConnection.connect(conninfo, autocommit=True) as connection:
+    async with await AsyncSluiceConnection.connect(conninfo, autocommit=True) as connection:
         while True:
             for log_name in log_names:
                 with contextlib.suppress(RetryableError):  # retried in the next round

@@ -123,12 +123,34 @@ def test_functions_of_the_same_names_are_not_overwritten(connection):
 
     with pytest.raises(
         SchemaError,
-        match=r"schema public already has functions of these names: public.pgmq_send\(text\); drop them",
+        match=r"schema public already has objects of these names: public.pgmq_send\(text\); rename them",
     ):
         schema.install(connection, legacy=True)
 
     assert value(connection, "select pgmq_send('x')") == 1
     assert "legacy/0001_names" not in schema.installed_versions(connection)
+
+
+def test_pgmq_meta_lists_the_queues(legacy):
+    meta = rows(legacy, "select queue_name, created_at from public.pgmq_meta")
+
+    assert meta == rows(legacy, "select queue_name, created_at from pgmq.meta")
+    assert len(meta) == 1
+
+
+@pytest.mark.slow
+def test_pgmq_meta_is_created_again_and_removed_with_the_others(legacy):
+    legacy.execute("drop view public.pgmq_meta")
+    assert next(line.split()[0:2] for line in schema.verify(legacy)) == [
+        "+column",
+        "public.pgmq_meta.created_at",
+    ]
+
+    schema.upgrade(legacy)
+    assert schema.verify(legacy) == ()
+    schema.uninstall(legacy, drop_data=True)
+
+    assert value(legacy, "select to_regclass('public.pgmq_meta')") is None
 
 
 def test_every_one_has_a_file_of_its_name_and_a_test():

@@ -122,10 +122,12 @@ def test_a_table_with_code_of_its_owner_is_not_handed_over_and_is_named(
 
     schema.install(connection)
 
-    assert schema.verify(connection) == (
+    lines = schema.verify(connection)
+    assert lines[0] == (
         f"-table pgmq.q_orders belongs to {role}: functions that change it refuse; "
-        "alter table pgmq.q_orders owner to sluice_owner",
+        "alter table pgmq.q_orders owner to sluice_owner"
     )
+    assert [line for line in lines[1:] if "trap" not in line] == []
     assert "trap" in value(connection, "select pgmq._foreign_code('pgmq.q_orders'::regclass)")
 
 
@@ -185,7 +187,7 @@ def test_maintenance_moves_no_rows_through_a_trigger_of_another_role(connection,
     assert done == [
         (
             False,
-            "cannot move rows of pgmq.q_parts: they would run code of an untrusted role",
+            "cannot write rows of pgmq.q_parts: they would run code of an untrusted role",
         )
     ]
     assert warnings == []
@@ -222,3 +224,58 @@ def test_a_creator_that_is_no_member_of_sluice_admin_gets_the_rights_on_new_queu
         assert value(member, "select pgmq.archive(%s, 1)", queue) is True
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         member.execute("select pgmq.send('others', '1'::jsonb)")
+
+
+def test_a_schedule_runs_no_trigger_of_another_role_with_the_rights_of_maintenance(
+    connection, member, role
+):
+    connection.execute("select pgmq.create('orders')")
+    connection.execute(f"grant trigger on pgmq.q_orders to {role}")
+    member.execute(CHANGES["trigger"].format(table="pgmq.q_orders"))
+    member.execute(
+        "select sluice.schedule('daily', 'orders', '1'::jsonb, every => interval '1 second')"
+    )
+    connection.execute("update sluice.schedule set due_at = now(), next_slot = now()")
+    warnings = []
+    connection.add_notice_handler(lambda notice: warnings.append(notice.message_primary))
+
+    failed = rows(connection, "select name, error from sluice.fire_schedules()")
+
+    refusal = "cannot write rows of pgmq.q_orders: they would run code of an untrusted role"
+    assert failed == [("daily", refusal)]
+    assert warnings == []
+    member.execute("update sluice.schedule set due_at = now()")
+    assert rows(member, "select error from sluice.fire_schedules()") == [(None,)]
+
+
+def test_retention_runs_no_trigger_of_another_role_with_the_rights_of_maintenance(
+    connection, member, role
+):
+    connection.execute("select pgmq.create('orders')")
+    connection.execute("select pgmq.archive('orders', pgmq.send('orders', '1'::jsonb))")
+    connection.execute("update pgmq.a_orders set archived_at = now() - interval '1 day'")
+    connection.execute(f"grant trigger on pgmq.a_orders to {role}")
+    member.execute(CHANGES["trigger"].format(table="pgmq.a_orders"))
+    member.execute("select sluice.set_retention('orders', interval '1 hour')")
+    warnings = []
+    connection.add_notice_handler(lambda notice: warnings.append(notice.message_primary))
+
+    left = rows(connection, "select task, queue_name, detail from sluice.maintain() where not done")
+
+    refusal = "cannot write rows of pgmq.a_orders: they would run code of an untrusted role"
+    assert left == [("retention", "orders", refusal)]
+    assert warnings == []
+    assert rows(member, "select detail from sluice.maintain() where task = 'retention'") == [
+        ("1 archived messages deleted",)
+    ]
+
+
+def test_the_extra_rights_of_a_member_do_not_make_its_code_trusted(connection, member, role):
+    """The code of the current role is trusted with its own rights alone."""
+    connection.execute("select pgmq.create('orders')")
+    connection.execute(f"grant trigger on pgmq.q_orders to {role}")
+    member.execute(CHANGES["trigger"].format(table="pgmq.q_orders"))
+    code = "select pgmq._foreign_code('pgmq.q_orders'::regclass)"
+
+    assert value(member, code) is None
+    assert "trap" in value(connection, code)

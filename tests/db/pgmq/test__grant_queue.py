@@ -62,9 +62,26 @@ def test_each_role_may_do_what_is_its_own_and_nothing_else(granted, member_of, s
             granted(member_of, STATEMENTS[statement])
 
 
-def test_a_monitor_sees_no_payload(granted):
-    with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        granted("sluice_monitor", "select message from pgmq.q_orders")
+@pytest.mark.parametrize("member_of", ["sluice_monitor", "pg_monitor"])
+def test_a_monitor_sees_figures_and_no_payload(granted, member_of):
+    assert granted(member_of, "select queue_length from pgmq.metrics('orders')") == [(1,)]
+    for table in ("q_orders", "a_orders"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            granted(member_of, f"select message from pgmq.{table}")
+
+
+def test_pg_monitor_loses_what_default_privileges_gave_it(connection):
+    grant = "grant select on tables to pg_monitor"
+    connection.execute(f"alter default privileges for role sluice_owner in schema pgmq {grant}")
+    connection.execute("select pgmq.create('orders'), pgmq.create_partitioned('parts', '10')")
+
+    readable = rows(
+        connection,
+        "select relname from pg_class where relnamespace = 'pgmq'::regnamespace "
+        "and relname ~ '^[qa]_(orders|parts)' and relkind in ('r', 'p') "
+        "and has_table_privilege('pg_monitor', oid, 'select')",
+    )
+    assert readable == []
 
 
 def test_an_admin_creates_and_drops_queues_without_being_superuser(granted):

@@ -6,7 +6,7 @@ import pytest
 from pgsluice import schema
 from support import replace_in, rows, value
 
-SETTLER = "pgmq.a_orders(bigint,integer,boolean)"
+SETTLER = "pgmq.a_orders(bigint,integer,timestamptz,boolean)"
 LEFT = "select msg_id from pgmq.q_orders order by 1"
 ARCHIVED = (
     "select msg_id, read_ct, message, headers, last_read_at is null from pgmq.a_orders order by 1"
@@ -52,17 +52,30 @@ def check_archive(connection):
 
 
 def check_claims(connection, function):
-    """A claim is a msg_id and a read_ct; an earlier or a later one is not current, and null is none."""
-    settle = "select sluice.{}('orders', {}, {})"
-    for claim in ((1, 1), (1, 3), (1, "null::integer"), ("null::bigint", 2)):
+    """A claim is a msg_id and a read_ct; an earlier or a later one is not current, and null is none.
+
+    A message with another enqueued_at is another one; null is any.
+    """
+    settle = "select sluice.{}('orders', {}, {}, {})"
+    times = (
+        "'infinity'",
+        "(select max(enqueued_at) + interval '1 us' from pgmq.q_orders)",
+        "'-infinity'",
+    )
+    stale = ((1, 1), (1, 3), (1, "null::integer"), ("null::bigint", 2))
+    for claim in (*((*claim, "null") for claim in stale), *((1, 2, time) for time in times)):
         assert value(connection, settle.format(function, *claim)) is False, claim
     assert rows(connection, LEFT) == [(1,), (2,), (3,)]
 
-    assert value(connection, settle.format(function, 1, 2)) is True
-    assert value(connection, settle.format(function, 1, 2)) is False
-    assert rows(connection, LEFT) == [(2,), (3,)]
-    archived = [(1, 2, {"n": 1}, {"h": 2}, False)] if function == "archive" else []
-    assert rows(connection, ARCHIVED) == archived
+    sent = value(
+        connection, "select quote_literal(enqueued_at) from pgmq.q_orders where msg_id = 1"
+    )
+    assert value(connection, settle.format(function, 1, 2, sent)) is True
+    assert value(connection, settle.format(function, 1, 2, sent)) is False
+    assert value(connection, settle.format(function, 2, 1, "null")) is True
+    assert rows(connection, LEFT) == [(3,)]
+    archived = [(1, 2, {"n": 1}, {"h": 2}, False), (2, 1, {}, None, False)]
+    assert rows(connection, ARCHIVED) == (archived if function == "archive" else [])
 
 
 def check_delete_of_claims(connection):
@@ -83,9 +96,12 @@ def test_it_does_what_the_planned_statement_does(connection, settled, check):
 
 FENCE = """
               and (queued.read_ct = fence or fence is null)
+              and (queued.enqueued_at = enqueued_fence or enqueued_fence is null)
             returning"""
 FENCE_OF_DELETE = """
-          and (queued.read_ct = fence or fence is null);"""
+          and (queued.read_ct = fence or fence is null)
+          and (queued.enqueued_at = enqueued_fence or enqueued_fence is null);"""
+ENQUEUED = "and (queued.enqueued_at = enqueued_fence or enqueued_fence is null)"
 # Bug → the check that finds it, a part of the settler, and the bug that replaces it.
 PLANTED = {
     "an earlier claim is deleted": (check_delete_of_claims, FENCE_OF_DELETE, ";"),
@@ -94,6 +110,12 @@ PLANTED = {
         check_archive_of_claims,
         FENCE,
         FENCE.replace("= fence", "<= fence"),
+    ),
+    "a message of another queue is deleted": (check_delete_of_claims, f"{ENQUEUED};", ";"),
+    "a message of another queue is archived": (
+        check_archive_of_claims,
+        f"{ENQUEUED}\n            returning",
+        "returning",
     ),
     "only claims are deleted": (
         check_delete,
@@ -121,7 +143,7 @@ def test_a_planted_bug_is_found(connection, settled, bug):
 def test_a_claim_without_read_ct_is_none(connection, queue, function):
     """For the settler, null is any read_ct."""
     connection.execute("select pgmq.send('orders', '1')")
-    one = f"sluice.{function}(text,bigint,integer)"
+    one = f"sluice.{function}(text,bigint,integer,timestamptz)"
     replace_in(connection, one, "and read_ct is not null then", "then")
 
     assert value(connection, f"select sluice.{function}('orders', 1, null)") is True, (
@@ -140,7 +162,7 @@ def test_a_role_that_may_not_execute_it_settles_with_its_rights_on_the_tables(co
     try:
         connection.execute("set role settling")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            connection.execute("select pgmq.a_orders(1, null, true)")
+            connection.execute("select pgmq.a_orders(1, null, null, true)")
 
         assert value(connection, "select pgmq.delete('orders', 1)") is True
         assert value(connection, "select pgmq.archive('orders', 2)") is True
@@ -192,6 +214,19 @@ def test_a_queue_of_another_role_is_complete_without_it(connection, queue):
     finally:
         connection.execute("drop owned by other cascade")
         connection.execute("drop role other")
+
+
+def test_one_of_an_earlier_form_is_not_called(connection, queue):
+    """An installation in several transactions replaces the functions of some queues later than pgmq.delete."""
+    connection.execute(f"drop function {SETTLER}")
+    connection.execute(
+        "create function pgmq.a_orders(bigint, integer, boolean) returns boolean return 1 / 0 > 1"
+    )
+    connection.execute("select pgmq.send('orders', '1'), pgmq.send('orders', '2')")
+
+    assert not has_settler(connection)
+    assert value(connection, "select pgmq.delete('orders', 1)") is True
+    assert value(connection, "select sluice.archive('orders', 2, 0)") is True
 
 
 @pytest.mark.parametrize("by", ["create", "install"])

@@ -16,6 +16,20 @@ def test_drop_takes_queue_archive_and_row(connection, queue):
     assert value(connection, "select count(*) from pgmq.meta") == 0
 
 
+@pytest.mark.parametrize("create", ["create", "create_unlogged", "create_partitioned"])
+def test_dropping_a_queue_of_any_kind_raises_no_notice(connection, create):
+    connection.execute("set client_min_messages = notice")
+    connection.execute(f"select pgmq.{create}('parts')")
+    notices = []
+    connection.add_notice_handler(lambda diagnostic: notices.append(diagnostic.message_primary))
+
+    assert value(connection, "select pgmq.drop_queue('parts')") is True
+
+    assert notices == []
+    query = "select proname from pg_proc where pronamespace = 'pgmq'::regnamespace and proname ~ 'parts'"
+    assert rows(connection, query) == []
+
+
 @pytest.mark.parametrize("name", ["missing", None])
 def test_a_queue_that_is_not_there_is_a_notice_and_false(connection, name):
     notices = []

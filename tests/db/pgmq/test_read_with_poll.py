@@ -134,3 +134,12 @@ def test_null_is_the_default_so_a_call_returns(connection, queue, function):
     connection.execute("set statement_timeout = '60s'")
 
     assert ids(connection, f"pgmq.{function}('orders', 30, 5, null, null)") == []
+
+
+@pytest.mark.parametrize(
+    "variant", ["read", "read_grouped", "read_grouped_rr", "read_grouped_head"]
+)
+def test_a_poll_returns_before_statement_timeout_cancels_it(connection, queue, variant):
+    connection.execute("set statement_timeout = '400ms'")
+
+    assert rows(connection, f"select * from pgmq.{variant}_with_poll('orders', 30, 1, 60)") == []

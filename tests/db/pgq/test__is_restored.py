@@ -116,6 +116,7 @@ def back_up(server: EmbeddedServer, folder: EmbeddedServer) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_promoted_standby_goes_on(make):
     primary, standby = make("primary", "18"), make("standby", "18")
     primary.start()

@@ -6,7 +6,7 @@ import pytest
 from support import value
 from support.log import error_of, give_up, tick
 
-MESSAGE = "position of consumer lake on queue changes was given up: more than 1 GB behind"
+MESSAGE = "position of consumer lake on queue changes was lost: more than 1 GB behind"
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def test_the_hint_names_the_way_out(connection, batch):
     with pytest.raises(psycopg.Error) as caught:
         connection.execute("select pgq.next_batch('changes', 'lake')")
     assert caught.value.diag.message_hint == (
-        "choose a tick with pgq.register_consumer_at('changes', 'lake', …), "
-        "or unregister and register it"
+        "move it to a tick, such as the oldest one that is kept: "
+        "pgq.register_consumer_at('changes', 'lake', 1)"
     )
 
 

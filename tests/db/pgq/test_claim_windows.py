@@ -43,13 +43,13 @@ def random_snapshots(chance: random.Random, count: int) -> list[str]:
 
 
 @pytest.fixture
-def events(connection, log):
+def events(connection, log, seed):
     """Three events per transaction, mostly in ev_id order, in two segments, some with an owner.
 
     Some have the number of an earlier event of their transaction.
     """
     connection.execute("select pgq._prepare_claims(1)")
-    chance = random.Random(20261121)
+    chance = random.Random(f"{seed}/events")
     number = 0
     ids: list[int] = []
     for place, txid in enumerate(IDS * 3):
@@ -66,8 +66,8 @@ def events(connection, log):
     return number
 
 
-def check_random_windows(connection):
-    chance = random.Random(20261122)
+def check_random_windows(connection, seed):
+    chance = random.Random(seed)
     for _ in range(100):
         after, upto = random_snapshots(chance, 2)
         # The bounds of ev_id only make it faster, so any values are valid.
@@ -87,12 +87,12 @@ def check_random_windows(connection):
         assert found == defined, f"{after} .. {upto}, {after_seq} .. {upto_seq}, {qty}"
 
 
-def test_a_hundred_random_windows_give_what_the_definition_gives(connection, events):
-    check_random_windows(connection)
+def test_a_hundred_random_windows_give_what_the_definition_gives(connection, events, seed):
+    check_random_windows(connection, seed)
 
 
-def test_windows_one_after_the_other_give_every_event_once(connection, events):
-    chance = random.Random(20261123)
+def test_windows_one_after_the_other_give_every_event_once(connection, events, seed):
+    chance = random.Random(seed)
     for _ in range(20):
         snapshots = ["1:1:", *random_snapshots(chance, 6), f"{IDS[-1] + 1}:{IDS[-1] + 1}:"]
         found = [
@@ -190,12 +190,12 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("bug", PLANTED)
-def test_a_planted_bug_is_found(connection, events, bug):
+def test_a_planted_bug_is_found(connection, events, seed, bug):
     name, *change = PLANTED[bug]
     replace_in(connection, FUNCTIONS[name], *change)
 
     with pytest.raises(AssertionError):
-        check_random_windows(connection)
+        check_random_windows(connection, seed)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,12 @@ def test_a_log_that_is_due_is_to_be_rotated(connection):
 
 
 def test_extra_functions_of_a_log_come_in_their_order(connection, log):
-    connection.execute("update pgq.queue set queue_extra_maint = '{mine.second,mine.first}'")
+    connection.execute("create schema mine")
+    for name in ("first", "second"):
+        connection.execute(f"create function mine.{name}(text) returns void language sql as ''")
+    connection.execute(
+        "update pgq.queue set queue_extra_maint = '{mine.second,mine.missing,mine.first}'"
+    )
 
     assert operations(connection)[1:] == [
         ("mine.second", "changes"),

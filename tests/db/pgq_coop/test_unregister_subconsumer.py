@@ -48,7 +48,7 @@ def test_subconsumer_with_an_abandoned_batch_can_be_unregistered(connection, con
     query = "select pgq_coop.next_batch('changes', 'lake', 'one')"
     assert error_of(connection, query) == (
         "PQ006",
-        "position of consumer lake.one on queue changes was given up: too late",
+        "position of consumer lake.one on queue changes was lost: too late",
     )
     assert value(connection, UNREGISTER, 1) == 1
     assert coop_next(connection, "one") is not None

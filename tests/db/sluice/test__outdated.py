@@ -15,3 +15,12 @@ def test_only_what_differs_is_outdated(connection):
     assert "comment on function" in statement
     connection.execute(statement)
     assert rows(connection, OUTDATED) == []
+
+
+def test_a_queue_and_a_log_created_by_a_session_that_quotes_all_names_are_current(database):
+    with database.connect(options="-c quote_all_identifiers=on") as connection:
+        connection.execute("select pgmq.create('orders')")
+        connection.execute("select pgq.create_queue('events')")
+
+    with database.connect() as connection:
+        assert connection.execute("select * from sluice._outdated()").fetchall() == []

@@ -237,6 +237,7 @@ def groups(old_and_new):
         yield {"settled": settled, "held": held, "more": more}
 
 
+@pytest.mark.slow
 def test_restored_groups_go_on_where_they_were(old_and_new, groups):
     old, new = old_and_new
     dump_and_restore(old, new)

@@ -64,7 +64,7 @@ def warnings_of(connection: psycopg.Connection, call: str) -> list[tuple[str, st
 )
 def test_each_consumer_gets_what_it_had_not_finished_once(servers, ids, options):
     source = servers.get("18")
-    target = source if ids == "same server" else servers.get("18", "only")
+    target = source if ids == "same server" else servers.get("18", "other")
     logs = Logs()
     with database_on(source, TEMPLATE) as old, database_on(target, "template0") as new:
         with old.connect() as connection, new.connect() as there:

@@ -56,8 +56,8 @@ def test_a_single_claim_has_the_outcome_that_it_has_among_others(connection, cla
     check_single_claim(connection, claimed)
 
 
-ONE = "sluice.archive(text,bigint,integer)"
-SEVERAL = "sluice.archive(text,bigint[],integer[])"
+ONE = "sluice.archive(text,bigint,integer,timestamptz)"
+SEVERAL = "sluice.archive(text,bigint[],integer[],timestamptz[])"
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,23 @@ SEVERAL = "sluice.archive(text,bigint[],integer[])"
         (check_claim_that_is_over, ONE, " and read_ct = $2", " and read_ct >= $2"),
         (check_single_claim, ONE, " and read_ct = $2", ""),
         # The single claim is not looked up after it has missed.
-        (check_single_claim, SEVERAL, "sluice._missed_outcome(queue_name, msg_ids[1])", "'gone'"),
-        (check_single_claim, SEVERAL, "sluice._missed_outcome(queue_name, msg_ids[1])", "'stale'"),
+        (
+            check_single_claim,
+            SEVERAL,
+            "sluice._missed_outcome(queue_name, msg_ids[1], enqueued_ats[1])",
+            "'gone'",
+        ),
+        (
+            check_single_claim,
+            SEVERAL,
+            "sluice._missed_outcome(queue_name, msg_ids[1], enqueued_ats[1])",
+            "'stale'",
+        ),
     ],
 )
 def test_a_planted_bug_is_found(connection, claimed, check, function, old, new):
     if function == ONE:  # the statement of queues without a settler
-        connection.execute("drop function pgmq.a_orders(bigint, integer, boolean)")
+        connection.execute("drop function pgmq.a_orders(bigint, integer, timestamptz, boolean)")
     replace_in(connection, function, old, new)
 
     with pytest.raises(AssertionError):

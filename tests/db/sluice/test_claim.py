@@ -79,7 +79,7 @@ def test_an_event_comes_with_all_of_its_fields(connection, group):
     (event,) = claim(connection)
 
     assert (event.ev_id, event.ev_time, int(event.ev_txid)) == stored
-    assert event[-6:] == ("type", "data", "x1", None, "", "x4")
+    assert event[-7:] == ("type", "data", "x1", None, "", "x4", None)
     assert (event.attempt, event.deliveries, event.redriven) == (1, 1, 0)
 
 

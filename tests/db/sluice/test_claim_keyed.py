@@ -250,13 +250,13 @@ def test_events_of_a_parked_key_are_set_aside_in_bounded_steps(connection):
     make_keyed(connection, "park")
     replace_in(
         connection,
-        "sluice._take_keyed_redeliveries(sluice.share_group,integer,sluice.claim)",
+        "sluice._take_key(sluice.share_group,integer,text[],boolean,text,sluice.claim)",
         "v_parked_max constant integer := 1000",
         "v_parked_max constant integer := 2",
     )
     replace_in(
         connection,
-        "sluice._take_keyed_redeliveries(sluice.share_group,integer,sluice.claim)",
+        "sluice._take_keyed_redeliveries(sluice.share_group,integer,text[],boolean,sluice.claim)",
         "v_looks_max constant integer := 1000",
         "v_looks_max constant integer := 1",
     )
@@ -295,7 +295,7 @@ def test_a_claim_looks_at_a_bounded_number_of_events(connection):
     make_keyed(connection)
     replace_in(
         connection,
-        "sluice._take_keyed_events(sluice.share_group,integer,sluice.claim)",
+        "sluice._take_keyed_events(sluice.share_group,integer,text[],boolean,sluice.claim)",
         "v_looked_max constant integer := 10000",
         "v_looked_max constant integer := 10",
     )

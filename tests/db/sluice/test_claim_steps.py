@@ -296,7 +296,7 @@ def test_redelivery_needs_no_segment(connection, group):
     let_pass(connection, "11 hours")
 
     (again,) = claim(connection)
-    assert again[-6:] == event[-6:] == ("type", "data", "x1", None, "", "x4")
+    assert again[-7:] == event[-7:] == ("type", "data", "x1", None, "", "x4", None)
     assert (again.ev_id, again.ev_time, again.ev_txid) == (
         event.ev_id,
         event.ev_time,

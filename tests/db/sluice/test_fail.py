@@ -118,6 +118,31 @@ def test_a_claim_that_is_over_changes_nothing(connection, claimed):
     assert noted(connection) == []
 
 
+def test_a_message_with_another_enqueued_at_is_gone(connection, claimed):
+    """Of a queue that was created again; also when a message of that number was dead-lettered."""
+    sent = value(connection, "select to_jsonb(enqueued_at)::text from pgmq.q_orders")
+    claim = {"msg_id": 1, "read_ct": 1}
+    own, other = {**claim, "enqueued_at": json.loads(sent)}, {**claim, "enqueued_at": "infinity"}
+    times = "enqueued_ats => '{infinity}'"
+    before = rows(connection, "select * from pgmq.q_orders")
+
+    assert fail(connection, other, max_attempts=1) == [(1, "gone", None)]
+    assert rows(
+        connection,
+        f"select outcome from sluice.release_uncounted('orders', '{{1}}', '{{1}}', {times})",
+    ) == [("gone",)]
+    assert rows(
+        connection,
+        f"select attempt, outcome from sluice.begin_attempts('orders', '{{1}}', '{{1}}', 'w', 1, {times})",
+    ) == [(None, "lost")]
+    assert rows(connection, "select * from pgmq.q_orders") == before
+    assert noted(connection) == []
+
+    assert fail(connection, other, own, max_attempts=1) == [(1, "gone", None), (1, "dead", 1)]
+    repeated = fail(connection, other, own, claim, max_attempts=1)
+    assert repeated == [(1, "gone", None), (1, "dead", 1), (1, "dead", 1)]
+
+
 def test_released_message_cannot_fail(connection, claimed):
     connection.execute("select sluice.release_uncounted('orders', '{1}', '{1}')")
 

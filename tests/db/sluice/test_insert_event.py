@@ -113,7 +113,7 @@ def test_a_claim_that_does_not_look_never_gets_it(changes):
     """Counterproof: without _admit_due in sluice.claim, only maintenance moves due events."""
     replace_in(
         changes,
-        "sluice.claim(text, text, integer, interval, boolean)",
+        "sluice.claim(text, text, integer, interval, boolean, text[], boolean)",
         "perform pgq._admit_due();",
         "null;",
     )

@@ -31,7 +31,6 @@ def read(connection: psycopg.Connection, after: Snapshot, upto: Snapshot, slices
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("events", [1, 7])
 def test_steps_of_about_max_count_events_read_each_event_once(
     connection: psycopg.Connection, seed: int, events: int

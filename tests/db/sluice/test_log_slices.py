@@ -34,7 +34,6 @@ def read(connection: psycopg.Connection, queries: list[str]) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
 def test_slices_hold_what_the_second_tick_sees_and_the_first_does_not(
     connection: psycopg.Connection, seed: int
 ):

@@ -11,7 +11,7 @@ from support import replace_in, rows, value
 from support.log import delay_event, error_of
 from support.share_groups import acknowledge, claim, create_group, let_pass, renew, send, send_many
 
-FUNCTION = "sluice.next_group_due(text,text,timestamptz)"
+FUNCTION = "sluice.next_group_due(text,text,timestamptz,text[],boolean)"
 
 
 def due(connection, after=None):

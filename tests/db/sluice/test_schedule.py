@@ -143,3 +143,15 @@ def test_only_an_admin_may_schedule(orders, as_member):
     assert as_member("sluice_admin", call) == [(True,)]
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         as_member("sluice_writer", call)
+
+
+def test_a_cron_expression_that_takes_seconds_to_parse_is_refused(orders):
+    minutes = ",".join(["1-59/1"] * 2000)
+
+    with pytest.raises(psycopg.Error) as caught:
+        orders.execute(
+            "select sluice.schedule('s', 'orders', '{}'::jsonb, %s)", [f"{minutes} * * * *"]
+        )
+
+    assert caught.value.sqlstate == "RS002"
+    assert caught.value.diag.message_hint.startswith("use at most 1024 bytes")

@@ -104,7 +104,9 @@ def test_options_fixed_at_creation_are_unchanged(connection, group, name):
         "SG004",
         f"the option '{name}' of a share group cannot change",
     )
-    assert error.diag.message_hint == "drop the group and create it anew"
+    assert error.diag.message_hint == (
+        "create another group with it; to drop this one gives up its events that wait, its retries and its position"
+    )
     assert settings(connection)["lease"] == timedelta(seconds=30)
 
 

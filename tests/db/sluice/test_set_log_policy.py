@@ -181,7 +181,7 @@ def test_abandoned_share_group_is_an_error_and_can_be_created_again(connection, 
         steps = fill_and_rotate(connection)
     assert ("given up", "consumer mail: lag of 30 events exceeds the limit of 25") in steps
 
-    with pytest.raises(psycopg.Error, match="was given up: lag of 30 events") as caught:
+    with pytest.raises(psycopg.Error, match="was lost: lag of 30 events") as caught:
         claim(connection)
     assert caught.value.sqlstate == "PQ006"
     assert "sluice.drop_group('changes', 'mail')" in caught.value.diag.message_hint

@@ -17,7 +17,9 @@ from psycopg_pool import AsyncConnectionPool
 from pgsluice.client.calls.call import Call, Copy, Steps
 from pgsluice.client.sources import require_source
 from pgsluice.client.unloadable import ERRORS, rows_with_unloadable
+from pgsluice.connection import tuple_cursor
 from pgsluice.errors import commit_unknown, translate
+from pgsluice.sessions import needs_begin, require_readable, server_encoding
 from pgsluice.tracing.carrier import Sends
 from pgsluice.tracing.switch import tracing
 
@@ -141,6 +143,7 @@ async def _stream(
         f"pgsluice_{uuid.uuid4().hex}", row_factory=tuple_row, withhold=is_alone
     )
     try:
+        require_readable(connection)
         await cursor.execute(text.encode())
         page = await _fetch(cursor, fetch_qty)
         while page:
@@ -171,7 +174,7 @@ async def _copy(connection: AsyncConnection[Any], work: Copy) -> int:
 
 async def _copy_rows(connection: AsyncConnection[Any], work: Copy) -> int:
     statement = await _execute(connection, work.statement, work.statement.sql)
-    async with connection.cursor() as cursor:
+    async with tuple_cursor(connection) as cursor:
         async with cursor.copy(statement) as copy:
             for row in work.rows:
                 await copy.write_row(row)
@@ -205,6 +208,9 @@ async def _execute_given(connection: AsyncConnection[Any], call: Call[Result]) -
 async def _execute_whole(connection: AsyncConnection[Any], call: Call[Result], sql: Any) -> Result:
     """Run a statement that is a whole transaction: without its reply, the outcome of the commit is unknown."""
     try:
+        if needs_begin(connection):
+            async with connection.transaction():
+                return await _execute(connection, call, sql)
         return await _execute(connection, call, sql)
     except psycopg.OperationalError as error:
         if connection.broken:
@@ -234,8 +240,12 @@ async def _execute_each(connection: AsyncConnection[Any], steps: Steps[Result]) 
 
 
 async def _execute(connection: AsyncConnection[Any], call: Call[Result], sql: Any) -> Result:
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        await cursor.execute(sql, call.parameters)
+    require_readable(connection)
+    parameters = call.parameters
+    if call.is_report:
+        parameters = call.parameters_in(server_encoding(connection))
+    async with tuple_cursor(connection) as cursor:
+        await cursor.execute(sql, parameters)
         if (
             cursor.pgresult is None
         ):  # in a caller's pipeline: leaving a nested one waits for the result

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
@@ -171,6 +172,23 @@ class AsyncSchedules:
         Source: `sluice.resume_schedule`.
         """
         return await self._runner.run(schedules.resume_schedule(name))
+
+    async def retire_schedules(self, declared_by: str, names: Sequence[str]) -> list[str]:
+        """Pause the schedules that an app declared earlier and does not declare any more.
+
+        Schedules of other apps, those made by hand and those that are paused stay as they are. The app resumes one by
+        declaring it again. One that is resumed with `resume_schedule` is by hand from then on.
+
+        Args:
+            declared_by: The app.
+            names: All schedules that it declares now.
+
+        Returns:
+            Names of the schedules paused by this call, in order.
+
+        Source: `sluice.retire_schedules`.
+        """
+        return await self._runner.run(schedules.retire_schedules(declared_by, names))
 
     async def run_schedule(self, name: str) -> int:
         """Send a schedule's message or event now, paused or not; its slots fire independently.

@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import dead_events, explain, share_groups
+from pgsluice.client.calls import dead_events, explain, group_keys, group_types, share_groups
 from pgsluice.client.explain_records import ExplainedFact
 from pgsluice.client.group_records import (
     AcknowledgeType,
@@ -19,6 +19,7 @@ from pgsluice.client.group_records import (
     ClaimedEvent,
     GroupInfo,
     GroupOptions,
+    GroupType,
     OpenClaim,
 )
 from pgsluice.client.log_records import DeadEvent, RedrivenEvent
@@ -279,6 +280,53 @@ class AsyncShareGroup:
         """
         return await self._runner.run(explain.explain_group_key(*self._name, key))
 
+    async def list_blocked_keys(self) -> list[BlockedKey]:
+        """Return the blocked keys as of the last claim, longest blocked first.
+
+        Source: `sluice.list_blocked_keys`.
+        """
+        return await self._runner.run(group_keys.list_blocked_keys(*self._name))
+
+    async def unpark_key(self, key: str) -> int:
+        """Unpark a key: redeliver all its parked events in the order of the log, with attempts reset to 0.
+
+        Args:
+            key: As in `list_blocked_keys`.
+
+        Returns:
+            The number of parked events, 0 or more.
+
+        Raises:
+            GroupBusyError: Another open transaction has claimed from the group; retry after it has ended.
+            GroupStateError: The transaction is not READ COMMITTED.
+
+        Source: `sluice.unpark_key`.
+        """
+        return await self._runner.run(group_keys.unpark_key(*self._name, key))
+
+    async def list_types(self) -> list[GroupType]:
+        """Return the event types that handlers are declared for, and those without a handler, by type.
+
+        Source: `sluice.list_types`.
+        """
+        return await self._runner.run(group_types.list_types(*self._name))
+
+    async def forget_types(self, types: Sequence[str | None]) -> int:
+        """Remove the declarations of event types whose handlers will not return.
+
+        Their waiting events are then treated by the option `unhandled`. A running worker that declares a type
+        declares it again within an hour.
+
+        Args:
+            types: The types; None stands for the declaration of all other types.
+
+        Returns:
+            The number of declarations removed.
+
+        Source: `sluice.forget_types`.
+        """
+        return await self._runner.run(group_types.forget_types(*self._name, types))
+
     async def create(
         self,
         *,
@@ -352,10 +400,17 @@ class AsyncShareGroup:
         return await self._runner.run(share_groups.group_info(*self._name))
 
     async def claim(
-        self, qty: int = 1, *, lease_s: float | None = None, synchronous: bool = True
+        self,
+        qty: int = 1,
+        *,
+        lease_s: float | None = None,
+        synchronous: bool = True,
+        types: Sequence[str] | None = None,
+        others: bool = False,
     ) -> list[ClaimedEvent]:
         """Claim up to `qty` events: first redeliveries that are due, then new events. Never waits for events.
 
+        An async claim that is cancelled on a pool or in autocommit mode may hold its events until the lease expires.
         An open transaction with a claim blocks other claims of the group: commit before handling the events. On a
         connection in autocommit mode, outside a transaction block, pass `synchronous=False`: then neither this claim
         nor the others wait for its WAL flush.
@@ -366,6 +421,9 @@ class AsyncShareGroup:
             synchronous: False: commit with `synchronous_commit = off`. Use it only if the transaction holds nothing
                 else: a server crash may lose the claim, and its events are claimed again. On a pool, claims always
                 commit like this.
+            types: Claim only events of these types, of at most 400 bytes each; the others are left to members that
+                claim them. None: all types.
+            others: With `types`: also claim events of all types that no handler is declared for.
 
         Returns:
             0 to `qty` events, all of one claim: first redeliveries by due time, then new events in the order of the
@@ -380,7 +438,14 @@ class AsyncShareGroup:
         Source: `sluice.claim`.
         """
         return await self._runner.run(
-            share_groups.claim(*self._name, qty, lease_s=lease_s, synchronous=synchronous)
+            share_groups.claim(
+                *self._name,
+                qty,
+                lease_s=lease_s,
+                synchronous=synchronous,
+                types=types,
+                others=others,
+            )
         )
 
     async def acknowledge(
@@ -406,7 +471,7 @@ class AsyncShareGroup:
             ev_ids: Only these events of the claim; only with a claim_id.
             delay_s: For `release` and `retry`: seconds until redelivery, 0 or more. None: immediately for `release`,
                 the group's back-off for `retry`.
-            error: The error with its traceback, stored with the retry or the dead event.
+            error: The error with its traceback, stored with the retry or the dead event; NULs are escaped.
             reason: For `reject`: reason in a word or two.
 
         Returns:
@@ -541,27 +606,3 @@ class AsyncShareGroup:
         Source: `sluice.lapsed_events`.
         """
         return await self._runner.run(share_groups.lapsed_events(*self._name, claim_id))
-
-    async def list_blocked_keys(self) -> list[BlockedKey]:
-        """Return the blocked keys as of the last claim, longest blocked first.
-
-        Source: `sluice.list_blocked_keys`.
-        """
-        return await self._runner.run(share_groups.list_blocked_keys(*self._name))
-
-    async def unpark_key(self, key: str) -> int:
-        """Unpark a key: redeliver all its parked events in the order of the log, with attempts reset to 0.
-
-        Args:
-            key: As in `list_blocked_keys`.
-
-        Returns:
-            The number of parked events, 0 or more.
-
-        Raises:
-            GroupBusyError: Another open transaction has claimed from the group; retry after it has ended.
-            GroupStateError: The transaction is not READ COMMITTED.
-
-        Source: `sluice.unpark_key`.
-        """
-        return await self._runner.run(share_groups.unpark_key(*self._name, key))

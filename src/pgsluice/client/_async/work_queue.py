@@ -348,7 +348,8 @@ class AsyncWorkQueue:
 
         Args:
             queue_name: An existing queue.
-            messages: As returned by the read, in any order.
+            messages: As returned by the read, in any order. A message of a queue that was dropped and created again has
+                the outcome `gone`, because its `enqueued_at` differs.
 
         Returns:
             The outcome of each message, in the order given. Messages with a stale claim are not changed.
@@ -413,7 +414,15 @@ class AsyncWorkQueue:
         """
         return await self._runner.run(claims.release_batch(queue_name, messages, delay=delay))
 
-    async def release(self, queue_name: str, msg_id: int, read_ct: int, *, delay: int = 0) -> bool:
+    async def release(
+        self,
+        queue_name: str,
+        msg_id: int,
+        read_ct: int,
+        *,
+        delay: int = 0,
+        enqueued_at: datetime | None = None,
+    ) -> bool:
         """Return a message to the queue if its claim is still current.
 
         Args:
@@ -421,16 +430,27 @@ class AsyncWorkQueue:
             msg_id: The message.
             read_ct: As returned by the read; `msg_id` and `read_ct` are the fencing token.
             delay: Seconds until the message becomes visible, 0 or more.
+            enqueued_at: As returned by the read; it differs in a queue that was dropped and created again. None: not
+                compared.
 
         Returns:
             False when the message was read again, archived or deleted since. Then nothing was changed.
 
         Source: `sluice.release`.
         """
-        return await self._runner.run(claims.release(queue_name, msg_id, read_ct, delay=delay))
+        return await self._runner.run(
+            claims.release(queue_name, msg_id, read_ct, delay=delay, enqueued_at=enqueued_at)
+        )
 
     async def reject(
-        self, queue_name: str, msg_id: int, read_ct: int, reason: str, error: str | None = None
+        self,
+        queue_name: str,
+        msg_id: int,
+        read_ct: int,
+        reason: str,
+        error: str | None = None,
+        *,
+        enqueued_at: datetime | None = None,
     ) -> bool:
         """Dead-letter a message if its claim is still current.
 
@@ -439,14 +459,17 @@ class AsyncWorkQueue:
             msg_id: The message.
             read_ct: As returned by the read; `msg_id` and `read_ct` are the fencing token.
             reason: Reason in a word or two.
-            error: The error with its traceback, or None.
+            error: The error with its traceback, or None. NULs and lone surrogates, also in `reason`, are escaped.
+            enqueued_at: As for `release`.
 
         Returns:
             False when the message was read again, archived or deleted since. Then nothing was changed.
 
         Source: `sluice.reject`.
         """
-        return await self._runner.run(claims.reject(queue_name, msg_id, read_ct, reason, error))
+        return await self._runner.run(
+            claims.reject(queue_name, msg_id, read_ct, reason, error, enqueued_at=enqueued_at)
+        )
 
     async def browse_dead_letters(
         self,
@@ -1078,7 +1101,8 @@ class AsyncWorkQueue:
             fleet_concurrency: Maximum messages in flight over all processes, 1 or more; None: no limit.
             key_concurrency: Maximum messages of one key in flight, 1 or more; None: no limit. The key of a message is
                 its header `x-pgmq-group`; messages without it are not limited.
-            rate: Rate limit: maximum messages read in any `rate_s` seconds, 1 or more; None: no limit.
+            rate: Rate limit: maximum messages read in any `rate_s` seconds, 1 or more; None: no limit. A message
+                that is read and released without being handled counts.
             rate_s: Period of the rate limit in seconds, more than 0.
             when_waiting: Order by key: messages of a key are read one at a time. While a message of the key awaits its
                 retry, `block` holds back the key, `skip` reads its next messages, and `park` holds back the key until
@@ -1635,7 +1659,8 @@ class AsyncWorkQueue:
         """Read up to `qty` visible messages and hide them for `vt` seconds.
 
         Delivery is at least once: a message that is neither archived nor deleted is redelivered after its visibility
-        timeout.
+        timeout. Cancelling an async read after the server has committed it, on a pool or in autocommit mode, loses its
+        result: the messages are hidden for `vt` seconds. In the caller's transaction a rollback makes them visible.
 
         Args:
             queue_name: An existing queue.
@@ -1701,7 +1726,8 @@ class AsyncWorkQueue:
         """Read up to `qty` visible messages and delete them immediately.
 
         Delivery is at most once: messages that the caller does not finish are lost, unless this runs in the caller's
-        transaction and that is rolled back.
+        transaction and that is rolled back. An async call that is cancelled on a pool or in autocommit mode may have
+        deleted messages that it does not return; pop within a transaction, or `read` and `delete`, to lose none.
 
         Returns:
             0 to `qty` messages, lowest `msg_id` first.

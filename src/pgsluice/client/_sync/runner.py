@@ -18,7 +18,9 @@ from psycopg_pool import ConnectionPool
 from pgsluice.client.calls.call import Call, Copy, Steps
 from pgsluice.client.sources import require_source
 from pgsluice.client.unloadable import ERRORS, rows_with_unloadable
+from pgsluice.connection import tuple_cursor
 from pgsluice.errors import commit_unknown, translate
+from pgsluice.sessions import needs_begin, require_readable, server_encoding
 from pgsluice.tracing.carrier import Sends
 from pgsluice.tracing.switch import tracing
 
@@ -140,6 +142,7 @@ def _stream(
         f"pgsluice_{uuid.uuid4().hex}", row_factory=tuple_row, withhold=is_alone
     )
     try:
+        require_readable(connection)
         cursor.execute(text.encode())
         page = _fetch(cursor, fetch_qty)
         while page:
@@ -170,7 +173,7 @@ def _copy(connection: Connection[Any], work: Copy) -> int:
 
 def _copy_rows(connection: Connection[Any], work: Copy) -> int:
     statement = _execute(connection, work.statement, work.statement.sql)
-    with connection.cursor() as cursor:
+    with tuple_cursor(connection) as cursor:
         with cursor.copy(statement) as copy:
             for row in work.rows:
                 copy.write_row(row)
@@ -204,6 +207,9 @@ def _execute_given(connection: Connection[Any], call: Call[Result]) -> Result:
 def _execute_whole(connection: Connection[Any], call: Call[Result], sql: Any) -> Result:
     """Run a statement that is a whole transaction: without its reply, the outcome of the commit is unknown."""
     try:
+        if needs_begin(connection):
+            with connection.transaction():
+                return _execute(connection, call, sql)
         return _execute(connection, call, sql)
     except psycopg.OperationalError as error:
         if connection.broken:
@@ -233,8 +239,12 @@ def _execute_each(connection: Connection[Any], steps: Steps[Result]) -> Result:
 
 
 def _execute(connection: Connection[Any], call: Call[Result], sql: Any) -> Result:
-    with connection.cursor(row_factory=tuple_row) as cursor:
-        cursor.execute(sql, call.parameters)
+    require_readable(connection)
+    parameters = call.parameters
+    if call.is_report:
+        parameters = call.parameters_in(server_encoding(connection))
+    with tuple_cursor(connection) as cursor:
+        cursor.execute(sql, parameters)
         if (
             cursor.pgresult is None
         ):  # in a caller's pipeline: leaving a nested one waits for the result

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import functools
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, LiteralString, TypeVar
 
 from psycopg import sql
+from psycopg.types.json import Jsonb
 
 from pgsluice.client.records import Message
 from pgsluice.errors import ArgumentError
@@ -29,6 +31,8 @@ class Call(Generic[Result]):
             asynchronously: a crash that loses it only leaves the message visible. The caller's transaction may hold
             other writes and must commit as the caller chose.
         sends: What the call sends, for traces; None: nothing.
+        is_report: True if its texts report an error: characters that the database's encoding lacks are escaped, as the
+            error must be stored.
     """
 
     sql: LiteralString
@@ -37,6 +41,13 @@ class Call(Generic[Result]):
     queue_name: str | None = None
     own_transaction_sql: LiteralString | None = None
     sends: Sends | None = None
+    is_report: bool = False
+
+    def parameters_in(self, encoding: str) -> tuple[Any, ...]:
+        """Return the parameters for a database in this encoding, by PostgreSQL's name."""
+        if not self.is_report or encoding == "UTF8":
+            return self.parameters
+        return tuple(_escaped(value, _codec(encoding)) for value in self.parameters)
 
     def __post_init__(self) -> None:
         """Refuse text that PostgreSQL cannot store, before the statement is sent.
@@ -118,6 +129,36 @@ def is_storable(text: str) -> bool:
 def storable(text: str) -> str:
     """Return a text with NULs and lone surrogates escaped, so that PostgreSQL can store it."""
     return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def storable_in(text: str, encoding: str) -> str:
+    """Return a text as `storable` does, with the characters escaped that a database in this encoding lacks."""
+    kept = storable(text)
+    return kept if encoding == "UTF8" else str(_escaped(kept, _codec(encoding)))
+
+
+def storable_text(text: str | None) -> str | None:
+    """Return an optional text as `storable` does."""
+    return None if text is None else storable(text)
+
+
+def _escaped(value: Any, codec: str) -> Any:
+    if isinstance(value, str):
+        return value.encode(codec, "backslashreplace").decode(codec)
+    if isinstance(value, dict):
+        return {_escaped(key, codec): _escaped(item, codec) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_escaped(item, codec) for item in value]
+    if isinstance(value, Jsonb):
+        return Jsonb(_escaped(value.obj, codec), dumps=value.dumps)
+    return value
+
+
+def _codec(encoding: str) -> str:
+    try:
+        return codecs.lookup(encoding).name
+    except LookupError:  # Python has another name for it
+        return "ascii"
 
 
 def scalar(rows: Sequence[tuple[Any, ...]]) -> Any:

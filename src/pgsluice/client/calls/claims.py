@@ -1,16 +1,18 @@
 """Fenced settling of messages: functions of schema `sluice` as calls.
 
-`msg_id` and `read_ct` are the fencing token of a claim. The claim is current until another reader reads the message,
-even after its visibility timeout has expired. `read_ct` stops at 2,147,483,647 and cannot fence beyond that.
+`msg_id` and `read_ct` are the fencing token of a claim; `enqueued_at` distinguishes the message from one with the same
+token in a queue that was dropped and created again. The claim is current until another reader reads the message, even
+after its visibility timeout has expired. `read_ct` stops at 2,147,483,647 and cannot fence beyond that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, LiteralString
 
-from pgsluice.client.calls.arguments import whole
-from pgsluice.client.calls.call import Call, record, scalar
+from pgsluice.client.calls.arguments import whole, zoned_time
+from pgsluice.client.calls.call import Call, record, scalar, storable_text
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.records import ClaimOutcome, Message
 from pgsluice.errors import ServerError
@@ -22,14 +24,17 @@ def delete(queue_name: str, messages: Sequence[Message]) -> Call[list[ClaimOutco
 
     Args:
         queue_name: An existing queue.
-        messages: As returned by the read, in any order.
+        messages: As returned by the read, in any order. A message of a queue that was dropped and created again has
+            the outcome `gone`, because its `enqueued_at` differs.
 
     Returns:
         The outcome of each message, in the order given. Messages with a stale claim are not changed.
 
     Source: `sluice.delete`.
     """
-    sql: LiteralString = "select * from sluice.delete(%s::text, %s::bigint[], %s::integer[])"
+    sql: LiteralString = (
+        "select * from sluice.delete(%s::text, %s::bigint[], %s::integer[], %s::timestamptz[])"
+    )
     return settle(sql, queue_name, messages)
 
 
@@ -46,7 +51,9 @@ def archive(queue_name: str, messages: Sequence[Message]) -> Call[list[ClaimOutc
 
     Source: `sluice.archive`.
     """
-    sql: LiteralString = "select * from sluice.archive(%s::text, %s::bigint[], %s::integer[])"
+    sql: LiteralString = (
+        "select * from sluice.archive(%s::text, %s::bigint[], %s::integer[], %s::timestamptz[])"
+    )
     return settle(sql, queue_name, messages)
 
 
@@ -55,14 +62,17 @@ def settle_done(
 ) -> Call[dict[int, ClaimOutcome]]:
     """Archive or delete claimed messages; return only the outcomes other than `done`, by position in `messages`.
 
-    A row per message would cost a worker more than the rest of the acknowledgement.
+    A row per message would cost a worker more than the rest of the acknowledgement. A worker compares the identity of
+    the queue, and not enqueued_at.
     """
     function: LiteralString = "sluice.archive" if keep else "sluice.delete"
     others: LiteralString = (
         "select count(*), array_agg(ordinality - 1) filter (where outcome is distinct from 'done'), "
         "array_agg(outcome) filter (where outcome is distinct from 'done') from "
     )
-    arguments: LiteralString = "(%s::text, %s::bigint[], %s::integer[]) with ordinality as settled"
+    arguments: LiteralString = (
+        "(%s::text, %s::bigint[], %s::integer[], null::timestamptz[]) with ordinality as settled"
+    )
     sql: LiteralString = others + function + arguments
 
     def read(rows: Sequence[tuple[Any, ...]]) -> dict[int, ClaimOutcome]:
@@ -74,10 +84,7 @@ def settle_done(
             for position, outcome in zip(positions or (), outcomes or (), strict=True)
         }
 
-    # As text: psycopg takes five times as long to convert lists of integers.
-    msg_ids = "{" + ",".join([str(message.msg_id) for message in messages]) + "}"
-    read_cts = "{" + ",".join([str(message.read_ct) for message in messages]) + "}"
-    return Call(sql, (queue_name, msg_ids, read_cts), read, queue_name)
+    return Call(sql, (queue_name, *claims_of(messages)), read, queue_name)
 
 
 @method(WorkQueue, name="extend_claimed")
@@ -98,7 +105,8 @@ def extend(queue_name: str, messages: Sequence[Message], vt: int) -> Call[list[C
     Source: `sluice.extend`.
     """
     sql: LiteralString = (
-        "select * from sluice.extend(%s::text, %s::bigint[], %s::integer[], %s::integer)"
+        "select * from sluice.extend("
+        "%s::text, %s::bigint[], %s::integer[], %s::integer, %s::timestamptz[])"
     )
     return settle(sql, queue_name, messages, whole(vt, "vt", 0))
 
@@ -123,13 +131,21 @@ def release_batch(
     Source: `sluice.release`.
     """
     sql: LiteralString = (
-        "select * from sluice.release(%s::text, %s::bigint[], %s::integer[], %s::integer)"
+        "select * from sluice.release("
+        "%s::text, %s::bigint[], %s::integer[], %s::integer, %s::timestamptz[])"
     )
     return settle(sql, queue_name, messages, whole(delay, "delay", 0))
 
 
 @method(WorkQueue)
-def release(queue_name: str, msg_id: int, read_ct: int, *, delay: int = 0) -> Call[bool]:
+def release(
+    queue_name: str,
+    msg_id: int,
+    read_ct: int,
+    *,
+    delay: int = 0,
+    enqueued_at: datetime | None = None,
+) -> Call[bool]:
     """Return a message to the queue if its claim is still current.
 
     Args:
@@ -137,19 +153,30 @@ def release(queue_name: str, msg_id: int, read_ct: int, *, delay: int = 0) -> Ca
         msg_id: The message.
         read_ct: As returned by the read; `msg_id` and `read_ct` are the fencing token.
         delay: Seconds until the message becomes visible, 0 or more.
+        enqueued_at: As returned by the read; it differs in a queue that was dropped and created again. None: not
+            compared.
 
     Returns:
         False when the message was read again, archived or deleted since. Then nothing was changed.
 
     Source: `sluice.release`.
     """
-    sql: LiteralString = "select sluice.release(%s::text, %s::bigint, %s::integer, %s::integer)"
-    return Call(sql, (queue_name, msg_id, read_ct, delay), scalar, queue_name)
+    sql: LiteralString = (
+        "select sluice.release(%s::text, %s::bigint, %s::integer, %s::integer, %s::timestamptz)"
+    )
+    sent_at = zoned_time(enqueued_at, "enqueued_at")
+    return Call(sql, (queue_name, msg_id, read_ct, delay, sent_at), scalar, queue_name)
 
 
 @method(WorkQueue)
 def reject(
-    queue_name: str, msg_id: int, read_ct: int, reason: str, error: str | None = None
+    queue_name: str,
+    msg_id: int,
+    read_ct: int,
+    reason: str,
+    error: str | None = None,
+    *,
+    enqueued_at: datetime | None = None,
 ) -> Call[bool]:
     """Dead-letter a message if its claim is still current.
 
@@ -158,7 +185,8 @@ def reject(
         msg_id: The message.
         read_ct: As returned by the read; `msg_id` and `read_ct` are the fencing token.
         reason: Reason in a word or two.
-        error: The error with its traceback, or None.
+        error: The error with its traceback, or None. NULs and lone surrogates, also in `reason`, are escaped.
+        enqueued_at: As for `release`.
 
     Returns:
         False when the message was read again, archived or deleted since. Then nothing was changed.
@@ -166,19 +194,44 @@ def reject(
     Source: `sluice.reject`.
     """
     sql: LiteralString = (
-        "select sluice.reject(%s::text, %s::bigint, %s::integer, %s::text, %s::text)"
+        "select sluice.reject("
+        "%s::text, %s::bigint, %s::integer, %s::text, %s::text, %s::timestamptz)"
     )
-    return Call(sql, (queue_name, msg_id, read_ct, reason, error), scalar, queue_name)
+    texts = (storable_text(reason), storable_text(error))
+    sent_at = zoned_time(enqueued_at, "enqueued_at")
+    parameters = (queue_name, msg_id, read_ct, *texts, sent_at)
+    return Call(sql, parameters, scalar, queue_name, is_report=True)
 
 
 def settle(
     sql: LiteralString, queue_name: str, messages: Sequence[Message], *more: Any
 ) -> Call[list[ClaimOutcome]]:
     """Return the call of a function that settles messages and returns the outcome of each."""
-    parameters = (queue_name, *claims_of(messages), *more)
+    parameters = (queue_name, *claims_of(messages), *more, times_of(messages))
     return Call(sql, parameters, record(ClaimOutcome), queue_name)
 
 
-def claims_of(messages: Sequence[Message]) -> tuple[list[int], list[int]]:
-    """Return the fencing tokens of messages: their msg_ids and read_cts."""
-    return [message.msg_id for message in messages], [message.read_ct for message in messages]
+def claims_of(messages: Sequence[Message]) -> tuple[str, str]:
+    """Return the fencing tokens of messages as arrays: their msg_ids and read_cts."""
+    return (
+        _array([str(message.msg_id) for message in messages]),
+        _array([str(message.read_ct) for message in messages]),
+    )
+
+
+def times_of(messages: Sequence[Message]) -> str:
+    """Return the enqueued_ats of messages as an array: those of a queue that was created again have others.
+
+    None is not compared.
+    """
+    return _array([time_of(message) or "null" for message in messages])
+
+
+def time_of(message: Message) -> str | None:
+    """Return the enqueued_at of a message as text."""
+    return None if message.enqueued_at is None else str(message.enqueued_at)
+
+
+def _array(elements: Sequence[str]) -> str:
+    # psycopg takes five times as long to convert a list, and refuses one that mixes times with and without a time zone.
+    return "{" + ",".join(elements) + "}"

@@ -6,7 +6,7 @@ any release.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from pgsluice.client.calls.call import Call, record, scalar
@@ -27,10 +27,19 @@ class Symptom(NamedTuple):
 
 
 def limit_check(budget_ms: int, lock_ms: int) -> Call[str]:
-    """Make this transaction read-only, and limit its statements and their waits for locks."""
+    """Make this transaction read-only, limit its statements and their waits for locks, and pin its settings.
+
+    Checks compare names as text, and read regular expressions and times: not in the form that the site has chosen.
+    """
     return Call(
         "select set_config('statement_timeout', %s::text, true) || set_config('lock_timeout', %s::text, true) "
-        "|| set_config('jit', 'off', true) || set_config('transaction_read_only', 'on', true)",
+        "|| set_config('jit', 'off', true) || set_config('transaction_read_only', 'on', true) "
+        "|| set_config('standard_conforming_strings', 'on', true) || set_config('quote_all_identifiers', 'off', true) "
+        "|| set_config('datestyle', 'ISO', true) || set_config('intervalstyle', 'postgres', true) "
+        "|| set_config('client_encoding', 'UTF8', true) "
+        "|| set_config('idle_in_transaction_session_timeout', '0', true) "
+        "|| case when current_setting('transaction_timeout', true) is null then '' "  # since PostgreSQL 17
+        "else set_config('transaction_timeout', '0', true) end",
         (str(budget_ms), str(lock_ms)),
         scalar,
     )
@@ -45,15 +54,15 @@ def limit_fix(budget_ms: int, lock_ms: int) -> Call[str]:
     )
 
 
-def is_installed() -> Call[bool]:
-    """True if the schemas are installed, of any release."""
-    return Call("select to_regclass('sluice.migration') is not null", (), scalar)
-
-
 def reset_read_only(role_name: str, database_name: str) -> str:
     """Return the statement that makes the transactions of a role writable by default."""
     where = f"role {_quoted(role_name)} in database {_quoted(database_name)}"
     return f"alter {where} set default_transaction_read_only = off"
+
+
+def set_read_committed(role_name: str) -> str:
+    """Return the statement that makes the transactions of a role read committed by default, in every database."""
+    return f"alter role {_quoted(role_name)} set default_transaction_isolation = 'read committed'"
 
 
 def more_connections(what: str, name: str, limit: int) -> str:
@@ -70,7 +79,12 @@ def _quoted(name: str) -> str:
 
 
 def server_clock() -> Call[datetime]:
-    return Call("select clock_timestamp()", (), scalar)
+    """Return the time of the server; as a number, which every DateStyle leaves as it is."""
+    return Call(
+        "select extract(epoch from clock_timestamp())::double precision",
+        (),
+        lambda rows: datetime.fromtimestamp(rows[0][0], UTC),
+    )
 
 
 def is_in_recovery() -> Call[bool]:
@@ -85,13 +99,23 @@ def missing_functions(signatures: list[str]) -> Call[list[Symptom]]:
             format(
                 '%%s functions of this release are missing: %%s%%s', count(*),
                 string_agg(f.signature, ', ' order by f.place) filter (where f.place <= 3),
-                case when count(*) > 3 then ', …' else '' end
+                case when count(*) > 3 then ', ...' else '' end
             ),
             'pgsluice schema upgrade'
         from (
             select s.signature, row_number() over (order by s.signature) as place
             from unnest(%s::text[]) as s (signature)
-            where to_regprocedure(s.signature) is null
+            -- Before PostgreSQL 16, to_regprocedure() fails at a missing type.
+            where case
+                when exists (
+                    select
+                    from regexp_matches(
+                        s.signature, '[(, ]((?:pgmq|pgq|pgq_coop|sluice)[.][a-z0-9_]+)', 'g'
+                    ) as t (names)
+                    where to_regtype(t.names[1]) is null
+                ) then true
+                else to_regprocedure(s.signature) is null
+            end
         ) as f
         having count(*) > 0
         """,

@@ -9,6 +9,45 @@ from pgsluice.client.calls.call import Call, record, scalar
 from pgsluice.client.calls.doctor import Symptom
 
 
+def log_rows() -> Call[list[Symptom]]:
+    """Return the logs whose ticks, numbers, positions or claims were changed by hand."""
+    return Call(
+        "select 'fail', coalesce('log ' || quote_literal(p.log_name) || ': ', '') || p.problem, p.way_out "
+        "from sluice.list_log_problems() as p",
+        (),
+        record(Symptom),
+    )
+
+
+def disabled_captures() -> Call[list[Symptom]]:
+    """Return the tables with a trigger that should append their changes to a log, and does not fire."""
+    return Call(
+        """
+        select 'warn',
+            format(
+                'changes of table %%s are not captured: trigger %%I %%s', t.tgrelid::regclass, t.tgname,
+                case t.tgenabled when 'D' then 'is disabled' else 'fires on replicas only' end
+            ),
+            format(
+                'alter table %%s enable trigger %%I  '
+                '-- changes since then are missing: `pgsluice log snapshot` appends the rows', t.tgrelid::regclass,
+                t.tgname
+            )
+        from pg_trigger as t
+        where t.tgenabled in ('D', 'R')
+          and t.tgfoid in (
+              select p.oid
+              from pg_proc as p
+              where p.pronamespace = to_regnamespace('sluice') and p.proname = 'capture_changes'
+                 or p.pronamespace = to_regnamespace('pgq') and p.proname in ('jsontriga', 'logutriga', 'sqltriga')
+          )
+        order by t.tgrelid::regclass::text, t.tgname
+        """,
+        (),
+        record(Symptom),
+    )
+
+
 def late_ticks(late_s: float) -> Call[list[Symptom]]:
     """Return the logs whose last tick is older than their idle period by this time, and those with a paused ticker."""
     return Call(
@@ -80,8 +119,15 @@ def consumers(idle_s: float, pinned_bytes: int, unread_s: float) -> Call[list[Sy
                     pg_size_pretty(c.pinned_bytes)
                 )
             end,
-            case when c.lost is null and c.last_tick is null
-                then format('select pgq.register_consumer(%%L, %%L)', c.log_name, c.consumer_name)
+            case
+                when c.lost is not null
+                    then format(
+                        'select pgq.register_consumer_at(%%1$L, %%2$L, (select min(t.tick_id) from pgq.tick as t '
+                        'join pgq.queue as q on q.queue_id = t.tick_queue where q.queue_name = %%1$L))'
+                        '  -- the oldest tick that is kept', c.log_name, c.consumer_name
+                    )
+                when c.last_tick is null
+                    then format('select pgq.register_consumer(%%L, %%L)', c.log_name, c.consumer_name)
                 else format('pgsluice log unregister %%L %%L', c.log_name, c.consumer_name)
             end
         from sluice.list_consumers(null::text) as c, least
@@ -108,13 +154,58 @@ def share_groups(unclaimed_s: float) -> Call[list[Symptom]]:
                 )
                 else format('group %%L of log %%L lost events: %%s', g.group_name, g.log_name, g.lost)
             end,
-            format('pgsluice group drop %%L %%L', g.log_name, g.group_name)
+            case when g.lost is null
+                then format('pgsluice worker run MODULE:APP --queues %%L', g.log_name)
+                else format('pgsluice group drop %%L %%L', g.log_name, g.group_name)
+            end
         from sluice.list_groups(null::text) as g
         where g.lost is not null
            or g.lag_events > 0 and g.leased = 0 and g.retrying = 0 and g.lag_s > %s
         order by g.log_name, g.group_name
         """,
         (unclaimed_s,),
+        record(Symptom),
+    )
+
+
+def event_types(waiting_s: float) -> Call[list[Symptom]]:
+    """Return event types that have waited for this time for a handler that no live worker runs, and those without a
+    handler whose events workers accepted for the first time within a day.
+    """
+    return Call(
+        """
+        select 'warn',
+            format(
+                'group %%L of log %%L: events of type %%L have waited since %%s for %%s', g.group_name, g.log_name,
+                t.ev_type, date_trunc('second', t.since),
+                case when t.handler is null then 'a worker that declares it'
+                    else format('handler %%s of app %%s, which no live worker runs', t.handler, t.app)
+                end
+            ),
+            case when t.handler is null then format('pgsluice group types %%L %%L', g.log_name, g.group_name)
+                else format('pgsluice worker run MODULE:APP --handlers %%L', t.handler)
+            end
+        from sluice.list_groups(null::text) as g
+        cross join lateral sluice.list_types(g.log_name, g.group_name) as t
+        where t.waiting + t.waiting_keys > 0
+          and coalesce(t.workers, 0) = 0
+          and t.since < clock_timestamp() - make_interval(secs => %s)
+        union all
+        select 'warn',
+            format(
+                'group %%L of log %%L: no handler is declared for type %%L; events of it that workers accepted: %%s',
+                g.group_name, g.queue_name, u.ev_type, u.events
+            ),
+            format('pgsluice group set %%L %%L --unhandled leave', g.queue_name, g.group_name)
+        from sluice.unhandled_type as u
+        join sluice.share_group as g using (group_id)
+        where u.outcome = 'accept'
+          and g.unhandled = 'accept'
+          and u.first_at > clock_timestamp() - interval '1 day'
+        order by 2
+        limit 1000
+        """,
+        (waiting_s,),
         record(Symptom),
     )
 

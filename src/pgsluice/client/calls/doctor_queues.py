@@ -8,6 +8,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from psycopg.sql import quote
+
 from pgsluice.client.calls.call import Call, record, scalar
 from pgsluice.client.calls.doctor import Symptom
 
@@ -149,7 +151,9 @@ def notify_triggers() -> Call[list[Symptom]]:
           and not exists (
               select
               from pg_trigger as g
-              where g.tgrelid = q.oid and g.tgname = 'trigger_notify_queue_insert_listeners' and g.tgenabled <> 'D'
+              where g.tgrelid = q.oid
+                and g.tgname = 'trigger_notify_queue_insert_listeners'
+                and g.tgenabled in ('O', 'A')
           )
         order by t.queue_name
         """,
@@ -270,18 +274,17 @@ def without_fifo_index(size_bytes: int) -> Call[list[tuple[str, str]]]:
 
 def fifo_symptom(queue_name: str) -> Symptom:
     """Return the symptom of a queue with groups and without FIFO indexes."""
-    name = queue_name.replace("'", "''")
     return Symptom(
         "warn",
         f"the messages of queue {queue_name!r} have groups, and the queue no FIFO indexes",
-        f"select pgmq.create_fifo_index('{name}')",
+        f"select pgmq.create_fifo_index({quote(queue_name)})",
     )
 
 
 def make_visible(queue_name: str, msg_ids: list[int]) -> str:
     """Return the statement that makes messages visible."""
-    name, ids = queue_name.replace("'", "''"), ",".join(map(str, msg_ids))
-    return f"select from pgmq.set_vt('{name}', '{{{ids}}}'::bigint[], 0)"
+    ids = ",".join(map(str, msg_ids))
+    return f"select from pgmq.set_vt({quote(queue_name)}, '{{{ids}}}'::bigint[], 0)"
 
 
 def may_read_keys() -> Call[bool]:

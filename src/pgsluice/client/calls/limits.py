@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, LiteralString, NamedTuple
 
 from pgsluice.client.calls.arguments import claim_parameters, seconds, whole
-from pgsluice.client.calls.call import Call, claim, nothing, record, scalar
+from pgsluice.client.calls.call import Call, Result, claim, nothing, record, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.limit_records import BlockedMessages, QueueLimits, WhenWaiting
 from pgsluice.client.records import Message
@@ -60,14 +61,46 @@ def claim_messages(
     )
 
 
-def claim_for_worker(queue_name: str, vt: int, qty: int, worker: str) -> Call[list[ClaimedMessage]]:
+def queue_identity(queue_name: str) -> Call[int | None]:
+    return Call(
+        "select sluice.queue_identity(%s::text, null::oid)", (queue_name,), scalar, queue_name
+    )
+
+
+def fenced(call: Call[Result], identity: int | None) -> Call[Result]:
+    """Return the call of a function that settles messages, refused for a queue that was dropped and created again.
+
+    The identity is compared when the function has returned, while the transaction holds its locks on the queue's table,
+    so the queue cannot be replaced in between; the error undoes what the function did.
+    """
+    if identity is None:
+        return call
+    # No input of callers: LiteralString accepts only texts of our source.
+    sql: LiteralString = (
+        "select settled.*, (select sluice.queue_identity(%s::text, %s::oid)) from ("  # noqa: S608
+        + call.sql
+        + ") as settled"
+    )
+
+    def read(rows: Sequence[tuple[Any, ...]]) -> Result:
+        return call.read_rows([row[:-1] for row in rows])
+
+    return replace(
+        call, sql=sql, parameters=(call.queue_name, identity, *call.parameters), read_rows=read
+    )
+
+
+def claim_for_worker(
+    queue_name: str, vt: int, qty: int, worker: str, identity: int | None = None
+) -> Call[list[ClaimedMessage]]:
     sql: LiteralString = (
         "select message.msg_id, message.read_ct, message.enqueued_at, message.message, message.headers "
         "from pg_catalog.set_config('synchronous_commit', 'off', true), "
+        "sluice.queue_identity(%s::text, %s::oid), "
         "sluice.claim_messages(%s::text, %s::integer, %s::integer, %s::text) "
         "with ordinality as message order by message.ordinality"
     )
-    parameters = (*claim_parameters(queue_name, vt, qty), worker)
+    parameters = (queue_name, identity, *claim_parameters(queue_name, vt, qty), worker)
     return Call(sql, parameters, _claimed, queue_name)
 
 
@@ -105,7 +138,8 @@ def set_queue_limits(
         fleet_concurrency: Maximum messages in flight over all processes, 1 or more; None: no limit.
         key_concurrency: Maximum messages of one key in flight, 1 or more; None: no limit. The key of a message is
             its header `x-pgmq-group`; messages without it are not limited.
-        rate: Rate limit: maximum messages read in any `rate_s` seconds, 1 or more; None: no limit.
+        rate: Rate limit: maximum messages read in any `rate_s` seconds, 1 or more; None: no limit. A message
+            that is read and released without being handled counts.
         rate_s: Period of the rate limit in seconds, more than 0.
         when_waiting: Order by key: messages of a key are read one at a time. While a message of the key awaits its
             retry, `block` holds back the key, `skip` reads its next messages, and `park` holds back the key until

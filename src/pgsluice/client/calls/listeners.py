@@ -126,12 +126,19 @@ def next_capacity(queue_name: str) -> Call[Due]:
     return Call(sql, (queue_name,), _due, queue_name)
 
 
-def next_group_due(queue_name: str, group_name: str, after: datetime | None) -> Call[Due]:
+def next_group_due(
+    queue_name: str,
+    group_name: str,
+    after: datetime | None,
+    types: Sequence[str] | None = None,
+    others: bool = False,
+) -> Call[Due]:
     sql: LiteralString = (
         "select due, pg_catalog.clock_timestamp() "
-        "from sluice.next_group_due(%s::text, %s::text, %s::timestamptz) as due"
+        "from sluice.next_group_due(%s::text, %s::text, %s::timestamptz, %s::text[], %s::boolean) as due"
     )
-    return Call(sql, (queue_name, group_name, after), _due)
+    parameters = (queue_name, group_name, after, None if types is None else list(types), others)
+    return Call(sql, parameters, _due)
 
 
 def notifier_queues() -> Call[list[QueueIds]]:

@@ -100,7 +100,7 @@ def report_worker(
         "%s::integer, %s::interval, %s::jsonb, %s::jsonb, %s::integer)"
     )
     reported = (timedelta(seconds=uptime_s), Jsonb(list(running)), Jsonb(counts), backend_pid)
-    return Call(sql, (*worker, *reported), nothing)
+    return Call(sql, (*worker, *reported), nothing, is_report=True)
 
 
 def end_worker(worker_id: str) -> Call[None]:

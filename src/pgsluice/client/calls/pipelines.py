@@ -22,6 +22,7 @@ def hold_pipeline(
         "%s::text, %s::text, %s::text, %s::text, %s::integer) as h",
         (queue_name, consumer_name, kind, lake, backend_pid),
         row,
+        is_report=True,
     )
 
 

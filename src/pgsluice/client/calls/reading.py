@@ -28,7 +28,8 @@ def read(
     """Read up to `qty` visible messages and hide them for `vt` seconds.
 
     Delivery is at least once: a message that is neither archived nor deleted is redelivered after its visibility
-    timeout.
+    timeout. Cancelling an async read after the server has committed it, on a pool or in autocommit mode, loses its
+    result: the messages are hidden for `vt` seconds. In the caller's transaction a rollback makes them visible.
 
     Args:
         queue_name: An existing queue.
@@ -101,7 +102,8 @@ def pop(queue_name: str, qty: int = 1) -> Call[list[Message]]:
     """Read up to `qty` visible messages and delete them immediately.
 
     Delivery is at most once: messages that the caller does not finish are lost, unless this runs in the caller's
-    transaction and that is rolled back.
+    transaction and that is rolled back. An async call that is cancelled on a pool or in autocommit mode may have
+    deleted messages that it does not return; pop within a transaction, or `read` and `delete`, to lose none.
 
     Returns:
         0 to `qty` messages, lowest `msg_id` first.

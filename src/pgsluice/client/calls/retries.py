@@ -11,8 +11,8 @@ from datetime import timedelta
 from typing import Any, LiteralString
 
 from pgsluice.client.calls.arguments import checked_ids, seconds, whole
-from pgsluice.client.calls.call import Call, column, nothing, record, scalar, storable
-from pgsluice.client.calls.claims import claims_of, settle
+from pgsluice.client.calls.call import Call, column, nothing, record, scalar, storable_text
+from pgsluice.client.calls.claims import claims_of, settle, time_of, times_of
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.records import ClaimOutcome, Message
@@ -125,9 +125,9 @@ def begin_attempts(
         whole(max_attempts, "max_attempts", 1)
     sql: LiteralString = (
         "select * from sluice.begin_attempts("
-        "%s::text, %s::bigint[], %s::integer[], %s::text, %s::integer)"
+        "%s::text, %s::bigint[], %s::integer[], %s::text, %s::integer, %s::timestamptz[])"
     )
-    parameters = (queue_name, *claims_of(messages), worker, max_attempts)
+    parameters = (queue_name, *claims_of(messages), worker, max_attempts, times_of(messages))
     return Call(sql, parameters, record(BegunAttempt), queue_name)
 
 
@@ -232,7 +232,7 @@ def fail(
         worker,
         json_parameter(policy, "policy"),
     )
-    return Call(sql, parameters, record(ClaimOutcome), queue_name)
+    return Call(sql, parameters, record(ClaimOutcome), queue_name, is_report=True)
 
 
 @method(WorkQueue)
@@ -257,7 +257,7 @@ def release_uncounted(
     seconds(delay_s, "delay_s")
     sql: LiteralString = (
         "select * from sluice.release_uncounted("
-        "%s::text, %s::bigint[], %s::integer[], %s::double precision)"
+        "%s::text, %s::bigint[], %s::integer[], %s::double precision, %s::timestamptz[])"
     )
     return settle(sql, queue_name, messages, delay_s)
 
@@ -277,7 +277,7 @@ def lock_messages(queue_name: str, messages: Sequence[Message]) -> Call[list[Cla
 
     Source: `sluice.lock_messages`.
     """
-    sql: LiteralString = "select * from sluice.lock_messages(%s::text, %s::bigint[], %s::integer[])"
+    sql: LiteralString = "select * from sluice.lock_messages(%s::text, %s::bigint[], %s::integer[], %s::timestamptz[])"
     return settle(sql, queue_name, messages)
 
 
@@ -289,7 +289,7 @@ def try_lock_messages(queue_name: str, messages: Sequence[Message]) -> Call[list
 def _failure(failure: FailedMessage) -> dict[str, Any]:
     outcome = failure.outcome
     texts = {
-        name: text and storable(text)
+        name: storable_text(text)
         for name, text in (
             ("reason", outcome.reason),
             ("error_type", failure.error_type),
@@ -300,6 +300,7 @@ def _failure(failure: FailedMessage) -> dict[str, Any]:
     return {
         "msg_id": failure.message.msg_id,
         "read_ct": failure.message.read_ct,
+        "enqueued_at": time_of(failure.message),
         "delay": outcome.delay_s if isinstance(outcome, Retry) else None,
         "reject": isinstance(outcome, Reject),
         **texts,

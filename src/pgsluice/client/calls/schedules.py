@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, LiteralString, Unpack
 
 from pgsluice.client.calls.arguments import headers_parameter, seconds, whole, zoned_time
-from pgsluice.client.calls.call import Call, record, scalar
+from pgsluice.client.calls.call import Call, column, record, scalar
 from pgsluice.client.calls.clients import Schedules, method
 from pgsluice.client.calls.payload import json_parameter, text_parameter
 from pgsluice.client.log_records import NewEvent
@@ -158,6 +159,27 @@ def resume_schedule(name: str) -> Call[bool]:
     Source: `sluice.resume_schedule`.
     """
     return Call("select sluice.resume_schedule(%s::text)", (name,), scalar)
+
+
+@method(Schedules)
+def retire_schedules(declared_by: str, names: Sequence[str]) -> Call[list[str]]:
+    """Pause the schedules that an app declared earlier and does not declare any more.
+
+    Schedules of other apps, those made by hand and those that are paused stay as they are. The app resumes one by
+    declaring it again. One that is resumed with `resume_schedule` is by hand from then on.
+
+    Args:
+        declared_by: The app.
+        names: All schedules that it declares now.
+
+    Returns:
+        Names of the schedules paused by this call, in order.
+
+    Source: `sluice.retire_schedules`.
+    """
+    return Call(
+        "select sluice.retire_schedules(%s::text, %s::text[])", (declared_by, list(names)), column
+    )
 
 
 @method(Schedules)

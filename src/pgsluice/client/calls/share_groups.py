@@ -7,12 +7,11 @@ from datetime import datetime
 from typing import Any, Literal, LiteralString, Unpack
 
 from pgsluice.client.calls.arguments import checked_id, is_bigint, point, seconds, whole
-from pgsluice.client.calls.call import Call, column, nothing, one, record, scalar
+from pgsluice.client.calls.call import Call, column, nothing, one, record, scalar, storable_text
 from pgsluice.client.calls.clients import EventLog, ShareGroup, method
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.group_records import (
     AcknowledgeType,
-    BlockedKey,
     ClaimedEvent,
     GroupInfo,
     GroupOptions,
@@ -140,9 +139,12 @@ def claim(
     *,
     lease_s: float | None = None,
     synchronous: bool = True,
+    types: Sequence[str] | None = None,
+    others: bool = False,
 ) -> Call[list[ClaimedEvent]]:
     """Claim up to `qty` events: first redeliveries that are due, then new events. Never waits for events.
 
+    An async claim that is cancelled on a pool or in autocommit mode may hold its events until the lease expires.
     An open transaction with a claim blocks other claims of the group: commit before handling the events. On a
     connection in autocommit mode, outside a transaction block, pass `synchronous=False`: then neither this claim
     nor the others wait for its WAL flush.
@@ -153,6 +155,9 @@ def claim(
         synchronous: False: commit with `synchronous_commit = off`. Use it only if the transaction holds nothing
             else: a server crash may lose the claim, and its events are claimed again. On a pool, claims always
             commit like this.
+        types: Claim only events of these types, of at most 400 bytes each; the others are left to members that
+            claim them. None: all types.
+        others: With `types`: also claim events of all types that no handler is declared for.
 
     Returns:
         0 to `qty` events, all of one claim: first redeliveries by due time, then new events in the order of the
@@ -167,14 +172,23 @@ def claim(
     Source: `sluice.claim`.
     """
     alone: LiteralString = (
-        "select * from sluice.claim(%s::text, %s::text, %s::integer, %s::interval, false)"
+        "select * from sluice.claim(%s::text, %s::text, %s::integer, %s::interval, false, "
+        "%s::text[], %s::boolean)"
     )
     part: LiteralString = (
-        "select * from sluice.claim(%s::text, %s::text, %s::integer, %s::interval)"
+        "select * from sluice.claim(%s::text, %s::text, %s::integer, %s::interval, true, "
+        "%s::text[], %s::boolean)"
     )
     return Call(
         part if synchronous else alone,
-        (queue_name, group_name, whole(qty, "qty", 1), seconds(lease_s, "lease_s")),
+        (
+            queue_name,
+            group_name,
+            whole(qty, "qty", 1),
+            seconds(lease_s, "lease_s"),
+            None if types is None else list(types),
+            others,
+        ),
         record(_claimed_event),
         own_transaction_sql=alone,
     )
@@ -220,7 +234,7 @@ def acknowledge(
         ev_ids: Only these events of the claim; only with a claim_id.
         delay_s: For `release` and `retry`: seconds until redelivery, 0 or more. None: immediately for `release`,
             the group's back-off for `retry`.
-        error: The error with its traceback, stored with the retry or the dead event.
+        error: The error with its traceback, stored with the retry or the dead event; NULs are escaped.
         reason: For `reject`: reason in a word or two.
 
     Returns:
@@ -252,10 +266,11 @@ def acknowledge(
             outcome,
             of_events,
             seconds(delay_s, "delay_s"),
-            error,
-            reason,
+            storable_text(error),
+            storable_text(reason),
         ),
         scalar,
+        is_report=True,
     )
 
 
@@ -398,42 +413,6 @@ def lapsed_events(queue_name: str, group_name: str, claim_id: int) -> Call[list[
         "select * from sluice.lapsed_events(%s::text, %s::text, %s::bigint)",
         (queue_name, group_name, claim_id),
         column,
-    )
-
-
-@method(ShareGroup)
-def list_blocked_keys(queue_name: str, group_name: str) -> Call[list[BlockedKey]]:
-    """Return the blocked keys as of the last claim, longest blocked first.
-
-    Source: `sluice.list_blocked_keys`.
-    """
-    return Call(
-        "select * from sluice.list_blocked_keys(%s::text, %s::text)",
-        (queue_name, group_name),
-        record(BlockedKey),
-    )
-
-
-@method(ShareGroup)
-def unpark_key(queue_name: str, group_name: str, key: str) -> Call[int]:
-    """Unpark a key: redeliver all its parked events in the order of the log, with attempts reset to 0.
-
-    Args:
-        key: As in `list_blocked_keys`.
-
-    Returns:
-        The number of parked events, 0 or more.
-
-    Raises:
-        GroupBusyError: Another open transaction has claimed from the group; retry after it has ended.
-        GroupStateError: The transaction is not READ COMMITTED.
-
-    Source: `sluice.unpark_key`.
-    """
-    return Call(
-        "select sluice.unpark_key(%s::text, %s::text, %s::text)",
-        (queue_name, group_name, key),
-        scalar,
     )
 
 

@@ -40,11 +40,6 @@ CREATE: tuple[LiteralString, ...] = (
 _COUNTING: LiteralString = "grant select (msg_id, read_ct, enqueued_at, last_read_at, vt) on "
 # As in pgmq._grant_queue.
 GRANTS: dict[str, tuple[LiteralString, ...]] = {
-    "pg_monitor": (
-        "grant select on {queue} to pg_monitor",
-        "grant select on {archive} to pg_monitor",
-        "grant select on sequence {ids} to pg_monitor",
-    ),
     "sluice_admin": (
         "grant select, insert, update, delete, truncate on {queue} to sluice_admin",
         "grant select, insert, update, delete, truncate on {archive} to sluice_admin",

@@ -18,6 +18,8 @@ class Server(NamedTuple):
         is_read_only: True if transactions are read-only by default.
         role_name: Current role.
         database_name: Current database.
+        isolation_level: Isolation level of the call's transaction: `read committed`, unless a pooler drops the settings
+            of the session.
     """
 
     backend_pid: int
@@ -25,6 +27,7 @@ class Server(NamedTuple):
     is_read_only: bool
     role_name: str
     database_name: str
+    isolation_level: str
 
 
 class Connections(NamedTuple):
@@ -77,7 +80,7 @@ class ExtraMaintenance(NamedTuple):
 def server() -> Call[Server]:
     return Call(
         "select pg_backend_pid(), pg_is_in_recovery(), current_setting('default_transaction_read_only')::boolean, "
-        "current_user::text, current_database()::text",
+        "current_user::text, current_database()::text, current_setting('transaction_isolation')",
         (),
         one(Server),
     )

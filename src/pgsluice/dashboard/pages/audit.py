@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from pgsluice.client import OperatorAction
 from pgsluice.dashboard.pages.parameters import whole_or_none
-from pgsluice.dashboard.payloads import Redaction, json_text, shown
+from pgsluice.dashboard.payloads import Redaction, shown_json
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
 
@@ -42,5 +42,5 @@ def audit(request: Request) -> Response:
 def _arguments(action: OperatorAction, redaction: Redaction) -> str:
     if not action.filter:
         return ""
-    cut = shown(json_text(redaction.apply(action.queue_name or "", action.filter)), _FILTER)
+    cut = shown_json(redaction.apply(action.queue_name or "", action.filter), _FILTER)
     return f"{cut.text}…" if cut.is_cut else cut.text

@@ -12,11 +12,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from pgsluice.client import DeadLetter, DeadLetterGroup, FoundDeadLetters
+from pgsluice.dashboard.acts.words import command
 from pgsluice.dashboard.database import Database, Part, Session
 from pgsluice.dashboard.filters import Given
-from pgsluice.dashboard.pages.message import attachment, download
+from pgsluice.dashboard.pages.message import attachment, download, is_failure_cut
 from pgsluice.dashboard.pages.queues import read_queues
-from pgsluice.dashboard.payloads import Redaction, json_line, json_text, shown
+from pgsluice.dashboard.payloads import Redaction, json_line, json_text, shown_json
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
 
@@ -184,13 +185,13 @@ def _letter(request: Request, name: str, dead_letter_id: int) -> Response:
     if letter is None and found.problem is None:
         raise HTTPException(404, "Dead letter not found: it was redriven or purged")
 
-    def text(value: Any) -> str:
-        return json_text(dashboard.redaction.apply(name, value))
+    def redacted(value: Any) -> Any:
+        return dashboard.redaction.apply(name, value)
 
     part = request.query_params.get("download")
     if letter is not None and part in ("message", "headers"):
         value = letter.headers if part == "headers" else letter.message
-        return download(text(value), f"{name}-dead-{dead_letter_id}-{part}.json")
+        return download(json_text(redacted(value)), f"{name}-dead-{dead_letter_id}-{part}.json")
     return page(
         request,
         "dead_letter.html",
@@ -199,8 +200,12 @@ def _letter(request: Request, name: str, dead_letter_id: int) -> Response:
         dead_letter_id=dead_letter_id,
         found=found,
         letter=letter,
-        payload=letter and shown(text(letter.message)),
-        headers=shown(text(letter.headers)) if letter and letter.headers is not None else None,
+        is_cut=letter is not None and is_failure_cut(letter.error, letter.trace),
+        get=letter and command("queue get", name, str(letter.msg_id)),
+        payload=letter and shown_json(redacted(letter.message)),
+        headers=shown_json(redacted(letter.headers))
+        if letter and letter.headers is not None
+        else None,
     )
 
 

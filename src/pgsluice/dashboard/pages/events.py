@@ -179,7 +179,7 @@ def _texts(
         return []
     texts = [(field, getattr(event, field)) for field in _TEXTS]
     return [
-        (field, shown(text if is_stored else formatted(text)))
+        (field, shown(text) if is_stored else formatted(text))
         for field, text in ((f, redaction.text(name, t)) for f, t in texts if t is not None)
     ]
 

@@ -8,9 +8,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pgsluice.dashboard.acts.words import command
 from pgsluice.dashboard.filters import Given
 from pgsluice.dashboard.pages.queue import registered
-from pgsluice.dashboard.payloads import Shown, json_text, shown
+from pgsluice.dashboard.payloads import ERROR_SHOWN, SHOWN, Shown, json_text, shown_json
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import Dashboard, dashboard_of
 
@@ -57,7 +58,14 @@ def message(request: Request) -> Response:
             for each in stored.value or ()
         ],
         attempts=attempts,
+        is_cut=any(is_failure_cut(each.error, each.trace) for each in attempts.value or ()),
+        get=command("queue get", name, str(msg_id)),
     )
+
+
+def is_failure_cut(error: str | None, trace: str | None) -> bool:
+    """True if a page cuts the error or the traceback of a failure."""
+    return len(error or "") > ERROR_SHOWN or len(trace or "") > SHOWN
 
 
 def payload(request: Request) -> Response:
@@ -98,4 +106,4 @@ def _named(request: Request) -> tuple[str, int]:
 
 
 def _shown(dashboard: Dashboard, name: str, value: object) -> Shown:
-    return shown(json_text(dashboard.redaction.apply(name, value)))
+    return shown_json(dashboard.redaction.apply(name, value))

@@ -14,7 +14,7 @@ from pgsluice.client import FoundMessages, StoredMessage
 from pgsluice.dashboard.database import Database, Part
 from pgsluice.dashboard.filters import Given
 from pgsluice.dashboard.pages.queue import registered
-from pgsluice.dashboard.payloads import Redaction, json_line, shown
+from pgsluice.dashboard.payloads import Redaction, shown_line
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
 from pgsluice.errors import PrivilegeError
@@ -180,5 +180,5 @@ def _excerpt(redaction: Redaction, name: str, message: StoredMessage) -> tuple[s
     """Return the key and the beginning of the payload."""
     headers = redaction.apply(name, message.headers)
     key = headers.get("x-pgmq-group") if isinstance(headers, dict) else None
-    text = shown(json_line(redaction.apply(name, message.message)), _EXCERPT)
+    text = shown_line(redaction.apply(name, message.message), _EXCERPT)
     return "" if key is None else str(key), text.text + ("…" if text.is_cut else "")

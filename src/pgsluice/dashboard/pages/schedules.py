@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from pgsluice.client import Schedule, ScheduleState
 from pgsluice.dashboard.pages.parameters import required
-from pgsluice.dashboard.payloads import Redaction, Shown, json_text, shown
+from pgsluice.dashboard.payloads import Redaction, Shown, shown, shown_json
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
 from pgsluice.errors import ScheduleNotFoundError
@@ -115,6 +115,4 @@ def _texts(schedule: Schedule, redaction: Redaction) -> list[tuple[str, Shown]]:
     values = [("Message", schedule.message)]
     if schedule.headers is not None:
         values.append(("Headers", schedule.headers))
-    return [
-        (label, shown(json_text(redaction.apply(queue_name, value)))) for label, value in values
-    ]
+    return [(label, shown_json(redaction.apply(queue_name, value))) for label, value in values]

@@ -7,7 +7,7 @@ concern our own objects only, and are idempotent and reversible.
 from __future__ import annotations
 
 from pgsluice.ops.doctor.diagnosis import CHECKS, Repair, diagnose, repair
-from pgsluice.ops.doctor.findings import Check, Finding, Limits
+from pgsluice.ops.doctor.findings import Check, Finding, Limits, problem_of
 from pgsluice.ops.doctor.server_facts import IN_EXPLAIN, server_facts
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Limits",
     "Repair",
     "diagnose",
+    "problem_of",
     "repair",
     "server_facts",
 ]

@@ -8,11 +8,13 @@ from typing import Any
 
 import psycopg
 
+from pgsluice import schema
 from pgsluice.client.calls import doctor
 from pgsluice.client.calls.doctor import Symptom
+from pgsluice.connection import tuple_cursor
 from pgsluice.errors import NotInstalledError, PrivilegeError, SluiceError, one_line, translate
 from pgsluice.ops.doctor import log_checks, queue_checks, schema_checks, server_checks
-from pgsluice.ops.doctor.findings import Check, Finding, Limits
+from pgsluice.ops.doctor.findings import Check, Finding, Limits, Scope
 from pgsluice.ops.doctor.probe import BudgetSpentError, Probe
 
 CHECKS: tuple[Check, ...] = (
@@ -22,6 +24,7 @@ CHECKS: tuple[Check, ...] = (
     *log_checks.CHECKS,
 )
 
+_SCOPES: tuple[Scope, ...] = ("server", "tables", "schema")
 _REPAIR_MS = 600_000
 _LOCK_MS = 2000
 _IN_CLI = "pgsluice "
@@ -62,29 +65,37 @@ def diagnose(
     """
     # A pooler gives each transaction another server session, without the statements prepared in the last one.
     connection.prepare_threshold = None
+    # A statement after a lock must see what was committed before the lock.
+    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
     probe = Probe(connection, limits or Limits(), budget_s, reconnect)
-    has_schema: bool | None = None
+    found: Scope | None = None
     for check in CHECKS:
         if only and check.name not in only:
             continue
         if connection.closed:
             yield Finding(check.name, "unknown", "the connection was lost", check.why)
             continue
-        if check.needs_schema and has_schema is None:
-            has_schema = not _is_missing(probe)
-        if check.needs_schema and not has_schema:
-            yield Finding(check.name, "unknown", "the schema is not installed", check.why)
-        else:
+        if check.scope != "server" and found is None:
+            found = _found(probe)
+        if _SCOPES.index(check.scope) <= _SCOPES.index(found or "server"):
             yield _run(check, probe)
+        elif found == "tables":
+            what = "does not apply: only the tables are installed, without functions"
+            yield Finding(check.name, "ok", what, check.why)
+        else:
+            yield Finding(check.name, "unknown", "the schema is not installed", check.why)
 
 
-def _is_missing(probe: Probe) -> bool:
-    """True if the server answers that the schema is not installed."""
+def _found(probe: Probe) -> Scope:
+    """Return what can be checked; all if the server does not tell: each check reports the reason."""
     try:
         with probe.budget():
-            return not probe.fetch(doctor.is_installed())
-    except (psycopg.Error, BudgetSpentError):
-        return False  # each check reports it
+            installed = probe.within(schema.installed_versions)
+    except (psycopg.Error, BudgetSpentError, SluiceError):
+        return "schema"
+    if not installed:
+        return "server"
+    return "tables" if schema.has_tables_only(installed) else "schema"
 
 
 def _run(check: Check, probe: Probe) -> Finding:
@@ -105,7 +116,7 @@ def _run(check: Check, probe: Probe) -> Finding:
         NotInstalledError,
     ) as error:
         reason = f"the installed schema is older or incomplete: {_text(error)}"
-        command = "pgsluice schema upgrade"
+        command = "pgsluice schema verify"
     except Exception as error:  # noqa: BLE001 - one check must not hide the others
         reason, command = f"{type(error).__name__}: {_text(error)}", ""
     return check.finding([Symptom("unknown", reason, command)])
@@ -139,7 +150,8 @@ def _repair_error(connection: psycopg.Connection[Any], command: str) -> str | No
             return None
         with connection.transaction():
             limits = doctor.limit_fix(_REPAIR_MS, _LOCK_MS)
-            connection.execute(limits.sql, limits.parameters, prepare=False)
+            with tuple_cursor(connection) as cursor:
+                cursor.execute(limits.sql, limits.parameters, prepare=False)
             connection.execute(command.encode(), prepare=False)
     except psycopg.Error as error:
         return str(translate(error))

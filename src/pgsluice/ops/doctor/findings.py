@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from pgsluice.ops.doctor.probe import Probe
 
 Status = Literal["ok", "warn", "fail", "unknown"]
+Scope = Literal["server", "tables", "schema"]
 _SEVERITY: tuple[Status, ...] = ("ok", "unknown", "warn", "fail")
+# Without sluice_admin and pg_monitor about an eighth of the checks are unknown.
+_UNKNOWN_MAX = 1 / 3
 _NAMED = 3  # symptoms that a finding names; it counts the others
 
 
@@ -91,7 +94,8 @@ class Check:
         look: Returns the symptoms.
         is_fixable: True if `repair` runs the SQL commands of its symptoms: they concern our objects only, and are
             idempotent and reversible.
-        needs_schema: True if the check reads objects of our schemas.
+        scope: What the check needs: nothing of ours (`server`), the tables of queues, which `schema install
+            --tables-only` installs (`tables`), or all of the schemas (`schema`).
     """
 
     name: str
@@ -99,7 +103,7 @@ class Check:
     all_clear: str
     look: Callable[[Probe], Iterable[Symptom]]
     is_fixable: bool = False
-    needs_schema: bool = True
+    scope: Scope = "schema"
 
     def finding(self, symptoms: list[Symptom]) -> Finding:
         """Return the finding of these symptoms; the worst one decides."""
@@ -116,7 +120,12 @@ class Check:
 
 def _plain(command: str) -> str:
     """Return a command of pgsluice with only the quotes that a shell needs."""
-    return shlex.join(shlex.split(command)) if command.startswith("pgsluice ") else command
+    if not command.startswith("pgsluice "):
+        return command
+    try:
+        return shlex.join(shlex.split(command))
+    except ValueError:  # a name with a quote or a backslash
+        return command
 
 
 def _rank(status: str) -> int:
@@ -142,3 +151,11 @@ class Finding:
     why: str
     commands: tuple[str, ...] = ()
     is_fixable: bool = False
+
+
+def problem_of(findings: Sequence[Finding]) -> str | None:
+    """Return the reason why findings are no diagnosis: more than a third of the checks are unknown; else None."""
+    unknown = sum(each.status == "unknown" for each in findings)
+    if unknown <= _UNKNOWN_MAX * len(findings):
+        return None
+    return f"{unknown} of {len(findings)} checks could not look; each has its reason, and the others are no diagnosis"

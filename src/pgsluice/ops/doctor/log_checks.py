@@ -24,6 +24,12 @@ def _maintenance(probe: Probe) -> Iterable[Symptom]:
 
 CHECKS = (
     Check(
+        "log_rows",
+        "consumers or share groups stop, or skip events: rows of the log were changed by hand",
+        "ticks, numbers, positions and claims of logs are complete",
+        lambda probe: probe.fetch(doctor_logs.log_rows()),
+    ),
+    Check(
         "ticks",
         "consumers receive no events until the next tick",
         "logs are ticked",
@@ -43,13 +49,20 @@ CHECKS = (
     ),
     Check(
         "schedules",
-        "its messages are not sent in time",
+        "its messages are not sent in time; to drop a schedule ends it",
         "schedules fire in time",
         lambda probe: probe.fetch(doctor_logs.schedules(probe.limits.late_s)),
     ),
     Check(
+        "captures",
+        "changes of the table are missing in the log, and in all that reads it",
+        "triggers of captured tables fire",
+        lambda probe: probe.fetch(doctor_logs.disabled_captures()),
+    ),
+    Check(
         "consumers",
-        "a log keeps all events since its slowest consumer, until the disk is full",
+        "a log keeps all events since its slowest consumer, until the disk is full; to unregister a consumer gives up "
+        "what it has not read, and its retries",
         "consumers read",
         lambda probe: probe.fetch(
             doctor_logs.consumers(
@@ -59,9 +72,16 @@ CHECKS = (
     ),
     Check(
         "share_groups",
-        "events wait, and no consumer claims them; the log keeps them",
+        "events wait, and no consumer claims them; the log keeps them. To drop a group gives up its events and retries",
         "share groups are consumed",
         lambda probe: probe.fetch(doctor_logs.share_groups(probe.limits.undrained_s)),
+    ),
+    Check(
+        "event_types",
+        "events wait until a worker runs the handler of their type, and the log keeps them; or they were accepted "
+        "without a handler",
+        "event types of share groups have handlers that a live worker runs",
+        lambda probe: probe.fetch(doctor_logs.event_types(probe.limits.undrained_s)),
     ),
     Check(
         "parked_group_keys",
@@ -71,7 +91,7 @@ CHECKS = (
     ),
     Check(
         "pipelines",
-        "the lake falls behind, and the log keeps all events for it",
+        "the lake falls behind, and the log keeps all events for it; its row is only its registration",
         "pipelines run or have caught up",
         lambda probe: probe.fetch(
             doctor_logs.pipelines(probe.limits.unread_s, probe.limits.gone_s)

@@ -13,10 +13,10 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.rows import tuple_row
 
 from pgsluice.client.calls import Call, doctor
 from pgsluice.client.calls.doctor_queues import QueueHead
+from pgsluice.connection import tuple_cursor
 from pgsluice.ops.doctor.findings import Limits
 
 Result = TypeVar("Result")
@@ -100,13 +100,13 @@ class Probe:
 
 def fetch_on(connection: psycopg.Connection[Any], call: Call[Result]) -> Result:
     """Run a call on a connection, without a budget."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
+    with tuple_cursor(connection) as cursor:
         rows = cursor.execute(call.sql, call.parameters, prepare=False).fetchall()
     return call.read_rows(rows)
 
 
 def _tuples(connection: psycopg.Connection[Any], query: str) -> list[tuple[Any, ...]]:
-    with connection.cursor(row_factory=tuple_row) as cursor:
+    with tuple_cursor(connection) as cursor:
         return cursor.execute(query.encode(), prepare=False).fetchall()
 
 

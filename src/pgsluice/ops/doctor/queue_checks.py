@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from datetime import timedelta
 
@@ -62,7 +63,7 @@ def _undrained(probe: Probe) -> Iterable[Symptom]:
                 "warn",
                 f"queue {head.queue_name!r}: {count} messages are ready since "
                 f"{head.ready_since:%Y-%m-%d %H:%M:%S%z}, last read: {read}",
-                f"pgsluice worker run MODULE:APP --queues '{head.queue_name}'",
+                f"pgsluice worker run MODULE:APP --queues {shlex.quote(head.queue_name)}",
             )
 
 
@@ -102,7 +103,7 @@ def _poison(probe: Probe) -> Iterable[Symptom]:
             yield Symptom(
                 "warn",
                 f"queue {name!r}: message {msg_id} was read {reads} times and is never acknowledged",
-                f"pgsluice queue archive '{name}' {msg_id}",
+                f"pgsluice queue archive {shlex.quote(name)} {msg_id}",
             )
 
 
@@ -143,6 +144,7 @@ CHECKS = (
         "ages, delays and retention of messages with times in the future are wrong",
         "no message is from the future",
         _future,
+        scope="tables",
     ),
     Check(
         "poison_messages",
@@ -208,10 +210,11 @@ CHECKS = (
         "tables of queues have their storage settings",
         lambda probe: probe.fetch(doctor_queues.storage_settings()),
         is_fixable=True,
+        scope="tables",
     ),
     Check(
         "archives",
-        "an archive without a retention grows until the disk is full",
+        "an archive without a retention grows until the disk is full; a retention deletes older archived messages",
         "large archives have a retention",
         lambda probe: probe.fetch(doctor_queues.large_archives(probe.limits.archive_bytes)),
     ),
@@ -224,7 +227,7 @@ CHECKS = (
     ),
     Check(
         "stages",
-        "tables that an aborted write of Spark left occupy disk",
+        "tables that an aborted write of Spark left occupy disk; their rows were never sent",
         "no abandoned stage",
         lambda probe: probe.fetch(doctor_queues.orphan_stages(probe.limits.stage_s)),
         is_fixable=True,

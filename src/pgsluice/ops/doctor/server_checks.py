@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from pgsluice.client.calls import doctor, upkeep
+from pgsluice.client.calls import doctor, doctor_settings, upkeep
 from pgsluice.client.calls.doctor import Symptom
 from pgsluice.ops.doctor.findings import Check
 from pgsluice.ops.doctor.probe import Probe, fetch_on
+from pgsluice.sessions import SluiceConnection, needs_begin
 
 _POOLER_TRIES = 5
 
@@ -62,6 +63,19 @@ def _is_session_mode(probe: Probe) -> bool:
     return all(mine != others for mine, others in pairs)
 
 
+def _settings(probe: Probe) -> Iterable[Symptom]:
+    server = probe.fetch_alone(upkeep.server())
+    is_ours = isinstance(probe.connection, SluiceConnection)
+    if server.isolation_level != "read committed" and is_ours and not needs_begin(probe.connection):
+        yield Symptom(
+            "fail",
+            f"a pooler drops the startup options, so sessions of pgsluice are {server.isolation_level}: claims, ticks "
+            "and maintenance fail; afterwards reconnect the pooler",
+            doctor.set_read_committed(server.role_name),
+        )
+    yield from probe.fetch(doctor_settings.odd_settings())
+
+
 def _clock(probe: Probe) -> Iterable[Symptom]:
     before = datetime.now(UTC)
     server_at = probe.fetch_alone(doctor.server_clock())
@@ -97,35 +111,42 @@ CHECKS = (
         "sends, reads and acknowledgements write; on a standby they all fail",
         "the server accepts writes",
         _writable,
-        needs_schema=False,
+        scope="server",
     ),
     Check(
         "pooler",
         "in transaction mode notifications, session locks and leader election do not work; workers poll instead",
         "no pooler between client and server",
         _pooler,
-        needs_schema=False,
+        scope="server",
     ),
     Check(
         "clock",
         "times in logs and delays computed by clients differ from the server's, which decides leases and schedules",
         "client and server agree on the time",
         _clock,
-        needs_schema=False,
+        scope="server",
     ),
     Check(
         "connections",
         "without a free connection workers, producers and this command cannot connect",
         "connections are free",
         _connections,
-        needs_schema=False,
+        scope="server",
+    ),
+    Check(
+        "settings",
+        "pgsluice's own connections pin what they need; psql, other clients, pgqd and those of applications inherit it",
+        "server, database and roles have no setting that hinders sessions",
+        _settings,
+        scope="server",
     ),
     Check(
         "idle_in_transaction",
         "the session keeps its locks and its snapshot: vacuum removes no row deleted since, and reads slow down",
         "no session idles in a transaction",
         lambda probe: probe.fetch(doctor.idle_in_transaction(probe.limits.idle_in_transaction_s)),
-        needs_schema=False,
+        scope="server",
     ),
     Check(
         "snapshots",
@@ -134,35 +155,36 @@ CHECKS = (
         lambda probe: probe.fetch(
             doctor.held_snapshots(probe.limits.snapshot_s, probe.limits.snapshot_age)
         ),
-        needs_schema=False,
+        scope="server",
     ),
     Check(
         "prepared_transactions",
-        "a forgotten one keeps its locks and holds back vacuum, even after a restart",
+        "a forgotten one keeps its locks and holds back vacuum, even after a restart; a rollback undoes its changes",
         "no old prepared transaction",
         lambda probe: probe.fetch(doctor.prepared_transactions(probe.limits.prepared_s)),
-        needs_schema=False,
+        scope="server",
     ),
     Check(
         "replication_slots",
-        "the server keeps all WAL since the slot's position, until the disk is full",
+        "the server keeps all WAL since the slot's position, until the disk is full; the standby or subscriber of a "
+        "dropped slot must be set up anew",
         "no inactive slot keeps WAL",
         lambda probe: probe.fetch(doctor.inactive_slots(probe.limits.slot_bytes)),
-        needs_schema=False,
+        scope="server",
     ),
     Check(
         "transaction_ids",
         "the server refuses writes before transaction ids wrap around",
         "rows are frozen in time",
         lambda probe: probe.fetch(doctor.transaction_ids()),
-        needs_schema=False,
+        scope="server",
     ),
     Check(
         "autovacuum",
         "dead rows of queues are never removed, so each read takes longer",
         "autovacuum is on",
         lambda probe: probe.fetch(doctor.autovacuum_settings()),
-        needs_schema=False,
+        scope="server",
     ),
     Check(
         "dead_rows",
@@ -170,27 +192,27 @@ CHECKS = (
         "tables are vacuumed",
         lambda probe: probe.fetch(doctor.dead_rows(probe.limits.dead_rows, probe.limits.vacuum_s)),
         is_fixable=True,
-        needs_schema=False,
+        scope="server",
     ),
     Check(
         "slow_counts",
         "an exact count reads the whole table, each time; pgmq.metrics and `pgsluice queue metrics` do not",
         "no statement counts the rows of a queue",
         lambda probe: probe.fetch(doctor.slow_counts(probe.limits.count_s)),
-        needs_schema=False,
+        scope="server",
     ),
     Check(
         "notifications",
         "when the queue is full, each transaction with a notification fails; a listener in a transaction keeps it",
         "the queue of notifications is nearly empty",
         lambda probe: probe.fetch(doctor.notification_queue(probe.limits.notifications)),
-        needs_schema=False,
+        scope="server",
     ),
     Check(
         "cron_history",
-        "pg_cron records each run and deletes none",
+        "pg_cron records each run and deletes none; to truncate the table removes the history, and no job",
         "no large history of pg_cron",
         lambda probe: probe.fetch(doctor.cron_history(probe.limits.cron_bytes)),
-        needs_schema=False,
+        scope="server",
     ),
 )

@@ -24,7 +24,7 @@ IN_EXPLAIN: tuple[str, ...] = (
     "maintenance",
 )
 
-_BUDGET_S = 0.5
+_BUDGET_S = 1.0
 
 
 def server_facts(
@@ -37,7 +37,7 @@ def server_facts(
 ) -> list[ExplainedFact]:
     """Run the checks of server and database, and return a fact for each that warns or fails.
 
-    A check that needs longer than half a second, or that this role may not run, has no fact.
+    A check that needs longer than a second, or that this role may not run, has no fact.
 
     Args:
         connection: A connection in autocommit mode.

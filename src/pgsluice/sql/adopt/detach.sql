@@ -7,7 +7,7 @@ begin
     for v_extension in
         select e.oid, e.extname
         from pg_extension as e
-        where e.extname = any (string_to_array(current_setting('sluice.adopting'), ' '))
+        where e.extname = any (string_to_array(replace(current_setting('sluice.adopting'), 'legacy', 'pgmq'), ' '))
     loop
         -- From PostgreSQL 17 on, a type's array and a table's row type are detached with it, so they come last.
         for v_member in

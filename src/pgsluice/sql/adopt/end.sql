@@ -4,4 +4,6 @@ select
 drop table if exists
     pg_temp.adopted_table, pg_temp.adopted_extension, pg_temp.adopted_relation, pg_temp.adopted_type, pg_temp.adopted_function,
     pg_temp.adopted_queue, pg_temp.adopted_grant, pg_temp.adopted_object,
-    pg_temp.adopted_log, pg_temp.adopted_log_function;
+    pg_temp.adopted_log, pg_temp.adopted_log_function,
+    pg_temp.adopted_old_extension, pg_temp.adopted_old_queue, pg_temp.adopted_old_function, pg_temp.adopted_old_object,
+    pg_temp.adopted_old_role;

@@ -14,7 +14,7 @@ begin
         select 'function' as kind, p.oid::regprocedure::text as name
         from pg_proc as p
         where p.pronamespace = any (v_schemas) and p.proowner <> v_owner::regrole
-          and coalesce(current_setting('sluice.functions_kept', true), '') !~ format('\m%s\M', p.oid)
+          and coalesce(current_setting('sluice.functions_kept', true), '') !~ format(E'\\m%s\\M', p.oid)
         union all
         select 'type', t.oid::regtype::text
         from pg_type as t

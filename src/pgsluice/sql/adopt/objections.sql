@@ -14,7 +14,7 @@ wanting as (
         ('message_record', 'headers'), ('metrics_result', 'queue_visible_length'), ('queue_record', 'is_unlogged')
     ) as c (type_name, name)
     where not exists (
-        select from adopted_type as t where t.name = c.type_name and format('%s', t.attributes) ~ ('\m' || c.name || '\M')
+        select from adopted_type as t where t.name = c.type_name and format('%s', t.attributes) ~ (E'\\m' || c.name || E'\\M')
     )
 ),
 -- Dropped objects and their dependents.
@@ -44,12 +44,12 @@ dependent as (
       and not exists (select from going as o where o.classid = d.classid and o.objid = d.objid)
 ),
 version as (
-    select e.extversion, (regexp_match(e.extversion, '^([0-9]+)\.([0-9]+)'))::integer[] as number
+    select e.extversion, (regexp_match(e.extversion, E'^([0-9]+)\\.([0-9]+)'))::integer[] as number
     from adopted_extension as e
 ),
 objection (position, what, way_out) as (
     select 1, format('this is not PGMQ 1.5 to 1.13: %s', string_agg(w.what, ', ' order by w.what)),
-        'upgrade PGMQ to 1.5 or later first, or move the schema out of the way: alter schema pgmq rename to …'
+        'upgrade PGMQ to 1.5 or later first, or move the schema out of the way: alter schema pgmq rename to ...'
     from wanting as w
     having count(*) > 0
     union all
@@ -59,7 +59,7 @@ objection (position, what, way_out) as (
     where v.number is null or not v.number between array[1, 5] and array[1, 13]
     union all
     select 3, format('schema %I exists and was not created by pgsluice', n.nspname),
-        format('move it out of the way: alter schema %I rename to …', n.nspname)
+        format('move it out of the way: alter schema %I rename to ...', n.nspname)
     from pg_namespace as n
     where n.nspname = 'sluice' or n.nspname in ('pgq', 'pgq_coop') and to_regclass('pgq.event_template') is null
     union all
@@ -101,17 +101,17 @@ objection (position, what, way_out) as (
     having count(*) > 1
     union all
     select 10, format('queue name %L is empty or contains control characters', q.queue_name),
-        'rename its tables, its sequence and its row in pgmq.meta, or drop the queue with PGMQ''s drop_queue'
+        'rename its tables, its sequence and its row in pgmq.meta, or drop the queue, its messages and its archive with PGMQ''s drop_queue'
     from adopted_queue as q
     where q.queue_name = '' or q.queue_name ~ '[[:cntrl:]]'
     union all
     select 11, format('queue name %L has %s bytes', q.queue_name, octet_length(q.queue_name)),
-        'rename its tables, its sequence and its row in pgmq.meta to at most 47 bytes, or drop the queue with PGMQ''s drop_queue'
+        'rename its tables, its sequence and its row in pgmq.meta to at most 47 bytes, or drop the queue, its messages and its archive with PGMQ''s drop_queue'
     from adopted_queue as q
     where octet_length(q.queue_name) > 47 or octet_length(lower(q.queue_name)) > 47
     union all
     select 12, format('function %s belongs to %I, who could run code with the installer''s rights through it', f.signature, r.rolname),
-        format('drop it, or move it to another schema: alter function %s set schema …', f.signature)
+        format('drop it, or move it to another schema: alter function %s set schema ...', f.signature)
     from adopted_function as f
     join pg_roles as r on r.oid = f.proowner
     where f.action = 'keep' and not r.rolsuper and r.rolname <> current_user

@@ -85,7 +85,7 @@ step (position, line) as (
     where q.has_trigger
     having count(*) > 0
     union all
-    select 64, format('skip queue %L, whose table is missing: delete its row from pgmq.meta', q.queue_name)
+    select 64, format('skip queue %L, whose table is missing: restore the table, or delete its row from pgmq.meta', q.queue_name)
     from adopted_queue as q
     where q.queue_oid is null
     union all

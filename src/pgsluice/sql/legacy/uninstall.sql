@@ -16,3 +16,4 @@ drop function if exists public.pgmq_read_with_poll(text, integer, integer, integ
 drop function if exists public.pgmq_send(text, jsonb);
 drop function if exists public.pgmq_send_batch(text, jsonb[], bigint);
 drop function if exists public.pgmq_set_vt(text, bigint, integer);
+drop view if exists public.pgmq_meta;

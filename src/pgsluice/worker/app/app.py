@@ -45,7 +45,7 @@ from pgsluice.worker.handlers.retry import RetryPolicy
 from pgsluice.worker.handlers.sendable import Handler
 from pgsluice.worker.handlers.sending import Sending, prioritised
 from pgsluice.worker.handlers.sending_pools import SendingPools
-from pgsluice.worker.upkeep.schedules import ScheduleSpec
+from pgsluice.worker.upkeep.schedules import DEFAULT_NAME, ScheduleSpec
 
 if TYPE_CHECKING:
     from pgsluice.worker.app.lifespan import BackgroundWorker
@@ -117,13 +117,16 @@ class App:
         schedules: Its schedules, by name.
     """
 
-    def __init__(self, dsn: str | None = None, *, name: str = "app", tracing: bool = True) -> None:
+    def __init__(
+        self, dsn: str | None = None, *, name: str = DEFAULT_NAME, tracing: bool = True
+    ) -> None:
         """Prepare an app without handlers.
 
         Args:
             dsn: A libpq URL or keyword string; None: `PGSLUICE_DSN`, `DATABASE_URL`, libpq's own variables, or the
                 embedded server, in this order, resolved on first use.
-            name: Identifies this program.
+            name: Identifies this program in the database. The app owns the schedules that it declared under this name:
+                those that it no longer declares are paused when a worker starts. With the default they are only logged.
             tracing: Trace messages if the program has configured an OpenTelemetry provider; False: never.
         """
         self.name = name
@@ -211,7 +214,8 @@ class App:
             when_waiting: Handle messages of a key in order, one at a time; while one waits for its retry, `block`: none
                 of the key is handled; `skip`: later ones are; `park`: none is until `WorkQueue.unpark_messages`.
                 None: `block` if `key_concurrency` is 1, else keys have no order.
-            rate: Rate limit: starts per `rate_s` across all processes, 1 or more, or None.
+            rate: Rate limit: messages claimed per `rate_s` across all processes, 1 or more, or None. A message counts
+                when a worker claims it; it may start later, and if it is released before it starts, it counts again.
             rate_s: Period of the rate limit in seconds, more than 0.
             weight: Share of slots relative to the other handlers of the process, 1 or more.
 
@@ -302,7 +306,9 @@ class App:
         """Send to a handler repeatedly, once per slot across all processes.
 
         The schedule is stored in the database when a worker of this app starts, and fired by the process that runs
-        maintenance.
+        maintenance. When a version of the app starts that does not declare it any more, the schedule is paused and
+        logged; `pgsluice schedule drop` removes it. A version that declares it again resumes it: the version that
+        starts last decides. This needs an app with a name of its own, see `App`.
 
         Args:
             name: Unique in the database.

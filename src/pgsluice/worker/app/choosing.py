@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgsluice.errors import ConfigurationError
+from pgsluice.worker.engine.routing import require_whole_consumers
 from pgsluice.worker.handlers.handler import ConsumerRoute, GroupRoute, HandlerSpec, QueueRoute
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def choose(
         queues: Work queues and logs whose handlers to select; None: all.
 
     Raises:
-        ConfigurationError: A name is unknown, or no handler is selected.
+        ConfigurationError: A name is unknown, no handler is selected, or the handlers of a consumer are in part.
     """
     places = {place_of(spec).lower() for spec in app.handlers.values()}
     _require("named", handlers, set(app.handlers), app)
@@ -39,6 +40,7 @@ def choose(
         raise ConfigurationError(
             f"app {app.name} has no handlers{' for these queues' if app.handlers else ''} to run"
         )
+    require_whole_consumers(app.handlers.values(), chosen.values())
     return chosen
 
 

@@ -12,6 +12,7 @@ import psycopg
 from pgsluice.client import AsyncSchedules
 from pgsluice.connection import Target
 from pgsluice.errors import PrivilegeError, translate
+from pgsluice.sessions import AsyncSluiceConnection
 from pgsluice.settings import Settings
 from pgsluice.worker.engine import start_checks
 from pgsluice.worker.handlers.handler import HandlerSpec
@@ -27,7 +28,7 @@ _log = logging.getLogger(__name__)
 async def start_up(
     app: App, specs: Iterable[HandlerSpec], target: Target, *, connections: int
 ) -> dict[str, Any]:
-    """Run preflight checks, and store the schedules that the app declares.
+    """Run preflight checks, store the schedules that the app declares, and pause those that it no longer declares.
 
     Args:
         app: The app.
@@ -44,14 +45,13 @@ async def start_up(
     """
     checking = run_in_thread("pgsluice start", start_checks.require, target, specs, connections)
     options = await asyncio.wrap_future(checking)
-    if app.schedules:
-        await _declare(app, target)
+    await _declare(app, target)
     return options
 
 
 async def _declare(app: App, target: Target) -> None:
     try:
-        connection = await psycopg.AsyncConnection.connect(
+        connection = await AsyncSluiceConnection.connect(
             target.conninfo,
             autocommit=True,
             connect_timeout=Settings.load().connect_timeout_s,
@@ -63,6 +63,11 @@ async def _declare(app: App, target: Target) -> None:
         try:
             await declare_schedules(AsyncSchedules(connection), app.name, app.schedules.values())
         except PrivilegeError as error:
-            _log.warning(
-                'schedules not stored app=%s reason="missing privilege" error="%s"', app.name, error
+            _log.log(
+                logging.WARNING if app.schedules else logging.DEBUG,
+                *(
+                    'schedules not stored app=%s reason="missing privilege" error="%s"',
+                    app.name,
+                    error,
+                ),
             )

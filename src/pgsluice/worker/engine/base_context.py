@@ -9,32 +9,35 @@ import threading
 import time
 from collections.abc import Callable, Iterator, MutableMapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import AsyncConnection, Connection
 from psycopg.pq import TransactionStatus
 
 from pgsluice.client.calls import Call
-from pgsluice.errors import ConnectionFailedError, HandlerError, LeaseLostError
+from pgsluice.errors import TRANSIENT, ConnectionFailedError, HandlerError, LeaseLostError
 from pgsluice.worker.engine.connections import Connections, has_ended
 from pgsluice.worker.engine.delivery import Delivery
 from pgsluice.worker.engine.lost_sessions import was_lost
 from pgsluice.worker.engine.settlement import Result
 from pgsluice.worker.engine.source import Source
+from pgsluice.worker.engine.time_limit import Waits
 from pgsluice.worker.forks import process_id
-from pgsluice.worker.handlers.handler import HandlerSpec
+from pgsluice.worker.handlers.handler import Execution, HandlerSpec
 
+if TYPE_CHECKING:
+    from pgsluice.worker.engine.process_pool import Child
+
+_UNREACHABLE = (psycopg.OperationalError, TimeoutError, *TRANSIENT)
+# Also without files, memory or threads for a connection.
+NOT_LENT = (psycopg.Error, OSError, MemoryError, RuntimeError, *TRANSIENT)
 # Most contexts never need the event that it guards.
 _MAKING = threading.Lock()
 
 
 class BaseContext:
-    """Message metadata and lease state available to every handler.
-
-    Attributes:
-        deadline_s: Deadline by `timeout_s`, on `time.monotonic`; None without a timeout.
-    """
+    """Message metadata and lease state available to every handler."""
 
     def __init__(
         self,
@@ -48,7 +51,11 @@ class BaseContext:
         self._source = source
         self._connections = connections
         self._lost: threading.Event | None = None
-        self.deadline_s = None if spec.timeout_s is None else time.monotonic() + spec.timeout_s
+        self._began_s = time.monotonic()
+        # Shared by the contexts of a batch.
+        self.waits = Waits()
+        # The handler process that is reserved for the call.
+        self.process: Child | None = None
         self._pid = process_id()
         self._log: logging.LoggerAdapter[logging.Logger] | None = None
         # True if the handler's transaction settles the message; the engine does not then.
@@ -71,6 +78,15 @@ class BaseContext:
             with _MAKING:  # the event loop and the handler's thread must get the same one
                 self._lost = self._lost or threading.Event()
         return self._lost
+
+    @property
+    def deadline_s(self) -> float | None:
+        """Deadline by `timeout_s`, on `time.monotonic`; None without a timeout.
+
+        It moves while the call waits for a connection of the worker, which does not count.
+        """
+        timeout_s = self._spec.timeout_s
+        return None if timeout_s is None else self._began_s + timeout_s + self.waits.total_s()
 
     @property
     def is_lost(self) -> bool:
@@ -149,9 +165,14 @@ class BaseContext:
                 "the message is already acknowledged; open context.transaction() only once per handler call"
             )
         if self._source is None or self._connections is None:
+            if self._spec.execution is Execution.PROCESS:
+                raise HandlerError(
+                    "context.transaction() is not available in a handler process, which has no connection of the "
+                    "worker; run the handler in a thread"
+                )
             raise HandlerError(
-                "context.transaction() is not available in a handler process, which has no connection of the worker; "
-                "run the handler in a thread"
+                "the transaction of a tick batch belongs to the event loop, so a `def` handler of a consumer cannot "
+                f"use it; make {self._spec.name!r} an `async def`"
             )
         return self._source.acknowledgement(self._delivery)
 
@@ -174,11 +195,12 @@ class BaseContext:
         return note
 
     @contextlib.contextmanager
-    def _reaching(self) -> Iterator[None]:
-        """Record that the server is unreachable or no connection is available."""
+    def _reaching(self, errors: tuple[type[Exception], ...] = _UNREACHABLE) -> Iterator[None]:
+        """Record that the server is unreachable or no connection is available; leave the wait out of the timeout."""
         try:
-            yield
-        except (psycopg.OperationalError, ConnectionFailedError):
+            with self.waits.counted():
+                yield
+        except errors:
             self.is_session_lost = True
             raise
 

@@ -16,14 +16,14 @@ from psycopg.abc import PQGen
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import upkeep
 from pgsluice.connection import tcp_options
 from pgsluice.errors import SluiceError, translate
+from pgsluice.sessions import Session, Use
 from pgsluice.tracing.switch import quiet
 from pgsluice.worker.engine.lost_sessions import OUT_OF_TIME
-from pgsluice.worker.engine.pools import Noting, Pool, SyncNoting, SyncPool
+from pgsluice.worker.engine.pools import Noting, Pool, SyncNoting, SyncPool, end_at
 from pgsluice.worker.forks import close_in_forks
 from pgsluice.worker.wakeups.listener_connection import ListenerConnection, is_lent, shut_down
 
@@ -213,7 +213,9 @@ class HandlerConnection(_Lent, Noting):
             await self.set_autocommit(True)
             await self.execute(_RESET, prepare=False)
             if lost := self._lost_settings():
-                await AsyncRunner(self).run(upkeep.set_settings(lost))
+                again = upkeep.set_settings(lost)
+                # Not by a runner, which refuses the session as it is now.
+                await self.execute(again.sql, again.parameters)
             await self.set_autocommit(autocommit)
         except (psycopg.Error, SluiceError):
             await self.close()
@@ -234,7 +236,7 @@ class ThreadConnection(_Lent, SyncNoting):
     def wait(self, gen: PQGen[Any], *args: Any, **kwargs: Any) -> Any:
         """Like `HandlerConnection.wait`; within `_hurried` for 5 seconds at most."""
         if self._until_s is not None:
-            gen = _end_at(gen, self._until_s)
+            gen = end_at(gen, self._until_s)
         try:
             return super().wait(gen, *args, **kwargs)
         except OUT_OF_TIME:
@@ -274,24 +276,11 @@ class ThreadConnection(_Lent, SyncNoting):
                 self.set_autocommit(True)
                 self.execute(_RESET_WATCHED if self.is_watched else _RESET, prepare=False)
                 if lost := self._lost_settings():
-                    Runner(self).run(upkeep.set_settings(lost))
+                    again = upkeep.set_settings(lost)
+                    self.execute(again.sql, again.parameters)
                 self.set_autocommit(autocommit)
         except (psycopg.Error, SluiceError):
             self.close()
-
-
-def _end_at(gen: PQGen[Any], until_s: float) -> PQGen[Any]:
-    """Raise OperationalError if the exchange is not done at `until_s`; psycopg polls ten times a second."""
-    try:
-        wanted = next(gen)
-        while True:
-            ready = yield wanted
-            if time.monotonic() > until_s:
-                gen.close()
-                raise psycopg.OperationalError("the server did not respond")
-            wanted = gen.send(ready)
-    except StopIteration as end:
-        return end.value
 
 
 def _check_client_connection(connection: ThreadConnection) -> None:
@@ -331,7 +320,12 @@ class Connections:
             options: Options of every connection, as for `psycopg.connect`.
         """
         self._conninfo = conninfo
-        self._options = tcp_options(conninfo) | {"connect_timeout": _CONNECT_S} | (options or {})
+        options = dict(options or {})
+        given = options.pop("options", None)
+        options = {**tcp_options(conninfo), "connect_timeout": _CONNECT_S, **options}
+        self._options = {**options, "session": Session.to(conninfo, Use.APPLICATION, given)}
+        own = Session.to(conninfo, Use.OWN, given)
+        self._engine_options = {**options, "session": own, "autocommit": True}
         self._threads_size = handlers_size if threads_size is None else threads_size
         self.engine = Pool[EngineConnection](
             conninfo,
@@ -339,7 +333,7 @@ class Connections:
             configure=self._configure_engine,
             min_size=0,
             max_size=engine_size,
-            kwargs={**self._options, "autocommit": True},
+            kwargs=self._engine_options,
             timeout=_ENGINE_WAIT_S,
             reconnect_timeout=_RECONNECT_S,
             name="engine",
@@ -390,7 +384,7 @@ class Connections:
                 self._is_pooled = True
                 self._configure_any(connection)
                 async with await EngineConnection.connect(
-                    self._conninfo, **self._options | {"autocommit": True}
+                    self._conninfo, **self._engine_options
                 ) as other:
                     self._configure_any(other)
                     self._is_lent = await is_lent(link, ListenerConnection(other, _SIGN_S))
@@ -408,17 +402,24 @@ class Connections:
 
     async def _configure_engine(self, connection: EngineConnection) -> None:
         self._configure_any(connection)
-        connection.on_silence = self._drain_engine
+        connection.on_silence = self._replace_all
 
     def _configure_thread(self, connection: ThreadConnection) -> None:
         self._configure_any(connection)
         if not self._is_pooled:  # the setting would leak into a session of the pooler
             _check_client_connection(connection)
 
-    def _drain_engine(self) -> None:
-        """Replace all engine connections; each would otherwise time out in turn."""
+    def _replace_all(self) -> None:
+        """Replace all connections; each would otherwise time out in turn."""
         if self._draining is None or self._draining.done():
-            self._draining = asyncio.get_running_loop().create_task(self.engine.drain())
+            self._draining = asyncio.get_running_loop().create_task(self._drain())
+
+    async def _drain(self) -> None:
+        await self.engine.drain()
+        await self.consumers.drain()
+        await self._handlers.drain()
+        if (sync := self._sync) is not None:
+            await asyncio.to_thread(sync.drain)
 
     async def open(self) -> None:
         """Open the pools; they connect on demand."""
@@ -452,6 +453,8 @@ class Connections:
             finally:
                 if isinstance(connection, HandlerConnection):
                     await connection.reset()
+                elif connection.broken:  # a caller's pool may lend the other lost ones unchecked
+                    await self._handlers.drain()
 
     @contextlib.contextmanager
     def lend_sync(self) -> Generator[Connection[Any]]:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pgsluice.client import Event
+from pgsluice.client.calls.call import storable_in
 from pgsluice.outcome import require_delay
 
 
@@ -62,9 +63,14 @@ def dead_letter(queue_name: str, consumer_name: str, event: Event) -> dict[str, 
     return {"queue_name": queue_name, "consumer_name": consumer_name, **fields}
 
 
-def dead_letter_headers(error: Exception, attempts: int) -> dict[str, Any]:
-    """Return the dead-letter headers: attempts and error."""
+def dead_letter_headers(error: Exception, attempts: int, encoding: str) -> dict[str, Any]:
+    """Return the dead-letter headers: attempts and error.
+
+    Args:
+        error: The error of the last attempt.
+        attempts: Number of attempts.
+        encoding: Encoding of the database, by PostgreSQL's name.
+    """
     text = f"{type(error).__name__}: {error}"
-    # An exception may contain text that jsonb cannot store; that must not prevent the dead letter.
-    storable = text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
-    return {"attempts": attempts, "error": storable}
+    # An exception may contain text that the database cannot store; that must not prevent the dead letter.
+    return {"attempts": attempts, "error": storable_in(text, encoding)}

@@ -15,15 +15,22 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.backoff import Backoff, Complaints, async_pause
 from pgsluice.client import AsyncEventLog, Event
-from pgsluice.errors import BatchNotFoundError, LogStateError, PrivilegeError
+from pgsluice.errors import (
+    BatchNotFoundError,
+    ConsumerNotFoundError,
+    LogNotFoundError,
+    LogStateError,
+    PrivilegeError,
+)
 from pgsluice.outcome import Done, Reject, Release, Retry
 from pgsluice.worker.engine._async.event_consumer import AsyncEventConsumer
+from pgsluice.worker.engine.connections import unhurried
 from pgsluice.worker.engine.consumed_batch import attempt_of
 from pgsluice.worker.engine.context import Context, SyncContext
 from pgsluice.worker.engine.delivery import Delivery, Failure
 from pgsluice.worker.engine.executor import Executor
 from pgsluice.worker.engine.failure_log import FailureLog, Origin
-from pgsluice.worker.engine.failures import EventFailedError
+from pgsluice.worker.engine.failures import EventFailedError, NotStartedError
 from pgsluice.worker.engine.lane import IDLE_S
 from pgsluice.worker.engine.routing import Routing
 from pgsluice.worker.engine.settlement import Counts, Settlement
@@ -52,9 +59,9 @@ class ConsumerLane:
     """One consumer of one log, and its handlers.
 
     Events are handled in log order, and a batch is finished in the transaction that its handlers write in
-    (`AsyncEventConsumer`). Events without a handler are skipped. A failed event is redelivered after a back-off, and
-    later events are handled first. After the last attempt, or when rejected, it goes to the dead-letter queue. Without
-    such a queue the consumer is blocked on the event and retries its batch.
+    (`AsyncEventConsumer`). Events without a handler are skipped, and each type of them is logged once. A failed event
+    is redelivered after a back-off, and later events are handled first. After the last attempt, or when rejected, it
+    goes to the dead-letter queue. Without such a queue the consumer is blocked on the event and retries its batch.
 
     A handler that is not `async def` runs outside of that transaction.
     """
@@ -116,6 +123,7 @@ class ConsumerLane:
         self._stopping = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
         self._ticks = True
+        self._is_missing = False  # True if the log or the registration of the consumer was missing
         self.active_s = time.monotonic()
         self.empty_s: float | None = None
 
@@ -196,6 +204,8 @@ class ConsumerLane:
             self._results = {}
             began_s = time.monotonic()
             try:
+                if self._is_missing:
+                    await self._register_again()
                 batch = await self._consumer.run_once()
             except BatchNotFoundError as error:
                 self._complaints.log(
@@ -204,6 +214,7 @@ class ConsumerLane:
                 continue
             except Exception as error:  # noqa: BLE001 - a lost connection, or a failed event that blocks the batch
                 delay_s = self._backoff.failed(error, "finish a batch")
+                self._is_missing |= isinstance(error, LogNotFoundError | ConsumerNotFoundError)
                 if isinstance(error, EventFailedError):
                     self._report(blocked_s=delay_s)
                 self._results = {}
@@ -215,6 +226,13 @@ class ConsumerLane:
             else:
                 self.empty_s = began_s
                 await self._wait()
+
+    async def _register_again(self) -> None:
+        """Register the consumer of a log that was dropped and created again."""
+        with unhurried():
+            await self.prepare()
+        self._is_missing = False
+        _log.warning('consumer registered again source="%s"', self.name)
 
     def _count(self) -> None:
         self.active_s = time.monotonic()
@@ -263,6 +281,13 @@ class ConsumerLane:
     async def _on_event(self, connection: AsyncConnection[Any], event: Event) -> None:
         spec = self._routing.spec_of(event.ev_type)
         if spec is None:
+            if self._routing.is_new(event.ev_type):
+                _log.warning(
+                    'event type without handler source="%s" type=%r outcome=skip hint="declare a handler, or read the '
+                    'log with a share group, whose option unhandled chooses the treatment"',
+                    self.name,
+                    event.ev_type,
+                )
             return
         delivery = self._delivery(event)
         context = (
@@ -276,6 +301,8 @@ class ConsumerLane:
             settlement = await self._executor.handle(spec, context)
         finally:
             self._running = self._context = self._call = None
+        if settlement.is_unstarted and settlement.failure is not None:
+            raise NotStartedError(settlement.failure.message)
         self._end(spec, delivery, settlement)
 
     def _end(self, spec: HandlerSpec, delivery: Delivery, settlement: Settlement) -> None:

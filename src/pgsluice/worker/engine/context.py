@@ -17,6 +17,7 @@ from pgsluice.worker.engine.connections import Connections, cut_off
 from pgsluice.worker.engine.delivery import Delivery
 from pgsluice.worker.engine.source import Source
 from pgsluice.worker.handlers.handler import HandlerSpec
+from pgsluice.worker.wakeups.listener_connection import shut_down
 
 _HEARTBEAT_S = 30.0
 # Delay so that the call that renews the lease precedes the end of the transaction that it waits for.
@@ -106,7 +107,10 @@ class SyncContext(TransactionContext):
         # In a thread: cancelling opens another connection and may take long.
         timer = threading.Timer(_CUT_OFF_S, self._cut_off, args=[connection])
         timer.daemon = True
-        timer.start()
+        try:
+            timer.start()
+        except RuntimeError:  # no thread can be started
+            shut_down(connection)
 
     def _cut_off(self, connection: Connection[Any]) -> None:
         if connection is self._lent:  # else it may be another handler's by now

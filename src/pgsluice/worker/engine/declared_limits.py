@@ -1,16 +1,49 @@
-"""Store the limits that handlers declare for their queues at start, unless an operator set others."""
+"""Limits that handlers declare: stored for queues at start, unless an operator set others; options of groups."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from pgsluice.client import QueueLimits
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import limits
+from pgsluice.client.group_records import GroupInfo, GroupOptions
 from pgsluice.errors import PrivilegeError
-from pgsluice.worker.handlers.handler import Limits
+from pgsluice.worker.handlers.handler import HandlerSpec, Limits
 
 _log = logging.getLogger(__name__)
+
+
+def compare_attempts(
+    source_name: str, names: tuple[str, str], specs: Sequence[HandlerSpec], info: GroupInfo
+) -> None:
+    """Log handlers that declare more attempts than their group allows; a group keeps its creation options."""
+    for spec in specs:
+        if spec.retry is not None and spec.retry.max_attempts > info.max_attempts:
+            _log.warning(
+                'max_attempts exceeds group limit source="%s" group_max_attempts=%d handler=%s max_attempts=%d '
+                'hint="raise the limit: pgsluice group set %s %s --max-attempts %d"',
+                *(source_name, info.max_attempts, spec.name, spec.retry.max_attempts),
+                *(*names, spec.retry.max_attempts),
+            )
+
+
+def group_options(specs: Sequence[HandlerSpec]) -> GroupOptions:
+    """Return the options of a group created for these handlers."""
+    options: GroupOptions = {"lease_s": max(spec.lease_s for spec in specs)}
+    retries = [spec.retry for spec in specs if spec.retry is not None]
+    if len(retries) == len(specs):
+        # A handler may allow fewer attempts than its group, not more.
+        longest = max(retries, key=lambda retry: retry.max_attempts)
+        options |= {
+            "max_attempts": longest.max_attempts,
+            "backoff": longest.backoff,
+            "backoff_base_s": longest.first_delay_s,
+            "backoff_cap_s": longest.max_delay_s,
+            "backoff_jitter": longest.jitter,
+        }
+    return options
 
 
 async def declare_limits(

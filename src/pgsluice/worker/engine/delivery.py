@@ -31,6 +31,8 @@ class Delivery:
         is_dead: True if `Source.begin` found its attempts used up and dead-lettered it.
         is_locked: True if another transaction held its row lock at the source's last update. Then no other worker can
             claim it, even after lease expiry.
+        queue: Identity of the queue it was claimed from, which a queue of the same name that is created again does not
+            have; None: unknown.
         is_in_doubt: True if the commit of its handler's own transaction, which acknowledges it, has started.
         span: The span of its handler call, if traced.
     """
@@ -49,6 +51,7 @@ class Delivery:
     is_dead: bool = False
     claims: int = 0
     is_locked: bool = False
+    queue: int | None = None
     is_in_doubt: bool = False
     span: SpanContext | None = None
 

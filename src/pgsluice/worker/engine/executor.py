@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -11,17 +10,18 @@ from functools import partial
 from typing import Any
 
 from pgsluice.errors import ConfigurationError, LeaseLostError, PayloadError
-from pgsluice.outcome import Done
+from pgsluice.outcome import Done, Release
 from pgsluice.worker.engine.base_context import BaseContext
 from pgsluice.worker.engine.connections import Connections
 from pgsluice.worker.engine.context import Context, SyncContext
-from pgsluice.worker.engine.delivery import Delivery
+from pgsluice.worker.engine.delivery import Delivery, Failure
+from pgsluice.worker.engine.failures import NotStartedError
 from pgsluice.worker.engine.lost_sessions import LostSessions
 from pgsluice.worker.engine.process_pool import Job, ProcessPool, RemoteError
 from pgsluice.worker.engine.settlement import (
     ACKNOWLEDGED,
     LOST,
-    NOT_NOW,
+    NOT_STARTED,
     Settlement,
     is_done,
     postponed,
@@ -33,12 +33,12 @@ from pgsluice.worker.engine.settlement import (
 )
 from pgsluice.worker.engine.source import Source
 from pgsluice.worker.engine.threads import Threads
+from pgsluice.worker.engine.time_limit import TimeLimit
 from pgsluice.worker.forks import end_fork, process_id
 from pgsluice.worker.handlers.handler import Execution, HandlerSpec, Mode
 from pgsluice.worker.handlers.middleware import HandlerCall, Middleware, around
 
 AnyContext = Context | SyncContext
-_log = logging.getLogger(__name__)
 
 
 class Executor:
@@ -47,6 +47,10 @@ class Executor:
     From the outside in: the timeout, the middleware, the event loop, thread or process, in mode `transaction` the
     transaction, the function. Every result, including SystemExit in a thread or the death of a process, becomes a
     `Settlement`; only a cancellation by the worker itself propagates.
+
+    Attributes:
+        threads: Threads of `def` handlers.
+        unstarted: Handlers whose last call could not start a thread or process, with the reason.
     """
 
     def __init__(
@@ -71,6 +75,7 @@ class Executor:
         self._processes = ProcessPool(max_memory_mb=max_memory_mb)
         self._lost_sessions = LostSessions()
         self._calls: dict[str, HandlerCall] = {}
+        self.unstarted: dict[str, str] = {}
 
     async def prepare(self, spec: HandlerSpec) -> None:
         """Verify that a handler can be called in its own process.
@@ -79,7 +84,7 @@ class Executor:
             ConfigurationError: The process cannot import it.
         """
         if spec.execution is Execution.PROCESS:
-            await self._processes.make_ready(spec)
+            self._processes.give_back(await self._processes.reserve(spec))
 
     async def close(self) -> None:
         """Stop the processes and the idle threads."""
@@ -93,8 +98,6 @@ class Executor:
 
     async def handle(self, spec: HandlerSpec, context: AnyContext) -> Settlement:
         """Call a handler for one message."""
-        if spec.execution is Execution.PROCESS and not await self._is_ready(spec):
-            return NOT_NOW
         try:
             payload = context.delivery.payload
             if spec.execution is not Execution.PROCESS:  # a process decodes it itself
@@ -121,8 +124,6 @@ class Executor:
         settlements: dict[int, Settlement] = {}
         payloads: list[Any] = []
         called: list[AnyContext] = []
-        if not await self._is_ready(spec):
-            return [NOT_NOW] * len(contexts)
         for position, context in enumerate(contexts):
             try:
                 payload = context.delivery.payload
@@ -160,16 +161,11 @@ class Executor:
             return self._lost_sessions.settlement(context.delivery, settlement)
         return settlement
 
-    async def _is_ready(self, spec: HandlerSpec) -> bool:
-        """True if the handler's process is ready. Its startup counts neither as handler time nor as a failure."""
-        if spec.execution is not Execution.PROCESS:
-            return True
-        try:
-            await self._processes.make_ready(spec)
-        except ConfigurationError as error:
-            _log.error('handler not ready error="%s"', error)
-            return False
-        return True
+    def _not_started(self, spec: HandlerSpec, delivery: Delivery, reason: str) -> Settlement:
+        """Return the settlement of a call whose thread or process did not start: a delayed release."""
+        self.unstarted[spec.name] = reason
+        settlement = Settlement(Release(), Failure(NOT_STARTED, reason))
+        return self._lost_sessions.settlement(delivery, settlement, is_unlimited=True)
 
     async def _attempt(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
         """Return the handler's result, or a Settlement for its exception.
@@ -177,9 +173,22 @@ class Executor:
         A thread that exceeds its timeout keeps its slot and its message until it returns: a concurrent second attempt,
         or another message in its slot, would exceed the limits. If cancelled while waiting for the thread, at worker
         shutdown, this returns the timeout with a retry no sooner than one lease from now.
+
+        The start of a process counts neither as handler time nor as a failure.
         """
-        result = await self._call(spec, payload, context)
-        first = context if isinstance(context, BaseContext) else context[0]
+        first = _first(context)
+        try:
+            if spec.execution is Execution.PROCESS:
+                first.process = await self._processes.reserve(spec)
+            result = await self._call(spec, payload, context)
+        except ConfigurationError as error:
+            return self._not_started(spec, first.delivery, str(error))
+        finally:
+            if first.process is not None:  # not used
+                self._processes.give_back(first.process)
+                first.process = None
+        if self.unstarted and not (isinstance(result, Settlement) and result.is_unstarted):
+            self.unstarted.pop(spec.name, None)
         if first.overrun is not None:
             try:
                 await asyncio.shield(first.overrun)
@@ -192,20 +201,28 @@ class Executor:
     async def _call(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
         """Return the handler's result within its timeout, or a Settlement for its exception."""
         call = self._calls.get(spec.name) or self._bind(spec)
-        limit: asyncio.Timeout | None = None
+        limit: TimeLimit | None = None
         pid = process_id()
+        first = _first(context)
         try:
             if spec.timeout_s is None:
                 result = await call(payload, context)
             else:
-                async with asyncio.timeout(spec.timeout_s) as limit:
+                if first is not context:
+                    for each in context:
+                        each.waits = first.waits
+                async with TimeLimit(spec.timeout_s, first.waits) as limit:
                     result = await call(payload, context)
             end_fork(pid)
             return result  # noqa: TRY300 - end_fork does not return in a fork
         except GeneratorExit:
             raise
         except RemoteError as error:
-            return error.settlement
+            if error.has_begun:
+                return error.settlement
+            return self._lost_sessions.settlement(first.delivery, error.settlement)
+        except NotStartedError as error:
+            return self._not_started(spec, first.delivery, str(error))
         except BaseException as error:
             end_fork(pid, error)
             # A handler never stops the worker, whatever it raises.
@@ -246,7 +263,15 @@ class Executor:
         is_one = isinstance(context, BaseContext)
         contexts = [context] if is_one else context
         payloads = [payload] if is_one else payload
-        return await self._processes.run(Job.of(spec, payloads, contexts))
+        child, contexts[0].process = contexts[0].process, None
+        if child is None:  # middleware that calls a handler twice
+            child = await self._processes.reserve(spec)
+        return await self._processes.run(child, Job.of(spec, payloads, contexts))
+
+
+def _first(context: Any) -> BaseContext:
+    """Return the context of a call, for a batch the first."""
+    return context if isinstance(context, BaseContext) else context[0]
 
 
 def _acknowledged(result: Any) -> Settlement:

@@ -37,6 +37,7 @@ _PLAIN = re.compile(r"[^\s\"'=]+")
 _EVENTS: Mapping[str, tuple[int, str, str]] = {
     "retry": (logging.WARNING, "handler failed", "handler failed repeatedly"),
     "released": (logging.WARNING, "handler lost its session", "handlers lost their sessions"),
+    "not started": (logging.ERROR, "handler not started", "handlers not started"),
     "stale": (logging.WARNING, "handler failed", "handler failed repeatedly"),
     "unsettled": (logging.WARNING, "handler failed", "handler failed repeatedly"),
     "acknowledged": (logging.WARNING, "handler failed", "handler failed repeatedly"),
@@ -116,14 +117,15 @@ class FailureLog:
             message_id: `msg_id` or `ev_id`.
             attempt: The number of the attempt that failed, the first is 1.
             failure: Error that the handler raised or returned.
-            result: `retry`; `released`, its session was lost and the attempt does not count; `dead`, dead-lettered;
-                `blocked`, the consumer is blocked on the event; `stale`, another worker has the message;
-                `acknowledged`, it failed after its transaction acknowledged the message; `unsettled`, the worker
-                stopped before it settled the message.
+            result: `retry`; `released`, its session was lost or it did not start, and the attempt does not count;
+                `dead`, dead-lettered; `blocked`, the consumer is blocked on the event; `stale`, another worker has the
+                message; `acknowledged`, it failed after its transaction acknowledged the message; `unsettled`, the
+                worker stopped before it settled the message.
             next_retry_s: Maximum seconds until the next attempt, or None if unknown.
             payload: The message's; its values are masked in the texts.
         """
-        level, event, _ = _EVENTS[result]
+        kind_of = _event_of(result, failure)
+        level, event, _ = _EVENTS[kind_of]
         if failure.error_type == "Retry" and result == "retry":
             level = logging.INFO  # requested by the handler, not an error
         if not logger.isEnabledFor(level):
@@ -137,7 +139,7 @@ class FailureLog:
                 if len(self._kinds) >= _KINDS_MAX:
                     self._log_counts(now_s, everything=True)
                     self._kinds.clear()
-                kind = self._kinds[key] = _Kind(origin, result, now_s)
+                kind = self._kinds[key] = _Kind(origin, kind_of, now_s)
             if now_s - kind.began_s >= _WINDOW_S:
                 self._log_count(kind, now_s)
                 kind.begin(now_s)
@@ -174,7 +176,10 @@ class FailureLog:
         if self._timer is None:
             self._timer = threading.Timer(_WINDOW_S, self._on_timer)
             self._timer.daemon = True
-            self._timer.start()
+            try:
+                self._timer.start()
+            except RuntimeError:  # no thread can be started
+                self._timer = None  # a later report or `flush` logs the counts
 
     def _on_timer(self) -> None:
         with self._lock:
@@ -204,6 +209,11 @@ class FailureLog:
             "error": _error_of(failure, values_of(payload)),
         }
         _write(level, event, fields, None)
+
+
+def _event_of(result: str, failure: Failure) -> str:
+    """Return the key of the log event: a call that did not start is released without a traceback."""
+    return "not started" if result == "released" and failure.trace is None else result
 
 
 def line_of(event: str, fields: Mapping[str, Any]) -> str:

@@ -10,7 +10,13 @@ import psycopg
 from psycopg import AsyncConnection, Connection
 from psycopg.pq import TransactionStatus
 
-from pgsluice.errors import BatchNotFoundError, ConnectionFailedError, HandlerError, translate
+from pgsluice.errors import (
+    BatchNotFoundError,
+    ConfigurationError,
+    ConnectionFailedError,
+    HandlerError,
+    translate,
+)
 
 # Conflicts with other transactions; retry the same work.
 _CONFLICTS = frozenset({"40001", "40P01"})
@@ -44,13 +50,17 @@ def is_passing(error: Exception) -> bool:
     if isinstance(error, psycopg.Error):
         error = translate(error)
     return (
-        isinstance(error, ConnectionFailedError | BusyError | BatchNotFoundError)
+        isinstance(error, ConnectionFailedError | BusyError | BatchNotFoundError | NotStartedError)
         or getattr(error, "sqlstate", None) in _CONFLICTS
     )
 
 
 class EventFailedError(Exception):
     """An event was rejected or failed its last attempt; the raiser logs the failure."""
+
+
+class NotStartedError(ConfigurationError):
+    """A thread or process for a handler cannot be started, so that none of the handler's code ran."""
 
 
 @contextmanager

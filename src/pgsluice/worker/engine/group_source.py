@@ -14,21 +14,24 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client import AsyncShareGroup, ClaimedEvent
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import Call, listeners, share_groups
-from pgsluice.client.group_records import AcknowledgeType, GroupInfo, GroupOptions
+from pgsluice.client.calls import Call, share_groups
+from pgsluice.client.group_records import AcknowledgeType, GroupInfo
 from pgsluice.errors import (
     TRANSIENT,
     ClaimNotFoundError,
     GroupNotFoundError,
     GroupStateError,
     LeaseLostError,
+    LogNotFoundError,
     RetryableError,
 )
 from pgsluice.outcome import Done, Reject, Release, Retry
+from pgsluice.worker.engine.connections import unhurried
+from pgsluice.worker.engine.declared_limits import compare_attempts, group_options
 from pgsluice.worker.engine.delivery import Delivery, Failure
+from pgsluice.worker.engine.group_types import GroupTypes
 from pgsluice.worker.engine.lock_waits import LockWaits
 from pgsluice.worker.engine.polling import Polling
-from pgsluice.worker.engine.routing import Routing, key_of
 from pgsluice.worker.engine.row_locks import is_locked, limited, summed
 from pgsluice.worker.engine.settlement import Result, Settlement
 from pgsluice.worker.handlers.handler import GroupRoute, HandlerSpec
@@ -84,10 +87,8 @@ class _Said:
 class GroupSource:
     """The events of a share group, for all its handlers. See `Source`.
 
-    Events without a handler are accepted and counted.
-
-    Attributes:
-        passed_over: Number of events without a handler.
+    Events that other members handle are left to them. Events of types that no handler is declared for are treated by
+    the option `unhandled` of the group.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class GroupSource:
         specs: Sequence[HandlerSpec],
         listener: AsyncListener | None,
         lock_waits: LockWaits,
+        types: GroupTypes,
     ) -> None:
         """Prepare a source without database access.
 
@@ -106,26 +108,25 @@ class GroupSource:
             specs: Its handlers.
             listener: Notifies of new events; None: the source polls.
             lock_waits: Limit on lock waits, shared by all sources of the pool.
-
-        Raises:
-            ConfigurationError: Two handlers match the same events.
+            types: The event types of the group.
         """
         self.lock_waits = lock_waits
         self.announces = False  # a claim ends with its window, and the next one may have events
-        self.passed_over = 0
+        self.has_more = False
         self._specs = specs
-        self._routing = Routing(specs)
+        self._types = types
         self._runner = AsyncRunner(pool)
         self._names = (route.log_name, route.group_name)
         self._group = AsyncShareGroup(pool, *self._names)
         self._info: GroupInfo | None = None
+        self._is_missing = False  # True if the last claim found no log or group
         self._claims: dict[int, _Claim] = {}
         # True if the last claim had an event that may have killed its process: then claim one event at a time.
         self._is_careful = False
         self._careful_until_s = 0.0  # until then, settle each claim in a transaction of its own
         self._polling = Polling(
             (listener or AsyncListener("")).subscribe_log(route.log_name),
-            lambda after: self._runner.run(listeners.next_group_due(*self._names, after)),
+            types.next_due,
             is_notified_when_due=False,
         )
 
@@ -136,9 +137,7 @@ class GroupSource:
 
     def spec_of(self, delivery: Delivery) -> HandlerSpec:
         """Return the handler of a delivery."""
-        spec = self._routing.spec_of(delivery.raw.ev_type)
-        assert spec is not None  # noqa: S101 - claim() delivers no other events
-        return spec
+        return self._types.spec_of(delivery.raw.ev_type)
 
     async def prepare(self) -> None:
         """As in `Source`; creates the group if it does not exist."""
@@ -147,35 +146,27 @@ class GroupSource:
         except GroupNotFoundError:
             # GroupStateError: another process created it meanwhile; its options apply.
             with contextlib.suppress(GroupStateError):
-                await self._group.create(**self._options())
+                await self._group.create(**group_options(self._specs))
             self._info = await self._group.info()
-        self._compare_attempts(self._info)
+        compare_attempts(self.name, self._names, self._specs, self._info)
+        await self._types.declare()
         await self._polling.query_due()
-
-    def _compare_attempts(self, info: GroupInfo) -> None:
-        """Log handlers that declare more attempts than their group allows; a group keeps its creation options."""
-        for spec in self._specs:
-            if spec.retry is not None and spec.retry.max_attempts > info.max_attempts:
-                _log.warning(
-                    'max_attempts exceeds group limit source="%s" group_max_attempts=%d handler=%s max_attempts=%d '
-                    'hint="raise the limit: pgsluice group set %s %s --max-attempts %d"',
-                    *(self.name, info.max_attempts, spec.name, spec.retry.max_attempts),
-                    *(*self._names, spec.retry.max_attempts),
-                )
+        if self._is_missing:
+            _log.warning('share group found or created again source="%s"', self.name)
+        self._is_missing = False
 
     async def claim(self, qty: int, lease_s: float) -> list[Delivery]:
         """As in `Source`. An empty claim may have moved delayed events into the log for the next claim."""
         wanted: list[ClaimedEvent] = []
+        self.has_more = False
         for _ in range(_PASSED_OVER_MAX):
             began_s = time.monotonic()
-            events = await self._group.claim(1 if self._is_careful else qty, lease_s=lease_s)
+            events = await self._claim(1 if self._is_careful else qty, lease_s)
             self._polling.claimed(len(events))
-            wanted = [event for event in events if self._routing.spec_of(event.ev_type)]
-            if len(wanted) < len(events):
-                rest = [event for event in events if not self._routing.spec_of(event.ev_type)]
-                await self._group.accept(rest if wanted else rest[0].claim_id)
-                self.passed_over += len(rest)
-            if wanted or not (events or self._polling.take_due()):
+            wanted = await self._types.settle_unhandled(self._group, events)
+            is_due = not events and (self._polling.take_due() or await self._types.has_more())
+            self.has_more = not wanted and (self.has_more or is_due)
+            if wanted or not (events or is_due):
                 break
         lease_end_s = began_s + lease_s
         deliveries = [self._delivery(event, lease_end_s) for event in wanted]
@@ -187,6 +178,20 @@ class GroupSource:
             ev_ids = {delivery.message_id for delivery in deliveries}
             self._claims[deliveries[0].fence] = _Claim(lease_s, lease_end_s, ev_ids)
         return deliveries
+
+    async def _claim(self, qty: int, lease_s: float) -> list[ClaimedEvent]:
+        """Claim; after the log or group was missing, prepare first: it may have other options, or none."""
+        if self._is_missing:
+            with unhurried():
+                await self.prepare()
+        try:
+            await self._types.keep_declared()
+            return await self._group.claim(
+                qty, lease_s=lease_s, types=self._types.names, others=self._types.has_others
+            )
+        except (LogNotFoundError, GroupNotFoundError):
+            self._is_missing = True
+            raise
 
     async def _suspect(self, deliveries: Sequence[Delivery]) -> Delivery | None:
         """Return the first delivery that may have killed its process."""
@@ -328,7 +333,7 @@ class GroupSource:
             # Not counted: already settled, so this handler's writes are there already.
             return "done" if call.read_rows(rows) > 0 else "lost"
 
-        return Call(call.sql, call.parameters, read)
+        return Call(call.sql, call.parameters, read, is_report=call.is_report)
 
     def forget(self, delivery: Delivery) -> None:
         """As in `Source`. A lost event is open on the server: the whole claim is not to be acknowledged any more."""
@@ -343,6 +348,7 @@ class GroupSource:
     async def close(self) -> None:
         """As in `Source`."""
         self._polling.subscription.close()
+        await self._types.close()
 
     async def _renew(
         self,
@@ -462,22 +468,6 @@ class GroupSource:
             if not claim.open:
                 del self._claims[delivery.fence]
 
-    def _options(self) -> GroupOptions:
-        """Options of a group created for these handlers."""
-        options: GroupOptions = {"lease_s": max(spec.lease_s for spec in self._specs)}
-        retries = [spec.retry for spec in self._specs if spec.retry is not None]
-        if len(retries) == len(self._specs):
-            # A handler may allow fewer attempts than its group, not more.
-            longest = max(retries, key=lambda retry: retry.max_attempts)
-            options |= {
-                "max_attempts": longest.max_attempts,
-                "backoff": longest.backoff,
-                "backoff_base_s": longest.first_delay_s,
-                "backoff_cap_s": longest.max_delay_s,
-                "backoff_jitter": longest.jitter,
-            }
-        return options
-
     def _delivery(self, event: ClaimedEvent, lease_end_s: float) -> Delivery:
         fields = {name: getattr(event, name) for name in _FIELDS}
         return Delivery(
@@ -488,7 +478,7 @@ class GroupSource:
             payload=event.ev_data,
             headers={name: value for name, value in fields.items() if value is not None},
             sent_at=event.ev_time,
-            key=key_of(event, None if self._info is None else self._info.key),
+            key=event.key,
             raw=event,
             lease_end_s=lease_end_s,
         )

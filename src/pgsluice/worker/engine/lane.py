@@ -22,9 +22,8 @@ own task, with messages passed from one to the next:
   one starts when the previous one is settled.
 - *Running* is one task per call (`Executor.handle`). It always ends with one of the four outcomes.
 - *Settle* applies outcomes at the source, batching all that gathered during the previous call (`Settler`).
-- *Heartbeat* renews all leases after a third of their duration. When a claim is lost, also because the server did not
-  respond before lease expiry, a waiting message is dropped, an `async def` is cancelled, a process is killed, and a
-  thread's context has `lost` set.
+- *Heartbeat* renews all leases after a third of their duration. When a claim is lost, or expires without a response, a
+  waiting message is dropped, an `async def` is cancelled, a process is killed, and a thread's context has `lost` set.
 
 No step blocks the others while it waits for the server, and failed calls are retried with back-off (`Backoff`).
 `stop` stops claiming, releases waiting messages and drains running ones; `stop(now=True)` cancels those too.
@@ -230,9 +229,10 @@ class Lane:
                 self._arrive(deliveries)
                 for _ in range(_STEPS_TO_START):
                     await asyncio.sleep(0)
-            else:
+            elif not self._source.has_more:
                 self.empty_s = began_s
-            is_empty = not deliveries or (len(deliveries) < capacity and self._source.announces)
+            is_empty = not (deliveries or self._source.has_more)
+            is_empty |= len(deliveries) < capacity and self._source.announces
             if is_empty and not self._stopping.is_set():
                 await self._wait()
 

@@ -74,12 +74,20 @@ class LostSessions:
         """Start with no losses."""
         self._losses: dict[tuple[str, int], int] = {}
 
-    def settlement(self, delivery: Delivery, settlement: Settlement) -> Settlement:
-        """Return the settlement of an attempt with a lost session: a delayed release, or unchanged at the limit."""
+    def settlement(
+        self, delivery: Delivery, settlement: Settlement, *, is_unlimited: bool = False
+    ) -> Settlement:
+        """Return the settlement of an attempt with a lost session: a delayed release, or unchanged at the limit.
+
+        Args:
+            delivery: The message.
+            settlement: The settlement if the attempt counts.
+            is_unlimited: True if its handler cannot be the cause.
+        """
         key = delivery.source_name, delivery.message_id
         losses = self._losses.pop(key, 0)
         uncounted = max(losses, delivery.uncounted)
-        if uncounted >= UNCOUNTED_MAX:
+        if uncounted >= UNCOUNTED_MAX and not is_unlimited:
             return settlement
         if len(self._losses) >= _REMEMBERED_MAX:
             del self._losses[next(iter(self._losses))]

@@ -37,6 +37,8 @@ from pgsluice.worker.handlers.handler import HandlerSpec
 _OOM_SCORE = "800"
 # Interval at which a handler process checks that its worker is alive.
 _LOOK_S = 1.0
+# Sent before a handler is called: until then the death of the process is not an attempt.
+BEGUN = b"begun"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,17 +211,20 @@ def serve(pipe: Connection, max_memory_mb: int | None) -> None:
     while True:
         try:
             job: Job = pickle.loads(pipe.recv_bytes())  # noqa: S301 - from the worker that started this
+            if job.deliveries:
+                pipe.send_bytes(BEGUN)
         except (EOFError, OSError):
             return
-        if not job.deliveries:
-            reply: Reply | str = _probe(job)
+        except MemoryError as error:  # from its payload
+            reply: Reply | str = Reply((failed(error),), is_failure=True)
         else:
-            reply = call(job)
+            reply = call(job) if job.deliveries else _probe(job)
+            del job
         try:
             pipe.send_bytes(pickle.dumps(reply))
         except OSError:
             return
-        del job, reply
+        del reply
 
 
 def _probe(job: Job) -> str:

@@ -20,12 +20,13 @@ from typing import Any
 from pgsluice.errors import ConfigurationError, HandlerError
 from pgsluice.outcome import Retry
 from pgsluice.worker.engine.delivery import Failure
-from pgsluice.worker.engine.process_child import Job, Reply, serve
+from pgsluice.worker.engine.failures import NotStartedError
+from pgsluice.worker.engine.process_child import BEGUN, Job, Reply, serve
 from pgsluice.worker.engine.settlement import Settlement, failed
 from pgsluice.worker.engine.threads import Threads
 from pgsluice.worker.handlers.handler import HandlerSpec
 
-__all__ = ["Job", "ProcessPool", "RemoteError"]
+__all__ = ["Child", "Job", "ProcessPool", "RemoteError"]
 
 _END_S = 2.0
 _START_S = 60.0
@@ -39,14 +40,16 @@ class RemoteError(Exception):
 
     Attributes:
         settlement: The settlement of its message.
+        has_begun: False if the process died before it called the handler.
     """
 
-    def __init__(self, settlement: Settlement) -> None:
+    def __init__(self, settlement: Settlement, *, has_begun: bool = True) -> None:
         failure = settlement.failure
         super().__init__(
             f"{failure.error_type}: {failure.message}" if failure else repr(settlement.outcome)
         )
         self.settlement = settlement
+        self.has_begun = has_begun
 
 
 class ProcessPool:
@@ -55,41 +58,69 @@ class ProcessPool:
     def __init__(self, *, max_memory_mb: int | None = None) -> None:
         self._threads = Threads()
         self._max_memory_mb = max_memory_mb
-        self._idle: list[_Child] = []
-        self._all: set[_Child] = set()
+        self._idle: list[Child] = []
+        self._all: set[Child] = set()
 
-    async def make_ready(self, spec: HandlerSpec) -> None:
-        """Start a process if none is idle, and verify that it can import the handler; the next call uses it.
+    async def reserve(self, spec: HandlerSpec) -> Child:
+        """Return a running process for one call of a handler; start one if none is idle.
+
+        Pass it to `run`, or to `give_back`.
 
         Raises:
-            ConfigurationError: It cannot, or does not start.
+            NotStartedError: None can be started.
+            ConfigurationError: It cannot import the handler, or does not start in time.
         """
-        while self._idle and not self._idle[-1].is_alive():
-            self._all.discard(self._idle.pop())
-        if self._idle:
-            return
+        child = self._take_idle()
+        key = spec.function.__module__, spec.function.__qualname__
+        if key in child.imported:
+            return child
         try:
             async with asyncio.timeout(_START_S):
-                reply = await self._call(Job.of(spec, [], []))
+                reply = await self._call(child, Job.of(spec, [], []))
         except TimeoutError:
             reply = f"it did not start within {_START_S:g} s"
         if reply:
+            child.is_worn = True
+            self.give_back(child)
             detail = reply.settlements[0].failure if isinstance(reply, Reply) else reply
             raise ConfigurationError(
                 f"handler {spec.name!r} cannot run in its own process ({detail}); it must be importable, and a "
                 "script must start its worker under `if __name__ == '__main__'`"
             )
+        child.imported.add(key)
+        return child
 
-    async def run(self, job: Job) -> Any:
-        """Call a handler; return its result, for a batch one settlement per message.
+    def _take_idle(self) -> Child:
+        while self._idle:
+            child = self._idle.pop()
+            if child.is_alive():
+                return child
+            self._all.discard(child)
+        child = Child(self._max_memory_mb)
+        self._all.add(child)
+        return child
+
+    def give_back(self, child: Child) -> None:
+        """Keep a process for the next call, unless it must be replaced."""
+        if child.is_worn:
+            child.kill()
+            self._all.discard(child)
+        elif child in self._all:
+            self._idle.append(child)
+
+    async def run(self, child: Child, job: Job) -> Any:
+        """Call a handler in a reserved process; return its result, for a batch one settlement per message.
 
         Raises:
             RemoteError: The call failed, or the process died.
         """
-        reply = await self._call(job)
+        try:
+            reply = await self._call(child, job)
+        finally:
+            self.give_back(child)
         assert isinstance(reply, Reply)  # noqa: S101 - jobs with deliveries get a Reply
         if reply.is_failure:
-            raise RemoteError(reply.settlements[0])
+            raise RemoteError(reply.settlements[0], has_begun=child.has_begun)
         return list(reply.settlements) if job.is_batch else _reply(reply.settlements[0])
 
     async def close(self) -> None:
@@ -101,24 +132,16 @@ class ProcessPool:
             await self._threads.run(_end_all, children)
         self._threads.close()
 
-    async def _call(self, job: Job) -> Reply | str:
-        if self._idle:
-            child = self._idle.pop()
-        else:
-            child = _Child(self._max_memory_mb)
-            self._all.add(child)
+    async def _call(self, child: Child, job: Job) -> Reply | str:
         try:
             reply, error = await self._threads.run(child.call, job)
-        except asyncio.CancelledError:
-            child.kill()  # which ends its thread's wait
+        except (asyncio.CancelledError, NotStartedError):
+            child.wear_out()  # which ends its thread's wait
             self._all.discard(child)
             raise
-        if error is not None or child.is_worn:
-            child.kill()
-            self._all.discard(child)
-        else:
-            self._idle.append(child)
         if error is not None:
+            child.wear_out()
+            self._all.discard(child)
             raise error
         answer: Reply | str = reply
         return answer
@@ -130,8 +153,14 @@ def _reply(settlement: Settlement) -> Any:
     return settlement.outcome
 
 
-class _Child:
-    """One process; its blocking methods are called in threads."""
+class Child:
+    """One process; its blocking methods are called in threads.
+
+    Attributes:
+        is_worn: True if it must not be used again.
+        has_begun: False if it died before it called the handler of its last job.
+        imported: Module and qualified name of the handlers that it can import.
+    """
 
     def __init__(self, max_memory_mb: int | None) -> None:
         self._max_memory_mb = max_memory_mb
@@ -140,9 +169,16 @@ class _Child:
         self._is_killed = False
         self._is_over = False  # its pid may be reused
         self.is_worn = False
+        self.has_begun = True
+        self.imported: set[tuple[str, str]] = set()
 
     def call(self, job: Job) -> Reply | str:
-        """Send a job and wait for its reply; the death of the process becomes a failure reply."""
+        """Send a job and wait for its reply; the death of the process becomes a failure reply.
+
+        Raises:
+            NotStartedError: The process cannot be started.
+        """
+        self.has_begun = True
         try:
             sent = pickle.dumps(job)
         except Exception as error:  # noqa: BLE001 - a payload replaced by middleware
@@ -151,9 +187,13 @@ class _Child:
             if self._process is None:
                 self._start()
             assert self._pipe is not None  # noqa: S101 - _start() sets it
+            self.has_begun = False
             self._pipe.send_bytes(sent)
-            self._await_reply()
-            reply: Reply | str = pickle.loads(self._pipe.recv_bytes())  # noqa: S301 - from our own process
+            received = self._receive()
+            self.has_begun = True
+            if received == BEGUN:
+                received = self._receive()
+            reply: Reply | str = pickle.loads(received)  # noqa: S301 - from our own process
         except (EOFError, OSError):
             self.is_worn = True
             self._end_group()
@@ -166,6 +206,11 @@ class _Child:
     def is_alive(self) -> bool:
         """True if it has not died while idle."""
         return self._process is not None and self._process.is_alive()
+
+    def wear_out(self) -> None:
+        """Kill the process, and do not use it again."""
+        self.is_worn = True
+        self.kill()
 
     def kill(self) -> None:
         """Kill the process without waiting for it."""
@@ -190,8 +235,8 @@ class _Child:
                 self._process.kill()
                 self._process.join()
 
-    def _await_reply(self) -> None:
-        """Wait for the reply or the death of the process, whose forks may hold its end of the pipe.
+    def _receive(self) -> bytes:
+        """Wait for a message or the death of the process, whose forks may hold its end of the pipe.
 
         Raises:
             EOFError: It died.
@@ -200,6 +245,7 @@ class _Child:
         while not self._pipe.poll(_LOOK_S):
             if self._has_ended() and not self._pipe.poll():
                 raise EOFError
+        return self._pipe.recv_bytes()
 
     def _has_ended(self) -> bool:
         """True if the process has ended; does not reap it, so that its pid is not reused."""
@@ -219,19 +265,23 @@ class _Child:
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
-        with _starting:
+        with _starting, contextlib.ExitStack() as ends:
             if self._is_killed:
                 raise EOFError
-            ours, theirs = context.Pipe()
-            self._process = context.Process(
-                target=serve,
-                args=(theirs, self._max_memory_mb),
-                name="pgsluice-handler",
-                daemon=False,  # the user's code may start processes too
-            )
-            self._process.start()
-            theirs.close()  # else EOF would never arrive
-            self._pipe = ours
+            try:
+                ours, theirs = context.Pipe()
+                ends.callback(theirs.close)  # else EOF would never arrive
+                process = context.Process(
+                    target=serve,
+                    args=(theirs, self._max_memory_mb),
+                    name="pgsluice-handler",
+                    daemon=False,  # the user's code may start processes too
+                )
+                process.start()
+            # Limits of files, memory, and processes.
+            except (OSError, MemoryError, RuntimeError) as error:
+                raise NotStartedError(f"cannot start a handler process: {error!r}") from error
+            self._process, self._pipe = process, ours
 
     def _exit_reason(self) -> str:
         if self._process is None:
@@ -261,7 +311,7 @@ def _is_out_of_memory(settlement: Settlement) -> bool:
     return settlement.failure is not None and settlement.failure.error_type == "MemoryError"
 
 
-def _end_all(children: list[_Child]) -> None:
+def _end_all(children: list[Child]) -> None:
     for child in children:
         child.close()
     for child in children:

@@ -16,8 +16,9 @@ from pgsluice.client.calls import Call, claims, limits, listeners, pgmq, retries
 from pgsluice.client.calls.limits import ClaimedMessage
 from pgsluice.client.records import ClaimOutcome
 from pgsluice.client.retry_records import BegunAttempt, FailedMessage
-from pgsluice.errors import TRANSIENT
+from pgsluice.errors import TRANSIENT, QueueNotFoundError
 from pgsluice.outcome import Done, Reject, Release, Retry
+from pgsluice.worker.engine.connections import unhurried
 from pgsluice.worker.engine.declared_limits import declare_limits
 from pgsluice.worker.engine.delivery import Delivery, Failure
 from pgsluice.worker.engine.lock_waits import LockWaits
@@ -29,6 +30,7 @@ from pgsluice.worker.wakeups.listener import AsyncListener
 
 _log = logging.getLogger(__name__)
 _GROUP_HEADER = "x-pgmq-group"
+_CREATED_AGAIN = "QU005"  # of sluice.queue_identity
 
 
 class QueueSource:
@@ -59,6 +61,7 @@ class QueueSource:
         self._name = f"queue {route.queue_name}"
         self._locks = RowLocks(route.queue_name)
         self._topic = route.topic
+        self._identity: int | None = None
         self._retry = spec.retry
         self._limits = spec.limits
         self._declared_by = f"{spec.function.__module__}.{spec.name}"
@@ -85,10 +88,17 @@ class QueueSource:
         """As in `Source`."""
         return self._polling.subscription.is_reliable
 
+    @property
+    def has_more(self) -> bool:
+        """As in `Source`."""
+        return False
+
     async def prepare(self) -> None:
         """As in `Source`."""
         if self._topic is not None:
             await self._bind(self._topic)
+        # Before the limits are read, so that a queue created again meanwhile is noticed.
+        identity = await self._runner.run(limits.queue_identity(self._queue_name))
         await self._polling.query_due()
         if self._retry is None:
             policies = await self._runner.run(retries.list_retry_policies())
@@ -97,21 +107,33 @@ class QueueSource:
             )
         if await declare_limits(self._runner, self._queue_name, self._declared_by, self._limits):
             self._polling.limit()
+        self._identity = identity
 
     async def claim(self, qty: int, lease_s: float) -> list[Delivery]:
         """As in `Source`."""
         vt = math.ceil(lease_s)
         began_s = time.monotonic()
-        messages = await self._runner.run(
-            limits.claim_for_worker(self._queue_name, vt, qty, self._worker_id)
-        )
+        identity = self._identity
+        try:
+            messages = await self._runner.run(self._claim_call(vt, qty, identity))
+        except QueueNotFoundError:
+            with unhurried():
+                await self.prepare()
+            if self._identity == identity:
+                raise
+            identity = self._identity
+            _log.warning("queue created again queue=%s action=declared", self._queue_name)
+            messages = await self._runner.run(self._claim_call(vt, qty, identity))
         self._polling.claimed(len(messages))
         lease_end_s = began_s + vt
-        deliveries = [self._delivery(message, lease_end_s) for message in messages]
+        deliveries = [self._delivery(message, lease_end_s, identity) for message in messages]
         again = [delivery for delivery in deliveries if delivery.fence > 1]
         if again:
             await self._suspect(again)
         return deliveries
+
+    def _claim_call(self, vt: int, qty: int, identity: int | None) -> Call[list[ClaimedMessage]]:
+        return limits.claim_for_worker(self._queue_name, vt, qty, self._worker_id, identity)
 
     async def _suspect(self, again: list[Delivery]) -> None:
         """Mark deliveries that may have killed their process."""
@@ -139,7 +161,7 @@ class QueueSource:
             )
             return [_by_delivery(call, some, _same)]
 
-        begun = await self._locks.run(self._runner, noted, begin)
+        begun = await self._run(noted, begin)
         left_out = set()
         for delivery in noted:
             attempt = begun.get(delivery)
@@ -164,14 +186,15 @@ class QueueSource:
             call = claims.extend(self._queue_name, _messages(some), vt)
             return [_by_delivery(call, some, _same)]
 
-        outcomes = await self._locks.run(
-            self._runner, deliveries, extend, wait_s=wait_s, first_wait_s=min(1.0, lease_s / 6)
+        outcomes = await self._run(
+            deliveries, extend, wait_s=wait_s, first_wait_s=min(1.0, lease_s / 6)
         )
         lost = []
-        for delivery, extended in outcomes.items():
-            if extended.outcome == "done":
+        for delivery in deliveries:
+            extended = outcomes.get(delivery)
+            if extended is not None and extended.outcome == "done":
                 delivery.lease_end_s = began_s + vt
-            else:
+            elif not delivery.is_locked:
                 lost.append(delivery)
         return lost
 
@@ -185,8 +208,7 @@ class QueueSource:
                 self._unsure[_claim(delivery)] = delivery.lease_end_s
 
         try:
-            results = await self._locks.run(
-                self._runner,
+            results = await self._run(
                 list(settlements),
                 lambda some: self._calls({each: settlements[each] for each in some}),
                 wait_s=wait_s,
@@ -198,9 +220,39 @@ class QueueSource:
         if self._unsure:
             self._forget_unsure(results)
         return {
-            delivery: results.get(delivery) or settlement.with_result("locked")
+            delivery: results.get(delivery)
+            or settlement.with_result("locked" if delivery.is_locked else "lost")
             for delivery, settlement in settlements.items()
         }
+
+    async def _run(
+        self,
+        deliveries: Sequence[Delivery],
+        calls_for: Callable[[Sequence[Delivery]], Sequence[Call[dict[Delivery, _Made]]]],
+        **waits: Any,
+    ) -> dict[Delivery, _Made]:
+        """Run calls as `RowLocks.run` does; return no result for claims of a queue that was dropped.
+
+        Their msg_id and read_ct may be those of another reader's claim of a queue created again.
+        """
+        identity = self._identity
+        current = [delivery for delivery in deliveries if delivery.queue == identity]
+        for delivery in deliveries:
+            delivery.is_locked &= delivery.queue == identity
+        if current:
+            try:
+                return await self._locks.run(
+                    self._runner,
+                    current,
+                    lambda some: [limits.fenced(call, identity) for call in calls_for(some)],
+                    **waits,
+                )
+            except QueueNotFoundError as error:
+                if error.sqlstate != _CREATED_AGAIN:
+                    raise
+        for delivery in current:
+            delivery.is_locked = False
+        return {}
 
     def _forget_unsure(self, results: Iterable[Delivery]) -> None:
         """Forget claims that are settled now, and expired ones."""
@@ -215,7 +267,7 @@ class QueueSource:
     def acknowledgement(self, delivery: Delivery) -> Call[Result]:
         """As in `Source`."""
         keep = claims.archive if self._is_kept else claims.delete
-        call = keep(self._queue_name, [delivery.raw])
+        call = limits.fenced(keep(self._queue_name, [delivery.raw]), delivery.queue)
         return Call(
             call.sql,
             call.parameters,
@@ -343,7 +395,9 @@ class QueueSource:
                     *(self._queue_name, binding.pattern, topic, binding.pattern, self._queue_name),
                 )
 
-    def _delivery(self, message: ClaimedMessage, lease_end_s: float) -> Delivery:
+    def _delivery(
+        self, message: ClaimedMessage, lease_end_s: float, identity: int | None
+    ) -> Delivery:
         msg_id, read_ct, enqueued_at, payload, headers = message
         key = None
         if isinstance(headers, dict):
@@ -365,6 +419,7 @@ class QueueSource:
             lease_end_s,
         )
         delivery.claims = read_ct
+        delivery.queue = identity
         return delivery
 
 
@@ -385,7 +440,7 @@ def _by_delivery(
         results = zip(deliveries, call.read_rows(rows), strict=True)
         return {delivery: make(delivery, result) for delivery, result in results}
 
-    return Call(call.sql, call.parameters, read, call.queue_name)
+    return Call(call.sql, call.parameters, read, call.queue_name, is_report=call.is_report)
 
 
 def _same(_delivery: Delivery, result: _Each) -> _Each:

@@ -1,16 +1,13 @@
-"""Map events to handlers and to ordering keys, without I/O."""
+"""Map events to handlers, without I/O."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from pgsluice.client import ClaimedEvent
 from pgsluice.errors import ConfigurationError
 from pgsluice.worker.handlers.handler import ConsumerRoute, GroupRoute, HandlerSpec
 
-_STEP = re.compile(r"\.([A-Za-z_][A-Za-z_0-9]*)|\[(\d+)\]")
+_REMEMBERED_MAX = 1000  # a producer may invent types without end
 
 
 class Routing:
@@ -24,6 +21,7 @@ class Routing:
         """
         self._by_type: dict[str, HandlerSpec] = {}
         self._rest: HandlerSpec | None = None
+        self._unhandled: set[str | None] = set()
         for spec in specs:
             assert isinstance(spec.route, GroupRoute | ConsumerRoute)  # noqa: S101 - the callers pass no other
             for event_type in spec.route.event_types:
@@ -47,24 +45,36 @@ class Routing:
             return self._rest
         return self._by_type.get(ev_type, self._rest)
 
+    def is_new(self, ev_type: str | None) -> bool:
+        """True at the first call for a type without a handler, to log it once."""
+        if ev_type in self._unhandled or len(self._unhandled) >= _REMEMBERED_MAX:
+            return False
+        self._unhandled.add(ev_type)
+        return True
 
-def key_of(event: ClaimedEvent, key: str | None) -> str | None:
-    """Return an event's ordering key; events with equal keys on the server have equal keys here.
+
+def require_whole_consumers(every: Iterable[HandlerSpec], chosen: Iterable[HandlerSpec]) -> None:
+    """Refuse to run a part of the handlers of a consumer: a tick batch is handled as a whole.
 
     Args:
-        event: The event.
-        key: The `key` option of its group.
+        every: All handlers of the app.
+        chosen: Those to run.
+
+    Raises:
+        ConfigurationError: The handlers of a consumer are chosen in part.
     """
-    if key is None or not key.startswith("$"):
-        value: str | None = None if key is None else getattr(event, key)
-        return value
-    steps = list(_STEP.finditer(key, 1))
-    if "".join(step[0] for step in steps) != key[1:]:
-        return key  # a path that only the server can evaluate: serialize all events
-    try:
-        found = json.loads(event.ev_data or "null")
-        for step in steps:
-            found = found[step[1]] if step[1] is not None else found[int(step[2])]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return None
-    return found if isinstance(found, str) or found is None else json.dumps(found)
+    names = {spec.name for spec in chosen}
+    of_consumer: dict[tuple[str, str], list[str]] = {}
+    for spec in every:
+        if isinstance(spec.route, ConsumerRoute):
+            of_consumer.setdefault((spec.route.log_name, spec.route.consumer_name), []).append(
+                spec.name
+            )
+    for (log_name, consumer_name), handlers in of_consumer.items():
+        missing = [name for name in handlers if name not in names]
+        if 0 < len(missing) < len(handlers):
+            raise ConfigurationError(
+                f"consumer {consumer_name} of log {log_name} has the handlers {', '.join(handlers)}, and "
+                f"{', '.join(missing)} would not run; a tick batch is handled as a whole: run all of them, or give "
+                "each handler a consumer of its own"
+            )

@@ -19,6 +19,9 @@ _MESSAGE_CHARS = 2_000
 _TRACE_CHARS = 20_000
 
 
+# Error type of a call whose thread or process did not start.
+NOT_STARTED = "not started"
+
 Result = Literal["done", "retry", "released", "dead", "lost", "locked"]
 
 
@@ -63,6 +66,11 @@ class Settlement:
         return Settlement(self.outcome, self.failure, result, next_retry_s)
 
     @property
+    def is_unstarted(self) -> bool:
+        """True if no thread or process for the handler could be started."""
+        return self.failure is not None and self.failure.error_type == NOT_STARTED
+
+    @property
     def is_error(self) -> bool:
         """True if the handler raised or returned an exception that is not an outcome."""
         return self.failure is not None and self.failure.trace is not None
@@ -88,8 +96,6 @@ DONE = Settlement(Done())
 # Returned as text they would mean done, like any other value.
 _WORDS = ("retry", "release", "reject")
 ACKNOWLEDGED = Settlement(Done(), result="done")
-# The handler's process did not start.
-NOT_NOW = Settlement(Release(5.0))
 LOST = Settlement(Release(), result="lost")
 
 

@@ -33,6 +33,11 @@ class Source(Protocol):
         """True while each new message ends a `wait`, and a claim returns all available ones, up to `qty`."""
         ...
 
+    @property
+    def has_more(self) -> bool:
+        """True if the last claim was empty, and there may be messages that it did not visit."""
+        ...
+
     async def prepare(self) -> None:
         """Verify that the source exists and may be used, or create it if declared so; called at start.
 

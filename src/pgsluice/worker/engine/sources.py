@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.worker.engine.delivery import Delivery
 from pgsluice.worker.engine.group_source import GroupSource
+from pgsluice.worker.engine.group_types import GroupTypes
 from pgsluice.worker.engine.lock_waits import LockWaits
 from pgsluice.worker.engine.queue_source import QueueSource
 from pgsluice.worker.engine.source import Source
@@ -37,6 +38,8 @@ def make_feeds(
     pool: AsyncConnectionPool[Any],
     listener: AsyncListener | None,
     worker_id: str,
+    *,
+    app: tuple[str, Iterable[HandlerSpec]] | None = None,
 ) -> list[Feed]:
     """Make the sources of these handlers, in order; handlers of one share group share a source.
 
@@ -45,6 +48,7 @@ def make_feeds(
         pool: Provides a connection per call.
         listener: Notifies of new messages; None: sources poll.
         worker_id: Display name of the worker.
+        app: Name and all handlers of the app, also those that run elsewhere; None: these handlers.
 
     Raises:
         ConfigurationError: Two handlers of a group match the same events.
@@ -58,8 +62,15 @@ def make_feeds(
             feeds.append(Feed(queue, (spec,), lambda _delivery, spec=spec: spec))  # type: ignore[misc]
         elif isinstance(spec.route, GroupRoute):
             groups.setdefault(replace(spec.route, event_types=()), []).append(spec)
+    name, every = ("", specs) if app is None else (app[0], list(app[1]))
     for route, of_group in groups.items():
-        group = GroupSource(pool, route, of_group, listener, lock_waits)
+        declared = [
+            spec
+            for spec in every
+            if isinstance(spec.route, GroupRoute) and replace(spec.route, event_types=()) == route
+        ]
+        types = GroupTypes(pool, route, name, declared, of_group)
+        group = GroupSource(pool, route, of_group, listener, lock_waits, types)
         feeds.append(Feed(group, tuple(of_group), group.spec_of))
     return feeds
 

@@ -8,19 +8,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+from psycopg_pool import ConnectionPool
 
 from pgsluice import schema
 from pgsluice.client import EventLog, WorkQueue
 from pgsluice.client._sync.runner import Runner
-from pgsluice.client.calls import upkeep
+from pgsluice.client.calls import doctor, group_types, share_groups, upkeep
 from pgsluice.client.calls.upkeep import Connections, Server
 from pgsluice.connection import Target, connect
 from pgsluice.errors import (
     TRANSIENT,
     ConfigurationError,
+    GroupNotFoundError,
     PrivilegeError,
     ReadOnlyError,
     SluiceError,
+    translate,
 )
 from pgsluice.worker.handlers.handler import GroupRoute, HandlerSpec, QueueRoute, Route
 
@@ -31,6 +34,7 @@ _OF_QUEUES = (
     "sluice.archive",
     "sluice.begin_attempts",
     "sluice.claim_messages",
+    "sluice.queue_identity",
     "sluice.delete",
     "sluice.extend",
     "sluice.fail",
@@ -94,8 +98,20 @@ def require(target: Target, specs: Iterable[HandlerSpec], connections: int = 0) 
     return UNKNOWN if is_pooled else {}
 
 
-def run_checks(target: Target, specs: Iterable[HandlerSpec], connections: int = 0) -> list[Finding]:
+def run_checks(
+    target: Target,
+    specs: Iterable[HandlerSpec],
+    connections: int = 0,
+    *,
+    with_groups: bool = False,
+) -> list[Finding]:
     """Check the server, schemas, privileges, connection, queues and logs without changing anything.
+
+    Args:
+        target: The server to connect to.
+        specs: The handlers.
+        connections: Maximum connections of the process.
+        with_groups: Also describe the share groups and their event types, which does not prevent a start.
 
     Returns:
         The findings up to the first error.
@@ -103,20 +119,27 @@ def run_checks(target: Target, specs: Iterable[HandlerSpec], connections: int = 
     Raises:
         ConnectionFailedError: The server is unreachable.
     """
+    specs = list(specs)
     with connect(target, autocommit=True, prepare_threshold=None) as connection:
         found = []
-        for finding in _each(connection, list(specs), connections):
+        for finding in _each(connection, specs, connections):
             found.append(finding)
             if finding.error is not None:
-                break
+                return found
+        if with_groups:
+            found += _groups(connection, specs)
         return found
 
 
 def _each(
     connection: psycopg.Connection[Any], specs: list[HandlerSpec], connections: int
 ) -> Iterator[Finding]:
+    try:
+        server = require_transactions(connection)
+    except ConfigurationError as error:
+        yield Finding("connection", str(error), error)
+        return
     runner = Runner(connection)
-    server = runner.run(upkeep.server())
     version = connection.info.server_version
     yield _checked(
         "server",
@@ -134,6 +157,47 @@ def _each(
         yield _connection_headroom(runner.run(upkeep.connections_left()), connections)
     yield Finding("maintenance", _maintenance(runner, server.role_name))
     yield from _routes(connection, specs)
+
+
+def require_transactions(connection: psycopg.Connection[Any]) -> Server:
+    """Refuse a pooler behind which our statements would fail or be repeated for ever.
+
+    Args:
+        connection: A connection of ours, in autocommit mode.
+
+    Returns:
+        The server.
+
+    Raises:
+        ConfigurationError: A pooler refuses transaction blocks, or drops the isolation level of the session.
+    """
+    try:
+        with connection.transaction():
+            server = Runner(connection).run(upkeep.server())
+    except psycopg.errors.ProtocolViolation as error:
+        raise ConfigurationError(
+            "a pooler refuses transaction blocks, as PgBouncer in statement mode does: no message could be finished; "
+            "set pool_mode = transaction or session for the database, or connect directly"
+        ) from error
+    if server.isolation_level != "read committed":
+        raise ConfigurationError(
+            f"a pooler drops the startup options, and default_transaction_isolation = '{server.isolation_level}' is "
+            f"set for role {server.role_name}, database {server.database_name} or the server: claims, ticks and "
+            f"maintenance would fail; run: {doctor.set_read_committed(server.role_name)}; and reconnect the pooler"
+        )
+    return server
+
+
+def require_transactions_of(pool: ConnectionPool[Any]) -> None:
+    """Like `require_transactions`, for a pool of ours."""
+    try:
+        with pool.connection() as connection:
+            is_autocommit = connection.autocommit
+            connection.autocommit = True
+            require_transactions(connection)
+            connection.autocommit = is_autocommit
+    except psycopg.Error as error:
+        raise translate(error) from error
 
 
 def _checked(name: str, detail: str, check: Callable[[], None]) -> Finding:
@@ -205,6 +269,35 @@ def _routes(connection: psycopg.Connection[Any], specs: list[HandlerSpec]) -> It
         yield _existing(
             f"log {name}", name in known, f"create it with `pgsluice log create {name}`"
         )
+
+
+def _groups(connection: psycopg.Connection[Any], specs: Iterable[HandlerSpec]) -> list[Finding]:
+    routes = [spec.route for spec in specs]
+    names = {(each.log_name, each.group_name) for each in routes if isinstance(each, GroupRoute)}
+    return [_group(Runner(connection), *each) for each in sorted(names)]
+
+
+def _group(runner: Runner, log_name: str, group_name: str) -> Finding:
+    """Describe a share group, and its event types that wait for a handler or have none."""
+    name = f"group {group_name} of log {log_name}"
+    try:
+        info = runner.run(share_groups.group_info(log_name, group_name))
+        types = runner.run(group_types.list_types(log_name, group_name))
+    except GroupNotFoundError:
+        return Finding(name, "is created at the first start")
+    except PrivilegeError:  # a role that may only claim needs neither
+        return Finding(name, "not checked: its event types need sluice_reader or sluice_monitor")
+    parts = [f"exists; unhandled = {info.unhandled}"]
+    for each in types:
+        if each.waiting or each.waiting_keys:
+            parts.append(
+                f"type {each.ev_type} waits for {each.handler or 'a handler'}, live workers: {each.workers or 0}"
+            )
+        if each.accepted or each.dead_lettered:
+            parts.append(
+                f"type {each.ev_type} has no handler, accepted: {each.accepted}, dead-lettered: {each.dead_lettered}"
+            )
+    return Finding(name, "; ".join(parts))
 
 
 def _existing(name: str, is_there: bool, way_out: str) -> Finding:

@@ -35,6 +35,8 @@ class HandlerStatus:
         waiting: Messages claimed and not started.
         counts: Settled messages by result, since start.
         last_error: The type of the last failure; its text is stored with the message.
+        unstarted: Reason why its last call could not start a thread or process, which makes the worker unready; None:
+            it could.
     """
 
     name: str
@@ -42,6 +44,7 @@ class HandlerStatus:
     waiting: int
     counts: Counts
     last_error: str | None
+    unstarted: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
+from pgsluice.worker.engine.failures import NotStartedError
 from pgsluice.worker.forks import end_fork
 from pgsluice.worker.loops import call_soon
 
@@ -66,8 +67,11 @@ class Threads:
             function: The function.
             args: Its arguments.
             on_left: Called when the thread is abandoned, with a future that is done when it returns.
+
+        Raises:
+            NotStartedError: No thread can be started; the function was not called.
         """
-        thread = self._idle.pop() if self._idle else _Thread(self)
+        thread = self._idle.pop() if self._idle else self._start()
         waiter: asyncio.Future[tuple[Any, BaseException | None]] = self._loop.create_future()
         thread.work.put((contextvars.copy_context(), function, args, waiter))
         try:
@@ -80,6 +84,12 @@ class Threads:
                 on_left(returned)
                 self._on_hung()
             raise
+
+    def _start(self) -> _Thread:
+        try:
+            return _Thread(self)
+        except (RuntimeError, MemoryError, OSError) as error:
+            raise NotStartedError(f"cannot start a thread: {error}") from error
 
     def close(self) -> None:
         """End the idle threads now, and the others when they return."""

@@ -131,6 +131,11 @@ class TracedSource:
         """As in `Source`."""
         return self._source.announces
 
+    @property
+    def has_more(self) -> bool:
+        """As in `Source`."""
+        return self._source.has_more
+
     async def prepare(self) -> None:
         """As in `Source`."""
         await self._source.prepare()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import secrets
@@ -28,6 +29,7 @@ from pgsluice.worker.engine.lane import IDLE_S, Lane
 from pgsluice.worker.engine.pools import given
 from pgsluice.worker.engine.registration import identity, registered
 from pgsluice.worker.engine.retrying import count_retrying
+from pgsluice.worker.engine.routing import require_whole_consumers
 from pgsluice.worker.engine.settlement import Counts
 from pgsluice.worker.engine.source import Source
 from pgsluice.worker.engine.sources import Feed, make_feeds
@@ -152,7 +154,7 @@ class Worker:
         Raises:
             ArgumentError: The app has no such handler, no handler for a queue, or no handlers; or the handlers need
                 more connections than `max_connections`.
-            ConfigurationError: `PGSLUICE_MAX_CONNECTIONS` is not a whole number.
+            ConfigurationError: A consumer's handlers are chosen in part, or `PGSLUICE_MAX_CONNECTIONS` is invalid.
         """
         self._app = app
         self._options = options or WorkerOptions()
@@ -188,11 +190,10 @@ class Worker:
             sources.append(source)
             handlers += of_lane
         begun = {handler.name for handler in handlers}
-        handlers += [
-            HandlerStatus(spec.name, 0, 0, Counts(), None)
-            for spec in self._specs
-            if spec.name not in begun
-        ]
+        rest = (spec.name for spec in self._specs if spec.name not in begun)
+        handlers += [HandlerStatus(name, 0, 0, Counts(), None) for name in rest]
+        unstarted = {} if self._executor is None else self._executor.unstarted
+        handlers = [replace(each, unstarted=unstarted.get(each.name)) for each in handlers]
         return WorkerStatus(
             state=self._state,
             handlers=tuple(handlers),
@@ -285,7 +286,8 @@ class Worker:
         for spec in self._specs:
             await executor.prepare(spec)
         worker_id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}"
-        make = self._make_feeds or make_feeds
+        app = (self._app.name, self._app.handlers.values())
+        make = self._make_feeds or functools.partial(make_feeds, app=app)
         feeds = make(self._specs, connections.engine, self._listener, worker_id)
         turns = FairShare(self._options.concurrency)
         idle_s = IDLE_S if self._idle_s is None else _EMPTY_POLL_S
@@ -485,6 +487,7 @@ def _chosen(
         raise ArgumentError(
             f"app {app.name!r} has no handlers; decorate functions with @app.handler()"
         )
+    require_whole_consumers(app.handlers.values(), specs)
     if options.lease_s is not None:
         specs = [replace(spec, lease_s=options.lease_s) for spec in specs]
     return specs

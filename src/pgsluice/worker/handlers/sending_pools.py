@@ -14,8 +14,9 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._sync.runner import Runner
-from pgsluice.connection import Target, connect, for_writing, resolve, tcp_options
+from pgsluice.connection import Target, connect, for_writing, resolve, session_options
 from pgsluice.errors import ArgumentError
+from pgsluice.sessions import AsyncSluiceConnection, SluiceConnection
 from pgsluice.settings import Settings, variable
 
 # Further concurrent sends without a connection of their own wait for one.
@@ -92,8 +93,9 @@ class SendingPools:
             if self._pool is None or self._pool[0] != place:
                 self._close_pool()
                 conninfo = self._reached().conninfo
-                pool = ConnectionPool(
+                pool = ConnectionPool[Any](
                     conninfo,
+                    connection_class=SluiceConnection,
                     open=True,
                     check=ConnectionPool.check_connection,
                     **self._options(conninfo),
@@ -108,8 +110,9 @@ class SendingPools:
             target = await asyncio.to_thread(self._reached)
             before = self._async_pools.get(loop)
             if before is held:  # no other task replaced it meanwhile
-                pool = AsyncConnectionPool(
+                pool = AsyncConnectionPool[Any](
                     target.conninfo,
+                    connection_class=AsyncSluiceConnection,
                     open=False,
                     check=AsyncConnectionPool.check_connection,
                     **self._options(target.conninfo),
@@ -147,7 +150,7 @@ class SendingPools:
         return {
             "min_size": 0,
             "max_size": _CONNECTIONS_MAX,
-            "kwargs": tcp_options(conninfo)
+            "kwargs": session_options(conninfo)
             | {
                 "autocommit": True,
                 "application_name": self._application_name,

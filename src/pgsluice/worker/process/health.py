@@ -56,7 +56,7 @@ class Health:
 
     @property
     def is_ready(self) -> bool:
-        """True if every process is running and reaches all its sources."""
+        """True if every process is running, reaches all its sources and can start its handlers."""
         with self._lock:
             statuses = list(self._statuses.values())
         return (
@@ -78,7 +78,12 @@ class Health:
 
 def _is_ready(status: dict[str, Any]) -> bool:
     sources = status.get("sources", ())
-    return status.get("state") == "running" and all(source["is_reachable"] for source in sources)
+    handlers = status.get("handlers", ())
+    return (
+        status.get("state") == "running"
+        and all(source["is_reachable"] for source in sources)
+        and not any(handler.get("unstarted") for handler in handlers)
+    )
 
 
 class HealthEndpoint:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.printable import printable_block
 from pgsluice.worker.app.app import App
 
 
@@ -59,5 +60,5 @@ def _import(module_name: str) -> object:
     except Exception as error:  # noqa: BLE001 - the user's module may raise anything
         reason = type(error).__name__
         trace = traceback.format_exc()
-    sys.stderr.write(trace)
+    sys.stderr.write(printable_block(trace.rstrip()) + "\n")
     raise ConfigurationError(f"module {module_name} cannot be imported: {reason}; see above")

@@ -18,6 +18,7 @@ from urllib.parse import quote
 from psycopg import conninfo
 
 from pgsluice.connection import SECRET_KEYWORDS
+from pgsluice.printable import printable, printable_block, printable_json
 from pgsluice.worker.engine import failure_log
 
 # Their exceptions are logged without messages, which may come from a handler and quote the payload.
@@ -32,7 +33,8 @@ def set_up_logs(*, form: str, level: str, secrets: Collection[str], number: int 
     """Configure all loggers of this process to write to standard error.
 
     Args:
-        form: `text` or `json`, one line per record; tracebacks of the user's own loggers as text take several lines.
+        form: `text` or `json`, one line per record; tracebacks of the user's own loggers as text take further lines,
+            which are indented.
         level: Minimum level.
         secrets: Values to mask; see `secrets_of`.
         number: Number of this process among several, or None.
@@ -126,7 +128,10 @@ class TextLines(_Lines):
         line = f"{_time(record)} {record.levelname} {record.name}: {self._message(record)}{fields}"
         if _is_runtime(record):
             line = " ".join(line.split())
-        return self._clean(line + _exception(record, before="\n"))
+        # Secrets first, as they may have characters that are escaped.
+        return printable(self._clean(line)) + printable_block(
+            self._clean(_exception(record, before="\n"))
+        )
 
 
 class JsonLines(_Lines):
@@ -149,7 +154,7 @@ class JsonLines(_Lines):
         }
         if exception := self._clean(_exception(record, before="")):
             entry["exception"] = exception
-        return json.dumps(entry, ensure_ascii=False)
+        return printable_json(entry)
 
 
 def _exception(record: logging.LogRecord, *, before: str) -> str:

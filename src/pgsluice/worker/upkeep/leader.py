@@ -17,6 +17,7 @@ from pgsluice.backoff import Backoff
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import upkeep
 from pgsluice.errors import translate
+from pgsluice.sessions import SluiceConnection
 from pgsluice.worker.forks import close_in_forks
 from pgsluice.worker.loops import run_in_thread
 from pgsluice.worker.wakeups.listener_connection import shut_down
@@ -147,7 +148,7 @@ class Leader:
     @contextlib.contextmanager
     def _session(self) -> Iterator[psycopg.Connection[Any]]:
         try:
-            with psycopg.connect(
+            with SluiceConnection.connect(
                 self._conninfo,
                 autocommit=True,
                 prepare_threshold=None,  # in case of a pooler

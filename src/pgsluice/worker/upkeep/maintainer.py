@@ -11,7 +11,7 @@ from typing import Any
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client import FiredSlot, MaintenanceStep
-from pgsluice.connection import tcp_options
+from pgsluice.connection import session_options
 from pgsluice.errors import (
     ArgumentError,
     ConnectionFailedError,
@@ -19,6 +19,8 @@ from pgsluice.errors import (
     PrivilegeError,
     SluiceError,
 )
+from pgsluice.sessions import SluiceConnection
+from pgsluice.worker.engine.start_checks import require_transactions_of
 from pgsluice.worker.forks import close_in_forks
 from pgsluice.worker.loops import run_in_thread
 from pgsluice.worker.upkeep.leader import Leader, Standing, Work
@@ -112,12 +114,13 @@ class Maintainer:
     def _work(self, stop: threading.Event) -> None:
         """Run all duties concurrently until `stop` is set or one fails."""
         pace = self._pace
-        options: dict[str, Any] = tcp_options(self._conninfo)
+        options = session_options(self._conninfo)
         options |= {"fallback_application_name": "pgsluice maintenance"}
         if self.standing is Standing.POOLED:
             options |= {"prepare_threshold": None}  # prepared statements belong to one session
-        with ConnectionPool(
+        with ConnectionPool[Any](
             self._conninfo,
+            connection_class=SluiceConnection,
             min_size=1,
             max_size=5,
             open=True,
@@ -126,6 +129,7 @@ class Maintainer:
             name="pgsluice maintenance",
             kwargs=options,
         ) as pool:
+            require_transactions_of(pool)
             duties: dict[str, Work] = {
                 # Keeps its connection, so that other duties never delay ticks.
                 "ticker": Ticker(

@@ -19,6 +19,8 @@ from pgsluice.client.schedule_records import CatchUp
 from pgsluice.errors import ArgumentError
 
 _log = logging.getLogger(__name__)
+# Name of an app that is given none.
+DEFAULT_NAME = "app"
 # First delay when other processes hold all due schedules.
 _BUSY_MIN_S = 0.01
 
@@ -75,9 +77,11 @@ class ScheduleSpec:
 async def declare_schedules(
     schedules: AsyncSchedules, app_name: str, specs: Iterable[ScheduleSpec]
 ) -> list[str]:
-    """Store the schedules that an app declares; unchanged ones are not written.
+    """Store the schedules that an app declares, unchanged ones without a write, and pause those it declared before.
 
-    None is dropped: an older process of the app may still declare it.
+    An app owns what it declares under its name, and the version that starts last decides. Schedules of other apps and
+    those made by hand are left alone. None is dropped: an earlier version resumes its own when it starts again. An app
+    with the default name pauses none, as other programs may have that name too.
 
     Args:
         schedules: On a pool, or on a connection of a role that may schedule (`sluice_admin`).
@@ -85,7 +89,8 @@ async def declare_schedules(
         specs: All of its schedules.
 
     Returns:
-        Names of the schedules that this app declared before and does not declare now, in order; they are also logged.
+        Names of the schedules that this app declared before and does not declare now, in order, which are paused now or
+        active because the app has no name of its own; they are also logged.
 
     Raises:
         QueueNotFoundError: A work queue does not exist.
@@ -96,16 +101,27 @@ async def declare_schedules(
     by_name = {spec.name: spec for spec in sorted(specs, key=lambda spec: spec.name)}
     for spec in by_name.values():
         await _write(schedules, app_name, spec)
+    if app_name != DEFAULT_NAME:
+        gone = await schedules.retire_schedules(app_name, list(by_name))
+        for name in gone:
+            _log.warning(
+                'schedule paused schedule=%s app=%s reason="no longer declared" hint="to remove it, run: pgsluice '
+                'schedule drop; to keep it, run: pgsluice schedule resume"',
+                *(name, app_name),
+            )
+        return gone
     gone = [
         schedule.name
         for schedule in await schedules.list_schedules()
-        if schedule.declared_by == app_name and schedule.name not in by_name
+        if schedule.declared_by == app_name
+        and schedule.name not in by_name
+        and schedule.paused_at is None
     ]
     for name in gone:
         _log.warning(
-            'schedule no longer declared schedule=%s app=%s hint="still active; remove it: pgsluice schedule drop"',
-            name,
-            app_name,
+            'schedule no longer declared schedule=%s app=%s hint="still active, as the app has no name of its own; '
+            'pass name= to App, or remove it: pgsluice schedule drop"',
+            *(name, app_name),
         )
     return gone
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -50,6 +51,10 @@ _log = logging.getLogger(__name__)
 _CLOSE_S = 1.0
 # Retry interval behind a pooler; the address may later resolve to another server.
 _POOLED_PAUSE_S = 300.0
+# Payload of a log's last notification.
+_DROPPED = "dropped"
+# Interval at which a log that does not exist is tried again.
+_RETRY_S = 2.0
 # Maximum poll interval of a waiter, however many there are.
 _FALLBACK_MAX_S = 600.0
 
@@ -94,6 +99,8 @@ class AsyncListener:
         self._missing: set[Place] = (
             set()
         )  # logs that do not exist or that the role may not listen to
+        self._reported: set[Place] = set()  # of these, the ones that were logged
+        self._retry_at_s = math.inf
         self._heard_others: set[str] = set()  # channels without waiters, such as this session's own
         self._heartbeats: Heartbeats | None = None
         self._backend_pid: int | None = None
@@ -225,7 +232,12 @@ class AsyncListener:
         while not self._is_closing:
             await self._follow(link)
             check_at_s = self._heartbeats.check_at_s(self._expected_heartbeats())
-            await self._receive(link.connection, check_at_s - time.monotonic())
+            await self._receive(
+                link.connection, min(check_at_s, self._retry_at_s) - time.monotonic()
+            )
+            if time.monotonic() >= self._retry_at_s:  # a log that did not exist may exist now
+                self._retry_at_s = math.inf
+                self._missing.clear()
             if (
                 time.monotonic() >= self._heartbeats.check_at_s(self._expected_heartbeats())
                 and not self._is_closing
@@ -265,9 +277,14 @@ class AsyncListener:
                 else:
                     channel = await link.run(log_calls.listen_log(place.name))
             except (LogNotFoundError, PrivilegeError) as error:
-                _log.warning('listen failed %s=%s error="%s"', place.kind, place.name, error)
+                if isinstance(error, LogNotFoundError):
+                    self._retry_at_s = time.monotonic() + _RETRY_S
+                if place not in self._reported:
+                    _log.warning('listen failed %s=%s error="%s"', place.kind, place.name, error)
+                self._reported.add(place)
                 self._missing.add(place)
                 continue
+            self._reported.discard(place)
             self._channels[place] = str(channel)
             # Earlier notifications have not reached this connection.
             self._wake(place)
@@ -321,8 +338,10 @@ class AsyncListener:
             self._heartbeats.record(HEARTBEAT_CHANNELS[channel], payload, now_s)
         else:
             self._heard_others.add(channel)
-            for place, listened in self._channels.items():
+            for place, listened in tuple(self._channels.items()):
                 if listened == channel:
+                    if payload == _DROPPED:  # `_follow` listens to a log created again
+                        del self._channels[place]
                     self._heartbeats.record(place.kind, payload, now_s)
                     self._wake(place)
         self._judge()

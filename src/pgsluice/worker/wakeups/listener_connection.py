@@ -15,6 +15,7 @@ from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call
 from pgsluice.client.calls import listeners as calls
 from pgsluice.errors import ConnectionFailedError, SluiceError, translate
+from pgsluice.sessions import AsyncSluiceConnection
 from pgsluice.worker.forks import close_in_forks
 
 Result = TypeVar("Result")
@@ -67,7 +68,7 @@ async def connected_listener(
         ConnectionFailedError: The connection failed.
     """
     try:
-        connection = await psycopg.AsyncConnection.connect(
+        connection = await AsyncSluiceConnection.connect(
             conninfo,
             autocommit=True,
             prepare_threshold=None,  # in case of a pooler

@@ -41,17 +41,17 @@ dependent as (
 ),
 objection (position, what, way_out) as (
     select 1, format('this is not PgQ 3.2 to 3.5: %s', string_agg(w.what, ', ' order by w.what)),
-        'upgrade PgQ first, or move the schema out of the way: alter schema pgq rename to …'
+        'upgrade PgQ first, or move the schema out of the way: alter schema pgq rename to ...'
     from wanting as w
     having count(*) > 0
     union all
     select 2, format('the extension pgq is version %s', e.extversion),
         'this release adopts 3.2 to 3.5: upgrade PgQ first if it is older, pgsluice if it is newer'
     from pg_extension as e
-    where e.extname = 'pgq' and e.extversion !~ '^3\.[2-5](\.|$)'
+    where e.extname = 'pgq' and e.extversion !~ E'^3\\.[2-5](\\.|$)'
     union all
     select 3, format('schema %I exists and was not created by pgsluice', n.nspname),
-        format('move it out of the way: alter schema %I rename to …', n.nspname)
+        format('move it out of the way: alter schema %I rename to ...', n.nspname)
     from pg_namespace as n
     where n.nspname = 'sluice' or n.nspname = 'pgq_coop'
     union all
@@ -76,18 +76,18 @@ objection (position, what, way_out) as (
     where not has_database_privilege(current_database(), 'create')
     union all
     select 7, format('%s depends on %s, which adoption changes or drops', d.name, string_agg(d.needs, ', ' order by d.needs)),
-        'drop it, adopt, and create it again'
+        'save its definition, and the rows of a table; drop it, adopt, and create it again'
     from dependent as d
     group by d.name
     union all
     select 8, format('log %L has %s event tables instead of the %s in pgq.queue', l.queue_name, l.tables, q.queue_ntables),
-        'drop the log, or restore its tables'
+        'restore its tables from a backup; to drop the log with pgq.drop_queue also drops the events of the tables that are there'
     from adopted_log as l
     join pgq.queue as q on q.queue_id = l.queue_id
     where l.tables <> q.queue_ntables
     union all
     select 12, format('function %s belongs to %I, who could run code with the installer''s rights through it', f.signature, r.rolname),
-        format('drop it, or move it to another schema: alter function %s set schema …', f.signature)
+        format('drop it, or move it to another schema: alter function %s set schema ...', f.signature)
     from adopted_log_function as f
     join pg_roles as r on r.oid = f.proowner
     where f.action = 'keep' and not r.rolsuper and r.rolname <> current_user

@@ -4,6 +4,7 @@ returns void
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off -- the settings of functions are compared as text
 as $$
 declare
     v_statement text;

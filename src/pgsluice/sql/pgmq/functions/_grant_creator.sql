@@ -21,7 +21,7 @@ begin
         'grant execute on function pgmq.%I(timestamptz, interval, integer, jsonb, boolean) to %I', v_queue, v_creator
     );
     if pgmq._settler(queue_name) is not null then
-        execute format('grant execute on function pgmq.%I(bigint, integer, boolean) to %I', v_archive, v_creator);
+        execute format('grant execute on function pgmq.%I(bigint, integer, timestamptz, boolean) to %I', v_archive, v_creator);
     end if;
     execute format('grant select on sequence pgmq.%I to %I', v_queue || '_msg_id_seq', v_creator);
 end;

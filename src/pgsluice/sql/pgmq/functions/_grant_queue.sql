@@ -14,9 +14,6 @@ begin
     for v_grant in
         select *
         from (values
-            ('pg_monitor', 'select', 'table', v_queue),
-            ('pg_monitor', 'select', 'table', v_archive),
-            ('pg_monitor', 'select', 'sequence', v_queue || '_msg_id_seq'),
             ('sluice_admin', 'select, insert, update, delete, truncate', 'table', v_queue),
             ('sluice_admin', 'select, insert, update, delete, truncate', 'table', v_archive),
             ('sluice_admin', 'select', 'sequence', v_queue || '_msg_id_seq'),
@@ -35,6 +32,20 @@ begin
             'grant %s on %s pgmq.%I to %I',
             v_grant.privileges, v_grant.kind, v_grant.object, v_grant.role_name
         );
+    end loop;
+    -- PGMQ's grants, and its default privileges, let pg_monitor read payloads. It has the rights of sluice_monitor.
+    for v_grant in
+        select c.oid::regclass as object
+        from unnest(array[v_queue, v_archive, v_queue || '_msg_id_seq']) as k (name)
+        join pg_class as r on r.relnamespace = 'pgmq'::regnamespace and r.relname = k.name::name
+        cross join lateral (
+            select r.oid as table_oid union select t.relid from pg_partition_tree(r.oid::regclass) as t
+        ) as t
+        join pg_class as c on c.oid = t.table_oid
+        cross join lateral aclexplode(c.relacl) as a
+        where a.grantee = to_regrole('pg_monitor') and a.privilege_type = 'SELECT'
+    loop
+        execute format('revoke select on %s from pg_monitor', v_grant.object);
     end loop;
 end;
 $$;

@@ -6,7 +6,7 @@
  * - The reader, named after the table of the queue: the core of pgmq.read and pgmq.pop. README.md explains the two indexes
  *   and the head.
  * - The settler, named after the archive: deletes one message (remove), or moves it to the archive, if its read_ct is the
- *   fence or the fence is null. Partitioned queues have none: a cached plan locks all partitions.
+ *   fence or the fence is null, and its enqueued_at the given one or none is given. Partitioned queues have none: a cached plan locks all partitions.
  *
  * They run with their caller's rights. They belong to the owner of the schema, not to the creator of the queue, because
  * installations replace them (readers.sql).
@@ -22,6 +22,7 @@ returns setof record
 language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off -- names of types are compared as text
 as $$
 declare
     -- One generic plan for all quantities, always through the indexes: a plan for today's few rows would be used on a
@@ -273,12 +274,14 @@ begin
     if remove then
         delete from pgmq.%1$I as queued
         where queued.msg_id = settled_id
-          and (queued.read_ct = fence or fence is null);
+          and (queued.read_ct = fence or fence is null)
+          and (queued.enqueued_at = enqueued_fence or enqueued_fence is null);
     else
         with moved as (
             delete from pgmq.%1$I as queued
             where queued.msg_id = settled_id
               and (queued.read_ct = fence or fence is null)
+              and (queued.enqueued_at = enqueued_fence or enqueued_fence is null)
             returning queued.msg_id, queued.read_ct, queued.enqueued_at, queued.last_read_at, queued.vt,
                 queued.message, queued.headers
         )
@@ -325,8 +328,9 @@ begin
                 'SETOF pgmq.message_record'
             ),
             (
-                tables.archive, 'bigint, integer, boolean', case when not kind.is_partitioned then v_settler end, v_settler_comment,
-                'settled_id bigint, fence integer, remove boolean', 'boolean'
+                tables.archive, 'bigint, integer, timestamp with time zone, boolean',
+                case when not kind.is_partitioned then v_settler end, v_settler_comment,
+                'settled_id bigint, fence integer, enqueued_fence timestamp with time zone, remove boolean', 'boolean'
             )
         ) as f (name, types, body, comment, arguments, result)
         left join pg_proc as p
@@ -338,7 +342,7 @@ begin
                 f.body, tables.queue,
                 coalesce(
                     -- After a restore the table has another oid, which must not make its reader outdated.
-                    substring(p.prosrc from 'sluice\.head_[0-9a-f]{32}'),
+                    substring(p.prosrc from E'sluice\\.head_[0-9a-f]{32}'),
                     -- The head belongs to this table: a later one of the same name has its own.
                     format('sluice.head_%s', md5(format('%s %s', tables.queue, to_regclass(format('pgmq.%I', tables.queue))::oid)))
                 ),

@@ -14,6 +14,7 @@ returns setof record
 language sql
 stable
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off
 as $$
     select c.oid, concat_ws(
         '; ',
@@ -29,7 +30,7 @@ as $$
     join pg_class as c on c.oid = t.table_oid
     cross join lateral (
         select
-            c.relkind = 'r' and c.relname like 'q\_%' and coalesce(array_to_string(c.reloptions, ' '), '') !~ 'autovacuum',
+            c.relkind = 'r' and c.relname like E'q\\_%' and coalesce(array_to_string(c.reloptions, ' '), '') !~ 'autovacuum',
             c.relreplident = 'd' and not exists (select from pg_index as i where i.indrelid = c.oid and i.indisprimary)
     ) as is_outdated (settings, identity)
     where is_outdated.settings or is_outdated.identity

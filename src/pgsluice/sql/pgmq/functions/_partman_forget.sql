@@ -35,7 +35,7 @@ begin
     ]
     loop
         -- Only a table that create_parent made: this runs with the rights of the schemas' owner.
-        if v_template ~ '\.template_pgmq_'
+        if v_template ~ E'\\.template_pgmq_'
             and exists (
                 select
                 from pg_class as c

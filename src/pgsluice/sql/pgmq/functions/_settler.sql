@@ -4,7 +4,9 @@ returns text
 language sql
 stable
 return case
-    when has_function_privilege(to_regproc(format('pgmq.%I', lower('a_' || queue_name)))::oid, 'execute')
+    when has_function_privilege(
+        to_regprocedure(format('pgmq.%I(bigint, integer, timestamptz, boolean)', lower('a_' || queue_name)))::oid, 'execute'
+    )
         then lower('a_' || queue_name)
 end;
 

@@ -9,7 +9,7 @@ declare
     v_is_settled boolean;
 begin
     if v_settler is not null then
-        execute format('select pgmq.%I($1, null, false)', v_settler) using msg_id into v_is_settled;
+        execute format('select pgmq.%I($1, null, null, false)', v_settler) using msg_id into v_is_settled;
         return v_is_settled;
     end if;
     execute format(

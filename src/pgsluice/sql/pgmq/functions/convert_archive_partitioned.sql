@@ -16,6 +16,7 @@ returns void
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off
 as $$
 declare
     v_archive text := pgmq.format_table_name(table_name, 'a');

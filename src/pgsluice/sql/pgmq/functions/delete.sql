@@ -9,7 +9,7 @@ declare
     v_is_settled boolean;
 begin
     if v_settler is not null then
-        execute format('select pgmq.%I($1, null, true)', v_settler) using msg_id into v_is_settled;
+        execute format('select pgmq.%I($1, null, null, true)', v_settler) using msg_id into v_is_settled;
         return v_is_settled;
     end if;
     execute format('delete from pgmq.%I where msg_id = $1', pgmq.format_table_name(queue_name, 'q')) using msg_id;

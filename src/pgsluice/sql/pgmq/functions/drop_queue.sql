@@ -8,6 +8,7 @@ declare
     v_queue text := pgmq.format_table_name(queue_name, 'q');
     v_archive text := pgmq.format_table_name(queue_name, 'a');
     v_registered text;
+    v_function regprocedure;
 begin
     if queue_name is not null then
         perform pgmq.acquire_queue_lock(queue_name);
@@ -36,8 +37,17 @@ begin
     perform pgmq._partman_forget(queue_name);
     execute format('drop table if exists pgmq.%I', v_queue);
     execute format('drop table if exists pgmq.%I', v_archive);
-    execute format('drop function if exists pgmq.%I(timestamptz, interval, integer, jsonb, boolean)', v_queue);
-    execute format('drop function if exists pgmq.%I(bigint, integer, boolean)', v_archive);
+    -- A partitioned queue has no settler. "if exists" would raise a notice that PGMQ has not.
+    for v_function in
+        select p.oid::regprocedure
+        from pg_proc as p
+        where p.oid in (
+            to_regprocedure(format('pgmq.%I(timestamptz, interval, integer, jsonb, boolean)', v_queue)),
+            to_regprocedure(format('pgmq.%I(bigint, integer, timestamptz, boolean)', v_archive))
+        )
+    loop
+        execute format('drop function %s', v_function);
+    end loop;
     perform pgmq._forget_attempts(queue_name);
     delete from pgmq.meta as m where m.queue_name = drop_queue.queue_name;
     perform sluice._note_action('drop_queue'::text, queue_name, null::jsonb, null::bigint, null::text);

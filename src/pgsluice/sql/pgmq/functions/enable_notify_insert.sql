@@ -61,8 +61,7 @@ begin
                 ('sluice_admin', 'select, update'),
                 ('sluice_writer', 'select'),
                 ('sluice_reader', 'select'),
-                ('sluice_monitor', 'select'),
-                ('pg_monitor', 'select')
+                ('sluice_monitor', 'select')
             ) as wanted (role_name, privileges)
             where to_regrole(wanted.role_name) is not null
         loop

@@ -6,7 +6,7 @@ language sql
 immutable
 parallel safe
 return case
-    when queue_name ~ '\$|;|--|''' then pgmq._refuse_queue_name(queue_name)
+    when queue_name ~ E'\\$|;|--|''' then pgmq._refuse_queue_name(queue_name)
     else lower(prefix || '_' || queue_name)
 end;
 

@@ -13,8 +13,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- Null means the default, so that every call returns.
-    v_deadline timestamptz := clock_timestamp() + make_interval(secs => coalesce(max_poll_seconds, 5));
+    v_deadline constant timestamptz := pgmq._poll_deadline(max_poll_seconds);
     v_pause interval := make_interval(secs => greatest(coalesce(poll_interval_ms, 100), 1) / 1000.0);
 begin
     perform pgmq.format_table_name(queue_name, 'q'); -- raises PGMQ's errors, even if nothing is read
@@ -29,6 +28,6 @@ end;
 $$;
 
 comment on function pgmq.read_with_poll(text, integer, integer, integer, integer, jsonb) is
-    'Like read, but poll every poll_interval_ms until a message is visible or max_poll_seconds have passed; with 0 seconds nothing is returned.';
+    'Like read, but poll every poll_interval_ms until a message is visible or max_poll_seconds, or 90 % of statement_timeout, have passed; with 0 seconds nothing is returned.';
 revoke execute on function pgmq.read_with_poll(text, integer, integer, integer, integer, jsonb) from public;
 grant execute on function pgmq.read_with_poll(text, integer, integer, integer, integer, jsonb) to sluice_admin, sluice_reader;

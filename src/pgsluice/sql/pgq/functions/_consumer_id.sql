@@ -11,6 +11,7 @@ begin
     loop
         select c.co_id into v_consumer_id from pgq.consumer as c where c.co_name = i_consumer_name for key share;
         exit when found;
+        perform sluice._require_short_name('name of the consumer'::text, i_consumer_name);
         insert into pgq.consumer (co_name) values (i_consumer_name) on conflict (co_name) do nothing;
     end loop;
     return v_consumer_id;

@@ -3,13 +3,14 @@ create or replace function pgq._copy_grants(i_from text, i_to text)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off
 as $$
 declare
     v_grant record;
 begin
     for v_grant in
         select
-            lower(a.privilege_type) || coalesce(' (' || quote_ident(granted.column_name) || ')', '') as privilege,
+            lower(a.privilege_type collate "C") || coalesce(' (' || quote_ident(granted.column_name) || ')', '') as privilege,
             case when a.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end as role_name,
             case when a.is_grantable then ' with grant option' else '' end as grantable
         from pg_class as c

@@ -1,5 +1,5 @@
 -- A segment: an event table and its tick table, truncated together. Autovacuum is off, because rows are only appended
--- and removed by TRUNCATE.
+-- and removed by TRUNCATE. What exists is left as it is: after a table was dropped by hand, this creates it again.
 create or replace function pgq._create_segment(i_queue_id integer, i_number integer)
 returns void
 language plpgsql
@@ -7,7 +7,18 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_events text := format('event_%s_%s', i_queue_id, i_number);
+    v_ticks text := format('tick_%s_%s', i_queue_id, i_number);
 begin
+    if to_regclass(format('pgq.%I', v_ticks)) is null then
+        execute format(
+            'create table pgq.%I (primary key (tick_id)) inherits (pgq.%I)
+                with (autovacuum_enabled = off, toast.autovacuum_enabled = off)',
+            v_ticks, format('tick_%s', i_queue_id)
+        );
+    end if;
+    if to_regclass(format('pgq.%I', v_events)) is not null then
+        return;
+    end if;
     execute format(
         'create table pgq.%I () inherits (pgq.%I) with (autovacuum_enabled = off, toast.autovacuum_enabled = off)',
         v_events, format('event_%s', i_queue_id)
@@ -27,15 +38,10 @@ begin
         execute format('create index %I on pgq.%I (ev_txid, ev_id)', v_events || '_txid_idx', v_events);
         execute format('create index %I on pgq.%I (ev_id)', v_events || '_id_idx', v_events);
     end if;
-    execute format(
-        'create table pgq.%I (primary key (tick_id)) inherits (pgq.%I)
-            with (autovacuum_enabled = off, toast.autovacuum_enabled = off)',
-        format('tick_%s_%s', i_queue_id, i_number), format('tick_%s', i_queue_id)
-    );
 end;
 $$;
 
 comment on function pgq._create_segment(integer, integer) is
-    'Create one more event table and tick table of a log.';
+    'Create the event table and the tick table of a segment, or what is missing of both.';
 revoke execute on function pgq._create_segment(integer, integer) from public;
 grant execute on function pgq._create_segment(integer, integer) to pgq_admin, sluice_admin;

@@ -8,7 +8,7 @@ declare
     v_grant record;
 begin
     for v_grant in
-        select string_agg(lower(a.privilege_type), ', ' order by a.privilege_type) as privileges,
+        select string_agg(lower(a.privilege_type collate "C"), ', ' order by a.privilege_type) as privileges,
             case when a.grantee = 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end as role_name,
             case when a.is_grantable then ' with grant option' else '' end as grantable
         from pg_class as c

@@ -20,6 +20,7 @@ returns setof record
 language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off -- names of types are compared as text
 as $$
 declare
     v_settings constant text[] := array['search_path=pg_catalog, pg_temp', 'enable_seqscan=off', 'enable_bitmapscan=off'];

@@ -2,13 +2,14 @@
  * Writers may insert into the content columns of event tables, as COPY does: not into id, transaction, time and owner,
  * which have defaults. They need the sequence for the id. Event tables also get all other grants of their template.
  *
- * Returns missing grants only: GRANT takes a lock.
+ * Returns missing grants only: GRANT takes a lock. Compares in collation C: in Turkish, upper('insert') is not 'INSERT'.
  */
 create or replace function pgq._outdated_grants(i_queue_ids integer[], out queue_id integer, out statement text)
 returns setof record
 language sql
 stable
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off
 as $$
     with wanted as materialized (
         select w.kind, w.privilege, w.columns, w.is_grantable, coalesce(role.oid, 0::oid) as grantee
@@ -36,7 +37,7 @@ as $$
             ) as t (kind, role_name, privileges, columns)
             cross join lateral unnest(string_to_array(t.privileges, ', ')) as p (privilege)
             union all
-            select k.kind, pg_get_userbyid(nullif(a.grantee, 0)), lower(a.privilege_type), null, a.is_grantable
+            select k.kind, pg_get_userbyid(nullif(a.grantee, 0)), lower(a.privilege_type collate "C"), null, a.is_grantable
             from pg_class as template
             cross join lateral aclexplode(template.relacl) as a
             cross join (values ('events'), ('event segment')) as k (kind)
@@ -60,7 +61,7 @@ as $$
             select
             from aclexplode(coalesce(c.relacl, acldefault(case c.relkind when 'S' then 's' else 'r' end::"char", c.relowner))) as a
             where a.grantee = w.grantee
-              and a.privilege_type = upper(w.privilege)
+              and a.privilege_type = upper(w.privilege collate "C")
               and (a.is_grantable or not w.is_grantable)
         )
       and (
@@ -73,7 +74,7 @@ as $$
               and not exists (
                 select
                 from aclexplode(k.attacl) as a
-                where a.grantee = w.grantee and a.privilege_type = upper(w.privilege)
+                where a.grantee = w.grantee and a.privilege_type = upper(w.privilege collate "C")
               )
         )
       )

@@ -24,11 +24,17 @@ begin
         order by p.pos_move desc
         limit 1;
     end if;
+    if not found then
+        -- Every subscriber has a row from its registration on: it was removed by
+        -- hand. To start at the last tick instead would skip events.
+        v_position.pos_subscriber := i_sub_key;
+        v_position.pos_lost := 'its rows in pgq.position_0 and pgq.position_1 are missing';
+    end if;
     return v_position;
 end;
 $$;
 
 comment on function pgq._position(integer, integer) is
-    'Return the position of a subscriber: the newest move in its current ledger. To change it, lock the subscriber first.';
+    'Return the position of a subscriber: the newest move in its current ledger, or a lost one if there is none. To change it, lock the subscriber first.';
 revoke execute on function pgq._position(integer, integer) from public;
 grant execute on function pgq._position(integer, integer) to pgq_admin, sluice_admin;

@@ -11,7 +11,7 @@ begin
         select case
             when field.content[1] = '' then null
             when starts_with(field.content[1], '"') then
-                replace(replace(substr(field.content[1], 2, length(field.content[1]) - 2), '""', '"'), '\\', '\')
+                replace(replace(substr(field.content[1], 2, length(field.content[1]) - 2), '""', '"'), E'\\\\', E'\\')
             else field.content[1]
         end
         from regexp_matches(substr(written_row, 2, length(written_row) - 2) || ',', '("(?:[^"]|"")*"|[^",]*),', 'g')

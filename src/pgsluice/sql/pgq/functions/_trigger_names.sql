@@ -6,7 +6,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     -- White space separates as a comma does, unless it is part of a name.
-    return string_to_array(list, ',') || regexp_split_to_array(list, '[\s,]+');
+    return string_to_array(list, ',') || regexp_split_to_array(list, E'[\\s,]+');
 end;
 $$;
 

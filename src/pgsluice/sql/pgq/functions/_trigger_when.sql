@@ -16,7 +16,7 @@ begin
             errcode = 'PQ007',
             message = 'when= should not be NULL',
             detail = 'The expression is neither true nor false for this row.',
-            hint = 'make it (…) is true';
+            hint = 'make it (...) is true';
     end if;
     return value::boolean;
 end;

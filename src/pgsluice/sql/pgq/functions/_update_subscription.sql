@@ -49,13 +49,13 @@ begin
             errcode = 'feature_not_supported',
             message = 'cannot change the consumer or event log of a subscription',
             detail = 'Only sub_last_tick, sub_active, sub_batch and sub_next_tick can be updated.',
-            hint = 'unregister this consumer, and register the other one';
+            hint = 'register the other consumer; to unregister this one gives up its position and its retries';
     end if;
     if (new.sub_batch is null) <> (new.sub_next_tick is null) then
         raise exception using
             errcode = 'check_violation',
             message = 'a batch has both sub_batch and sub_next_tick, or neither',
-            hint = 'set both to null to drop the open batch';
+            hint = 'set both to null to close the open batch; its events are redelivered';
     end if;
     perform from pgq.standing as s where s.pos_batch = new.sub_batch and s.sub_key <> v_subscriber.sub_key;
     if found then

@@ -15,7 +15,7 @@ begin
         select replace(
             string_agg(
                 run.pair[1] || regexp_replace(
-                    encode(convert_to(run.pair[2], getdatabaseencoding()), 'hex'), '(..)', '%\1', 'g'
+                    encode(convert_to(run.pair[2], getdatabaseencoding()), 'hex'), '(..)', E'%\\1', 'g'
                 ),
                 '' order by run.position
             ),

@@ -3,6 +3,7 @@ returns integer
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off -- the settings of functions are compared as text
 as $$
 declare
     v_queue_id integer;
@@ -19,6 +20,7 @@ begin
             hint = 'pass the name of the event log';
     end if;
 
+    perform sluice._require_short_name('name of the event log'::text, i_queue_name);
     -- Serialize creations of this name, so that the second one sees the row of the first.
     perform sluice._lock_name('pgq.queue_' || i_queue_name);
     perform from pgq.queue as q where q.queue_name = i_queue_name;

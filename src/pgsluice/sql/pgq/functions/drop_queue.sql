@@ -69,6 +69,8 @@ begin
     loop
         execute format('drop function %s', v_function);
     end loop;
+    -- Listeners leave this channel; a log of the same name that is created again has another one.
+    perform pg_notify(format('sluice.log_%s', v_queue_id), 'dropped');
     perform sluice._note_action('drop_queue'::text, x_queue_name, null::jsonb, null::bigint, null::text);
     return 1;
 end;

@@ -58,6 +58,8 @@ begin
 
     if v_position.pos_batch is null then
         if v_position.pos_last_tick is null then
+            v_position := pgq._position(v_subscriber.sub_key, v_subscriber.sub_ledger);
+            perform pgq._refuse_lost(v_subscriber.sub_key, v_position.pos_lost);
             raise exception using
                 errcode = 'PQ004',
                 message = format('consumer %s on queue %s is a subconsumer', i_consumer_name, i_queue_name),

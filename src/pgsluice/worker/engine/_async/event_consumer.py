@@ -28,6 +28,7 @@ from pgsluice.errors import (
     RetryableError,
 )
 from pgsluice.outcome import Done, Outcome, Release, Retry
+from pgsluice.sessions import server_encoding
 from pgsluice.worker.engine._async.event_batch import AsyncEventBatch, BatchHandler, EventHandler
 from pgsluice.worker.engine._async.lease import async_leased
 from pgsluice.worker.engine.consumed_batch import (
@@ -389,7 +390,7 @@ class AsyncEventConsumer:
         await AsyncWorkQueue(connection).send(
             self._dead_letter_queue,
             dead_letter(self._queue_name, self._consumer_name, event),
-            headers=dead_letter_headers(error, attempt_of(event)),
+            headers=dead_letter_headers(error, attempt_of(event), server_encoding(connection)),
         )
         self._report(event, error, "dead")
         progress.dead += 1

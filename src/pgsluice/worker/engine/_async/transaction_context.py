@@ -13,8 +13,8 @@ from psycopg import AsyncConnection, Rollback
 
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call, inbox
-from pgsluice.errors import HandlerError, LeaseLostError
-from pgsluice.worker.engine.base_context import BaseContext, require_committable
+from pgsluice.errors import HandlerError, LeaseLostError, QueueNotFoundError
+from pgsluice.worker.engine.base_context import NOT_LENT, BaseContext, require_committable
 from pgsluice.worker.engine.connections import Connections, watch
 from pgsluice.worker.engine.settlement import Result, is_done
 from pgsluice.worker.forks import end_fork
@@ -67,7 +67,7 @@ class AsyncTransactionContext(BaseContext):
         assert self._connections is not None  # noqa: S101 - else _acknowledgement raised
         try:
             async with contextlib.AsyncExitStack() as stack:
-                with self._reaching():
+                with self._reaching(NOT_LENT):
                     connection = await stack.enter_async_context(self._lend(self._connections))
                 stack.push(self._note_loss(connection))
                 await stack.enter_async_context(connection.transaction())
@@ -135,6 +135,8 @@ class AsyncTransactionContext(BaseContext):
         except LeaseLostError:
             self.lost.set()
             raise
+        except QueueNotFoundError:  # the claim went with the queue, also if it was created again
+            result = "lost"
         self._check(result)
 
     async def once(self, key: str, *, keep: timedelta = _ONCE_KEPT) -> bool:

@@ -29,6 +29,7 @@ from pgsluice.errors import (
     RetryableError,
 )
 from pgsluice.outcome import Done, Outcome, Release, Retry
+from pgsluice.sessions import server_encoding
 from pgsluice.worker.engine._sync.event_batch import BatchHandler, EventBatch, EventHandler
 from pgsluice.worker.engine._sync.lease import leased
 from pgsluice.worker.engine.consumed_batch import (
@@ -380,7 +381,7 @@ class EventConsumer:
         WorkQueue(connection).send(
             self._dead_letter_queue,
             dead_letter(self._queue_name, self._consumer_name, event),
-            headers=dead_letter_headers(error, attempt_of(event)),
+            headers=dead_letter_headers(error, attempt_of(event), server_encoding(connection)),
         )
         self._report(event, error, "dead")
         progress.dead += 1

@@ -14,8 +14,8 @@ from psycopg import Connection, Rollback
 
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import Call, inbox
-from pgsluice.errors import HandlerError, LeaseLostError
-from pgsluice.worker.engine.base_context import BaseContext, require_committable
+from pgsluice.errors import HandlerError, LeaseLostError, QueueNotFoundError
+from pgsluice.worker.engine.base_context import NOT_LENT, BaseContext, require_committable
 from pgsluice.worker.engine.connections import Connections, watch
 from pgsluice.worker.engine.settlement import Result, is_done
 from pgsluice.worker.forks import end_fork
@@ -68,7 +68,7 @@ class TransactionContext(BaseContext):
         assert self._connections is not None  # noqa: S101 - else _acknowledgement raised
         try:
             with contextlib.ExitStack() as stack:
-                with self._reaching():
+                with self._reaching(NOT_LENT):
                     connection = stack.enter_context(self._lend(self._connections))
                 stack.push(self._note_loss(connection))
                 stack.enter_context(connection.transaction())
@@ -136,6 +136,8 @@ class TransactionContext(BaseContext):
         except LeaseLostError:
             self.lost.set()
             raise
+        except QueueNotFoundError:  # the claim went with the queue, also if it was created again
+            result = "lost"
         self._check(result)
 
     def once(self, key: str, *, keep: timedelta = _ONCE_KEPT) -> bool:

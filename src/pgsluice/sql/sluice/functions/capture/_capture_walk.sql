@@ -7,6 +7,7 @@ returns record
 language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off
 as $$
 declare
     v_values_sql text;

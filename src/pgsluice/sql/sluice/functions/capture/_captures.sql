@@ -20,13 +20,13 @@ begin
         case t.tgnargs
             when 1 then '{}' -- created before captures had options
             else convert_from(
-                substring(o.others from 1 for position('\x00'::bytea in o.others) - 1), getdatabaseencoding()
+                substring(o.others from 1 for position(E'\\x00'::bytea in o.others) - 1), getdatabaseencoding()
             )::jsonb
         end,
         t.tgenabled in ('O', 'A')
     from pg_trigger as t
     -- tgargs holds zero-terminated arguments: event log, options, and in a partition the name of its root.
-    cross join lateral (select position('\x00'::bytea in t.tgargs) - 1) as a (first_bytes)
+    cross join lateral (select position(E'\\x00'::bytea in t.tgargs) - 1) as a (first_bytes)
     cross join lateral (select substring(t.tgargs from a.first_bytes + 2)) as o (others)
     where t.tgfoid = 'sluice.capture_changes()'::regprocedure;
 end;

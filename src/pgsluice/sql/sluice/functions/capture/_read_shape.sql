@@ -16,11 +16,11 @@ declare
     v_table_name text;
 begin
     -- Each argument ends with a zero byte. The second holds the options, and the third the root of a partition.
-    select t.tgargs, position('\x00'::bytea in t.tgargs) - 1
+    select t.tgargs, position(E'\\x00'::bytea in t.tgargs) - 1
     into strict v_arguments, v_queue_name_bytes
     from pg_trigger as t
     where t.tgrelid = v_table and t.tgname = substring(v_planned from position(' ' in v_planned) + 1);
-    if substring(v_arguments from v_queue_name_bytes + 2) not in ('', '\x7b7d00')
+    if substring(v_arguments from v_queue_name_bytes + 2) not in ('', E'\\x7b7d00')
         or pg_partition_root(v_table) is not null
     then
         return null;

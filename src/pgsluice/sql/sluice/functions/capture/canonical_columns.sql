@@ -4,6 +4,7 @@ returns table (column_name text, type_name text, key_position integer, is_core b
 language sql
 stable
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off -- names of types are compared as text
 as $$
     with recursive stored as (
         select a.attname::text as column_name, a.attnum, a.atttypid as type_id

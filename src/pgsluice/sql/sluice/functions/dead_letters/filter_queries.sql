@@ -1,7 +1,7 @@
 /*
  * Filters that Spark would apply to the rows it has read, as conditions of the queries that read them.
  *
- * Each condition is {"column": …, "test": …, "value": …}: a text, or for "in" and "not in" an array of texts. A value
+ * Each condition is {"column": ..., "test": ..., "value": ...}: a text, or for "in" and "not in" an array of texts. A value
  * becomes a literal without a type, which PostgreSQL reads as the column's. It has to be a literal: the queries
  * travel as text and run elsewhere, some of them inside COPY, which takes no parameters.
  *

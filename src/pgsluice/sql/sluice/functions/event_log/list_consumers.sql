@@ -28,7 +28,11 @@ begin
                 latest.tick_event_seq - s.pos_last_seq,
                 extract(epoch from latest.tick_time - s.pos_last_time)::double precision,
                 coalesce(pinned.bytes, 0),
-                s.pos_batch, extract(epoch from clock_timestamp() - s.pos_active)::double precision, s.pos_lost
+                s.pos_batch, extract(epoch from clock_timestamp() - s.pos_active)::double precision,
+                coalesce(s.pos_lost, case
+                    when s.pos_move is null and not exists (select from sluice.share_group as g where g.sub_key = s.sub_key)
+                        then (pgq._position(s.sub_key, s.sub_ledger)).pos_lost
+                end)
             from pgq.standing as s
             join pgq.queue as q on q.queue_id = s.sub_queue
             join pgq.consumer as c on c.co_id = s.sub_consumer

@@ -1,4 +1,4 @@
--- See sluice.explain_message for the columns. Calls: sluice.group_info, sluice._explain_group_reason.
+-- See sluice.explain_message for the columns. Calls: sluice.group_info, sluice._explain_group_reason, sluice.list_types.
 create or replace function sluice.explain_group(queue_name text, group_name text)
 returns table (ordinal integer, section text, at timestamptz, fact text, detail jsonb)
 language plpgsql
@@ -54,11 +54,38 @@ begin
             select 3, r.position, 'reason', r.at, r.fact, r.detail
             from sluice._explain_group_reason(v_group, v_claim, i.lag_events, v_may_read) with ordinality as r (at, fact, detail, position)
             union all
+            select 3, 1000 + t.position, 'reason', f.at, f.fact, jsonb_build_object('cause', f.cause, 'ev_type', t.ev_type) || f.detail
+            from sluice.list_types(explain_group.queue_name, explain_group.group_name) with ordinality as t (
+                ev_type, app, handler, declared_at, workers, waiting, waiting_keys, since, accepted, dead_lettered, last_unhandled_at, position
+            )
+            cross join lateral (
+                select 'type_waits', t.since,
+                    format(
+                        '%s%s of type %s wait for %s', sluice._counted(t.waiting, 'event'),
+                        case when t.waiting_keys > 0 then format(' and %s', sluice._counted(t.waiting_keys, 'key')) else '' end, coalesce(t.ev_type, '(none)'),
+                        case
+                            when t.handler is null then 'a worker that declares it'
+                            when t.workers = 0 then format('handler %s of app %s, which no live worker runs', t.handler, t.app)
+                            else format('handler %s of app %s', t.handler, t.app)
+                        end
+                    ),
+                    jsonb_build_object('handler', t.handler, 'app', t.app, 'workers', t.workers)
+                where t.waiting + t.waiting_keys > 0
+                union all
+                select 'type_unhandled', t.last_unhandled_at,
+                    format(
+                        'No handler is declared for type %s: workers accepted %s and dead-lettered %s of it, the last one', coalesce(t.ev_type, '(none)'),
+                        sluice._counted(t.accepted, 'event'), t.dead_lettered
+                    ),
+                    jsonb_build_object('accepted', t.accepted, 'dead_lettered', t.dead_lettered)
+                where t.accepted + t.dead_lettered > 0
+            ) as f (cause, at, fact, detail)
+            union all
             select 4, r.position, 'reason', r.at, r.fact, r.detail
             from sluice._explain_failures(v_group.queue_name, group_name, v_may_read) with ordinality as r (at, fact, detail, position)
             union all
             select 5, 1, 'next', n.due_at, 'A redelivery, an expired lease or a delayed event can be claimed', '{}'
-            from sluice.next_group_due(queue_name, group_name, null::timestamptz) as n (due_at)
+            from sluice.next_group_due(queue_name, group_name, null::timestamptz, null::text[], false) as n (due_at)
             where n.due_at is not null
             union all
             select 5, 2, 'next', null, 'The next claim delivers the oldest events', '{}' where i.lag_events > 0 and v_group.lost is null

@@ -1,7 +1,7 @@
 /*
  * From its commit on, maintenance keeps archived messages until this export has verified them too.
  *
- * Calls: sluice._registered_name. Reads: the columns of the archive. Writes: sluice.export.
+ * Calls: sluice._registered_name, sluice._require_short_name. Reads: the columns of the archive. Writes: sluice.export.
  */
 create or replace function sluice.create_export(queue_name text, export_name text, lake text, lake_id text)
 returns boolean
@@ -20,6 +20,7 @@ begin
             message = format('an export of queue %L has no name, or no table of the lake', queue_name),
             hint = 'pass its name, and the location and identifier of the table';
     end if;
+    perform sluice._require_short_name('name of the export'::text, export_name);
     -- The lake has PGMQ's columns. Other columns would be lost when the row is dropped.
     select string_agg(format('%I', a.attname), ', ' order by a.attnum)
     into v_columns
@@ -35,7 +36,7 @@ begin
         raise exception using
             errcode = 'object_not_in_prerequisite_state',
             message = format('the archive of queue %L has columns that an export does not copy: %s', queue_name, v_columns),
-            hint = 'drop them, or make them generated columns of message and headers';
+            hint = 'make them generated columns of message and headers, or copy their values elsewhere and drop them';
     end if;
 
     insert into sluice.export as e (queue_name, export_name, lake, lake_id)

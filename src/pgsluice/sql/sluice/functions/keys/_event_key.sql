@@ -35,7 +35,7 @@ begin
         end;
     end if;
     if octet_length(v_key) > v_bytes_max then
-        return format('%s…%s', left(v_key, v_chars_kept), encode(sha256(convert_to(v_key, 'UTF8')), 'hex'));
+        return format('%s...%s', left(v_key, v_chars_kept), encode(sha256(convert_to(v_key, 'UTF8')), 'hex'));
     end if;
     return v_key;
 end;

@@ -1,10 +1,10 @@
 /*
- * The next events of the log, in a group with keys. An event with a free key is claimed. One with a busy key waits: it is
+ * The next events of the log, in a group with keys or for a member that does not handle all types. An event with a free key is claimed. One with a busy key waits: it is
  * stored behind the other events of its key and never visited here again, so the backlog of one key does not delay other
  * keys. A call returns as soon as it has found events; else it reads on, in growing steps up to a bound.
  */
 create or replace function sluice._take_keyed_events(
-    i_group sluice.share_group, i_qty integer, inout claim sluice.claim, out is_news boolean
+    i_group sluice.share_group, i_qty integer, i_types text[], i_is_except boolean, inout claim sluice.claim, out is_news boolean
 )
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -19,7 +19,7 @@ declare
     v_events pgq.event_template[];
     v_step record;
 begin
-    is_news := false;
+    is_news := claim.upto_ev_id <> v_ev_id_max; -- store that the window is exhausted
     loop
         if claim.upto_ev_id = v_ev_id_max then
             exit when v_is_last;
@@ -34,7 +34,8 @@ begin
         claim.upto_ev_id := case when cardinality(v_events) < v_batch then v_ev_id_max else v_events[cardinality(v_events)].ev_id end;
         continue when v_events = '{}';
         is_news := true;
-        v_step := sluice._sort_events(i_group, i_qty, claim, v_events);
+        v_step := sluice._sort_events(i_group, i_qty, i_types, i_is_except, claim, v_events);
+        claim := v_step.claim;
         claim.events := v_step.taken;
         claim.upto_ev_id := coalesce(v_step.upto_ev_id, claim.upto_ev_id);
         v_looked := v_looked + cardinality(v_events);
@@ -44,7 +45,7 @@ begin
 end;
 $$;
 
-comment on function sluice._take_keyed_events(sluice.share_group, integer, sluice.claim) is
-    'Take the next events of the log whose keys are free for a claim, and store the others before them as waiting.';
-revoke execute on function sluice._take_keyed_events(sluice.share_group, integer, sluice.claim) from public;
-grant execute on function sluice._take_keyed_events(sluice.share_group, integer, sluice.claim) to pgq_admin, sluice_admin;
+comment on function sluice._take_keyed_events(sluice.share_group, integer, text[], boolean, sluice.claim) is
+    'Take the next events of the log whose keys are free for a claim and whose types the member handles; the others before them wait.';
+revoke execute on function sluice._take_keyed_events(sluice.share_group, integer, text[], boolean, sluice.claim) from public;
+grant execute on function sluice._take_keyed_events(sluice.share_group, integer, text[], boolean, sluice.claim) to pgq_admin, sluice_admin;

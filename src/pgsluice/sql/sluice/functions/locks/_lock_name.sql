@@ -6,9 +6,12 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+    -- A longer name does not fit into the index: the caller refuses it, or knows nothing by it.
+    v_name constant text := case when octet_length(i_name) > 2048 then md5(i_name) else i_name end;
 begin
-    insert into sluice.named_lock (name) values (i_name);
-    delete from sluice.named_lock as l where l.name = i_name;
+    insert into sluice.named_lock (name) values (v_name);
+    delete from sluice.named_lock as l where l.name = v_name;
 end;
 $$;
 

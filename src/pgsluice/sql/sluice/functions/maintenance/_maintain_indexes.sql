@@ -11,6 +11,8 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 set lock_timeout = '50ms'
+-- One of the two indexes may exist.
+set client_min_messages = warning
 as $$
 declare
     v_queue_table text;

@@ -11,6 +11,7 @@ returns table (what text, name text, owner name, queue_id integer, statement tex
 language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off
 as $$
 declare
     v_owner constant name := (select pg_get_userbyid(n.nspowner) from pg_namespace as n where n.nspname = 'sluice');
@@ -18,7 +19,7 @@ declare
     -- A name that pgmq.format_table_name refuses was inserted manually.
     v_names constant text[] := coalesce(
         queue_names,
-        array(select m.queue_name::text from pgmq.meta as m where m.queue_name !~ '\$|;|--|''' order by m.queue_name)
+        array(select m.queue_name::text from pgmq.meta as m where m.queue_name !~ E'\\$|;|--|''' order by m.queue_name)
     );
     v_tables oid[];
 begin

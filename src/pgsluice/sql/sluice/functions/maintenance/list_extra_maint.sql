@@ -5,10 +5,9 @@ language sql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select q.queue_name, extra.name
-    from pgq.queue as q
-    cross join unnest(q.queue_extra_maint) with ordinality as extra (name, position)
-    order by q.queue_name, extra.position;
+    select extra.queue_name, extra.function_name
+    from pgq._extra_maint(quote_ident(current_user)::regrole::oid) as extra
+    order by extra.queue_name, extra.extra_position;
 $$;
 
 comment on function sluice.list_extra_maint() is

@@ -2,7 +2,7 @@
  * The one call that maintains queues: call it every few seconds, from any number of processes. Each step does a bounded part
  * of its work; concurrent calls share it. No rows: there was no work.
  *
- * A step is a function sluice._maintain_…() with the same columns. Indexes, captures and partitions come last: they take locks
+ * A step is a function sluice._maintain_...() with the same columns. Indexes, captures and partitions come last: they take locks
  * that are held until the end of the transaction. A step that fails is rolled back and returns one row, with done false and the
  * error; the other steps run.
  */

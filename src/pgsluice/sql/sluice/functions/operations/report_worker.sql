@@ -4,7 +4,7 @@
  *
  * backend_pid is that of the worker's listener, a session that lives as long as the process.
  *
- * Calls: sluice._compact_workers. Writes: sluice.worker, sluice.worker_report.
+ * Calls: sluice._compact_workers, sluice._require_short_name. Writes: sluice.worker, sluice.worker_report.
  *
  * Security definer: a reader may report its worker, but may not write to the tables.
  */
@@ -24,6 +24,7 @@ declare
 begin
     perform from sluice.worker as w where w.worker_id = report_worker.worker_id;
     if not found then
+        perform sluice._require_short_name('worker_id'::text, report_worker.worker_id);
         insert into sluice.worker (worker_id, app, host, pid, version, role_name, sources, concurrency, started_at)
         values (
             report_worker.worker_id, report_worker.app, report_worker.host, report_worker.pid, report_worker.version,

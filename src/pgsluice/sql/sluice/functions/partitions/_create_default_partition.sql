@@ -13,7 +13,7 @@ begin
     execute format('create table pgmq.%I partition of pgmq.%I default', v_table || '_default', v_table);
     perform pgmq._tune_storage(format('pgmq.%I', v_table || '_default')::regclass);
     -- metrics() counts it by its name; everything else uses the parent.
-    foreach v_role in array array['pg_monitor', 'sluice_admin', 'sluice_reader', 'sluice_monitor']
+    foreach v_role in array array['sluice_admin', 'sluice_reader', 'sluice_monitor']
     loop
         if to_regrole(v_role::text) is not null then
             execute format('grant select (msg_id) on pgmq.%I to %I', v_table || '_default', v_role);

@@ -14,7 +14,7 @@ as $$
     join pg_inherits as i on i.inhparent = parent
     join pg_class as c on c.oid = i.inhrelid
     cross join lateral regexp_match(
-        pg_get_expr(c.relpartbound, c.oid), '^FOR VALUES FROM \(''?([^'')]+)''?\) TO \(''?([^'')]+)''?\)$'
+        pg_get_expr(c.relpartbound, c.oid), E'^FOR VALUES FROM \\(''?([^'')]+)''?\\) TO \\(''?([^'')]+)''?\\)$'
     ) as bound (texts)
     where bound.texts is not null
     order by 2;

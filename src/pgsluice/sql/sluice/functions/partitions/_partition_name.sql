@@ -10,7 +10,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_start text := '_P' || regexp_replace(
-        replace(regexp_replace(sluice._partition_literal(starts_at, is_time), '( 00:00:00)?\+00$', ''), ' ', 'T'),
+        replace(regexp_replace(sluice._partition_literal(starts_at, is_time), E'( 00:00:00)?\\+00$', ''), ' ', 'T'),
         '[-:]', '', 'g'
     );
     v_stem text := table_name;

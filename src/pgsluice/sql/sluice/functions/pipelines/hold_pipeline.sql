@@ -7,7 +7,7 @@
  * pooler the lock would stay with a server session that other clients use; there the backend pid that the client knows is
  * not that of the server process.
  *
- * Calls: pgq._require_log, sluice._session. Writes: sluice.pipeline.
+ * Calls: pgq._require_log, sluice._require_short_name, sluice._session. Writes: sluice.pipeline.
  *
  * Security definer: a reader may register its pipeline, but may not write to the table.
  */
@@ -25,6 +25,7 @@ declare
     v_pipeline sluice.pipeline;
 begin
     v_queue_id := (pgq._require_log(queue_name)).queue_id;
+    perform sluice._require_short_name('name of the consumer'::text, consumer_name);
     if backend_pid = pg_backend_pid() then
         v_pid := sluice._pipeline_holder(v_queue_id, consumer_name);
         is_held := v_pid is not distinct from pg_backend_pid()

@@ -16,7 +16,7 @@ declare
     v_values integer[] := '{}';
 begin
     foreach v_item in array string_to_array(i_text, ',') loop
-        v_parts := regexp_match(v_item, '^(?:(\*)|([a-z]+|[0-9]{1,2})(?:-([a-z]+|[0-9]{1,2}))?)(?:/([0-9]{1,2}))?$');
+        v_parts := regexp_match(v_item, E'^(?:(\\*)|([a-z]+|[0-9]{1,2})(?:-([a-z]+|[0-9]{1,2}))?)(?:/([0-9]{1,2}))?$');
         v_first := case when v_parts[1] is null then sluice._cron_number(v_parts[2], i_least, i_names) else i_least end;
         v_last := case
             when v_parts[1] is not null then i_most

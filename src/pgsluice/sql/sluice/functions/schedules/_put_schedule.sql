@@ -1,7 +1,7 @@
 /*
  * Writes a schedule, and returns if that changed anything: every process that declares it may call this at startup.
  *
- * A paused schedule stays paused. Its position is kept unless its times change: then it continues with the first slot from
+ * A paused schedule stays paused, unless it was paused because its app did not declare it any more. Its position is kept unless its times change: then it continues with the first slot from
  * now on. An omitted start keeps the old one.
  *
  * Calls: sluice._require_schedule_settings, sluice._slot_after, sluice._slot_due_at. Writes: sluice.schedule.
@@ -16,7 +16,7 @@ declare
     v_now timestamptz;
     v_has_months boolean := coalesce(date_trunc('month', i_new.every) <> '0', false);
 begin
-    if i_new.name !~ '\S' then
+    if i_new.name !~ E'\\S' then
         raise exception using
             errcode = '22023',
             message = 'schedule name is empty',
@@ -36,7 +36,10 @@ begin
         i_new.every := make_interval(secs => extract(epoch from i_new.every)::double precision);
     end if;
     i_new.starts_at := coalesce(i_new.starts_at, v_old.starts_at, v_now + coalesce(i_new.every, '0'));
-    i_new.paused_at := v_old.paused_at;
+    if v_old.undeclared_at is null or i_new.declared_by is distinct from v_old.declared_by then
+        i_new.paused_at := v_old.paused_at;
+        i_new.undeclared_at := v_old.undeclared_at;
+    end if;
     i_new.next_slot := v_old.next_slot;
     i_new.due_at := v_old.due_at;
     i_new.last_slot := v_old.last_slot;
@@ -51,6 +54,7 @@ begin
     perform sluice._require_schedule_settings(i_new);
     if (i_new.cron, i_new.every, i_new.time_zone, i_new.starts_at, i_new.ends_at)
         is distinct from (v_old.cron, v_old.every, v_old.time_zone, v_old.starts_at, v_old.ends_at)
+        or i_new.paused_at is distinct from v_old.paused_at
     then
         i_new.next_slot := case when i_new.paused_at is null then sluice._slot_after(i_new, v_now) end;
     end if;
@@ -66,6 +70,7 @@ begin
             cron = i_new.cron, every = i_new.every, time_zone = i_new.time_zone,
             catch_up = i_new.catch_up, catch_up_within = i_new.catch_up_within, jitter = i_new.jitter,
             starts_at = i_new.starts_at, ends_at = i_new.ends_at, declared_by = i_new.declared_by,
+            paused_at = i_new.paused_at, undeclared_at = i_new.undeclared_at,
             next_slot = i_new.next_slot, due_at = i_new.due_at, looked_at = i_new.looked_at, error = i_new.error
         where s.name = i_new.name;
     end if;

@@ -48,7 +48,7 @@ begin
             v_problem := 'headers is not a JSON object';
             v_hint := 'pass an object, or null';
         when i_schedule.time_zone <> 'UTC' and not exists (
-            select from pg_timezone_names as z where lower(z.name) = lower(i_schedule.time_zone)
+            select from pg_timezone_names as z where lower(z.name collate "C") = lower(i_schedule.time_zone collate "C")
         ) then
             v_problem := format('time_zone is %L', i_schedule.time_zone);
             v_hint := 'use a name of pg_timezone_names, such as Europe/Berlin';

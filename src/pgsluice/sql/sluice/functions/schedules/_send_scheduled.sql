@@ -1,4 +1,4 @@
--- Calls: pgmq.send or pgq.insert_event. Writes: the queue or the log.
+-- Calls: pgmq._require_no_foreign_code, pgmq.send or pgq.insert_event. Writes: the queue or the log.
 create or replace function sluice._send_scheduled(i_schedule sluice.schedule, i_slot timestamptz)
 returns bigint
 language plpgsql
@@ -15,6 +15,10 @@ begin
             i_schedule.event ->> 'ev_extra3', i_schedule.event ->> 'ev_extra4'
         );
     end if;
+    -- Triggers of a queue that another role owns would run with the rights of the role that fires schedules.
+    perform pgmq._require_no_foreign_code(
+        to_regclass(format('pgmq.%I', pgmq.format_table_name(i_schedule.queue_name, 'q')))
+    );
     return pgmq.send(
         i_schedule.queue_name, i_schedule.message,
         coalesce(i_schedule.headers, '{}')

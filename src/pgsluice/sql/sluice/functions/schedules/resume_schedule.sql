@@ -1,4 +1,5 @@
--- Slots during the pause are skipped, and not counted as missed.
+-- Slots during the pause are skipped, and not counted as missed. A schedule that its app does not declare any more is by
+-- hand from now on, so that the next start of the app does not pause it again.
 create or replace function sluice.resume_schedule(name text)
 returns boolean
 language plpgsql
@@ -8,6 +9,8 @@ begin
     perform sluice._require_schedule(name);
     update sluice.schedule as s
     set paused_at = null,
+        undeclared_at = null,
+        declared_by = case when s.undeclared_at is null then s.declared_by end,
         looked_at = clock_timestamp(),
         (next_slot, due_at) = (
             select n.slot, sluice._slot_due_at(s, n.slot)

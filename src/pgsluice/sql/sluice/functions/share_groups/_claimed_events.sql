@@ -1,5 +1,5 @@
 -- A claim stores ranges and not events: a part of a window, and a range of the redeliveries. Both are immutable, so the result is always the same. In a
--- group with keys the events of a claim are not contiguous and are stored in sluice.key_event.
+-- group with keys, or for a member that does not handle all types, the events of a claim are not contiguous and are stored in sluice.key_event.
 create or replace function sluice._claimed_events(i_group sluice.share_group, i_claim sluice.claim, i_ev_ids bigint[])
 returns setof sluice.redelivery
 language plpgsql
@@ -12,7 +12,7 @@ declare
         e.ev_id, e.ev_time, e.ev_txid, e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4,
         coalesce(e.ev_retry, 0), 0, 0, null::text, null::text, null::bigint from';
 begin
-    if i_group.key is not null then
+    if i_group.key is not null or i_claim.is_stored then
         return query
             select e.group_id, null::timestamptz, null::bigint, null::bigint, e.ev_id, e.ev_time, e.ev_txid, e.ev_type, e.ev_data,
                 e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4, e.redriven, e.attempts, e.deliveries, e.error, e.key, e.place

@@ -7,7 +7,7 @@ as $$
 declare
     v_options constant text[] := array[
         'lease', 'max_attempts', 'max_deliveries', 'backoff', 'backoff_base', 'backoff_cap', 'backoff_jitter', 'dead_letter_log',
-        'key', 'when_waiting', 'start'
+        'unhandled', 'key', 'when_waiting', 'start'
     ];
     v_group sluice.share_group;
     v_wrong text;
@@ -39,6 +39,9 @@ begin
     v_group.backoff_cap := coalesce(v_group.backoff_cap, '10 minutes');
     v_group.backoff_jitter := coalesce(v_group.backoff_jitter, true);
     v_group.when_waiting := coalesce(v_group.when_waiting, 'block');
+    v_group.unhandled := coalesce(v_group.unhandled, 'accept');
+    v_group.types := coalesce(v_group.types, '{}');
+    v_group.has_others := coalesce(v_group.has_others, false);
     v_wrong := case
         when v_group.lease <= '0' or v_group.lease > '100 years' then format('a lease of %s', v_group.lease)
         when v_group.max_attempts < 1 then format('max_attempts %s', v_group.max_attempts)
@@ -49,17 +52,18 @@ begin
         -- The group would receive its own dead letters.
         when v_group.dead_letter_log = v_group.queue_name then 'its own log as dead_letter_log'
         when v_group.when_waiting not in ('block', 'skip', 'park') then format('when_waiting %L', v_group.when_waiting)
+        when v_group.unhandled not in ('accept', 'leave', 'dead-letter') then format('unhandled %L', v_group.unhandled)
     end;
     if v_wrong is not null then
         raise exception using
             errcode = '22023',
             message = format('a share group cannot have %s', v_wrong),
             hint = 'lease more than 0; max_attempts and max_deliveries 1 or more; backoff constant, linear or exponential; no time over 100 years; '
-                'when_waiting block, skip or park; dead_letter_log another log';
+                'when_waiting block, skip or park; unhandled accept, leave or dead-letter; dead_letter_log another log';
     end if;
     -- The canonical text of a jsonpath has quoted names. Filters, functions and wildcards are refused: they can be slow or fail.
     if v_group.key not in ('ev_type', 'ev_data', 'ev_extra1', 'ev_extra2', 'ev_extra3', 'ev_extra4')
-        and not (v_group.key like '$%' and v_group.key::jsonpath::text ~ '^\$(\."([^"\\]|\\.)*"|\[[0-9]+\])*$')
+        and not (v_group.key like '$%' and v_group.key::jsonpath::text ~ E'^\\$(\\."([^"\\\\]|\\\\.)*"|\\[[0-9]+\\])*$')
     then
         raise exception using
             errcode = '22023',

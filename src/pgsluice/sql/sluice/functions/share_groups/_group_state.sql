@@ -14,9 +14,9 @@ declare
     v_oldest timestamptz;
 begin
     -- Prevents emptying the ledgers: otherwise the next statement's snapshot could see neither the old rows nor their copy.
-    lock table sluice.claim, sluice.outcome, sluice.redelivery, sluice.key_turn in access share mode;
+    lock table sluice.claim, sluice.outcome, sluice.redelivery, sluice.key_turn, sluice.left_event in access share mode;
     -- One statement, one snapshot: between two, a claim could take a redelivery, which would be counted in neither.
-    select n.last_claim, c.leased, r.events + m.events + t.returned as retrying, t.waiting, d.dead
+    select n.last_claim, c.leased, r.events + m.events + t.returned as retrying, t.waiting + l.events as waiting, l.oldest, d.dead
     into v_state
     from (
         select c as last_claim from sluice.claim as c where c.group_id = i_group.group_id order by c.claim_id desc limit 1
@@ -53,6 +53,18 @@ begin
         from sluice._waiting_turns(i_group.group_id) as t
         where i_group.key is not null
     ) as t
+    -- And those that were left to members that handle their types.
+    cross join lateral (
+        select coalesce(sum((s.state ->> 'events')::bigint), 0) as events, min(e.ev_time) as oldest
+        from jsonb_each((n.last_claim).left_lanes) as s (lane, state)
+        left join lateral (
+            select e.ev_time
+            from sluice.left_event as e
+            where e.group_id = i_group.group_id and e.lane = s.lane and e.left_id > (s.state ->> 'upto')::bigint
+            order by e.left_id
+            limit 1
+        ) as e on true
+    ) as l
     cross join lateral (
         select count(*) as dead
         from (
@@ -84,10 +96,11 @@ begin
         v_claim.upto_seq := pgq._event_seq(i_group.queue_id);
         v_claim.upto_ev_id := null;
     end loop;
-    lag_s := case when isfinite(v_oldest) then greatest(0, extract(epoch from clock_timestamp() - v_oldest)) else 0 end;
     if v_oldest is null then
         lag_events := 0;
     end if;
+    v_oldest := least(v_oldest, v_state.oldest);
+    lag_s := case when isfinite(v_oldest) then greatest(0, extract(epoch from clock_timestamp() - v_oldest)) else 0 end;
     lag_events := lag_events + v_state.waiting;
 end;
 $$;

@@ -7,8 +7,8 @@
  * redeliveries. Open means the same as in sluice._move_group: some of its events are not settled, or one of its outcomes is in the acknowledgement
  * backlog. The newest claim names the first claim that can be open. The outcomes of settled claims have been read, and have become redeliveries or
  * dead letters. A deleted claim is told from one that never existed by its number: it is below the newest one's. Of the ledgers of keys these rows
- * are needed: the events of the kept claims; of each key the newest turn, unless the key is free and nothing waits for it; and the waiting events
- * that this turn names.
+ * are needed: the events of the kept claims; of each key the newest turn, unless the key is free and nothing waits for it; the waiting events
+ * that this turn names; and the left events that the newest claim names.
  *
  * No row is lost, because the lock is ACCESS EXCLUSIVE, and a transaction that has read or written a table keeps its lock on it until it ends. When
  * this lock is granted,
@@ -37,7 +37,7 @@ declare
     -- Under constant load some session always holds a short lock on the tables. When they exceed twice the limit, this call waits for the
     -- lock; claims then wait for at most the same time.
     v_wait_ms_max constant integer := 100;
-    v_ledgers constant text[] := array['claim', 'outcome', 'redelivery', 'key_event', 'key_waiting', 'key_turn'];
+    v_ledgers constant text[] := array['claim', 'outcome', 'redelivery', 'key_event', 'key_waiting', 'key_turn', 'left_event'];
     v_ledger sluice.ledger;
     v_tables regclass[];
     v_bytes bigint;
@@ -146,6 +146,14 @@ begin
                     w.is_returned and w.waiting_id = any ((t.turn).returned)
                     or not w.is_returned and w.waiting_id > (t.turn).upto_waiting
                 )
+        ),
+        left_events as (
+            insert into sluice.left_event_%2$s
+            select l.*
+            from newest as n
+            cross join lateral jsonb_each(n.left_lanes) as t (lane, state)
+            join sluice.left_event_%1$s as l
+                on l.group_id = n.group_id and l.lane = t.lane and l.left_id > (t.state ->> ''upto'')::bigint
         )
         insert into sluice.redelivery_%2$s
         select r.*

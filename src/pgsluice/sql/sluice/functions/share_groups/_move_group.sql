@@ -57,7 +57,8 @@ begin
 
     select s.* into v_subscriber from pgq.subscriber as s where s.sub_key = i_group.sub_key for no key update;
     v_position := pgq._position(v_subscriber.sub_key, v_subscriber.sub_ledger);
-    is_news := v_tick_id > v_position.pos_last_tick;
+    -- Null if the position was removed by hand: it follows from the claims.
+    is_news := v_tick_id > coalesce(v_position.pos_last_tick, -1);
     if is_news then
         v_tick := pgq._kept_tick(i_group.queue_id, v_tick_id);
         perform pgq._move(v_subscriber.sub_ledger, pgq._at_tick(v_position, v_tick));

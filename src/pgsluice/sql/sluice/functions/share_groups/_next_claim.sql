@@ -33,6 +33,7 @@ begin
     i_last.from_due := i_last.upto_due;
     i_last.from_redelivery := i_last.upto_redelivery;
     i_last.redeliveries := 0;
+    i_last.is_stored := false;
     return i_last;
 end;
 $$;

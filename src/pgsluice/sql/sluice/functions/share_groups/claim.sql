@@ -1,7 +1,8 @@
 -- Runs under the group's lock, with a statement for each step, so that each sees the changes of earlier lock holders.
 -- This is the hot path: the statements of sluice._lock_group, _last_claim and _next_claim, and pgq._is_restored, are inlined.
 create or replace function sluice.claim(
-    queue_name text, group_name text, qty integer default 1, lease interval default null, synchronous boolean default true
+    queue_name text, group_name text, qty integer default 1, lease interval default null, synchronous boolean default true,
+    types text[] default null, others boolean default false
 )
 returns setof sluice.claimed_event
 language plpgsql
@@ -17,6 +18,8 @@ declare
     v_group sluice.share_group;
     v_is_first boolean;
     v_claim sluice.claim;
+    v_types text[] := '{}';
+    v_is_except boolean := true;
     v_step record;
     v_events pgq.event_template[];
     v_is_news boolean := false;
@@ -70,9 +73,9 @@ begin
                 errcode = 'SG004',
                 message = format('share group %L has lost its claims', group_name),
                 detail = 'Its ledger was emptied by hand, or restored without its rows.',
-                hint = 'drop the group and create it anew';
+                hint = 'create it anew where it stopped: sluice.list_log_problems() has the statements; its retries are lost';
         end if;
-        return query select c.* from sluice.claim(queue_name, group_name, qty, lease, synchronous) as c;
+        return query select c.* from sluice.claim(queue_name, group_name, qty, lease, synchronous, types, others) as c;
         return;
     elsif v_group.lost is not null then
         perform pgq._refuse_lost(v_group.sub_key, v_group.lost);
@@ -100,6 +103,13 @@ begin
     v_claim.from_due := v_claim.upto_due;
     v_claim.from_redelivery := v_claim.upto_redelivery;
     v_claim.redeliveries := 0;
+    -- Does this member leave events to others? Then its claim stores its events.
+    if types is not null and not (v_group.types <@ types and (others or not v_group.has_others and v_group.unhandled <> 'leave')) then
+        v_step := sluice._member_types(v_group, types, others);
+        v_types := v_step.types;
+        v_is_except := v_step.is_except;
+    end if;
+    v_claim.is_stored := v_group.key is not null or v_claim.left_lanes is not null or not v_is_except or v_types <> '{}';
 
     -- Unread acknowledgements? This test may also match read ones, if an older transaction is still running: sluice._read_outcomes decides exactly.
     if exists (
@@ -121,19 +131,24 @@ begin
         v_step := sluice._expire_leases(v_group, v_claim);
         v_is_busy := v_step.is_busy;
         v_is_news := v_is_news or v_step.is_news or v_is_busy; -- so that the next claim does not check them again
-        if v_group.key is null then
-            v_step := sluice._take_redeliveries(v_group, qty, v_step.claim);
+        if v_claim.is_stored then
+            v_step := sluice._take_keyed_redeliveries(v_group, qty, v_types, v_is_except, v_step.claim);
         else
-            v_step := sluice._take_keyed_redeliveries(v_group, qty, v_step.claim);
+            v_step := sluice._take_redeliveries(v_group, qty, v_step.claim);
         end if;
         v_is_news := v_is_news or v_step.is_news;
         v_claim := v_step.claim;
         v_claim.look_at := sluice._next_look(v_claim, v_is_busy);
     end if;
+    if v_claim.left_lanes is not null and v_claim.redeliveries < qty then
+        v_step := sluice._take_left(v_group, qty, v_types, v_is_except, v_claim);
+        v_claim := v_step.claim;
+        v_is_news := v_is_news or v_step.is_news;
+    end if;
     -- The next events of the window, in the order of ev_id. When it is exhausted, continue with the next windows, up to one that ends now.
     v_left := qty - v_claim.redeliveries;
-    if v_left > 0 and v_group.key is not null then
-        v_step := sluice._take_keyed_events(v_group, v_left, v_claim);
+    if v_left > 0 and v_claim.is_stored then
+        v_step := sluice._take_keyed_events(v_group, v_left, v_types, v_is_except, v_claim);
         v_claim := v_step.claim;
         v_is_news := v_is_news or v_step.is_news;
         v_left := 0;
@@ -183,17 +198,17 @@ begin
         insert into sluice.claim_1 values (v_claim.*);
     end if;
 
-    if v_group.key is not null then
+    if v_claim.is_stored then
         return query
             select v_claim.claim_id, e.ev_id, e.ev_time, e.ev_txid, e.attempts + 1, e.deliveries + 1, e.redriven, v_claim.lease_until - v_claim.clock_shift,
-                e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
+                e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4, e.key
             from sluice._claimed_events(v_group, v_claim, null::bigint[]) as e;
         return;
     end if;
     if v_claim.redeliveries > 0 then
         return query
             select v_claim.claim_id, r.ev_id, r.ev_time, r.ev_txid, r.attempts + 1, r.deliveries + 1, r.redriven, v_claim.lease_until - v_claim.clock_shift,
-                r.ev_type, r.ev_data, r.ev_extra1, r.ev_extra2, r.ev_extra3, r.ev_extra4
+                r.ev_type, r.ev_data, r.ev_extra1, r.ev_extra2, r.ev_extra3, r.ev_extra4, null::text
             from sluice.redelivery as r
             where r.group_id = v_claim.group_id
               and (r.due_at, r.redelivery_id) > (v_claim.from_due, v_claim.from_redelivery)
@@ -203,12 +218,12 @@ begin
     end if;
     return query
         select v_claim.claim_id, e.ev_id, e.ev_time, e.ev_txid, 1, 1, coalesce(e.ev_retry, 0), v_claim.lease_until - v_claim.clock_shift,
-            e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
+            e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4, null::text
         from unnest(v_events) as e;
 end;
 $$;
 
-comment on function sluice.claim(text, text, integer, interval, boolean) is
-    'Claim up to qty events for a share group: first redeliveries, then new events. Returns no rows if there are none; it never waits for events.';
-revoke execute on function sluice.claim(text, text, integer, interval, boolean) from public;
-grant execute on function sluice.claim(text, text, integer, interval, boolean) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
+comment on function sluice.claim(text, text, integer, interval, boolean, text[], boolean) is
+    'Claim up to qty events for a share group: first redeliveries, then new events. Returns no rows if there are none; it never waits for events. types: only events of these types, and with others those of all types that no handler is declared for as well; the rest is left to other members. Null: all.';
+revoke execute on function sluice.claim(text, text, integer, interval, boolean, text[], boolean) from public;
+grant execute on function sluice.claim(text, text, integer, interval, boolean, text[], boolean) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

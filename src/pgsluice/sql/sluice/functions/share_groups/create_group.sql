@@ -17,7 +17,7 @@ begin
             message = 'group name is null',
             hint = 'pass a name for the share group';
     end if;
-    if group_name !~ '\S' then
+    if group_name !~ E'\\S' then
         raise exception using
             errcode = '22023',
             message = 'group name is empty',
@@ -72,7 +72,7 @@ begin
         v_tick.tick_id, v_tick.tick_snapshot, v_tick.tick_event_seq, v_tick.tick_id, v_tick.tick_snapshot, v_tick.tick_event_seq,
         9223372036854775807, 9223372036854775807, 0,
         '-infinity', 0, '-infinity', 0, 0,
-        pgq._others_snapshot(), '-infinity', 0, 'infinity', 1, clock_timestamp(), '0'
+        pgq._others_snapshot(), '-infinity', 0, 'infinity', 1, clock_timestamp(), '0', false, null
     )::sluice.claim);
     return true;
 end;

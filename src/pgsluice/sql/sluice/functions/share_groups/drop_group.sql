@@ -20,9 +20,12 @@ begin
     -- Under the lock no claim is running. A session that waits for the lock finds this row, which marks the group as dropped. Its other ledger rows have no
     -- effect, and are removed when the ledgers are next emptied.
     v_group := sluice._lock_group(queue_name, group_name);
-    v_claim := sluice._next_claim(sluice._last_claim(v_group.group_id));
-    v_claim.open_claim := null;
-    perform sluice._write_claim(v_claim);
+    v_claim := sluice._last_claim(v_group.group_id);
+    if v_claim.claim_id is not null then -- else its claims were removed by hand
+        v_claim := sluice._next_claim(v_claim);
+        v_claim.open_claim := null;
+        perform sluice._write_claim(v_claim);
+    end if;
     perform from pgq.subscriber as s where s.sub_key = v_group.sub_key for update;
     perform pgq._remove_subscribers(array[v_group.sub_key]);
     perform sluice._note_action(

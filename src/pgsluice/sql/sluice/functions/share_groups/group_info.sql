@@ -2,7 +2,7 @@ create or replace function sluice.group_info(
     inout queue_name text, inout group_name text,
     out lease interval, out max_attempts integer, out max_deliveries integer,
     out backoff text, out backoff_base interval, out backoff_cap interval, out backoff_jitter boolean,
-    out dead_letter_log text, out key text, out when_waiting text, out lost text,
+    out dead_letter_log text, out key text, out when_waiting text, out unhandled text, out lost text,
     out lag_events bigint, out lag_s double precision, out leased bigint, out retrying bigint, out dead bigint
 )
 language plpgsql
@@ -11,9 +11,9 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     select g.lease, g.max_attempts, g.max_deliveries, g.backoff, g.backoff_base, g.backoff_cap, g.backoff_jitter,
-        g.dead_letter_log, g.key, g.when_waiting, g.lost, s.lag_events, s.lag_s, s.leased, s.retrying, s.dead
+        g.dead_letter_log, g.key, g.when_waiting, g.unhandled, g.lost, s.lag_events, s.lag_s, s.leased, s.retrying, s.dead
     into lease, max_attempts, max_deliveries, backoff, backoff_base, backoff_cap, backoff_jitter,
-        dead_letter_log, key, when_waiting, lost, lag_events, lag_s, leased, retrying, dead
+        dead_letter_log, key, when_waiting, unhandled, lost, lag_events, lag_s, leased, retrying, dead
     from sluice._require_group(group_info.queue_name, group_info.group_name) as g
     cross join lateral sluice._group_state(g, group_info.queue_name) as s;
 end;

@@ -17,8 +17,8 @@ declare
     v_claim sluice.claim;
 begin
     select c.* into v_claim from sluice.claim as c where c.group_id = v_group.group_id and c.claim_id = lapsed_events.claim_id;
-    -- Only a redelivery can have an expired lease; claims with keys do not store redeliveries apart.
-    if v_group.key is null then
+    -- Only a redelivery can have an expired lease; claims that store their events do not store redeliveries apart.
+    if v_group.key is null and not v_claim.is_stored then
         v_claim.events := 0;
     end if;
     return query

@@ -2,7 +2,7 @@ create or replace function sluice.list_groups(
     queue_name text default null,
     out log_name text, out group_name text, out lease interval, out max_attempts integer, out max_deliveries integer,
     out backoff text, out backoff_base interval, out backoff_cap interval, out backoff_jitter boolean,
-    out dead_letter_log text, out key text, out when_waiting text, out lost text,
+    out dead_letter_log text, out key text, out when_waiting text, out unhandled text, out lost text,
     out lag_events bigint, out lag_s double precision, out leased bigint, out retrying bigint, out dead bigint
 )
 returns setof record

@@ -63,6 +63,7 @@ begin
         -- An error in one group must not stop the others.
         begin
             v_last := sluice._last_claim(v_group.group_id);
+            perform sluice._expire_types(v_group, v_last);
             v_claim := sluice._next_claim(v_last);
             if v_claim.claimed_at < v_last.look_at
                 and v_claim.clock_shift = v_last.clock_shift

@@ -1,12 +1,14 @@
 /*
  * Time-based events of a share group are redeliveries, lease expiry, and delayed events of the log. While there is an acknowledgement backlog, which the next
- * claim reads, the result is now.
+ * claim reads, or events of its types that other members left, the result is now.
  *
  * When the server's clock has stepped back since the last claim, the result is now: the next claim adjusts the group clock (sluice._next_claim).
  *
  * If many settled leases or other delayed events come first, the result is an earlier time, at which to call again.
  */
-create or replace function sluice.next_group_due(queue_name text, group_name text, after timestamptz default null)
+create or replace function sluice.next_group_due(
+    queue_name text, group_name text, after timestamptz default null, types text[] default null, others boolean default false
+)
 returns timestamptz
 language plpgsql
 security definer
@@ -22,6 +24,7 @@ declare
     v_after constant timestamptz := coalesce(after, clock_timestamp());
     v_group constant sluice.share_group := sluice._require_group(queue_name, group_name);
     v_claim constant sluice.claim := sluice._last_claim(v_group.group_id);
+    v_member record;
     v_pass pgq.retry_pass;
     v_lease record;
     v_again timestamptz;
@@ -37,6 +40,19 @@ begin
     limit 1;
     if found or clock_timestamp() + v_claim.clock_shift < v_claim.claimed_at then
         return clock_timestamp();
+    end if;
+
+    -- The last claim was empty although its window is not exhausted: it has visited all the events that it may, and the next one continues.
+    if v_claim.is_stored and v_claim.lease_until is null and v_claim.upto_ev_id <> 9223372036854775807 then
+        return clock_timestamp();
+    end if;
+    if v_claim.left_lanes is not null then
+        v_member := sluice._member_types(v_group, types, others);
+        if exists (
+            select from jsonb_object_keys(v_claim.left_lanes) as l (lane) where (l.lane = any (v_member.types)) <> v_member.is_except
+        ) then
+            return clock_timestamp();
+        end if;
     end if;
 
     select r.due_at
@@ -95,7 +111,7 @@ begin
 end;
 $$;
 
-comment on function sluice.next_group_due(text, text, timestamptz) is
-    'Return the next time after a given one (null: now) at which a claim of a share group may find an event without a new one being inserted: a redelivery, an expired lease, a delayed event; null if there is none.';
-revoke execute on function sluice.next_group_due(text, text, timestamptz) from public;
-grant execute on function sluice.next_group_due(text, text, timestamptz) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
+comment on function sluice.next_group_due(text, text, timestamptz, text[], boolean) is
+    'Return the next time after a given one (null: now) at which a claim of a share group may find an event without a new one being inserted: a redelivery, an expired lease, a delayed event, an event left by another member; null if there is none. The types are as for sluice.claim.';
+revoke execute on function sluice.next_group_due(text, text, timestamptz, text[], boolean) from public;
+grant execute on function sluice.next_group_due(text, text, timestamptz, text[], boolean) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -36,7 +36,7 @@ begin
             using v_batch.mark, v_messages_max
             into v_msg_ids, v_read_cts;
             exit when v_msg_ids is null;
-            perform sluice.release_uncounted(v_stream.queue_name, v_msg_ids, v_read_cts, 0::double precision);
+            perform sluice.release_uncounted(v_stream.queue_name, v_msg_ids, v_read_cts, 0::double precision, null::timestamptz[]);
             v_messages := v_messages + cardinality(v_msg_ids);
         end loop;
     end loop;

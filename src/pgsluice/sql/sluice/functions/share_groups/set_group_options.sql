@@ -17,7 +17,7 @@ begin
         raise exception using
             errcode = 'SG004',
             message = format('the option %L of a share group cannot change', v_fixed),
-            hint = 'drop the group and create it anew';
+            hint = 'create another group with it; to drop this one gives up its events that wait, its retries and its position';
     end if;
     -- Locked before it is read, so that concurrent changes of different options both take effect.
     select g.* into v_group from sluice.share_group as g where g.group_id = v_group.group_id for no key update;
@@ -30,7 +30,8 @@ begin
         backoff_base = v_group.backoff_base,
         backoff_cap = v_group.backoff_cap,
         backoff_jitter = v_group.backoff_jitter,
-        dead_letter_log = v_group.dead_letter_log
+        dead_letter_log = v_group.dead_letter_log,
+        unhandled = v_group.unhandled
     where g.group_id = v_group.group_id;
 end;
 $$;

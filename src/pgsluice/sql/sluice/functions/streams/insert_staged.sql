@@ -26,7 +26,7 @@ begin
         select string_agg(format('%I', k.name), ', ' order by k.position)
         into v_fields
         from unnest(v_stage.columns) with ordinality as k (name, position)
-        where k.name like 'ev\_%';
+        where k.name like E'ev\\_%';
         if v_fields is null then
             raise exception using
                 errcode = '22023',

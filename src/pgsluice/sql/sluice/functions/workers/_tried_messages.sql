@@ -2,7 +2,7 @@
  * The first step of begin_attempts, fail and release_uncounted: lock the messages of claims and return their recorded attempts, in
  * the order of the claims. README.md, "Retries of work queues", explains how attempts are counted.
  *
- * outcome is done for a current claim, else stale or gone. is_noted: the record belongs to this very claim. attempts: the
+ * outcome is done for a current claim, else stale or gone, as in _settle_sql. is_noted: the record belongs to this very claim. attempts: the
  * number of earlier attempts that count.
  *
  * The rows are locked in the order of msg_id, as in _settle_sql. The records are read by a separate statement, whose snapshot
@@ -11,7 +11,7 @@
  * Calls: pgmq.format_table_name, sluice._require_claims. Reads: the queue, sluice.attempt.
  */
 create or replace function sluice._tried_messages(
-    queue_name text, msg_ids bigint[], read_cts integer[], attempts_max integer
+    queue_name text, msg_ids bigint[], read_cts integer[], enqueued_ats timestamptz[], attempts_max integer
 )
 returns setof sluice.tried_message
 language plpgsql
@@ -23,7 +23,7 @@ declare
     v_enqueued_ats timestamptz[];
     v_claimed_ats timestamptz[];
 begin
-    perform sluice._require_claims(msg_ids, read_cts);
+    perform sluice._require_claims(msg_ids, read_cts, enqueued_ats);
     execute format(
         'select array_agg(held.msg_id), array_agg(held.read_ct), array_agg(held.enqueued_at), array_agg(held.last_read_at)
          from (
@@ -49,12 +49,12 @@ begin
         end,
         noted.first_failed_at, noted.last_failed_at, noted.error_type, noted.error, noted.trace, noted.worker,
         case
-            when held.msg_id is null then 'gone'
+            when held.msg_id is null or claim.enqueued_at <> held.enqueued_at then 'gone'
             when held.read_ct is distinct from claim.read_ct then 'stale'
             else 'done'
         end,
         null::text, null::timestamptz, null::text
-    from unnest(msg_ids, read_cts) with ordinality as claim (msg_id, read_ct, position)
+    from unnest(msg_ids, read_cts, enqueued_ats) with ordinality as claim (msg_id, read_ct, enqueued_at, position)
     left join unnest(v_msg_ids, v_read_cts, v_enqueued_ats, v_claimed_ats)
         as held (msg_id, read_ct, enqueued_at, claimed_at) on held.msg_id = claim.msg_id
     left join sluice.attempt as noted
@@ -73,7 +73,7 @@ begin
 end;
 $$;
 
-comment on function sluice._tried_messages(text, bigint[], integer[], integer) is
+comment on function sluice._tried_messages(text, bigint[], integer[], timestamptz[], integer) is
     'Lock the messages of claims and return their recorded attempts.';
-revoke execute on function sluice._tried_messages(text, bigint[], integer[], integer) from public;
-grant execute on function sluice._tried_messages(text, bigint[], integer[], integer) to sluice_admin, sluice_reader;
+revoke execute on function sluice._tried_messages(text, bigint[], integer[], timestamptz[], integer) from public;
+grant execute on function sluice._tried_messages(text, bigint[], integer[], timestamptz[], integer) to sluice_admin, sluice_reader;

@@ -6,7 +6,8 @@
  * queue, sluice.dead_letter.
  */
 create or replace function sluice.begin_attempts(
-    queue_name text, msg_ids bigint[], read_cts integer[], worker text, max_attempts integer default null
+    queue_name text, msg_ids bigint[], read_cts integer[], worker text, max_attempts integer default null,
+    enqueued_ats timestamptz[] default null
 )
 returns table (msg_id bigint, attempt integer, outcome text)
 language plpgsql
@@ -20,7 +21,7 @@ declare
     v_tried sluice.tried_message[];
 begin
     for v_message in
-        select t.* from sluice._tried_messages(queue_name, msg_ids, read_cts, v_policy.max_attempts) as t
+        select t.* from sluice._tried_messages(queue_name, msg_ids, read_cts, enqueued_ats, v_policy.max_attempts) as t
     loop
         if v_message.outcome <> 'done' or (v_message.is_noted and v_message.noted_state <> 'begun') then
             v_message.outcome := 'lost';
@@ -55,7 +56,7 @@ begin
 end;
 $$;
 
-comment on function sluice.begin_attempts(text, bigint[], integer[], text, integer) is
-    'Record that handlers of claimed messages start; returns for each claim, in order: begun with the number of the attempt, dead (all attempts started without an outcome: dead-lettered) or lost (the claim is no longer current). Idempotent per claim.';
-revoke execute on function sluice.begin_attempts(text, bigint[], integer[], text, integer) from public;
-grant execute on function sluice.begin_attempts(text, bigint[], integer[], text, integer) to sluice_admin, sluice_reader;
+comment on function sluice.begin_attempts(text, bigint[], integer[], text, integer, timestamptz[]) is
+    'Record that handlers of claimed messages start; returns for each claim, in order: begun with the number of the attempt, dead (all attempts started without an outcome: dead-lettered) or lost (the claim is no longer current, or its message has another enqueued_at than the given one). Idempotent per claim.';
+revoke execute on function sluice.begin_attempts(text, bigint[], integer[], text, integer, timestamptz[]) from public;
+grant execute on function sluice.begin_attempts(text, bigint[], integer[], text, integer, timestamptz[]) to sluice_admin, sluice_reader;

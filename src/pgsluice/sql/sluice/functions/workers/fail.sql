@@ -1,5 +1,5 @@
 /*
- * failures is a list of objects: msg_id and read_ct name the claim; reject: do not retry; delay: seconds until the retry,
+ * failures is a list of objects: msg_id and read_ct name the claim; enqueued_at, if given, is that of the message; reject: do not retry; delay: seconds until the retry,
  * instead of the back-off; reason, error_type, error and trace are stored with it.
  *
  * Idempotent: repeated after a lost reply, it changes nothing and returns the same outcomes, unless the message was claimed
@@ -18,23 +18,28 @@ declare
     v_now constant timestamptz := clock_timestamp();
     v_msg_ids bigint[];
     v_read_cts integer[];
+    v_enqueued_ats timestamptz[];
     v_failure record;
     v_message sluice.tried_message;
     v_tried sluice.tried_message[];
 begin
-    select array_agg(f.msg_id order by f.position), array_agg(f.read_ct order by f.position)
-    into v_msg_ids, v_read_cts
-    from rows from (jsonb_to_recordset(failures) as (msg_id bigint, read_ct integer))
-        with ordinality as f (msg_id, read_ct, position);
+    select array_agg(f.msg_id order by f.position), array_agg(f.read_ct order by f.position),
+        array_agg(f.enqueued_at order by f.position)
+    into v_msg_ids, v_read_cts, v_enqueued_ats
+    from rows from (jsonb_to_recordset(failures) as (msg_id bigint, read_ct integer, enqueued_at timestamptz))
+        with ordinality as f (msg_id, read_ct, enqueued_at, position);
 
     v_tried := array(
-        select t from sluice._tried_messages(queue_name, v_msg_ids, v_read_cts, v_policy.max_attempts) as t order by t.position
+        select t
+        from sluice._tried_messages(queue_name, v_msg_ids, v_read_cts, v_enqueued_ats, v_policy.max_attempts) as t
+        order by t.position
     );
     for v_failure in
         select f.*
         from rows from (jsonb_to_recordset(failures) as (
-            read_ct integer, delay double precision, reject boolean, reason text, error_type text, error text, trace text
-        )) with ordinality as f (read_ct, delay, is_rejected, reason, error_type, error, trace, position)
+            read_ct integer, enqueued_at timestamptz, delay double precision, reject boolean, reason text, error_type text,
+            error text, trace text
+        )) with ordinality as f (read_ct, enqueued_at, delay, is_rejected, reason, error_type, error, trace, position)
         order by f.position
     loop
         v_message := v_tried[v_failure.position];
@@ -46,6 +51,7 @@ begin
             where lower(d.queue_name) = lower(fail.queue_name)
               and d.msg_id = v_message.msg_id
               and d.read_ct = v_failure.read_ct
+              and (d.enqueued_at = v_failure.enqueued_at or v_failure.enqueued_at is null)
             order by d.dead_letter_id desc
             limit 1;
             v_message.outcome := coalesce(v_message.outcome, 'gone');

@@ -1,5 +1,6 @@
 create or replace function sluice.reject(
-    queue_name text, msg_id bigint, read_ct integer, reason text, error text default null
+    queue_name text, msg_id bigint, read_ct integer, reason text, error text default null,
+    enqueued_at timestamptz default null
 )
 returns boolean
 language plpgsql
@@ -13,7 +14,7 @@ begin
     execute format(
         'with dead as (
             delete from pgmq.%I
-            where msg_id = $1 and read_ct = $2
+            where msg_id = $1 and read_ct = $2 and (enqueued_at = $6 or $6 is null)
             returning msg_id, read_ct, enqueued_at, last_read_at, message, headers
         )
         insert into sluice.dead_letter (
@@ -31,13 +32,13 @@ begin
             and noted.enqueued_at = dead.enqueued_at',
         pgmq.format_table_name(queue_name, 'q')
     )
-    using msg_id, read_ct, queue_name, reason, error;
+    using msg_id, read_ct, queue_name, reason, error, enqueued_at;
     get diagnostics v_rejected = row_count;
     return v_rejected = 1;
 end;
 $$;
 
-comment on function sluice.reject(text, bigint, integer, text, text) is
-    'Dead-letter a claimed message; false if the claim (msg_id with its read_ct) is stale.';
-revoke execute on function sluice.reject(text, bigint, integer, text, text) from public;
-grant execute on function sluice.reject(text, bigint, integer, text, text) to sluice_admin, sluice_reader;
+comment on function sluice.reject(text, bigint, integer, text, text, timestamptz) is
+    'Dead-letter a claimed message; false if the claim (msg_id with its read_ct) is stale, or the message has another enqueued_at than the given one.';
+revoke execute on function sluice.reject(text, bigint, integer, text, text, timestamptz) from public;
+grant execute on function sluice.reject(text, bigint, integer, text, text, timestamptz) to sluice_admin, sluice_reader;

@@ -5,7 +5,8 @@
  * Calls: sluice._tried_messages, sluice._settle_tried. Writes: the queue, sluice.attempt.
  */
 create or replace function sluice.release_uncounted(
-    queue_name text, msg_ids bigint[], read_cts integer[], delay double precision default 0
+    queue_name text, msg_ids bigint[], read_cts integer[], delay double precision default 0,
+    enqueued_ats timestamptz[] default null
 )
 returns table (msg_id bigint, outcome text)
 language plpgsql
@@ -17,7 +18,7 @@ declare
     v_tried sluice.tried_message[];
 begin
     for v_message in
-        select t.* from sluice._tried_messages(queue_name, msg_ids, read_cts, null::integer) as t
+        select t.* from sluice._tried_messages(queue_name, msg_ids, read_cts, enqueued_ats, null::integer) as t
     loop
         if v_message.outcome = 'done' and v_message.is_noted and v_message.noted_state = 'failed' then
             v_message.outcome := 'stale'; -- settled, and keeps its back-off
@@ -35,7 +36,7 @@ begin
 end;
 $$;
 
-comment on function sluice.release_uncounted(text, bigint[], integer[], double precision) is
-    'Release claimed messages, visible after delay seconds, without counting an attempt; returns for each claim, in order: done, stale (claimed again or failed since) or gone (not in the queue).';
-revoke execute on function sluice.release_uncounted(text, bigint[], integer[], double precision) from public;
-grant execute on function sluice.release_uncounted(text, bigint[], integer[], double precision) to sluice_admin, sluice_reader;
+comment on function sluice.release_uncounted(text, bigint[], integer[], double precision, timestamptz[]) is
+    'Release claimed messages, visible after delay seconds, without counting an attempt; returns for each claim, in order: done, stale (claimed again or failed since) or gone (not in the queue, or its message has another enqueued_at than the given one).';
+revoke execute on function sluice.release_uncounted(text, bigint[], integer[], double precision, timestamptz[]) from public;
+grant execute on function sluice.release_uncounted(text, bigint[], integer[], double precision, timestamptz[]) to sluice_admin, sluice_reader;

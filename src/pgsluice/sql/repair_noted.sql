@@ -1,0 +1,1 @@
+select pg_catalog.set_config('sluice.repaired', %s, true);

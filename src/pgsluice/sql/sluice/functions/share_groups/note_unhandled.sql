@@ -1,0 +1,37 @@
+create or replace function sluice.note_unhandled(queue_name text, group_name text, outcome text, types text[], events bigint[])
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_group constant sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_types_max constant integer := 1000; -- a producer may invent types without end
+begin
+    if outcome not in ('accept', 'dead-letter') then
+        raise exception using
+            errcode = '22023',
+            message = format('invalid outcome %L', outcome),
+            hint = 'use accept or dead-letter';
+    end if;
+    insert into sluice.unhandled_type as u (group_id, ev_type, outcome, events)
+    select v_group.group_id, n.ev_type, note_unhandled.outcome, n.events
+    from (
+        select left(coalesce(t.ev_type, ''), 100) as ev_type, sum(t.events) as events
+        from unnest(types, events) as t (ev_type, events)
+        group by 1
+        order by 1
+    ) as n
+    where (select count(*) from sluice.unhandled_type as u where u.group_id = v_group.group_id) < v_types_max
+       or exists (
+           select from sluice.unhandled_type as u
+           where u.group_id = v_group.group_id and u.ev_type = n.ev_type and u.outcome = note_unhandled.outcome
+       )
+    on conflict on constraint unhandled_type_pkey do update set events = u.events + excluded.events, last_at = clock_timestamp();
+end;
+$$;
+
+comment on function sluice.note_unhandled(text, text, text, text[], bigint[]) is
+    'Count events of types that no handler is declared for, which a worker of a share group accepted or dead-lettered.';
+revoke execute on function sluice.note_unhandled(text, text, text, text[], bigint[]) from public;
+grant execute on function sluice.note_unhandled(text, text, text, text[], bigint[]) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
