@@ -184,11 +184,18 @@ def test_used_connections_are_reported_while_they_are_used(small_doctor, small_d
     )
 
 
+def await_end_of_sessions(connection, role):
+    # A server notices that a client has closed its connection a moment later.
+    sessions = "select count(*) from pg_stat_activity where usename = %s"
+    wait_until(lambda: value(connection, sessions, role) == 0, f"the sessions of {role} to end")
+
+
 def test_connection_limit_of_a_role_is_reported_until_it_is_raised(doctor, database_18, connection):
     connection.execute("create role doctor_limited login connection limit 1")
     try:
         url = database_18.url.replace("postgres@", "doctor_limited@")
         assert seen(doctor.finding("connections", url=url)) == QUIET
+        await_end_of_sessions(connection, "doctor_limited")
         connection.execute("alter role doctor_limited connection limit 2")
         with psycopg.connect(url):
             # Its own connection is not counted.
@@ -196,6 +203,7 @@ def test_connection_limit_of_a_role_is_reported_until_it_is_raised(doctor, datab
         assert found.what == "1 of 2 connections of the role are in use"
         assert found.commands == ('alter role "doctor_limited" connection limit 4',)
         doctor.run(found)
+        await_end_of_sessions(connection, "doctor_limited")
         with psycopg.connect(url):
             assert seen(doctor.finding("connections", url=url, connections=0.5)) == QUIET
     finally:
