@@ -31,7 +31,7 @@ def test_a_table_with_an_odd_name_in_an_odd_schema(connection):
     connection.execute('insert into "Odd one"."T.able" values (1)')
 
     assert rows(connection, "select ev_extra1, ev_data::json -> 'after' from pgq.event_1_0") == [
-        ("Odd one.T.able", {"Col umn": 1})
+        ('"Odd one"."T.able"', {"Col umn": 1})
     ]
 
 

@@ -1,6 +1,6 @@
 -- Security definer: the caller of a snapshot needs its own rights on the table, but none on the log's sequence.
 create or replace function sluice._append_rows(
-    queue_name text, schema_name text, table_name text, key_columns text[], contents json[]
+    queue_name text, schema_name text, table_name text, key_columns text[], shape text, contents json[]
 )
 returns void
 language plpgsql
@@ -10,25 +10,26 @@ as $$
 declare
     v_target record;
 begin
-    v_target := sluice._capture_target(queue_name);
+    v_target := sluice._capture_target(queue_name, null::integer);
     execute format(
-        'insert into pgq.%I (ev_id, ev_time, ev_type, ev_data, ev_extra1)
+        'insert into pgq.%I (ev_id, ev_time, ev_type, ev_data, ev_extra1, ev_extra2)
          select nextval($1), now(), ''r'',
              json_build_object(''op'', ''r'', ''before'', null, ''after'', r.content, ''source'', $2, ''ts_ms'', $3),
-             $4
-         from unnest($5) with ordinality as r (content, position)
+             $4, $5
+         from unnest($6) with ordinality as r (content, position)
          order by r.position',
         v_target.event_table
     )
     using v_target.event_seq,
         sluice._capture_source(schema_name, table_name, key_columns),
         (extract(epoch from clock_timestamp()) * 1000)::bigint,
-        format('%s.%s', schema_name, table_name),
+        format('%I.%I', schema_name, table_name),
+        shape,
         contents;
 end;
 $$;
 
-comment on function sluice._append_rows(text, text, text, text[], json[]) is
+comment on function sluice._append_rows(text, text, text, text[], text, json[]) is
     'Append rows of a captured table in this order as snapshot events (op r).';
-revoke execute on function sluice._append_rows(text, text, text, text[], json[]) from public;
-grant execute on function sluice._append_rows(text, text, text, text[], json[]) to pgq_admin, sluice_admin;
+revoke execute on function sluice._append_rows(text, text, text, text[], text, json[]) from public;
+grant execute on function sluice._append_rows(text, text, text, text[], text, json[]) to pgq_admin, sluice_admin;

@@ -11,10 +11,13 @@ set lc_monetary = 'C'
 as $$
 declare
     v_rows_at_once constant integer := 1000;
-    v_shape constant record := sluice._capture_shape(source_table::oid, options);
+    v_shape constant record := sluice._capture_shape(source_table::oid, options, null::text[], null::oid[]);
     v_contents json[];
 begin
     perform sluice._require_all_rows(part);
+    perform sluice._note_shape(
+        source_table::oid, v_shape.shape, v_shape.kept_columns, null::text[], null::oid[]
+    );
     for v_contents in
         execute format(
             'select array_agg(c.content)
@@ -30,7 +33,7 @@ begin
         using v_rows_at_once
     loop
         perform sluice._append_rows(
-            queue_name, v_shape.schema_name, v_shape.table_name, v_shape.key_columns, v_contents
+            queue_name, v_shape.schema_name, v_shape.table_name, v_shape.key_columns, v_shape.shape, v_contents
         );
     end loop;
 end;

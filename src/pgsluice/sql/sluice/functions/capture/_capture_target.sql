@@ -1,6 +1,6 @@
 -- The transaction takes its id before its events take their numbers. A snapshot older than a rotation shows the table before it: that
 -- is read too.
-create or replace function sluice._capture_target(queue_name text, out event_table text, out event_seq regclass)
+create or replace function sluice._capture_target(queue_name text, queue_id integer, out event_table text, out event_seq regclass)
 returns record
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -13,7 +13,15 @@ begin
     into v_queue
     from pgq.queue as q
     where q.queue_name = _capture_target.queue_name;
-    if not found then
+    -- A snapshot older than the log does not show it. Its first table can be found by its name.
+    if not found
+        and current_setting('transaction_isolation') <> 'read committed'
+        and to_regclass(format('pgq.event_%s_0', queue_id)) is not null
+    then
+        event_table := format('event_%s_0', queue_id);
+        event_seq := to_regclass(format('pgq.event_%s_id_seq', queue_id));
+        return;
+    elsif v_queue.queue_id is null then
         raise exception using
             errcode = 'PQ001',
             message = format('event log %L does not exist', queue_name),
@@ -32,7 +40,7 @@ begin
 end;
 $$;
 
-comment on function sluice._capture_target(text) is
+comment on function sluice._capture_target(text, integer) is
     'Return the table and the sequence with which this transaction appends events to a log.';
-revoke execute on function sluice._capture_target(text) from public;
-grant execute on function sluice._capture_target(text) to pgq_admin, sluice_admin;
+revoke execute on function sluice._capture_target(text, integer) from public;
+grant execute on function sluice._capture_target(text, integer) to pgq_admin, sluice_admin;

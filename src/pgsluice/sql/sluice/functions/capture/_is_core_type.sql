@@ -13,9 +13,13 @@ begin
     while type_id >= v_first_of_users
     loop
         select t.typtype, t.typbasetype, t.typcategory, t.typelem
-        into strict v_type
+        into v_type
         from pg_type as t
         where t.oid = type_id;
+        -- Created after the snapshot of the transaction.
+        if not found then
+            return false;
+        end if;
         -- Resolve a domain to its base type and an array to its element type.
         type_id := case
             when v_type.typtype = 'd' then v_type.typbasetype

@@ -23,6 +23,6 @@ end;
 $$;
 
 comment on function sluice._planned_shape() is
-    'Return for a cached plan of a trigger the JSON source up to txId, the table and the log; null if only dynamic statements can append its events.';
+    'Return for a cached plan of a trigger the JSON source up to txId, the table, the log and the shape, and a note if the shape is not stored; null if only dynamic statements can append its events.';
 revoke execute on function sluice._planned_shape() from public;
 grant execute on function sluice._planned_shape() to pgq_admin, sluice_admin;

@@ -11,9 +11,7 @@ declare
     v_arguments bytea;
     v_queue_name_bytes integer;
     v_is_static boolean;
-    v_key_columns text[];
-    v_schema_name text;
-    v_table_name text;
+    v_shape record;
 begin
     -- Each argument ends with a zero byte. The second holds the options, and the third the root of a partition.
     select t.tgargs, position(E'\\x00'::bytea in t.tgargs) - 1
@@ -26,36 +24,28 @@ begin
         return null;
     end if;
     -- Virtual columns are not seen by a trigger, and types that are not built in may run code: see sluice._capture_shape.
-    select bool_and(a.atttypid < 16384 and a.attgenerated <> 'v'),
-        array_agg(a.attname::text order by array_position(p.attnums, a.attnum)) filter (where a.attnum = any (p.attnums))
-    into v_is_static, v_key_columns
+    select bool_and(a.atttypid < 16384 and a.attgenerated <> 'v')
+    into v_is_static
     from pg_attribute as a
-    left join (
-        select (i.indkey::smallint[])[0:i.indnkeyatts - 1] as attnums
-        from pg_index as i
-        where i.indrelid = v_table and i.indisprimary and i.indimmediate
-    ) as p on true
     where a.attrelid = v_table and a.attnum > 0 and not a.attisdropped;
     if v_is_static is not true then
         return null;
     end if;
-    select n.nspname, c.relname
-    into strict v_schema_name, v_table_name
-    from pg_class as c
-    join pg_namespace as n on n.oid = c.relnamespace
-    where c.oid = v_table;
+    v_shape := sluice._capture_shape(v_table, '{}'::jsonb, null::text[], null::oid[]);
     return array[
         format(
             '{"schema" : %s, "table" : %s, "key" : %s, "txId" : ',
-            to_json(v_schema_name), to_json(v_table_name), coalesce(to_json(v_key_columns)::text, 'null')
+            to_json(v_shape.schema_name), to_json(v_shape.table_name), coalesce(to_json(v_shape.key_columns)::text, 'null')
         ),
-        format('%s.%s', v_schema_name, v_table_name),
-        convert_from(substring(v_arguments for v_queue_name_bytes), getdatabaseencoding())
+        format('%I.%I', v_shape.schema_name, v_shape.table_name),
+        convert_from(substring(v_arguments for v_queue_name_bytes), getdatabaseencoding()),
+        v_shape.shape,
+        case when not v_shape.is_noted then 'note it' end
     ];
 end;
 $$;
 
 comment on function sluice._read_shape() is
-    'Read for sluice._planned_shape the source, table and log of a trigger; null if only dynamic statements can append its events.';
+    'Read for sluice._planned_shape the source, table, log and shape of a trigger, and a note if the shape is not stored; null if only dynamic statements can append its events.';
 revoke execute on function sluice._read_shape() from public;
 grant execute on function sluice._read_shape() to pgq_admin, sluice_admin;

@@ -36,8 +36,11 @@ begin
     v_queue_id := (pgq._require_log(queue_name)).queue_id;
     perform sluice._require_capture_options(options);
     perform sluice._require_capturable(source_table);
-    v_shape := sluice._capture_shape(source_table::oid, options);
+    v_shape := sluice._capture_shape(source_table::oid, options, null::text[], null::oid[]);
     perform sluice._require_capture_key(source_table, options, v_shape.key_columns);
+    perform sluice._note_shape(
+        source_table::oid, v_shape.shape, v_shape.kept_columns, null::text[], null::oid[]
+    );
 
     v_is_new := not exists (
         select

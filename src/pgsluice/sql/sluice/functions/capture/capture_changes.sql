@@ -17,8 +17,8 @@ declare
     v_queue_id integer;
     v_segment integer;
     v_event_id bigint;
+    v_planned text[];
     v_events text[];
-    v_qualified_name text;
     v_options jsonb;
     v_before boolean;
     v_target record;
@@ -31,6 +31,8 @@ declare
     v_moved boolean;
     v_changes text;
     v_root oid;
+    v_live_columns text[];
+    v_live_types oid[];
     v_marker text;
 begin
     -- Most statements change one row. For these, all is static: the plans of this function are cached for each trigger, and
@@ -43,7 +45,7 @@ begin
         and set_config('sluice.planned_trigger', concat(tg_relid, ' ', tg_name), true) is not null
     then
         if tg_op = 'INSERT' then
-            select q.queue_id, q.queue_cur_table, s.shape[2],
+            select q.queue_id, q.queue_cur_table, s.shape,
                 case when s.shape is not null then array(
                     select concat(
                         '{"op" : "c", "before" : null, "after" : ', row_to_json(n.*), ', "source" : ',
@@ -53,11 +55,11 @@ begin
                     from new_rows as n
                     limit 2
                 ) end
-            into v_queue_id, v_segment, v_qualified_name, v_events
+            into v_queue_id, v_segment, v_planned, v_events
             from (values (sluice._planned_shape())) as s (shape)
             left join pgq.queue as q on q.queue_name = s.shape[3] and not q.queue_disable_insert;
         elsif tg_op = 'DELETE' then
-            select q.queue_id, q.queue_cur_table, s.shape[2],
+            select q.queue_id, q.queue_cur_table, s.shape,
                 case when s.shape is not null then array(
                     select concat(
                         '{"op" : "d", "before" : ', row_to_json(o.*), ', "after" : null, "source" : ',
@@ -67,11 +69,11 @@ begin
                     from old_rows as o
                     limit 2
                 ) end
-            into v_queue_id, v_segment, v_qualified_name, v_events
+            into v_queue_id, v_segment, v_planned, v_events
             from (values (sluice._planned_shape())) as s (shape)
             left join pgq.queue as q on q.queue_name = s.shape[3] and not q.queue_disable_insert;
         else
-            select q.queue_id, q.queue_cur_table, s.shape[2],
+            select q.queue_id, q.queue_cur_table, s.shape,
                 case when s.shape is not null then array(
                     select concat(
                         '{"op" : "u", "before" : ', row_to_json(o.*), ', "after" : ', row_to_json(n.*), ', "source" : ',
@@ -82,16 +84,22 @@ begin
                     cross join new_rows as n
                     limit 2
                 ) end
-            into v_queue_id, v_segment, v_qualified_name, v_events
+            into v_queue_id, v_segment, v_planned, v_events
             from (values (sluice._planned_shape())) as s (shape)
             left join pgq.queue as q on q.queue_name = s.shape[3] and not q.queue_disable_insert;
         end if;
         if cardinality(v_events) = 1 and v_queue_id is not null then
+            if v_planned[5] is not null then
+                v_shape := sluice._capture_shape(tg_relid, '{}'::jsonb, null::text[], null::oid[]);
+                perform sluice._note_shape(
+                    tg_relid, v_shape.shape, v_shape.kept_columns, null::text[], null::oid[]
+                );
+            end if;
             -- Assigned, as PERFORM would run a query.
             v_event_id := pgq._append_event(
                 v_queue_id, v_segment, pg_current_xact_id(),
                 case tg_op when 'INSERT' then 'c' when 'UPDATE' then 'u' else 'd' end,
-                v_events[1], v_qualified_name, null, null, null
+                v_events[1], v_planned[2], v_planned[4], null, null
             );
             return null;
         elsif cardinality(v_events) = 0 then
@@ -112,13 +120,34 @@ begin
             return null;
         end if;
     end if;
-    v_target := sluice._capture_target(tg_argv[0]);
-    v_shape := sluice._capture_shape(v_root, v_options);
+    v_target := sluice._capture_target(tg_argv[0], substring(tg_name from '[0-9]+$')::integer);
+    if current_setting('transaction_isolation') <> 'read committed' then
+        v_live_columns := sluice._live_columns(v_root);
+        if tg_op <> 'TRUNCATE' then
+            execute (
+                select format(
+                    'select array[%s] from (values (true)) as v left join (select * from %s limit 1) as r on true',
+                    string_agg(
+                        case when c.name is null then 'null' else format('pg_typeof(r.%I)::oid', c.name) end, ', ' order by c.attnum
+                    ),
+                    case tg_op when 'DELETE' then 'old_rows' else 'new_rows' end
+                )
+                from unnest(v_live_columns) with ordinality as c (name, attnum)
+            )
+            into v_live_types;
+        end if;
+    end if;
+    v_shape := sluice._capture_shape(v_root, v_options, v_live_columns, v_live_types);
     if v_is_partition and v_root = tg_relid then
         -- It was detached. Its rows stay in the copies of its former table, until the capture is dropped.
         select p.names[1], p.names[2]
         into v_shape.schema_name, v_shape.table_name
         from parse_ident(tg_argv[2]) as p (names);
+        v_shape.shape := null;
+    elsif tg_op = 'TRUNCATE' and not v_is_partition then
+        v_shape.shape := null; -- its event has no columns
+    elsif not v_shape.is_noted then
+        perform sluice._note_shape(v_root, v_shape.shape, v_shape.kept_columns, v_live_columns, v_live_types);
     end if;
     -- The whole row is c.*, because c alone could be a column.
     v_old := format('(select %s from old_rows as r) as c', v_shape.columns_sql);
@@ -171,19 +200,20 @@ begin
         )
     end;
     execute format(
-        'insert into pgq.%I (ev_id, ev_time, ev_type, ev_data, ev_extra1)
+        'insert into pgq.%I (ev_id, ev_time, ev_type, ev_data, ev_extra1, ev_extra2)
          select nextval($1), now(), change.op,
              json_build_object(
                  ''op'', change.op, ''before'', change.before, ''after'', change.after, ''source'', $2, ''ts_ms'', $3
              ),
-             $4
+             $4, $5
          from (%s) as change',
         v_target.event_table, v_changes
     )
     using v_target.event_seq,
         sluice._capture_source(v_shape.schema_name, v_shape.table_name, v_shape.key_columns),
         (extract(epoch from clock_timestamp()) * 1000)::bigint,
-        format('%s.%s', v_shape.schema_name, v_shape.table_name);
+        format('%I.%I', v_shape.schema_name, v_shape.table_name),
+        v_shape.shape;
     return null;
 end;
 $$;

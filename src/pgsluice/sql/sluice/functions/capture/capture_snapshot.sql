@@ -16,7 +16,7 @@
  * Waiting for a row while holding others can deadlock with writers, and the writer may be the victim. So this waits only for
  * the first row of the chunk, when it holds none, and ends the chunk before the next row that another session has locked.
  *
- * Calls: sluice._captures, sluice._capture_shape, sluice._append_rows, sluice._append_table. Reads: the table, in the order of its key.
+ * Calls: sluice._captures, sluice._capture_shape, sluice._note_shape, sluice._append_rows, sluice._append_table. Reads: the table, in the order of its key.
  */
 create or replace function sluice.capture_snapshot(
     source_table regclass, queue_name text, after_key jsonb default null, qty integer default 1000
@@ -47,7 +47,7 @@ begin
             message = format('qty is %s', coalesce(qty::text, 'null')),
             hint = 'take at least one row in a call';
     end if;
-    v_shape := sluice._capture_shape(source_table::oid, v_options);
+    v_shape := sluice._capture_shape(source_table::oid, v_options, null::text[], null::oid[]);
     v_walk := sluice._capture_walk(source_table::oid, v_shape.key_columns, after_key);
     if v_walk.key_sql is null then
         -- Without a key there is no order to continue in, and events cannot be matched to rows. So writers are locked out.
@@ -99,7 +99,12 @@ begin
     )
     using v_first, qty
     into strict v_contents, v_last;
-    perform sluice._append_rows(queue_name, v_shape.schema_name, v_shape.table_name, v_shape.key_columns, v_contents);
+    perform sluice._note_shape(
+        source_table::oid, v_shape.shape, v_shape.kept_columns, null::text[], null::oid[]
+    );
+    perform sluice._append_rows(
+        queue_name, v_shape.schema_name, v_shape.table_name, v_shape.key_columns, v_shape.shape, v_contents
+    );
     return v_last;
 end;
 $$;
