@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from pgsluice.errors import SchemaError as SchemaError
     from pgsluice.errors import ServerError as ServerError
     from pgsluice.errors import SluiceError as SluiceError
+    from pgsluice.errors import StoreError as StoreError
     from pgsluice.errors import UnsupportedReaderError as UnsupportedReaderError
     from pgsluice.outcome import Done as Done
     from pgsluice.outcome import Outcome as Outcome

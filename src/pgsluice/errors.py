@@ -132,6 +132,10 @@ class PositionLostError(SluiceError):
     """
 
 
+class StoreError(SluiceError):
+    """The store or catalog of a lake failed, or a commit conflicted too often; a retry may succeed."""
+
+
 class ChangeError(SluiceError):
     """A captured change cannot be applied to its current-state table; a retry fails again.
 

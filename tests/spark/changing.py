@@ -17,6 +17,7 @@ from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.lake.iceberg.catalog import opened_catalog
 from pgsluice.lake.iceberg.mutable import IcebergMutableTable
+from pgsluice.lake.names import TableName
 from pgsluice.pipelines.current_state import apply as applying
 from pgsluice.pipelines.current_state.collapse import Collapsed, collapse, portion_of
 from pgsluice.pipelines.current_state.envelope import Change, Row
@@ -30,7 +31,7 @@ from pgsluice.pipelines.current_state.reading import COLUMNS
 from pgsluice.pipelines.current_state.table import CurrentTable
 from spark.lake_reading import iceberg_rows
 
-NAME = "public.account"
+NAME = TableName("public", "account")
 KINDS = {"id": pa.int64(), "name": pa.string(), "extra": pa.int64()}
 
 
@@ -134,14 +135,18 @@ def cut(log: list[Change], dice: random.Random) -> list[list[Change]]:
 
 def event_of(change: Change) -> tuple:
     """Return the event from which this change is read."""
-    schema, _, table = change.table.partition(".")
     envelope = {
         "op": change.op,
         "before": change.before,
         "after": change.after,
-        "source": {"schema": schema, "table": table, "key": list(change.key), "txId": change.txid},
+        "source": {
+            "schema": change.table.schema,
+            "table": change.table.table,
+            "key": list(change.key),
+            "txId": change.txid,
+        },
     }
-    return change.seq, change.at_us, change.op, json.dumps(envelope), change.table, None
+    return change.seq, change.at_us, change.op, json.dumps(envelope), str(change.table), None
 
 
 def stored(table: CurrentTable) -> pa.Table:

@@ -11,10 +11,12 @@ import pytest
 from conftest import Database
 from pgsluice.errors import CaptureError, ChangeError, ConfigurationError, LogNotFoundError
 from pgsluice.lake.current_tables import Tables, beside, place_of
+from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import names_in, tables_in
 from pgsluice.pipelines.changes import changes
 from pgsluice.pipelines.current_state.table import CurrentTable, live
 from pgsluice.verify import verify_current
+from spark.changing import NAME
 from spark.conftest import LOG
 from spark.lake_reading import lake_table
 from support import value, wait_until
@@ -49,7 +51,7 @@ class Place:
         return verify_current(table, self.at(table), dsn=self.dsn).equal
 
     def at(self, table: str) -> str:
-        return str(place_of(self.current, table))
+        return str(place_of(self.current, TableName.parse(table)))
 
     @property
     def current(self) -> Tables:
@@ -125,8 +127,12 @@ def test_every_kind_of_change_ends_in_the_current_state(place: Place, log: psyco
     assert sorted(
         row["text"] for row in live(place.spark, place.lake, "public.note").collect()
     ) == [text for (text,) in rows_of(log, "select text from note")]
-    assert place.rows("public.Odd.Table") == [("a", True)]
-    assert names_in(place.current) == ["public.Odd.Table", "public.account", "public.note"]
+    assert place.rows('public."Odd.Table"') == [("a", True)]
+    assert list(map(str, names_in(place.current))) == [
+        'public."Odd.Table"',
+        "public.account",
+        "public.note",
+    ]
 
     # A truncate, and changes after it.
     log.execute(
@@ -184,7 +190,7 @@ def test_executors_apply_what_the_driver_would(place: Place, log: psycopg.Connec
 
 
 def files_of(place: Place) -> set[str]:
-    table = CurrentTable.open(place.current, "public.account")
+    table = CurrentTable.open(place.current, NAME)
     assert table is not None
     return set(table.files)
 

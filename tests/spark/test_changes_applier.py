@@ -9,11 +9,13 @@ import pytest
 
 from pgsluice.lake.current_tables import Applied, read_applied
 from pgsluice.lake.files import LakeFile
+from pgsluice.lake.names import TableName
 from pgsluice.pipelines.current_state import applier as module
 from pgsluice.pipelines.current_state.applier import Applier
 from pgsluice.pipelines.current_state.event_files import Written
 from pgsluice.pipelines.current_state.pending import Pending
 from pgsluice.pipelines.current_state.pieces import in_turn
+from pgsluice.pipelines.current_state.reading import Sources
 
 MARK = (1, 0, "sluice.snapshot", "{}", "public.big", None)
 
@@ -23,12 +25,12 @@ class States:
 
     def __init__(self, lake: Path, **rows: int) -> None:
         self.lake = lake
-        self.rows = {f"public.{name}": count for name, count in rows.items()}
+        self.rows = {TableName("public", name): count for name, count in rows.items()}
         self.applied: list[list[int]] = []
 
-    def apply(self, files: dict[int, Any], names: frozenset[str], **_: Any) -> dict[str, int]:
+    def apply(self, files: dict[int, Any], sources: Sources, **_: Any) -> dict[TableName, int]:
         self.applied.append(list(files))
-        return {name: self.rows[name] for name in names}
+        return {name: self.rows[name] for name in sources.names}
 
 
 class Clock:
@@ -65,8 +67,8 @@ class Stream:
 
     def add(self, batch_id: int, changes: int, *tables: str, marks: tuple[Any, ...] = ()) -> None:
         file = LakeFile(f"{batch_id}.parquet", 10, "{}", changes, 0.0)
-        names = frozenset(f"public.{name}" for name in tables)
-        self.applier.add("app", batch_id, Written([file], names, marks))
+        names = frozenset(TableName("public", name) for name in tables)
+        self.applier.add("app", batch_id, Written([file], Sources(names), marks))
 
 
 def test_an_update_waits_for_one_change_per_fifty_rows_or_fifteen_minutes(
@@ -126,7 +128,10 @@ def test_micro_batches_of_a_sink_in_another_process_are_applied_when_due(
 ):
     states = States(tmp_path / "lake", small=40)
     stream = Stream(tmp_path, states, 60.0, has_sink=True)
-    written = Written([LakeFile("n.parquet", 10, "{}", 1, 0.0)], frozenset({"public.small"}))
+    written = Written(
+        [LakeFile("n.parquet", 10, "{}", 1, 0.0)],
+        Sources(frozenset({TableName("public", "small")})),
+    )
     stream.pending.add(0, written)
     stream.applier.apply_pending("app")
     stream.pending.add(1, written)

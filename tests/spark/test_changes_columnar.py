@@ -18,9 +18,9 @@ from pgsluice.pipelines.current_state.collapse import Portion, portion_of
 from pgsluice.pipelines.current_state.columnar import portion_of_json
 from pgsluice.pipelines.current_state.columns import TIMESTAMP, array_of, lake_type
 from pgsluice.pipelines.current_state.reading import COLUMNS, SNAPSHOT_EVENT, changes_of
+from spark.changing import NAME
 from spark.conftest import LOG
 
-NAME = "public.account"
 KINDS = {
     "id": pa.int64(),
     "code": pa.string(),
@@ -41,7 +41,7 @@ class Number:
         self.text = text
 
 
-def batch(events: list[tuple[str, str | None]], name: str = NAME) -> pa.RecordBatch:
+def batch(events: list[tuple[str, str | None]], name: str = str(NAME)) -> pa.RecordBatch:
     """Return events of type and data as `_pieces` receives them."""
     rows = [(seq, seq * 10, kind, data, name, None) for seq, (kind, data) in enumerate(events, 5)]
     columns = zip(*rows, strict=True)
@@ -83,7 +83,7 @@ def contents(portion: Portion, kinds: Mapping[str, pa.DataType]) -> object:
 
 
 def one_by_one(events: pa.RecordBatch, kinds: Mapping[str, pa.DataType] = KINDS) -> object:
-    return contents(portion_of(list(changes_of(events)), kinds), kinds)
+    return contents(portion_of(list(changes_of(NAME, events)), kinds), kinds)
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=4)

@@ -16,11 +16,13 @@ import pytest
 from conftest import Database
 from pgsluice.errors import SluiceError
 from pgsluice.lake.current_tables import beside, place_of, table_folder
+from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.changes import changes
 from pgsluice.pipelines.current_state import apply
 from pgsluice.spark.java import find_java
 from pgsluice.verify import verify_current
+from spark.changing import NAME
 from spark.conftest import LOG
 from spark.lake_reading import lake_table
 from spark.test_crash import committed_micro_batches, driver, more_micro_batches
@@ -69,7 +71,7 @@ def running_pgbench(database: Database, seed: int) -> Iterator[subprocess.Popen]
 
 def assert_equal(database: Database, lake: Path | str) -> None:
     for table in TABLES:
-        place = place_of(tables_in(lake), f"public.{table}")
+        place = place_of(tables_in(lake), TableName("public", table))
         report = verify_current(f"public.{table}", str(place), dsn=database.url)
         assert report.equal, str(report)
 
@@ -148,7 +150,7 @@ def test_a_transaction_of_many_events_needs_little_memory(
 
     subprocess.run([sys.executable, "-c", program], check=True, timeout=500, capture_output=True)
 
-    folder = table_folder(tmp_path / "lake" / "current", "public.account")
+    folder = table_folder(tmp_path / "lake" / "current", NAME)
     report = verify_current("public.account", folder, dsn=database_18.url)
     assert report.equal, str(report)
 

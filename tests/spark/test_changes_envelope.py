@@ -9,10 +9,12 @@ import pyarrow as pa
 import pytest
 
 from pgsluice.errors import ChangeError, SluiceError
+from pgsluice.lake.names import TableName
 from pgsluice.pipelines.current_state.columns import array_of, lake_type
-from pgsluice.pipelines.current_state.envelope import Change, read_change
+from pgsluice.pipelines.current_state.envelope import Change, read_change, table_of
 from support import rows
 
+TABLE_T = TableName("public", "t")
 # Each column tests a different special case.
 TABLE = """create table odd (
     id bigint primary key, "two words" text, flag boolean, price numeric(10, 2), ratio double precision,
@@ -57,7 +59,9 @@ def changes(connection: psycopg.Connection) -> list[Change]:
         "select ev_id, (extract(epoch from ev_time) * 1000000)::bigint, ev_type, ev_data, ev_extra1, ev_extra2 "
         "from pgq.event_1 order by ev_id",
     )
-    read = [read_change(*event) for event in events]
+    tables = [table_of(event[2], event[4]) for event in events]
+    assert {str(table) for table in tables} <= {"public.odd", "public.hard"}
+    read = [read_change(TableName.parse(str(t)), *e) for t, e in zip(tables, events, strict=True)]
     return [change for change in read if change is not None]
 
 
@@ -70,7 +74,7 @@ def run_through(connection: psycopg.Connection) -> None:
 
 def captured(connection: psycopg.Connection) -> list[tuple]:
     found = changes(connection)
-    assert {change.table for change in found} == {"public.odd"}
+    assert {str(change.table) for change in found} == {"public.odd"}
     assert {change.key for change in found if change.op != "t"} == {("id",)}
     assert [change.seq for change in found] == sorted(change.seq for change in found)
     return [(change.op, change.before, change.after) for change in found]
@@ -117,9 +121,10 @@ def test_values_that_python_cannot_decode_stay_text(log: psycopg.Connection, tri
 
 @pytest.mark.parametrize("data", ["hello", "", "{", '{"a": 1 "b": 2}', "[" * 3000, "{" * 3000])
 def test_event_with_a_type_of_ours_and_other_data_is_no_change(data: str):
-    assert read_change(1, 1, "c", data) is None
+    assert read_change(TABLE_T, 1, 1, "c", data, "public.t") is None
+    head = '{"op":"INSERT","table":["public","t"],"pkey":["id"]}'
     with pytest.raises(ChangeError):
-        read_change(1, 1, '{"op":"INSERT","table":["public","t"],"pkey":["id"]}', data, "public.t")
+        read_change(TABLE_T, 1, 1, head, data, "public.t")
 
 
 def test_changes_of_capture_without_the_row_before(log: psycopg.Connection):
@@ -190,7 +195,7 @@ def test_a_statement_of_sqltriga_is_refused(log: psycopg.Connection):
     ],
 )
 def test_other_events_are_no_changes(ev_type: str | None, ev_data: str | None, extra1: str | None):
-    assert read_change(1, 1, ev_type, ev_data, extra1) is None
+    assert read_change(TABLE_T, 1, 1, ev_type, ev_data, extra1) is None
 
 
 @pytest.mark.parametrize(
@@ -203,14 +208,16 @@ def test_other_events_are_no_changes(ev_type: str | None, ev_data: str | None, e
 )
 def test_a_change_that_cannot_be_read_is_an_error_with_a_way_out(ev_type: str, ev_data: str):
     with pytest.raises(SluiceError, match=r"event 7 .* change of public.t, .* leave its table out"):
-        read_change(7, 1, ev_type, ev_data, "public.t")
+        read_change(TABLE_T, 7, 1, ev_type, ev_data, "public.t")
 
 
 def test_names_and_nested_values_are_found_wherever_they_stand():
     row = '{ "a\\"b" : [1, {"after": 2.50}] ,"after":{"x":"}"},"c" :1.50 }'
     data = json.dumps({"op": "c", "source": {"schema": "s", "table": "t", "key": None}})[:-1]
 
-    change = read_change(1, 1, "c", f'{data}, "before" : null, "after" : {row}}}')
+    change = read_change(
+        TableName("s", "t"), 1, 1, "c", f'{data}, "before" : null, "after" : {row}}}'
+    )
 
     assert change is not None
     assert change.after == {'a"b': '[1, {"after": 2.50}]', "after": '{"x":"}"}', "c": "1.50"}

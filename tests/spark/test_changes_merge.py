@@ -16,6 +16,7 @@ import pytest
 from pgsluice.errors import ChangeError
 from pgsluice.lake.current_tables import DELETED, ROW, SEQ, Tables
 from pgsluice.lake.files import write_files
+from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import names_in, tables_in
 from pgsluice.pipelines.current_state.envelope import Change, Row
 from pgsluice.pipelines.current_state.merge import forget_deleted
@@ -109,7 +110,7 @@ def test_a_table_that_never_took_a_change_may_still_become_another(current: Tabl
 
 
 def test_odd_names_are_names_like_others(current: Tables):
-    name = 'Odd/Schema.tá"ble'
+    name = TableName("Odd/Schema", 'tá"ble')
     kinds = {'I"d': pa.int64(), "Größe": pa.string()}
     table = CurrentTable.create(current, name, ('I"d',), kinds)
     changes = [

@@ -15,19 +15,25 @@ from click.testing import CliRunner, Result
 from deltalake import DeltaTable
 
 from pgsluice.cli.pipeline import pipeline
-from pgsluice.lake.current_tables import beside, place_of, read_states
+from pgsluice.lake.current_tables import TableState, beside, place_of, read_states
 from pgsluice.lake.delta.opening import open_dataset
+from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import Place as TablePlace
 from pgsluice.pipelines.current_state import event_files, upkeep
 from pgsluice.pipelines.current_state.snapshot import rebuild, snapshot
 from pgsluice.pipelines.current_state.table import CurrentTable, live
 from pgsluice.verify import verify_current
+from spark.changing import NAME
 from spark.conftest import LOG
 from spark.lake_reading import lake_table
 from spark.test_changes import Place, only_delta, place
 from support import value
 
 __all__ = ["place"]
+
+
+def states_of(place: Place) -> dict[str, TableState]:
+    return {str(name): state for name, state in read_states(place.current).items()}
 
 
 def command(*arguments: object) -> Result:
@@ -58,7 +64,7 @@ def test_table_that_cannot_be_applied_is_parked_until_it_is_rebuilt(
     assert place.equal("public.good")
     assert len(place.rows("public.late")) == len(place.rows("public.keyed")) == 1
     assert lake_table(place.events).num_rows == value(log, "select count(*) from pgq.event_1")
-    states = read_states(place.current)
+    states = states_of(place)
     assert "has a value that does not fit" in str(states["public.late"].parked)
     assert f"pgsluice lake rebuild public.late --lake {place.lake}" in str(
         states["public.late"].parked
@@ -86,7 +92,7 @@ def test_table_that_cannot_be_applied_is_parked_until_it_is_rebuilt(
     place.run(column_types={"public.late.at": "string"})
     check = command("verify", "changes", "--log", LOG, "--lake", place.lake, "--dsn", place.dsn)
     assert (check.exit_code, check.stdout.count(": complete since 20")) == (0, 3)
-    table = CurrentTable.open(place.current, "public.good")
+    table = CurrentTable.open(place.current, TableName("public", "good"))
     assert table is not None
     assert "; complete since 20" in str(table.stored.description)
     assert table.stored.properties["pgsluice.log"] == LOG
@@ -111,7 +117,7 @@ def test_table_with_unsupported_features_or_other_buckets_is_parked(
     assert place.run(buckets=buckets).progress().parked == ("public.altered", "public.large")
 
     assert place.rows("public.good") == [(2,)]
-    states = read_states(place.current)
+    states = states_of(place)
     reason = str(states["public.altered"].parked)
     assert "uses checkConstraints: pgsluice cannot" in reason
     assert (
@@ -149,7 +155,7 @@ def test_values_that_do_not_fit_become_null_beside_their_rejects(
     options = {"on_bad_value": "null", "buckets": {"public.large": 2, "public.dated": 2}}
 
     assert place.run(**options).progress().parked == ("public.dated",)
-    reason = str(read_states(place.current)["public.dated"].parked)
+    reason = str(states_of(place)["public.dated"].parked)
     assert reason.startswith("column public.dated.at is date32[day] in the lake, and has a value")
     assert reason.endswith(f": pgsluice lake rebuild public.dated --lake {place.lake}")
 
@@ -258,7 +264,7 @@ def test_table_is_rebuilt_while_writers_the_pipeline_and_its_maintenance_run(
         assert stream.progress().parked == ()
     assert place.equal("public.account")
     assert {
-        place_of(place.current, "public.account"),
+        place_of(place.current, NAME),
         beside(place.current, "events"),
     } <= maintained
 

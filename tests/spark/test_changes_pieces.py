@@ -12,6 +12,7 @@ from pgsluice.errors import ChangeError, SluiceError
 from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.lake.files import LakeFile
 from pgsluice.lake.jobs import show
+from pgsluice.lake.names import TableName
 from pgsluice.pipelines.current_state import upkeep
 from pgsluice.pipelines.current_state.collapse import Portion
 from pgsluice.pipelines.current_state.envelope import Change
@@ -24,14 +25,17 @@ from pgsluice.pipelines.current_state.pieces import (
     collapsed,
     in_turn,
 )
-from pgsluice.pipelines.current_state.reading import SNAPSHOT_EVENT
+from pgsluice.pipelines.current_state.reading import SNAPSHOT_EVENT, Sources
 from pgsluice.pipelines.current_state.table import CurrentTable
 from spark.changing import KINDS, NAME, apply, live, write_events
 
+OTHER, BAD = TableName("public", "other"), TableName("public", "bad")
 FILE = LakeFile("part-00000.zstd.parquet", 10, "{}", 1, 0.0)
 
 
-def insert(seq: int, number: int, *, key: tuple[str, ...] = ("id",), table: str = NAME) -> Change:
+def insert(
+    seq: int, number: int, *, key: tuple[str, ...] = ("id",), table: TableName = NAME
+) -> Change:
     return Change(table, key, seq, seq, "c", None, {"id": number, "name": "n"})
 
 
@@ -39,14 +43,14 @@ def test_a_table_takes_only_micro_batches_that_it_does_not_have(tmp_path: Path):
     files = {}
     for batch_id in range(3):
         path = tmp_path / f"{batch_id}.parquet"
-        write_events(path, [insert(batch_id, batch_id), insert(batch_id, 7, table="public.other")])
+        write_events(path, [insert(batch_id, batch_id), insert(batch_id, 7, table=OTHER)])
         files[batch_id] = [path]
-    kinds = {NAME: KINDS, "public.other": KINDS}
+    kinds = {NAME: KINDS, OTHER: KINDS}
 
     found = collapse_files(files, Collapsing(kinds, {NAME: 1}, tmp_path, Division({}, 1)), in_turn)
 
     assert collapsed(found[NAME]).rows["id"].to_pylist() == [2]
-    assert collapsed(found["public.other"]).rows["_seq"].to_pylist() == [2]
+    assert collapsed(found[OTHER]).rows["_seq"].to_pylist() == [2]
 
 
 def test_events_of_other_tables_are_not_decoded(tmp_path: Path):
@@ -60,19 +64,19 @@ def test_events_of_other_tables_are_not_decoded(tmp_path: Path):
 
 def test_an_unreadable_change_concerns_its_table_only(tmp_path: Path):
     path = tmp_path / "events.parquet"
-    changes = [insert(1, 1), insert(2, 2, key=("name",)), insert(3, 3, table="public.other")]
+    changes = [insert(1, 1), insert(2, 2, key=("name",)), insert(3, 3, table=OTHER)]
     statement = (4, 4, "I", "(id) values ('4')", "public.bad", None)  # of pgq.sqltriga
     write_events(path, [*changes, statement], row_groups=1)
-    kinds = dict.fromkeys([NAME, "public.other", "public.bad"], KINDS)
-    how = Collapsing(kinds, {}, tmp_path, Division({}, 1))
+    kinds = dict.fromkeys([NAME, OTHER, BAD], KINDS)
+    how = Collapsing(kinds, {}, tmp_path, Division({}, 1), {"public.bad": BAD})
 
     found = collapse_files({0: [path]}, how, in_turn)
 
     with pytest.raises(SluiceError, match=r"the key of public.account was"):
         collapsed(found[NAME])
     with pytest.raises(ChangeError, match="event 4 is a statement of pgq.sqltriga for public.bad"):
-        collapsed(found["public.bad"])
-    assert collapsed(found["public.other"]).rows["id"].to_pylist() == [3]
+        collapsed(found[BAD])
+    assert collapsed(found[OTHER]).rows["id"].to_pylist() == [3]
 
 
 def test_tasks_hand_over_no_rows(tmp_path: Path):
@@ -103,15 +107,15 @@ def test_many_inserts_with_higher_keys_leave_the_files_as_they_are(tmp_path: Pat
 def test_pending_micro_batches_survive_a_restart(tmp_path: Path):
     pending = Pending(tmp_path / "unapplied")
     assert pending.all() == {}
-    pending.add(9, Written([FILE], frozenset([NAME])))
-    mark = (7, 7, SNAPSHOT_EVENT, "{}", NAME, None)
-    pending.add(10, Written([FILE], frozenset(), (mark,)))
+    pending.add(9, Written([FILE], Sources(frozenset([NAME]), frozenset(["a.b.c"]))))
+    mark = (7, 7, SNAPSHOT_EVENT, "{}", str(NAME), None)
+    pending.add(10, Written([FILE], Sources(), (mark,)))
 
     again = Pending(tmp_path / "unapplied")
 
     assert list(again.all().items()) == [
-        (9, Written([FILE], frozenset([NAME]))),
-        (10, Written([FILE], frozenset(), (mark,))),
+        (9, Written([FILE], Sources(frozenset([NAME]), frozenset(["a.b.c"])))),
+        (10, Written([FILE], Sources(), (mark,))),
     ]
     again.remove(9)
     assert list(pending.all()) == [10]

@@ -33,6 +33,7 @@ from pgsluice.lake.current_tables import (
     write_state,
 )
 from pgsluice.lake.jobs import compact
+from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import names_in
 from pgsluice.pipelines.current_state import evolution
 from pgsluice.pipelines.current_state.columns import array_of, identity_of
@@ -48,6 +49,7 @@ from spark.changing import NAME, apply, stored
 from spark.conftest import LOG
 from spark.lake_reading import lake_table
 
+T, NEW = TableName("s", "t"), TableName("s", "new")
 KINDS = {"id": pa.int64(), "price": pa.decimal128(6, 2), "ratio": pa.float32(), "at": pa.date32()}
 
 
@@ -101,8 +103,8 @@ def test_only_types_that_hold_every_former_value_are_widened(
 
 def test_rows_that_are_found_by_their_text_or_bucket_keep_both_when_widened(current: Tables):
     kinds = {"id": pa.int64(), "n": pa.int64(), "d": pa.decimal128(4, 2)}
-    keyed = CurrentTable.create(current, "s.keyed", ("id",), kinds)
-    keyless = CurrentTable.create(current, "s.keyless", (), kinds)
+    keyed = CurrentTable.create(current, TableName("s", "keyed"), ("id",), kinds)
+    keyless = CurrentTable.create(current, TableName("s", "keyless"), (), kinds)
     wide, text = pa.decimal128(8, 3), pa.string()
 
     assert wider_types(keyed, {"n": text, "d": text}, numeric=["n", "d"]) == {"n": text, "d": text}
@@ -247,7 +249,7 @@ def test_parked_table_is_known_after_a_restart(parking: Parking):
 
     assert again(parking).parked() == parking.parked() == [NAME]
     assert parking.is_parked(NAME)
-    assert not parking.is_parked("public.other")
+    assert not parking.is_parked(TableName("public", "other"))
     assert read_states(parking.current)[NAME].parked == (
         "column c does not fit; rebuild the table: pgsluice lake rebuild public.account --lake "
         f"{parking.current.parent}"
@@ -272,7 +274,7 @@ def test_error_of_a_change_is_raised_if_tables_are_not_parked(parking: Parking):
 
 
 def test_requested_rebuild_begins_once_even_if_the_process_dies(parking: Parking):
-    emptied: list[str] = []
+    emptied: list[TableName] = []
     with parking.guard(NAME):
         raise ChangeError("column c does not fit")
     request_rebuild(parking.current, NAME)
@@ -292,7 +294,7 @@ def test_requested_rebuild_begins_once_even_if_the_process_dies(parking: Parking
     assert emptied == [NAME, NAME]
 
 
-def _die(_name: str) -> None:
+def _die(_name: TableName) -> None:
     raise OSError("died")
 
 
@@ -301,12 +303,12 @@ def test_table_that_cannot_be_rebuilt_is_named_and_no_rebuild_begins(
 ):
     lake = parking.current.parent
     with pytest.raises(ConfigurationError, match=f"no current-state table {NAME}; it has none"):
-        rebuild(NAME, lake, dsn=database_18.url)
+        rebuild(str(NAME), lake, dsn=database_18.url)
     parking.note_created(NAME)
     log.execute("select sluice.drop_capture('account', %s)", (LOG,))
 
     with pytest.raises(CaptureError, match="is not captured into event log 'log'"):
-        rebuild(NAME, lake, dsn=database_18.url)
+        rebuild(str(NAME), lake, dsn=database_18.url)
 
     assert rebuild_requests(parking.current) == {}
 
@@ -319,15 +321,15 @@ def test_completeness_is_checked_for_the_tables_of_the_pipeline(
     parking.note_snapshots([mark("began", "a"), mark("ended", "a")])
 
     every = verify_changes(LOG, parking.current.parent, dsn=database_18.url)
-    mine = verify_changes(LOG, parking.current.parent, tables=[NAME], dsn=database_18.url)
+    mine = verify_changes(LOG, parking.current.parent, tables=[str(NAME)], dsn=database_18.url)
 
-    assert list(every.complete) == list(mine.complete) == [NAME]
+    assert list(every.complete) == list(mine.complete) == [str(NAME)]
     assert (list(every.problems), list(mine.problems)) == (["public.other"], [])
 
 
 def mark(state: str, token: str) -> Event:
     text = json.dumps({"state": state, "token": token})
-    return 1, 1_000_000, SNAPSHOT_EVENT, text, NAME, None
+    return 1, 1_000_000, SNAPSHOT_EVENT, text, str(NAME), None
 
 
 def test_snapshot_completes_a_table_only_if_its_begin_was_applied_too(parking: Parking):
@@ -370,12 +372,12 @@ def test_start_names_each_incomplete_table(
     again(parking).warn(wanted=lambda _name: True, snapshots=["other"])
 
     found = {record.table: record.message for record in caplog.records}  # type: ignore[attr-defined]
-    assert set(found) == {NAME, "public.client"}
-    assert f"folder {table_folder(parking.current, NAME)} does not exist" in found[NAME]
+    assert set(found) == {str(NAME), "public.client"}
+    assert f"folder {table_folder(parking.current, NAME)} does not exist" in found[str(NAME)]
     assert "run: pgsluice log snapshot log public.client" in found["public.client"]
 
 
-def state(name: str, **facts: object) -> TableState:
+def state(name: TableName, **facts: object) -> TableState:
     facts = {"source": "s", "oid": 1, "complete_since": "now", **facts}
     return TableState(name=name, log=LOG, **facts)  # type: ignore[arg-type]
 
@@ -383,28 +385,28 @@ def state(name: str, **facts: object) -> TableState:
 @pytest.mark.parametrize(
     ("facts", "captured", "expected"),
     [
-        ({}, Captured("t", 1, True), None),
-        ({"complete_since": None}, Captured("t", 1, True), "no complete snapshot"),
-        ({"complete_since": None}, Captured("t", 1, False), None),
-        ({"parked": "a reason"}, Captured("t", 1, True), "a reason"),
-        ({"is_created": True}, Captured("t", 1, True), "does not exist"),
-        ({"source": "other"}, Captured("t", 1, True), "come from another event log"),
-        ({}, Captured("t", 2, True), "dropped and created again"),
-        ({}, Captured("new", 1, True), "renamed to new"),
-        ({}, Captured("new", 2, True), "no longer captured"),
-        ({}, Captured("t", 1, True, ["t_2027"]), "partitions without capture: t_2027; keep"),
+        ({}, Captured(T, 1, True), None),
+        ({"complete_since": None}, Captured(T, 1, True), "no complete snapshot"),
+        ({"complete_since": None}, Captured(T, 1, False), None),
+        ({"parked": "a reason"}, Captured(T, 1, True), "a reason"),
+        ({"is_created": True}, Captured(T, 1, True), "does not exist"),
+        ({"source": "other"}, Captured(T, 1, True), "come from another event log"),
+        ({}, Captured(T, 2, True), "dropped and created again"),
+        ({}, Captured(NEW, 1, True), "renamed to s.new"),
+        ({}, Captured(NEW, 2, True), "no longer captured"),
+        ({}, Captured(T, 1, True, ["t_2027"]), "partitions without capture: t_2027; keep"),
     ],
 )
 def test_each_reason_for_missing_rows_is_named(
     tmp_path: Path, facts: dict[str, object], captured: Captured, expected: str | None
 ):
-    lost = ["t"] if "is_created" in facts else []
-    found = problems(tmp_path, LOG, "s", [captured], {"t": state("t", **facts)}, lost)
+    lost = [T] if "is_created" in facts else []
+    found = problems(tmp_path, LOG, "s", [captured], {T: state(T, **facts)}, lost)
 
     if expected is None:
         assert found == {}
     else:
-        assert expected in found["t"]
+        assert expected in found[T]
 
 
 def test_uncaptured_partitions_are_named_by_verify_until_they_are_captured(
@@ -415,7 +417,7 @@ def test_uncaptured_partitions_are_named_by_verify_until_they_are_captured(
     log.execute("select sluice.capture('account', %s)", (LOG,))
     log.execute("create table top partition of account for values from (100) to (200)")
     log.execute("alter table account detach partition low")
-    write_state(tmp_path / "current", state("public.account", oid=None, source=""))
+    write_state(tmp_path / "current", state(NAME, oid=None, source=""))
 
     found = verify_changes(LOG, tmp_path, dsn=database_18.url).problems
 

@@ -156,7 +156,7 @@ def test_pipelines_write_into_a_rest_catalog(
         return stream.progress().parked
 
     def equal() -> bool:
-        place = place_of(tables_in(LAKE), "public.account")
+        place = place_of(tables_in(LAKE), NAME)
         return verify_current("account", str(place), dsn=database_18.url).equal
 
     log.execute("create table account (id int primary key, name text)")

@@ -27,6 +27,7 @@ from conftest import Database
 from pgsluice import WorkQueue
 from pgsluice.lake.current_tables import DELETED, OWN_COLUMNS, lake_column, place_of
 from pgsluice.lake.jobs import compact
+from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.analytics import analytics
 from pgsluice.pipelines.archive import archive
@@ -113,7 +114,7 @@ class Lake:
         changes("changed", place, checkpoint, once=True, **how, **self.there)
 
     def current(self, table: str) -> str:
-        return str(place_of(tables_in(self.place("shop")), f"public.{table}"))
+        return str(place_of(tables_in(self.place("shop")), TableName("public", table)))
 
     def rows(self, query: str) -> Rows:
         with self.log.cursor(row_factory=dict_row) as cursor:

@@ -21,6 +21,7 @@ from pgsluice.errors import ConfigurationError, LogStateError, SluiceError
 from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.current_tables import place_of
 from pgsluice.lake.iceberg.catalog import opened_catalog
+from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.changes import ChangeStream, changes
 from pgsluice.pipelines.keeper import Keeper
@@ -114,10 +115,10 @@ def test_no_false_difference_while_writers_go_on_and_a_planted_one_is_found(
     log.execute(f"insert into account select n, 'old' from generate_series(-50, {ROWS}) as n")
     log.execute("insert into bag values ('a')")
     current = tables_in(place)
-    account = place_of(current, "public.account")
+    account = place_of(current, TableName("public", "account"))
 
     def verified(table: str = "account", **options: object) -> Report:
-        lake = str(place_of(current, f"public.{table}"))
+        lake = str(place_of(current, TableName("public", table)))
         return verify_current(f"public.{table}", lake, at_tick=LOG, dsn=database_18.url, **options)
 
     writer = Writer(database_18, seed)
@@ -168,7 +169,7 @@ def test_changes_that_wait_for_the_next_update_are_no_differences(
     log.execute("create table account (id int primary key, name text)")
     log.execute("select sluice.capture('account', %s)", (LOG,))
     log.execute("insert into account values (1, 'a')")
-    account = str(place_of(tables_in(lake), "public.account"))
+    account = str(place_of(tables_in(lake), TableName("public", "account")))
 
     def running(apply_every_s: float) -> ChangeStream:
         return changes(

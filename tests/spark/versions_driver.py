@@ -20,6 +20,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from pgsluice.lake.current_tables import table_folder
+from pgsluice.lake.names import TableName
 from pgsluice.pipelines.analytics import analytics
 from pgsluice.pipelines.archive import archive
 from pgsluice.pipelines.changes import changes
@@ -142,7 +143,9 @@ class Program:
             stream.catch_up()
             self.database.execute("update account set name = 'd' where id < 5")
             stream.catch_up()
-        report = verify_current("account", str(table_folder(place / "current", "public.account")))
+        report = verify_current(
+            "account", str(table_folder(place / "current", TableName("public", "account")))
+        )
         self.found["changes"] = report.equal or str(report)
         self.database.execute("select pgmq.archive('copied', array[1, 2, 3])")
         self.found["archived"] = archive("copied", FOLDER / "archive", spark=self.spark).rows

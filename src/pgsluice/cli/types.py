@@ -12,6 +12,8 @@ from typing import Any
 import click
 
 from pgsluice.connection import sqlalchemy_driver
+from pgsluice.errors import ConfigurationError
+from pgsluice.lake.names import ColumnName
 
 FOREVER = "forever"
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -19,6 +21,8 @@ _DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)(ms|[smhdw])?")
 _PARTITION_SIZE = re.compile(
     r"0*[1-9]\d{0,8}([smhdw]| (second|minute|hour|day|week|month)s?)?", re.IGNORECASE
 )
+# A quoted name may contain the sign.
+_COLUMN_TYPE = re.compile(r'((?:"(?:[^"]|"")*"|[^"=])*)=(.+)', re.DOTALL)
 _MAX_S = 2**31 - 1  # what the functions of the database accept
 
 
@@ -184,12 +188,15 @@ def types_by_column(
     _context: click.Context, _option: click.Parameter, values: Sequence[str]
 ) -> dict[str, str]:
     """Parse schema.table.column=TYPE options to a dictionary."""
-    found = dict(value.partition("=")[::2] for value in values)
-    for column, kind in found.items():
-        if column.count(".") < 2 or not kind:
-            raise click.BadParameter(
-                f"{column!r} has no type or is no column; write schema.table.column=string"
-            )
+    found = {}
+    for value in values:
+        parts = _COLUMN_TYPE.fullmatch(value)
+        if parts is None:
+            raise click.BadParameter(f"{value!r} has no type; write schema.table.column=string")
+        try:
+            found[str(ColumnName.parse(parts[1]))] = parts[2]
+        except ConfigurationError as error:
+            raise click.BadParameter(str(error)) from None
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -16,6 +17,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from pgsluice.lake.address import IcebergAddress, IcebergNamespace
+from pgsluice.lake.names import TableName, folder_name, iceberg_name
 from pgsluice.lake.storage import Folder, files_in, read_bytes, remove, write_whole
 
 SEQ, CHANGED_AT, DELETED = "_seq", "_changed_at", "_deleted"
@@ -26,8 +28,9 @@ OWN_COLUMNS = (SEQ, CHANGED_AT, DELETED, ROW, BUCKET)
 _STATES, _REQUESTS, _ASIDE = "_state", "_rebuild", "_rebuilding"
 _APPLIED = "_applied.json"
 _SEPARATOR = "__"
-# Delta refuses all of these but the percent sign, which makes the encoding reversible.
-_ENCODED = re.compile(r"[ ,;{}()\n\t=%]")
+# Delta refuses all of these but the percent sign, which makes the encoding reversible, and the backtick, which delta-rs
+# does not quote in a merge.
+_ENCODED = re.compile(r"[ ,;{}()\n\t=%`]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +38,7 @@ class TableState:
     """State of a current-state table.
 
     Attributes:
-        name: `schema.table`.
+        name: The table in PostgreSQL.
         log: Event log of its changes.
         source: Identity of that log, see `sluice.log_incarnation`.
         oid: Id of the table in PostgreSQL, which a rename keeps; None if unknown.
@@ -49,7 +52,7 @@ class TableState:
         rebuilding: True until the rebuilt rows replace those of the table; changes are applied to the rebuilt rows.
     """
 
-    name: str
+    name: TableName
     log: str
     source: str = ""
     oid: int | None = None
@@ -80,19 +83,27 @@ class Captured:
     """A table in PostgreSQL with triggers that append its changes to a log.
 
     Attributes:
-        name: `schema.table`.
+        name: The table.
         oid: Its id.
         takes_snapshots: True if `sluice.capture_snapshot` can append its rows; False for a partition, and for a table
             with triggers of PgQ.
         uncovered: Partitions without these triggers, in PostgreSQL's notation.
         is_detached: True for a former partition of a captured table.
+        names_joined: True if its events tell its name only as `schema.table`, unquoted: those of `pgq.logutriga`.
     """
 
-    name: str
+    name: TableName
     oid: int
     takes_snapshots: bool
     uncovered: Sequence[str] = ()
     is_detached: bool = False
+    names_joined: bool = False
+
+    @classmethod
+    def of(cls, row: tuple[Any, ...]) -> Captured:
+        """Return a row of the call `captured_tables`."""
+        schema, table, *facts = row
+        return cls(TableName(schema, table), *facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +128,7 @@ class IcebergTables:
 Tables = Folder | IcebergTables
 
 
-def place_of(current: Tables, name: str) -> Folder | IcebergAddress:
+def place_of(current: Tables, name: TableName) -> Folder | IcebergAddress:
     """Return the address of a current-state table."""
     if isinstance(current, IcebergTables):
         return current.namespace / (current.prefix + iceberg_name(name))
@@ -146,23 +157,9 @@ def notes_of(current: Tables) -> Folder:
     return current.notes if isinstance(current, IcebergTables) else current
 
 
-def table_folder(current: Folder, name: str) -> Folder:
+def table_folder(current: Folder, name: TableName) -> Folder:
     """Return the folder of a current-state table."""
     return current / folder_name(name)
-
-
-def iceberg_name(name: str) -> str:
-    """Return the name of a current-state table in a namespace, unique for each table: `schema__table`."""
-    odd = re.compile(r"\W|^_|_$|_(?=_)", re.ASCII)
-    parts = name.partition(".")[::2]
-    return _SEPARATOR.join(
-        odd.sub(lambda found: f"~{found[0].encode().hex()}", part) for part in parts
-    )
-
-
-def folder_name(name: str) -> str:
-    """Return the name of a current-state table's folder, unique for each table."""
-    return re.sub(r"[^\w.-]", lambda found: f"~{found[0].encode().hex()}", name, flags=re.ASCII)
 
 
 def described(place: Folder | IcebergAddress) -> str:
@@ -174,12 +171,18 @@ def described(place: Folder | IcebergAddress) -> str:
 def lake_column(name: str) -> str:
     """Return the name in the lake of a captured column: percent-encoded where Delta or pgsluice reserve characters."""
     encoded = _ENCODED.sub(lambda found: f"%{ord(found[0]):02X}", name)
-    return f"%{ord(encoded[0]):02X}{encoded[1:]}" if encoded in OWN_COLUMNS else encoded
+    is_own = folded(encoded) in OWN_COLUMNS
+    return f"%{ord(encoded[0]):02X}{encoded[1:]}" if is_own else encoded
 
 
 def captured_column(name: str) -> str:
     """Return the captured column with this name in the lake."""
     return unquote(name)
+
+
+def folded(column: str) -> str:
+    """Return a column name that is equal for those that Delta and Spark do not distinguish, by the case of letters."""
+    return "".join(map(_folded, column))
 
 
 def state_at(current: Tables, place: Folder | IcebergAddress) -> TableState | None:
@@ -188,7 +191,7 @@ def state_at(current: Tables, place: Folder | IcebergAddress) -> TableState | No
     return next((state for name, state in found if place_of(current, name) == place), None)
 
 
-def read_states(current: Tables) -> dict[str, TableState]:
+def read_states(current: Tables) -> dict[TableName, TableState]:
     """Return all states by table name."""
     folder = notes_of(current) / _STATES
     found = (_state(folder, name) for name in _notes(folder))
@@ -200,18 +203,23 @@ def write_state(current: Tables, state: TableState) -> None:
     _write(notes_of(current) / _STATES, state.name, asdict(state))
 
 
-def request_rebuild(current: Tables, name: str) -> str:
+def request_rebuild(current: Tables, name: TableName) -> str:
     """Store a request to rebuild a table durably; return its token."""
     token = uuid.uuid4().hex
-    _write(notes_of(current) / _REQUESTS, name, {"name": name, "token": token})
+    _write(notes_of(current) / _REQUESTS, name, {"name": asdict(name), "token": token})
     return token
 
 
-def rebuild_requests(current: Tables) -> dict[str, str]:
+def rebuild_requests(current: Tables) -> dict[TableName, str]:
     """Return the last requested rebuild of each table, as token by name."""
     folder = notes_of(current) / _REQUESTS
     found = [json.loads(read_bytes(folder, name)) for name in _notes(folder)]
-    return {request["name"]: request["token"] for request in found}
+    return {TableName(**request["name"]): request["token"] for request in found}
+
+
+def rebuild_command(name: TableName, current: Tables) -> str:
+    """Return the command that rebuilds a table, for a shell."""
+    return shlex.join(["pgsluice", "lake", "rebuild", str(name), "--lake", str(lake_of(current))])
 
 
 def read_applied(current: Tables) -> Applied | None:
@@ -235,9 +243,9 @@ def problems(
     log: str,
     source: str,
     captured: list[Captured],
-    states: Mapping[str, TableState],
-    missing: Collection[str] = (),
-) -> dict[str, str]:
+    states: Mapping[TableName, TableState],
+    missing: Collection[TableName] = (),
+) -> dict[TableName, str]:
     """Return why tables of a lake are not complete, by name, each with the way out.
 
     Args:
@@ -248,12 +256,11 @@ def problems(
         states: From `read_states`.
         missing: Tables that were created and do not exist.
     """
-    lake = lake_of(current)
-    found: dict[str, str] = {}
+    found: dict[TableName, str] = {}
     by_name = {table.name: table for table in captured}
     names_by_oid = {table.oid: table.name for table in captured}
     for name, state in states.items():
-        rebuild = f"pgsluice lake rebuild {name} --lake {lake}"
+        rebuild = rebuild_command(name, current)
         if state.parked is not None:
             found[name] = f"parked since {state.parked_at}: {state.parked}"
         elif name in missing:
@@ -286,9 +293,16 @@ def problems(
         elif table.is_detached:
             found[table.name] = (
                 "detached from a captured table, whose lake table still has its rows; rebuild that table with pgsluice "
-                f"lake rebuild, and run: select sluice.drop_capture('{table.name}', '{log}')"
+                f"lake rebuild, and run: select sluice.drop_capture({_literal(str(table.name))}, {_literal(log)})"
             )
     return found
+
+
+def _folded(letter: str) -> str:
+    # As Java's equalsIgnoreCase, which maps each character to one.
+    upper = letter.upper()
+    lower = (upper if len(upper) == 1 else letter).lower()
+    return lower if len(lower) == 1 else letter
 
 
 def _uncovered(table: Captured) -> str:
@@ -298,10 +312,10 @@ def _uncovered(table: Captured) -> str:
     )
 
 
-def _incomplete(name: str, log: str) -> str:
+def _incomplete(name: TableName, log: str) -> str:
     return (
-        f"no complete snapshot, so rows from before its capture may be missing; run: pgsluice log snapshot {log} "
-        f"{name}"
+        "no complete snapshot, so rows from before its capture may be missing; run: "
+        + shlex.join(["pgsluice", "log", "snapshot", log, str(name)])
     )
 
 
@@ -309,7 +323,11 @@ def _notes(folder: Folder) -> list[str]:
     return sorted(name for name, _, _ in files_in(folder) if name.endswith(".json"))
 
 
-def _note(table: str) -> str:
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _note(table: TableName) -> str:
     return f"{folder_name(table)}.json"
 
 
@@ -319,8 +337,9 @@ def _state(folder: Folder, name: str) -> TableState | None:
     except FileNotFoundError:
         return None
     known = {field.name for field in fields(TableState)}
-    return TableState(**{key: value for key, value in stored.items() if key in known})
+    facts = {key: value for key, value in stored.items() if key in known}
+    return TableState(**{**facts, "name": TableName(**stored["name"])})
 
 
-def _write(folder: Folder, table: str, content: Mapping[str, Any]) -> None:
+def _write(folder: Folder, table: TableName, content: Mapping[str, Any]) -> None:
     write_whole(folder, _note(table), json.dumps(content).encode())

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pgsluice.errors import ConfigurationError, SluiceError, one_line
+from pgsluice.errors import ConfigurationError, SluiceError, StoreError, one_line
 from pgsluice.lake.storage import Folder, probe
 
 # delta-rs adds colour codes to its errors, and arrows between their causes.
@@ -23,8 +23,20 @@ _WAY_OUT = "check the path, its permissions and the free disk space"
 _STORE_WAY_OUT = "check the URL and the credentials, region and endpoint in the environment"
 
 
-class UnsupportedFeatureError(ConfigurationError):
-    """A lake table uses a feature or property that is not supported for an operation."""
+_FILES_WAY_OUT = "restore the missing or damaged files, or rebuild the table"
+# Texts of errors that have no class of their own, see `is_of_store`.
+_OF_STORE = re.compile(
+    r"object store error|generic (?!DeltaTable)\w+ error|\(os error \d+\)|resources exhausted|error sending request",
+    re.IGNORECASE,
+)
+_OF_CONTENT = re.compile(
+    r"thrift|page header|requested range was invalid|corrupt|decompress|unexpected end of stream|not found",
+    re.IGNORECASE,
+)
+
+
+class UnusableTableError(ConfigurationError):
+    """A lake table has features that are not supported for an operation, or files that are missing or damaged."""
 
 
 def require_writable(folder: Folder, what: str) -> None:
@@ -36,7 +48,7 @@ def require_writable(folder: Folder, what: str) -> None:
 
     Raises:
         ConfigurationError: It is not writable.
-        SluiceError: An object store failed, perhaps for the moment.
+        StoreError: An object store failed, perhaps for the moment.
     """
     try:
         probe(folder)
@@ -46,7 +58,7 @@ def require_writable(folder: Folder, what: str) -> None:
                 f"the {what} {folder} is not writable: {error.strerror}; {_WAY_OUT}"
             ) from None
         said = one_line(_DECORATION.sub("", str(error)))
-        kind = ConfigurationError if _PERMANENT.search(said) else SluiceError
+        kind = ConfigurationError if _PERMANENT.search(said) else StoreError
         raise kind(f"the {what} {folder} is not writable: {said}; {_STORE_WAY_OUT}") from None
 
 
@@ -58,8 +70,9 @@ def plain_errors(what: str) -> Iterator[None]:
         what: Subject of the message: `the lake table in /lake/orders`.
 
     Raises:
-        ConfigurationError: A permanent error.
-        SluiceError: Any other file error.
+        UnusableTableError: Files are missing or damaged.
+        ConfigurationError: Another permanent error.
+        StoreError: Any other file error.
     """
     try:
         yield
@@ -69,9 +82,30 @@ def plain_errors(what: str) -> Iterator[None]:
         if not _is_about_files(error):
             raise
         said = one_line(_DECORATION.sub("", str(error)))
-        kind = ConfigurationError if _PERMANENT.search(said) else SluiceError
+        if not is_of_store(error):
+            kind_name = type(error).__name__
+            raise UnusableTableError(
+                f"{what} cannot be read or written ({kind_name}): {said}; {_FILES_WAY_OUT}"
+            ) from None
+        kind = ConfigurationError if _PERMANENT.search(said) else StoreError
         way_out = _STORE_WAY_OUT if "://" in what else _WAY_OUT
         raise kind(f"{what} cannot be read or written: {said}; {way_out}") from None
+
+
+def is_of_store(error: Exception) -> bool:
+    """True if a file error is of the store, so that the same call may succeed later; False if it is of the files.
+
+    Neither delta-rs nor pyarrow has classes for this: damaged files, requests that fail and memory that runs out are
+    all OSError or DeltaError, without an errno. FileNotFoundError is of the files.
+    """
+    if isinstance(error, FileNotFoundError):
+        return False
+    text = str(error)
+    if isinstance(error, OSError):
+        return error.errno is not None or not _OF_CONTENT.search(text)
+    if _is_commit_conflict(error):
+        return True
+    return bool(_OF_STORE.search(text)) and not _OF_CONTENT.search(text)
 
 
 def _is_about_files(error: Exception) -> bool:
@@ -79,3 +113,15 @@ def _is_about_files(error: Exception) -> bool:
         return True
     deltalake = sys.modules.get("deltalake.exceptions")
     return deltalake is not None and isinstance(error, deltalake.DeltaError)
+
+
+def _is_commit_conflict(error: Exception) -> bool:
+    deltalake, pyiceberg = map(sys.modules.get, ("deltalake.exceptions", "pyiceberg.exceptions"))
+    if deltalake is not None and isinstance(error, deltalake.CommitFailedError):
+        return True
+    return pyiceberg is not None and isinstance(
+        error,
+        pyiceberg.CommitFailedException
+        | pyiceberg.CommitStateUnknownException
+        | pyiceberg.RESTError,
+    )

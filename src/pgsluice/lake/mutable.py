@@ -130,7 +130,7 @@ class MutableTable(ABC):
             The table after the commit; None if this or a later version is already committed.
 
         Raises:
-            SluiceError: All attempts conflicted with other commits.
+            StoreError: All attempts conflicted with other commits.
         """
 
     @abstractmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pgsluice.errors import SluiceError
+from pgsluice.errors import StoreError
 from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.delta.opening import Use, is_delta, open_delta
 from pgsluice.lake.storage import Folder, retry_unanswered
@@ -28,7 +28,7 @@ def set_property(lake: Folder | IcebergAddress, name: str, value: str) -> None:
     """Set a property of an existing table, in one commit; do nothing if it has this value.
 
     Raises:
-        SluiceError: Commits conflicted; nothing was set.
+        StoreError: Commits conflicted; nothing was set.
     """
     if isinstance(lake, IcebergAddress):
         if property_of(lake, name) == value:
@@ -51,7 +51,7 @@ def set_property(lake: Folder | IcebergAddress, name: str, value: str) -> None:
     try:
         retry_unanswered(lake, attempt)
     except CommitFailedError as error:
-        raise SluiceError(
+        raise StoreError(
             f"the lake table in {lake} refused the property {name}: {error}; run it again"
         ) from error
 

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
-from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.errors import ConfigurationError, StoreError
 from pgsluice.lake.files import LakeFile
 from pgsluice.lake.storage import Folder, files_in, remove
 
@@ -33,19 +33,19 @@ def claim(folder: Folder, files: Iterable[LakeFile]) -> None:
     """Make sure, immediately before the commit that references files, that no vacuum removes them.
 
     Raises:
-        SluiceError: A file no longer exists or is too old; committing it could corrupt the table.
+        StoreError: A file no longer exists or is too old; committing it could corrupt the table.
     """
     for file in files:
         if isinstance(folder, Path):
             try:
                 os.utime(folder / file.path)
             except FileNotFoundError:
-                raise SluiceError(
+                raise StoreError(
                     f"the file {file.path} in {folder} was removed before its commit, for example by a vacuum with a "
                     "retention shorter than the write; run the write again"
                 ) from None
         elif time.time() - file.written_s > _COMMIT_AGE_MAX_S:
-            raise SluiceError(
+            raise StoreError(
                 f"the file {file.path} in {folder} was written {_hours(time.time() - file.written_s)} hours ago, and a "
                 f"vacuum may remove it; write fewer rows at once, in less than {_hours(_COMMIT_AGE_MAX_S)} hours"
             )

@@ -24,6 +24,7 @@ from pgsluice.lake.iceberg.catalog import folder_of, load_table, location_of, op
 from pgsluice.lake.iceberg.mutable import NAME, IcebergMutableTable, drop
 from pgsluice.lake.iceberg.table import IcebergLakeTable
 from pgsluice.lake.mutable import MutableTable
+from pgsluice.lake.names import TableName
 from pgsluice.lake.storage import Folder, folders_in, remove_folder
 from pgsluice.lake.table import LakeTable
 
@@ -62,7 +63,7 @@ def last_version(place: Place, app_id: str) -> int | None:
     return version
 
 
-def missing(current: Tables, states: Mapping[str, TableState]) -> list[str]:
+def missing(current: Tables, states: Mapping[TableName, TableState]) -> list[TableName]:
     """Return the names of current-state tables that were created and do not exist."""
     return [
         name
@@ -71,13 +72,20 @@ def missing(current: Tables, states: Mapping[str, TableState]) -> list[str]:
     ]
 
 
-def names_in(current: Tables) -> list[str]:
+def names_in(current: Tables) -> list[TableName]:
     """Return the names of the current-state tables that exist, in order."""
+    found: dict[Place, str]
     if isinstance(current, IcebergTables):
-        found = _in_namespace(current)
-        return sorted(name for place, name in found.items() if place == place_of(current, name))
-    folders = [current / name for name in folders_in(current)]
-    return [open_delta(folder, Use.READ).metadata().name for folder in folders if is_delta(folder)]
+        found = dict(_in_namespace(current).items())
+    else:
+        folders = [current / name for name in folders_in(current)]
+        found = {
+            folder: str(open_delta(folder, Use.READ).metadata().name)
+            for folder in folders
+            if is_delta(folder)
+        }
+    named = ((place, TableName.parse(text)) for place, text in found.items())
+    return sorted(name for place, name in named if place == place_of(current, name))
 
 
 def places_in(current: Tables) -> list[Place]:
@@ -135,7 +143,7 @@ def lake_table(place: Place, schema: pa.Schema) -> LakeTable:
     return DeltaLakeTable.in_folder(place, schema, Schema.from_arrow(schema).to_json())
 
 
-def drop_aside(current: Tables, name: str) -> None:
+def drop_aside(current: Tables, name: TableName) -> None:
     """Remove the table that a rebuild fills, if it exists."""
     place = place_of(aside(current), name)
     if isinstance(place, IcebergAddress):

@@ -20,6 +20,7 @@ from pgsluice.errors import ConfigurationError, one_line
 from pgsluice.lake.current_tables import beside, lake_of, notes_of
 from pgsluice.lake.file_errors import require_writable
 from pgsluice.lake.jobs import RETENTION_HOURS_DEFAULT, RETENTION_HOURS_MIN
+from pgsluice.lake.names import ColumnName, TableName
 from pgsluice.pipelines.events import (
     EventStream,
     holding,
@@ -133,7 +134,7 @@ class ChangeStream(EventStream):
         return progress
 
     def progress(self) -> Progress:
-        return replace(super().progress(), parked=tuple(self._parking.parked()))
+        return replace(super().progress(), parked=tuple(map(str, self._parking.parked())))
 
     def finish(self, *, on_progress: Callable[[Progress], None] | None = None) -> Progress:
         """Wait until the snapshots and everything committed before this call are in the lake; then stop.
@@ -235,7 +236,8 @@ def changes(
         snapshots: Tables captured by `sluice.capture` whose existing rows are appended to the log too, once per
             checkpoint, by a thread beside the stream; with `once`, before this returns. An interrupted snapshot
             continues in the next run. Writers are not blocked.
-        tables: Tables with a current state, as `schema.table`; None: all tables with changes.
+        tables: Tables with a current state, as `schema.table`; None: all tables with changes. Here and below, write
+            double quotes around a part of a name that contains a dot: `public."odd.table"`.
         buckets: Number of buckets of each table too large for the driver, as `schema.table`: Spark's executors then
             apply the changes. Fixed when the current-state table is created.
         column_types: Lake types of columns, by `schema.table.column`, as Spark's DDL writes them: `string`, for values
@@ -264,7 +266,9 @@ def changes(
         SluiceError: Any other error that stopped the stream.
     """
     _check_options(on_bad_value, apply_every_s, vacuum_retention_h)
-    buckets = _checked(buckets or {})
+    bucket_counts = _checked(buckets or {})
+    chosen = None if tables is None else frozenset(map(TableName.parse, tables))
+    types = {ColumnName.parse(column): kind for column, kind in (column_types or {}).items()}
     from pgsluice.lake.tables import tables_in
     from pgsluice.pipelines.current_state.applier import Applier
     from pgsluice.pipelines.current_state.apply import CurrentStates
@@ -282,7 +286,6 @@ def changes(
         access = access_for(dsn, cleanup)
         parking = Parking(current, log, access, fails=on_bad_value == "fail")
         rejects = beside(current, "rejects") if on_bad_value == "null" else None
-        chosen = None if tables is None else frozenset(tables)
         options = access.options() | log_options(log, name, starting, max_rows_per_trigger)
         ways = known_shards(options)
         keeper = holding(ways, "changes", lake_of(current), cleanup)
@@ -291,9 +294,9 @@ def changes(
         require_writable(notes_of(current), "lake")
         record_consumer(name, place, notes)
         session = session_for(spark, "pgsluice changes", driver_memory=driver_memory)
-        kinds = _arrow_types(column_types or {})
+        kinds = _arrow_types(types)
         states = CurrentStates(
-            current, access, chosen, buckets, kinds, deleted_kept_h, parking, rejects
+            current, access, chosen, bucket_counts, kinds, deleted_kept_h, parking, rejects
         )
         states.clean()
         wanted = Snapshots(snapshots, log, notes / "snapshots")
@@ -371,7 +374,7 @@ def _batch_writer(
     return write
 
 
-def _arrow_types(column_types: Mapping[str, str]) -> dict[str, pa.DataType]:
+def _arrow_types(column_types: Mapping[ColumnName, str]) -> dict[ColumnName, pa.DataType]:
     """Return types of columns from Spark's notation; a session must run."""
     import pyarrow as pa
     from pyspark.errors import PySparkException
@@ -397,10 +400,10 @@ def _arrow_types(column_types: Mapping[str, str]) -> dict[str, pa.DataType]:
     return found
 
 
-def _checked(buckets: Mapping[str, int]) -> dict[str, int]:
+def _checked(buckets: Mapping[str, int]) -> dict[TableName, int]:
     for table, count in buckets.items():
         if not 2 <= count <= BUCKETS_MAX:
             raise ConfigurationError(
                 f"buckets of {table} are {count}; use a number from 2 to {BUCKETS_MAX}"
             )
-    return dict(buckets)
+    return {TableName.parse(table): count for table, count in buckets.items()}

@@ -9,6 +9,7 @@ from pathlib import Path
 from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ConfigurationError
 from pgsluice.lake.current_tables import Captured, notes_of, problems, read_states
+from pgsluice.lake.names import TableName
 from pgsluice.lake.storage import folders_in
 from pgsluice.verify.comparing import fetch, reading
 from pgsluice.verify.lake import require_lake_packages
@@ -52,14 +53,17 @@ def verify_changes(
     require_lake_packages()
     from pgsluice.lake.tables import missing, tables_in
 
+    chosen = None if tables is None else set(map(TableName.parse, tables))
     current = tables_in(lake)
     if not folders_in(notes_of(current)):
         raise ConfigurationError(f"{lake} is not a lake of the pipeline changes; use its --lake")
     states = read_states(current)
     with reading(dsn) as database:
         source = fetch(database, calls.log_incarnation(log))
-        captured = [Captured(*row) for row in fetch(database, calls.captured_tables(log))]
+        captured = [Captured.of(row) for row in fetch(database, calls.captured_tables(log))]
     every = problems(current, log, source, captured, states, missing(current, states))
-    found = {name: every[name] for name in sorted(every) if tables is None or name in tables}
-    complete = {name: state.complete_since for name, state in states.items() if name not in every}
+    found = {str(name): every[name] for name in sorted(every) if chosen is None or name in chosen}
+    complete = {
+        str(name): state.complete_since for name, state in states.items() if name not in every
+    }
     return Completeness(complete, found)

@@ -108,7 +108,7 @@ def verify_current(
         ).run(show=show)
     if state is None or state.parked is None:
         return report
-    parked = Difference("parked", {"table": state.name}, None, {"reason": state.parked})
+    parked = Difference("parked", {"table": str(state.name)}, None, {"reason": state.parked})
     return replace(
         report,
         counts={**report.counts, "parked": 1},

@@ -202,11 +202,10 @@ def queue_slices(
     )
 
 
-def column_types(table_name: str) -> Call[dict[str, str]]:
+def column_types(schema_name: str, table_name: str) -> Call[dict[str, str]]:
     """Return the types of a table's columns by name, in the form of `format_type`; empty if the table does not exist.
 
-    Args:
-        table_name: `schema.table`, unquoted, as in events. For a domain, the result has its base type.
+    For a domain, the result has its base type.
     """
     return Call(
         "select a.attname::text, format_type("
@@ -216,27 +215,30 @@ def column_types(table_name: str) -> Call[dict[str, str]]:
         "join pg_catalog.pg_type as t on t.oid = a.atttypid "
         "join pg_catalog.pg_class as c on c.oid = a.attrelid "
         "join pg_catalog.pg_namespace as n on n.oid = c.relnamespace "
-        "where n.nspname || '.' || c.relname = %s::text and c.relkind in ('r', 'p') "
+        "where n.nspname = %s::text and c.relname = %s::text and c.relkind in ('r', 'p') "
         "and a.attnum > 0 and not a.attisdropped "
         "order by a.attnum",
-        (table_name,),
+        (schema_name, table_name),
         dict,
     )
 
 
-def captured_tables(queue_name: str) -> Call[list[tuple[str, int, bool, list[str], bool]]]:
+def captured_tables(
+    queue_name: str,
+) -> Call[list[tuple[str, str, int, bool, list[str], bool, bool]]]:
     """Return the tables with triggers that append their changes to a log.
 
     Returns:
-        Name; oid; True if snapshots can be taken; names of the partitions without these triggers; True if it is a
-        detached partition.
+        Schema; name; oid; True if snapshots can be taken; names of the partitions without these triggers; True if it is
+        a detached partition; True if the events of a trigger tell its name only as `schema.table`, unquoted.
     """
     return Call(
-        "select n.nspname || '.' || c.relname, c.oid::bigint, "
+        "select n.nspname, c.relname, c.oid::bigint, "
         "bool_or(p.proname = 'capture_changes' and t.tgnargs < 3) and not c.relispartition, "
         "array(select u.partition::text from sluice.list_uncovered_partitions(%s::text) as u "
         "where u.source_table = c.oid order by 1), "
-        "bool_or(p.proname = 'capture_changes' and t.tgnargs = 3) and not c.relispartition "
+        "bool_or(p.proname = 'capture_changes' and t.tgnargs = 3) and not c.relispartition, "
+        "bool_or(p.proname in ('logutriga', 'sqltriga')) "
         "from pg_catalog.pg_trigger as t "
         "join pg_catalog.pg_proc as p on p.oid = t.tgfoid "
         "join pg_catalog.pg_namespace as f on f.oid = p.pronamespace "
@@ -244,38 +246,27 @@ def captured_tables(queue_name: str) -> Call[list[tuple[str, int, bool, list[str
         "join pg_catalog.pg_namespace as n on n.oid = c.relnamespace "
         "cross join (select convert_to(%s::text, getdatabaseencoding()) || '\\x00'::bytea as name) as q "
         "where (f.nspname, p.proname) in "
-        "(('sluice', 'capture_changes'), ('pgq', 'jsontriga'), ('pgq', 'logutriga')) "
+        "(('sluice', 'capture_changes'), ('pgq', 'jsontriga'), ('pgq', 'logutriga'), ('pgq', 'sqltriga')) "
         "and substring(t.tgargs from 1 for octet_length(q.name)) = q.name "
         "group by n.nspname, c.relname, c.oid, c.relispartition "
-        "order by 1",
+        "order by 1, 2",
         (queue_name, queue_name),
         list,
     )
 
 
-def relation_name(table_name: str) -> Call[str]:
-    """Return the name of a table as in events, `schema.table` unquoted.
+def relation_name(table_name: str) -> Call[tuple[str, str]]:
+    """Return schema and name of a table.
 
     Args:
         table_name: In PostgreSQL's notation, such as `account` or `public."Odd"`.
     """
     return Call(
-        "select n.nspname || '.' || c.relname from pg_catalog.pg_class as c "
+        "select n.nspname, c.relname from pg_catalog.pg_class as c "
         "join pg_catalog.pg_namespace as n on n.oid = c.relnamespace "
         "where c.oid = %s::regclass",
         (table_name,),
-        scalar,
-    )
-
-
-def quoted_name(oid: int) -> Call[str]:
-    """Return the name of a table in PostgreSQL's notation, schema included."""
-    return Call(
-        "select format('%%I.%%I', n.nspname, c.relname) from pg_catalog.pg_class as c "
-        "join pg_catalog.pg_namespace as n on n.oid = c.relnamespace "
-        "where c.oid = %s::bigint::oid",
-        (oid,),
-        scalar,
+        lambda rows: (rows[0][0], rows[0][1]),
     )
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from pgsluice.errors import SluiceError
+from pgsluice.errors import SluiceError, StoreError
 from pgsluice.lake.columns import plain
 from pgsluice.lake.delta.commits import commit_durably, commit_files, commit_once, rewriting
 from pgsluice.lake.delta.files import TableFile
@@ -146,7 +146,7 @@ class DeltaMutableTable(MutableTable):
                 version=version,
             )
         except CommitFailedError as error:
-            raise SluiceError(
+            raise StoreError(
                 f"the lake table in {self.place} refused a commit: {error}; run the pipeline again"
             ) from error
         return None if delta is None else replace(self, delta=delta)

@@ -16,8 +16,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from pgsluice.errors import ConfigurationError
-from pgsluice.lake.file_errors import UnsupportedFeatureError
+from pgsluice.errors import ConfigurationError, StoreError
+from pgsluice.lake.file_errors import UnusableTableError, is_of_store
 from pgsluice.lake.storage import Folder, filesystem, folder_at
 
 if TYPE_CHECKING:
@@ -168,9 +168,13 @@ def open_delta(folder: Folder, use: Use, *, version: int | None = None) -> Delta
     try:
         table = DeltaTable(str(folder), version=version)
     except DeltaError as error:
-        raise ConfigurationError(
-            f"the lake table in {folder} cannot be opened: {' '.join(str(error).split())}; open it with the "
-            "tool that wrote it"
+        if is_of_store(error):
+            raise StoreError(
+                f"the lake table in {folder} cannot be opened: {_first_line(error)}; run it again"
+            ) from None
+        raise UnusableTableError(
+            f"the lake table in {folder} cannot be opened: {_first_line(error)}; open it with the tool that wrote it, "
+            "or restore its log"
         ) from None
     return require_delta(table, folder, use)
 
@@ -219,11 +223,11 @@ def require_delta(table: DeltaTable, folder: Folder, use: Use) -> DeltaTable:
     """Return the table if all features it uses are supported for the operation.
 
     Raises:
-        UnsupportedFeatureError: It uses an unsupported feature or property; the message names them.
+        UnusableTableError: It uses an unsupported feature or property; the message names them.
     """
     found = _unsupported(table, use)
     if found:
-        raise UnsupportedFeatureError(
+        raise UnusableTableError(
             f"the lake table in {folder} uses {', '.join(found)}: pgsluice cannot {use.value}; use the tool that "
             "made it, or copy its rows into a table without that feature"
         )
@@ -237,7 +241,7 @@ def local_path(path: str, folder: object) -> str:
         ConfigurationError: The file is outside the folder, as in a shallow clone.
     """
     if "://" in path or path.startswith(("/", "file:")):
-        raise ConfigurationError(
+        raise UnusableTableError(
             f"the lake table in {folder} has files outside its folder, such as {path}; copy its rows into a new "
             "table"
         )
@@ -279,6 +283,11 @@ def dataset_of(
     return table.to_pyarrow_dataset(
         filesystem=filesystem(folder), file_pruning_predicate=file_pruning_predicate
     )
+
+
+def _first_line(error: Exception) -> str:
+    """Return an error of delta-rs without the backtrace of its kernel."""
+    return str(error).strip().partition("\n")[0]
 
 
 def _unsupported(table: DeltaTable, use: Use) -> list[str]:

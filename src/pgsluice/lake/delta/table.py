@@ -24,7 +24,7 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import CommitProperties, Transaction
 
-from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.errors import ConfigurationError, StoreError
 from pgsluice.lake.columns import columns_to_add, merged, plain
 from pgsluice.lake.delta.commits import (
     COMMITS_MAX,
@@ -131,7 +131,7 @@ class DeltaLakeTable(LakeTable):
             with suppress(CommitFailedError):  # a concurrent writer changed the table
                 self._add_columns(table, missing)
             table = open_delta(self.folder, use)
-        raise SluiceError(
+        raise StoreError(
             f"{self} refused {COMMITS_MAX} commits that add columns; run the write again"
         )
 
@@ -153,7 +153,7 @@ class DeltaLakeTable(LakeTable):
             if table is not first and {file.path for file in files} & paths_of(table):
                 return  # the unanswered attempt made this commit
             if removed and {file.path for file in removed} - paths_of(table):
-                raise SluiceError(
+                raise StoreError(
                     f"{self} was not overwritten: a concurrent commit replaced its files; run the write again"
                 )
             transactions = [rewriting(table)] if removed else []
@@ -171,7 +171,7 @@ class DeltaLakeTable(LakeTable):
                 version=version,
             )
         except CommitFailedError as error:
-            raise SluiceError(f"{self} refused a commit: {error}; run the write again") from error
+            raise StoreError(f"{self} refused a commit: {error}; run the write again") from error
         return done is not None
 
     def last_version(self, app_id: str) -> int | None:

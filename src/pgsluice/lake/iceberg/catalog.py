@@ -9,10 +9,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pgsluice.errors import ConfigurationError, SluiceError, one_line
+from pgsluice.errors import ConfigurationError, StoreError, one_line
 from pgsluice.extras import require_packages
 from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.columns import nullable, plain
+from pgsluice.lake.file_errors import UnusableTableError
 from pgsluice.lake.iceberg.features import require_iceberg, require_plain
 from pgsluice.lake.skipping import Condition
 from pgsluice.lake.storage import Folder, ObjectFolder, folder_at, sync
@@ -38,7 +39,7 @@ def opened_catalog(name: str) -> Iterator[Catalog]:
     Raises:
         MissingExtraError: pyiceberg is not installed.
         ConfigurationError: pyiceberg's configuration has no such catalogue, or it refuses the credentials.
-        SluiceError: The catalogue failed, here or within the block; a pending commit may be committed.
+        StoreError: The catalogue failed, here or within the block; a pending commit may be committed.
     """
     require_packages("Iceberg tables need", _NEEDED, "iceberg")
     from pyiceberg.catalog import load_catalog
@@ -74,7 +75,7 @@ def opened_catalog(name: str) -> Iterator[Catalog]:
     except (SQLAlchemyError, RESTError, RequestException) as error:
         # Drop the cause, which may contain the password.
         said = _scrubbed(one_line(str(error)), properties.get("uri", ""))
-        raise SluiceError(
+        raise StoreError(
             f"the Iceberg catalogue {name!r} failed: {said}; run it again; commits are idempotent"
         ) from None
 
@@ -85,7 +86,7 @@ def retry_conflicts(
     """Retry a commit on the newest version of the table after conflicts with concurrent commits.
 
     Raises:
-        SluiceError: All attempts conflicted.
+        StoreError: All attempts conflicted.
     """
     from pyiceberg.exceptions import CommitFailedException
 
@@ -96,7 +97,7 @@ def retry_conflicts(
             return commit()
         except CommitFailedException as error:
             said = str(error)
-    raise SluiceError(
+    raise StoreError(
         f"the lake table {address} refused {_COMMITS_MAX} commits after conflicts: {said}; run {what} again"
     )
 
@@ -130,7 +131,7 @@ def partition_columns(table: Table, address: IcebergAddress) -> tuple[str, ...]:
     columns = table.spec().fields
     for column in columns:
         if str(column.transform) != "identity":
-            raise ConfigurationError(
+            raise UnusableTableError(
                 f"the lake table {address} is partitioned by the transform {column.transform}; only identity "
                 "partitions are supported; use another table"
             )
@@ -249,7 +250,7 @@ def name_of(folder: Folder, file: DataFile) -> str:
     if name is None and isinstance(folder, Path):
         return str(file.file_path).removeprefix("file://")
     if name is None:
-        raise ConfigurationError(
+        raise UnusableTableError(
             f"the lake table in {folder} has files outside its folder, such as {file.file_path}; copy its rows into a "
             "new table"
         )

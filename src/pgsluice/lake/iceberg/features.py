@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgsluice.lake.file_errors import UnsupportedFeatureError
+from pgsluice.lake.file_errors import UnusableTableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,14 +21,14 @@ def require_iceberg(table: Table, name: str) -> Table:
     """Return the table if its format version and properties are supported.
 
     Raises:
-        UnsupportedFeatureError: Its format version is later than 2, or it is encrypted.
+        UnusableTableError: Its format version is later than 2, or it is encrypted.
     """
     found = []
     if table.metadata.format_version > _FORMAT_VERSION_MAX:
         found.append(f"format version {table.metadata.format_version}")
     found += sorted(one for one in table.properties if one.startswith("encryption."))
     if found:
-        raise UnsupportedFeatureError(
+        raise UnusableTableError(
             f"the lake table {name} uses {', '.join(found)}: pgsluice cannot read or write it; {_TOOLS}"
         )
     return table
@@ -46,12 +46,12 @@ def require_plain(
         snapshot_id: Snapshot of the files; None for the newest.
 
     Raises:
-        UnsupportedFeatureError: There are delete files, or renamed, replaced or retyped columns; or files are
+        UnusableTableError: There are delete files, or renamed, replaced or retyped columns; or files are
             encrypted, not Parquet, or lack a partition column.
     """
     found = _hidden(table, tasks, snapshot_id)
     if found:
-        raise UnsupportedFeatureError(
+        raise UnusableTableError(
             f"the lake table {name} has {found}, which its files alone do not show; {_TOOLS}"
         )
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pgsluice.errors import SluiceError
+from pgsluice.errors import StoreError
 from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.compaction import rows_of
 from pgsluice.lake.copy_on_write import filtered, merged, written
-from pgsluice.lake.file_errors import UnsupportedFeatureError
+from pgsluice.lake.file_errors import UnusableTableError
 from pgsluice.lake.files import LakeFile
 from pgsluice.lake.iceberg.catalog import (
     columns_of,
@@ -96,12 +96,12 @@ class IcebergMutableTable(MutableTable):
         """Return the table at an address, also if it was never changed.
 
         Raises:
-            SluiceError: It does not exist.
+            StoreError: It does not exist.
         """
         with opened_catalog(address.catalog) as catalog:
             table = load_table(catalog, address)
         if table is None:
-            raise SluiceError(
+            raise StoreError(
                 f"the lake table {address} was dropped meanwhile; run the pipeline again"
             )
         return cls(address, table)
@@ -199,7 +199,7 @@ class IcebergMutableTable(MutableTable):
                 said = str(error)
             else:
                 return table
-        raise SluiceError(
+        raise StoreError(
             f"the lake table {self.place} refused {_COMMITS_MAX} commits after conflicts: {said}; run the pipeline "
             "again"
         )
@@ -293,7 +293,7 @@ class IcebergMutableTable(MutableTable):
     def _name(self, file: DataFile) -> str:
         name = name_in(self.folder, file.file_path)
         if name is None:
-            raise UnsupportedFeatureError(
+            raise UnusableTableError(
                 f"the lake table {self.place} has files outside {self.folder}, such as {file.file_path}; copy its rows "
                 "into a new table"
             )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.errors import ConfigurationError, StoreError
 from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.columns import columns_to_add, merged, nullable, plain
 from pgsluice.lake.files import LakeFile, check_partition_columns
@@ -245,7 +245,7 @@ class IcebergLakeTable(LakeTable):
                 for file in self._data_files(table, files):
                     change.append_data_file(file)
         except ValidationException as error:
-            raise SluiceError(
+            raise StoreError(
                 f"{self} was not overwritten: a concurrent commit replaced its files; run the write again"
             ) from error
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pgsluice.lake.current_tables import Applied, write_applied
+from pgsluice.lake.names import TableName
 from pgsluice.lake.table import LakeTable
 from pgsluice.pipelines.current_state.apply import CurrentStates
 from pgsluice.pipelines.current_state.event_files import Written
@@ -49,7 +50,7 @@ class Applier:
         self._states, self._events, self._pending = states, events, pending
         self._tasks, self._has_sink = tasks, has_sink
         self._batches = pending.all()
-        self._rows: dict[str, int] = {}
+        self._rows: dict[TableName | str, int] = {}
         self._lock = threading.Lock()
         self._due_at = 0.0
         self._is_noted = bool(self._batches)
@@ -89,9 +90,10 @@ class Applier:
         batches = self._batches.values()
         if any(written.marks for written in batches):
             return True
-        tables = {table for written in batches for table in written.tables}
-        changes = sum(written.row_count for written in batches)
-        return sum(self._rows.get(table, 0) for table in tables) <= changes * self._rows_per_change
+        sources = Written.joined(batches).sources
+        known = [name for name in self._rows if name in sources.names or name in sources.joined]
+        rows = sum(self._rows[name] for name in known)
+        return rows <= self._rows_per_change * sum(written.row_count for written in batches)
 
     def _apply(self, app_id: str) -> None:
         folder, batches = self._events.folder, self._batches
@@ -99,13 +101,12 @@ class Applier:
             batch_id: [folder / file.path for file in written.files]
             for batch_id, written in sorted(batches.items())
         }
-        rows = sum(written.row_count for written in batches.values())
-        tables = frozenset(table for written in batches.values() for table in written.tables)
-        marks = sorted(mark for written in batches.values() for mark in written.marks)
+        every = Written.joined(batches.values())
+        rows, marks = every.row_count, sorted(every.marks)
         tasks = self._tasks(rows)
         self._rows |= with_retries(
             lambda: self._states.apply(
-                files, tables, marks=marks, row_count=rows, app_id=app_id, tasks=tasks
+                files, every.sources, marks=marks, row_count=rows, app_id=app_id, tasks=tasks
             )
         )
         # After a crash before this, tables that have these micro-batches skip them.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ChangeError
 from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.current_tables import Tables, aside, notes_of
+from pgsluice.lake.names import ColumnName, TableName
 from pgsluice.lake.storage import Folder, make_folder, remove_folder
 from pgsluice.lake.tables import drop_all_aside, drop_aside
 from pgsluice.pipelines.current_state.bad_values import nulled, store_rejects
@@ -21,6 +22,7 @@ from pgsluice.pipelines.current_state.buckets import rewrite
 from pgsluice.pipelines.current_state.collapse import collapse
 from pgsluice.pipelines.current_state.columns import lake_type
 from pgsluice.pipelines.current_state.evolution import widen, wider_types
+from pgsluice.pipelines.current_state.failures import SCRATCH
 from pgsluice.pipelines.current_state.merge import forget_deleted, merge
 from pgsluice.pipelines.current_state.overwrite import replace_table
 from pgsluice.pipelines.current_state.parking import Parking
@@ -34,7 +36,7 @@ from pgsluice.pipelines.current_state.pieces import (
     collapsed,
     effects,
 )
-from pgsluice.pipelines.current_state.reading import Event
+from pgsluice.pipelines.current_state.reading import Event, Sources, mark_of
 from pgsluice.pipelines.current_state.table import CurrentTable
 from pgsluice.spark.access import Access, driver_connection, run
 
@@ -42,7 +44,6 @@ _COMMITS_BETWEEN_FORGETTING = 100  # removing tombstones reads the whole table
 # delta-rs holds the changes of a merge several times: 1,000,000 rows of 100 bytes took 600 MB.
 _ROWS_MERGED_MAX = 500_000
 _BYTES_MERGED_MAX = 100 << 20
-_SCRATCH = "_collapsed"
 
 
 def apply(
@@ -117,9 +118,9 @@ class CurrentStates:
     Attributes:
         lake: Where they are.
         access: Access to the source database, for the types of columns.
-        tables: Tables to maintain, as `schema.table`; None for all.
+        tables: Tables to maintain; None for all.
         buckets: Number of buckets of each table that executors maintain.
-        column_types: Lake types of columns that do not have that of `lake_type`, by `schema.table.column`.
+        column_types: Lake types of columns that do not have that of `lake_type`, by column.
         deleted_kept_h: Minimum age of tombstones in hours before removal.
         parking: Their states.
         rejects: Address of the table that receives values that do not fit, which become null; None to keep such values,
@@ -128,9 +129,9 @@ class CurrentStates:
 
     lake: Tables
     access: Access
-    tables: frozenset[str] | None
-    buckets: Mapping[str, int]
-    column_types: Mapping[str, pa.DataType]
+    tables: frozenset[TableName] | None
+    buckets: Mapping[TableName, int]
+    column_types: Mapping[ColumnName, pa.DataType]
     deleted_kept_h: float
     parking: Parking
     rejects: Folder | IcebergAddress | None = None
@@ -138,33 +139,35 @@ class CurrentStates:
     def apply(
         self,
         files: Mapping[int, Sequence[Folder]],
-        names: Collection[str],
+        sources: Sources,
         *,
         marks: Sequence[Event] = (),
         row_count: int,
         app_id: str,
         tasks: Tasks[Any, Any],
-    ) -> dict[str, int]:
+    ) -> dict[TableName | str, int]:
         """Apply the changes among the events of micro-batches, once per table and micro-batch; park unfit tables.
 
         Args:
             files: Parquet files with the events, by micro-batch. Earlier ones may be repeated.
-            names: Tables with changes among them.
+            sources: Tables with changes among them.
             marks: Marks of snapshots among them, in order.
             row_count: Number of events.
             app_id: Id of the writing application.
             tasks: Runs the tasks.
 
         Returns:
-            The number of rows that each table had before.
+            The number of rows that each of `sources` had before.
 
         Raises:
             ChangeError: A change cannot be read or does not fit, and such tables are not to be parked.
         """
         self.parking.begin_rebuilds(self._discard)
         version = max(files)
-        kinds, applied, rows = {}, {}, {}
-        for name in sorted(filter(self.wants, names)):
+        joined = self.parking.resolved(sources.joined)
+        kinds, applied = {}, {}
+        rows: dict[TableName | str, int] = {}
+        for name in sorted(filter(self.wants, sources.names.union(joined.values()))):
             if self.parking.is_parked(name):
                 continue
             with self.parking.guard(name):
@@ -173,22 +176,24 @@ class CurrentStates:
                     self.parking.require_table(name)
                 elif table.has_applied(app_id, version):
                     continue
-                kinds[name] = table.kinds if table else self._kinds(name)
+                row_count_before = 0 if table is None else _row_count(table)
                 applied[name] = -1 if table is None else table.last_applied(app_id)
-                rows[name] = 0 if table is None else sum(f.row_count for f in table.stored.files())
+                kinds[name] = table.kinds if table else self._kinds(name)
+                rows[name] = row_count_before
+        rows |= {text: rows[name] for text, name in joined.items() if name in rows}
         if kinds:
             division = Division(self.buckets, 1 + row_count // PART_ROWS)
-            scratch = notes_of(self.lake) / _SCRATCH / str(uuid.uuid4())
+            scratch = notes_of(self.lake) / SCRATCH / str(uuid.uuid4())
             make_folder(scratch)
             try:
-                how = Collapsing(kinds, applied, scratch, division)
+                how = Collapsing(kinds, applied, scratch, division, joined)
                 for name, pieces in sorted(collapse_files(files, how, tasks).items()):
                     if not self.parking.is_parked(name):
                         with self.parking.guard(name):
                             self._apply(name, pieces, app_id, version, scratch, tasks)
             finally:
                 remove_folder(scratch)
-        wanted = [mark for mark in marks if self.wants(str(mark[4]))]
+        wanted = [e for e in marks if (mark := mark_of(e)) is not None and self.wants(mark.table)]
         for name in self.parking.note_snapshots(wanted, partial(self._finish, app_id)):
             self._discard(name)
             with self.parking.guard(name):
@@ -199,17 +204,17 @@ class CurrentStates:
 
     def clean(self) -> None:
         """Remove files that a crash left; no other process may apply changes."""
-        remove_folder(notes_of(self.lake) / _SCRATCH)
+        remove_folder(notes_of(self.lake) / SCRATCH)
         if not self.parking.rebuilding():
             drop_all_aside(self.lake)
 
-    def wants(self, name: str) -> bool:
+    def wants(self, name: TableName) -> bool:
         """True if this table has a current state."""
         return self.tables is None or name in self.tables
 
     def _apply(
         self,
-        name: str,
+        name: TableName,
         pieces: Sequence[Piece],
         app_id: str,
         version: int,
@@ -236,21 +241,21 @@ class CurrentStates:
         )
         self.parking.note_created(name)
 
-    def _home(self, name: str) -> Tables:
+    def _home(self, name: TableName) -> Tables:
         """Return where the table is that changes are applied to."""
         return aside(self.lake) if name in self.parking.rebuilding() else self.lake
 
-    def _discard(self, name: str) -> None:
+    def _discard(self, name: TableName) -> None:
         drop_aside(self.lake, name)
 
-    def _finish(self, app_id: str, name: str) -> None:
+    def _finish(self, app_id: str, name: TableName) -> None:
         """Replace a table by the one aside."""
         new = CurrentTable.open(aside(self.lake), name)
         replace_table(self.lake, name, new, app_id=app_id, properties=self.parking.properties(name))
 
     def _prepared(
         self,
-        name: str,
+        name: TableName,
         table: CurrentTable | None,
         key: tuple[str, ...],
         columns: Sequence[str],
@@ -291,18 +296,25 @@ class CurrentStates:
             table = table.again()
         return table
 
-    def _types(self, name: str) -> dict[str, str]:
+    def _types(self, name: TableName) -> dict[str, str]:
         """Return the columns that the table has now, with their types in PostgreSQL."""
         with driver_connection(self.access, autocommit=True) as database:
-            return run(database, calls.column_types(name), self.access.conninfo())
+            call = calls.column_types(name.schema, name.table)
+            return run(database, call, self.access.conninfo())
 
-    def _kinds(self, name: str, types: Mapping[str, str] | None = None) -> dict[str, pa.DataType]:
+    def _kinds(
+        self, name: TableName, types: Mapping[str, str] | None = None
+    ) -> dict[str, pa.DataType]:
         """Return the columns that the table has now, with their types in the lake."""
         types = self._types(name) if types is None else types
         return {
-            column: self.column_types.get(f"{name}.{column}", lake_type(kind))
+            column: self.column_types.get(ColumnName(name, column), lake_type(kind))
             for column, kind in types.items()
         }
+
+
+def _row_count(table: CurrentTable) -> int:
+    return sum(file.row_count for file in table.stored.files())
 
 
 def _are_many(table: CurrentTable, pieces: Sequence[Piece]) -> bool:

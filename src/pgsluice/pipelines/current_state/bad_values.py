@@ -15,6 +15,7 @@ import pyarrow as pa
 from pgsluice.errors import ChangeError
 from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.current_tables import CHANGED_AT, OWN_COLUMNS, SEQ, captured_column
+from pgsluice.lake.names import TableName
 from pgsluice.lake.storage import Folder
 from pgsluice.lake.tables import lake_table
 from pgsluice.pipelines.current_state.columns import TIMESTAMP, array_of, text_of
@@ -55,7 +56,7 @@ class Reject:
 
 
 def nulled(
-    changes: pa.Table, name: str, key: Collection[str], schema: pa.Schema
+    changes: pa.Table, name: TableName, key: Collection[str], schema: pa.Schema
 ) -> tuple[pa.Table, list[Reject]]:
     """Return changes with null for each value that does not fit, and these values.
 
@@ -64,7 +65,7 @@ def nulled(
 
     Args:
         changes: Changes of one table, with the columns of `Portion.rows`.
-        name: `schema.table`.
+        name: The table.
         key: The columns of its key in the lake.
         schema: The columns of the table in the lake.
     """
@@ -84,7 +85,7 @@ def nulled(
             known_by = {captured_column(column): row[column] for column in key or there}
             rejects.append(
                 Reject(
-                    name,
+                    str(name),
                     captured_column(field.name),
                     json.dumps(known_by, ensure_ascii=False),
                     row[SEQ],
@@ -102,7 +103,7 @@ def nulled(
 
 def store_rejects(
     place: Folder | IcebergAddress,
-    name: str,
+    name: TableName,
     rejects: Sequence[Reject],
     *,
     app_id: str,
@@ -112,7 +113,7 @@ def store_rejects(
 
     Args:
         place: Address of the table `rejects`; created if missing.
-        name: `schema.table`.
+        name: The table.
         rejects: One or more.
         app_id, version: See `CurrentStates.apply`.
     """

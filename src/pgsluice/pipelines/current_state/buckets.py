@@ -24,6 +24,7 @@ from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.current_tables import BUCKET, CHANGED_AT, DELETED, ROW, SEQ
 from pgsluice.lake.files import LakeFile, write_partition
 from pgsluice.lake.mutable import RowFile
+from pgsluice.lake.names import TableName
 from pgsluice.lake.storage import Folder, dataset, open_path
 from pgsluice.pipelines.current_state.bad_values import Reject, nulled, store_rejects
 from pgsluice.pipelines.current_state.collapse import (
@@ -35,6 +36,7 @@ from pgsluice.pipelines.current_state.collapse import (
     text_of_identity,
 )
 from pgsluice.pipelines.current_state.columns import stored_identity_of
+from pgsluice.pipelines.current_state.failures import errors_of
 from pgsluice.pipelines.current_state.merge import gone
 from pgsluice.pipelines.current_state.pieces import (
     PART_ROWS,
@@ -121,7 +123,7 @@ class Rewriting:
         nulls: True to replace values that do not fit by null.
     """
 
-    name: str
+    name: TableName
     folder: Folder
     schema: pa.Schema
     key: tuple[str, ...]
@@ -136,6 +138,10 @@ class Rewriting:
 
     def divide(self, row_group: tuple[Folder, int]) -> dict[int, Batch]:
         """Divide the rows in one row group of a file into parts."""
+        with errors_of(self.name):
+            return self._divided(row_group)
+
+    def _divided(self, row_group: tuple[Folder, int]) -> dict[int, Batch]:
         path, number = row_group
         with pq.ParquetFile(open_path(path)) as file:
             batches = [pa.Table.from_batches([b]) for b in file.iter_batches(row_groups=[number])]
@@ -155,6 +161,10 @@ class Rewriting:
 
     def rewrite(self, part: Part) -> tuple[list[LakeFile], list[Reject]]:
         """Rewrite a part with its changes; return its file, none if no row is left, and the values that do not fit."""
+        with errors_of(self.name):
+            return self._rewritten(part)
+
+    def _rewritten(self, part: Part) -> tuple[list[LakeFile], list[Reject]]:
         changes = [batch.read() for batch in part.changes]
         if self.divides_changes and not self.bucket_count:
             parted = (parts_of(rows, self.part_count).get(part.number) for rows in changes)

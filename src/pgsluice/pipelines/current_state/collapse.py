@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 from pgsluice.errors import ChangeError
 from pgsluice.lake.current_tables import CHANGED_AT, DELETED, ROW, SEQ, lake_column
+from pgsluice.lake.names import TableName
 from pgsluice.pipelines.current_state.columns import identity_of, text_of
 from pgsluice.pipelines.current_state.envelope import Change, Row, Value
 
@@ -61,7 +62,7 @@ class Portion:
     """The effect of some changes of one table.
 
     Attributes:
-        table: `schema.table`.
+        table: The table.
         key: Columns of its key; empty if it has none, None if no change shows it.
         rows: With a key the last change of each row, without one each insertion and removal of a row: `SEQ`,
             `CHANGED_AT` in microseconds, `DELETED`, `ROW`, and the columns of the rows, with their names in the lake,
@@ -71,7 +72,7 @@ class Portion:
         snapshots: Without a key: the lowest seq of each snapshot, by transaction id.
     """
 
-    table: str
+    table: TableName
     key: tuple[str, ...] | None
     rows: pa.Table
     columns: tuple[str, ...]
@@ -84,7 +85,7 @@ class Collapsed:
     """The combined effect of changes of one table.
 
     Attributes:
-        table: `schema.table`.
+        table: The table.
         key: Columns of its key; empty if it has none.
         rows: The last change of each row, with the columns of `Portion.rows`.
         emptied_at: Rows with a lower seq are removed; `NEVER` if none.
@@ -92,7 +93,7 @@ class Collapsed:
         columns: The columns of its rows by their names in PostgreSQL, in the order of their first appearance.
     """
 
-    table: str
+    table: TableName
     key: tuple[str, ...]
     rows: pa.Table
     emptied_at: int = NEVER
@@ -175,7 +176,7 @@ def emptied(portions: Iterable[Portion]) -> int:
     return max(line, *snapshots.values(), NEVER)
 
 
-def common_key(table: str, keys: Iterable[tuple[str, ...]]) -> tuple[str, ...] | None:
+def common_key(table: TableName, keys: Iterable[tuple[str, ...]]) -> tuple[str, ...] | None:
     """Return the only key; None if there is none.
 
     Raises:
@@ -257,7 +258,7 @@ def together(portions: Sequence[pa.Table]) -> pa.Table:
 
 
 def identity_for(
-    table: str, key: tuple[str, ...], kinds: Mapping[str, pa.DataType]
+    table: TableName, key: tuple[str, ...], kinds: Mapping[str, pa.DataType]
 ) -> Callable[[Row], Identity]:
     """Return a function that returns the identity of a row with at least the key."""
     columns = [(name, kinds.get(name, pa.string())) for name in key]
@@ -291,7 +292,7 @@ def row_hash(row: Row) -> str:
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:32]
 
 
-def another_key(table: str, before: tuple[str, ...], now: tuple[str, ...]) -> ChangeError:
+def another_key(table: TableName, before: tuple[str, ...], now: tuple[str, ...]) -> ChangeError:
     """Return the error for a changed key."""
     return ChangeError(
         f"the key of {table} was ({', '.join(before)}) and is ({', '.join(now)}), so existing rows cannot be "

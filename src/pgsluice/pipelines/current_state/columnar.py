@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from pgsluice.lake.current_tables import CHANGED_AT, DELETED, ROW, SEQ, lake_column
+from pgsluice.lake.names import TableName
 from pgsluice.pipelines.current_state.collapse import NEVER, Portion, last_changes
 from pgsluice.pipelines.current_state.reading import SNAPSHOT_EVENT
 
@@ -28,12 +29,12 @@ _PLAIN = r"^[ !#-&(-\[\]-~]*$"
 
 
 def portion_of_json(
-    table: str, events: pa.RecordBatch, kinds: Mapping[str, pa.DataType]
+    table: TableName, events: pa.RecordBatch, kinds: Mapping[str, pa.DataType]
 ) -> Portion | None:
     """Return the effect of changes, equal to that of `portion_of`; None if they need to be parsed one by one.
 
     Args:
-        table: `schema.table`, as in `ev_extra1` of the events.
+        table: The table of the events.
         events: The columns of `reading.COLUMNS`, in the order of their ids.
         kinds: Lake types of the table's columns.
     """
@@ -119,18 +120,20 @@ def _read_as(kind: pa.DataType) -> pa.DataType:
     return kind if is_number or pa.types.is_boolean(kind) else pa.string()
 
 
-def _key(table: str, parsed: Mapping[str, pa.Array], types: pa.Array) -> tuple[str, ...] | None:
+def _key(
+    table: TableName, parsed: Mapping[str, pa.Array], types: pa.Array
+) -> tuple[str, ...] | None:
     """Return the key; None if there is none, or if an envelope is of another table, key or type of event."""
     source = parsed["source"]
     schemas, tables, keys = (source.field(name) for name in ("schema", "table", "key"))
     key = keys[0].as_py()
     if not key or not isinstance(key, list):
         return None
-    names = pc.binary_join_element_wise(schemas, tables, ".")
     counts = pc.list_value_length(keys)
     is_same = [
         pc.equal(parsed["op"], types),
-        pc.equal(names, table),
+        pc.equal(schemas, table.schema),
+        pc.equal(tables, table.table),
         pc.equal(counts, len(key)),
         pc.is_valid(source),
     ]

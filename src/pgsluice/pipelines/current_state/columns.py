@@ -96,7 +96,7 @@ def array_of(values: Sequence[Value], kind: pa.DataType, column: str) -> pa.Arra
     except (pa.ArrowException, ValueError, KeyError, OverflowError) as error:
         raise ChangeError(
             f"column {column} is {kind} in the lake, and has a value that does not fit: {one_line(str(error))}; "
-            f"store the column as text (column_types={{'{column}': 'string'}}), and rebuild the table"
+            f"store the column as text (column_types={{{column!r}: 'string'}}), and rebuild the table"
         ) from None
 
 

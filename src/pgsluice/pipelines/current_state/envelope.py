@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote_plus
 
 from pgsluice.errors import ChangeError
+from pgsluice.lake.names import TableName
 
 Value = int | bool | str | None
 Row = dict[str, Value]
@@ -22,6 +23,7 @@ _OURS = frozenset("crudt")
 _OPERATIONS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d", "TRUNCATE": "t"}
 _LETTERS = {"I": "c", "U": "u", "D": "d"}
 _STATEMENTS = frozenset("IUD")
+_HEAD = '{"op":'  # of pgq.jsontriga
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NESTED = (dict, list)
 _DECODER = json.JSONDecoder(parse_float=str)
@@ -36,7 +38,7 @@ class Change:
     """A change of one row, or of a whole table.
 
     Attributes:
-        table: `schema.table`.
+        table: The table.
         key: Columns of its key; empty if it has none.
         seq: Event id. Of two changes of one row the later has the higher, see `collapse`.
         at_us: Time of the event, microseconds since 1970 in UTC.
@@ -46,7 +48,7 @@ class Change:
         txid: Transaction id, shared by the rows of one snapshot; None if not recorded.
     """
 
-    table: str
+    table: TableName
     key: tuple[str, ...]
     seq: int
     at_us: int
@@ -56,7 +58,33 @@ class Change:
     txid: int | None = None
 
 
+def table_of(ev_type: str | None, ev_extra1: str | None) -> TableName | str | None:
+    """Return the table that an event may be a change of.
+
+    Args:
+        ev_type, ev_extra1: As the trigger wrote them.
+
+    Returns:
+        Its name; `schema.table` unquoted for the events of `pgq.logutriga` and `pgq.sqltriga`, which do not tell them
+        apart; None if the event is not a change.
+    """
+    if not ev_type or not ev_extra1:
+        return None
+    if ev_type in _OURS:
+        return TableName.of(ev_extra1)
+    if ev_type.startswith(_HEAD):
+        try:
+            parts = json.loads(ev_type)["table"]
+            schema, table = map(str, parts)
+        except (ValueError, KeyError, TypeError):
+            return ev_extra1 if "." in ev_extra1 else None  # read_change names the error
+        return TableName(schema, table)
+    is_joined = ev_type == "R" or ev_type in _STATEMENTS or _is_form(ev_type)
+    return ev_extra1 if is_joined and "." in ev_extra1 else None
+
+
 def read_change(
+    table: TableName,
     ev_id: int,
     at_us: int,
     ev_type: str | None,
@@ -67,12 +95,13 @@ def read_change(
     """Parse one event.
 
     Args:
+        table: Its table by `table_of`.
         ev_id: Event id.
         at_us: Time of the event, microseconds since 1970 in UTC.
         ev_type, ev_data, ev_extra1, ev_extra2: As the trigger wrote them.
 
     Returns:
-        None if it is not a change: a log may hold other events too.
+        None if it is not a change of the table: a log may hold other events too.
 
     Raises:
         ChangeError: It is marked as a change but cannot be parsed, or is of `pgq.sqltriga`, which writes parts of
@@ -81,37 +110,44 @@ def read_change(
     if not ev_type or ev_data is None:
         return None
     if ev_type in _OURS:
-        return _of_capture(ev_id, at_us, ev_type, ev_data)
+        return _of_capture(table, ev_id, at_us, ev_type, ev_data)
     if not ev_extra1:
         return None
     try:
-        if ev_type.startswith('{"op":'):
-            return _of_json_trigger(ev_id, at_us, ev_type, ev_data, ev_extra2)
+        if ev_type.startswith(_HEAD):
+            return _of_json_trigger(table, ev_id, at_us, ev_type, ev_data, ev_extra2)
         if ev_type == "R" and not ev_data:
-            return Change(ev_extra1, (), ev_id, at_us, "t")
-        if ev_type[1:2] == ":" and ev_type[0] in _LETTERS:
-            return _of_form_trigger(ev_id, at_us, ev_type, ev_data, ev_extra1, ev_extra2)
+            return Change(table, (), ev_id, at_us, "t")
+        if _is_form(ev_type):
+            return _of_form_trigger(table, ev_id, at_us, ev_type, ev_data, ev_extra2)
     except (ValueError, KeyError, TypeError) as error:
         raise ChangeError(
-            f"event {ev_id} is marked as a change of {ev_extra1}, but cannot be parsed: {error}; a trigger with its "
+            f"event {ev_id} is marked as a change of {table}, but cannot be parsed: {error}; a trigger with its "
             "own ev_type= or ev_data= records no rows: leave its table out"
         ) from error
     if ev_type in _STATEMENTS and "." in ev_extra1:
         raise ChangeError(
-            f"event {ev_id} is a statement of pgq.sqltriga for {ev_extra1} instead of a row; capture the table with "
+            f"event {ev_id} is a statement of pgq.sqltriga for {table} instead of a row; capture the table with "
             "sluice.capture, pgq.jsontriga or pgq.logutriga, or exclude it"
         )
     return None
 
 
-def _of_capture(ev_id: int, at_us: int, ev_type: str, ev_data: str) -> Change | None:
+def _is_form(ev_type: str) -> bool:
+    """True for the type of an event of `pgq.logutriga`: a letter, a colon and the columns of the key."""
+    return ev_type[1:2] == ":" and ev_type[0] in _LETTERS
+
+
+def _of_capture(
+    table: TableName, ev_id: int, at_us: int, ev_type: str, ev_data: str
+) -> Change | None:
     try:
         envelope = _decoded(ev_data, 2)
         source = envelope["source"]
-        table = f"{source['schema']}.{source['table']}"
+        is_of_table = source["schema"] == table.schema and source["table"] == table.table
         key = tuple(source["key"] or ())
         before, after = envelope["before"], envelope["after"]
-        same = envelope["op"] == ev_type
+        same = envelope["op"] == ev_type and is_of_table
     except (ValueError, KeyError, TypeError):
         return None  # an application's event whose type is one of these letters
     if not same:
@@ -128,9 +164,13 @@ def _of_capture(ev_id: int, at_us: int, ev_type: str, ev_data: str) -> Change | 
     )
 
 
-def _of_json_trigger(ev_id: int, at_us: int, ev_type: str, ev_data: str, old: str | None) -> Change:
+def _of_json_trigger(
+    table: TableName, ev_id: int, at_us: int, ev_type: str, ev_data: str, old: str | None
+) -> Change:
     head = json.loads(ev_type)
-    table, op = ".".join(head["table"]), _OPERATIONS[head["op"]]
+    if head["table"] != [table.schema, table.table]:
+        raise ValueError("its type names another table")
+    op = _OPERATIONS[head["op"]]
     if op == "t":
         return Change(table, (), ev_id, at_us, op)
     key = tuple(head["pkey"])
@@ -142,7 +182,7 @@ def _of_json_trigger(ev_id: int, at_us: int, ev_type: str, ev_data: str, old: st
 
 
 def _of_form_trigger(
-    ev_id: int, at_us: int, ev_type: str, ev_data: str, table: str, old: str | None
+    table: TableName, ev_id: int, at_us: int, ev_type: str, ev_data: str, old: str | None
 ) -> Change:
     letter, _, names = ev_type.partition(":")
     op = _LETTERS[letter]

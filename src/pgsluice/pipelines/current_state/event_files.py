@@ -11,7 +11,9 @@ import json
 import pickle
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +24,10 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from pyspark.sql.types import StructType
 
 from pgsluice.lake.files import LakeFile
+from pgsluice.lake.names import TableName
 from pgsluice.lake.table import LakeTable
 from pgsluice.pipelines.current_state.pieces import Tasks, in_turn
-from pgsluice.pipelines.current_state.reading import Event, marks_in, tables_in
+from pgsluice.pipelines.current_state.reading import Event, Sources, marks_in, tables_in
 from pgsluice.spark.lake_tables import table_at
 from pgsluice.spark.session import default_parallelism, is_connect, register_source
 
@@ -39,12 +42,12 @@ class Written:
 
     Attributes:
         files: The files.
-        tables: Tables with changes among the events.
+        sources: Tables with changes among the events.
         marks: Marks of snapshots among the events.
     """
 
     files: Sequence[LakeFile]
-    tables: frozenset[str]
+    sources: Sources
     marks: tuple[Event, ...] = ()
 
     @classmethod
@@ -52,12 +55,16 @@ class Written:
         """Return what `to_json` wrote."""
         content = json.loads(text)
         files = [LakeFile(**file) for file in content["files"]]
-        return cls(files, frozenset(content["tables"]), tuple(map(tuple, content["marks"])))
+        names = frozenset(TableName(*name) for name in content["tables"])
+        sources = Sources(names, frozenset(content["joined"]))
+        return cls(files, sources, tuple(map(tuple, content["marks"])))
 
     def to_json(self) -> str:
         """Return this as JSON."""
         files = [asdict(file) for file in self.files]
-        return json.dumps({"files": files, "tables": sorted(self.tables), "marks": self.marks})
+        tables = [astuple(name) for name in sorted(self.sources.names)]
+        joined = sorted(self.sources.joined)
+        return json.dumps({"files": files, "tables": tables, "joined": joined, "marks": self.marks})
 
     @classmethod
     def joined(cls, parts: Iterable[Written]) -> Written:
@@ -65,7 +72,7 @@ class Written:
         found = list(parts)
         return cls(
             [file for written in found for file in written.files],
-            frozenset(table for written in found for table in written.tables),
+            reduce(or_, (written.sources for written in found), Sources()),
             tuple(mark for written in found for mark in written.marks),
         )
 
@@ -113,17 +120,18 @@ class EventFiles(DataSource):  # type: ignore[misc]
 
 def write_part(batches: Iterator[pa.RecordBatch], table: LakeTable, part: int) -> Written:
     """Write the events of one task to files of a table, without a commit."""
-    tables: set[str] = set()
+    sources = Sources()
     marks: list[Event] = []
 
     def watched() -> Iterator[pa.RecordBatch]:
+        nonlocal sources
         for batch in batches:
-            tables.update(tables_in(batch))
+            sources |= tables_in(batch)
             marks.extend(marks_in(batch))
             yield batch
 
     files = table.write(watched(), part=part)
-    return Written(files, frozenset(tables), tuple(marks))
+    return Written(files, sources, tuple(marks))
 
 
 def write_files(events: DataFrame, table: LakeTable) -> Written:

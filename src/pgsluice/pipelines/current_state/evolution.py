@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pgsluice.errors import ChangeError
 from pgsluice.lake.current_tables import captured_column, lake_column
+from pgsluice.lake.names import ColumnName
 from pgsluice.lake.nested import is_nested
 from pgsluice.pipelines.current_state.overwrite import columns_of, overwrite, rows_in
 from pgsluice.pipelines.current_state.table import CurrentTable
@@ -83,8 +84,8 @@ def wider_types(
             for rule in rules
         ):
             raise ChangeError(
-                f"column {table.name}.{column} is {kind} in the lake, and its type in PostgreSQL is stored as {now} "
-                "now; rebuild the table"
+                f"column {ColumnName(table.name, column)} is {kind} in the lake, and its type in PostgreSQL is stored "
+                f"as {now} now; rebuild the table"
             )
         wider[column] = now
     return wider
@@ -123,6 +124,7 @@ def _cast(table: CurrentTable, values: pa.Array, field: pa.Field) -> pa.Array:
         return values.cast(kind)
     except pa.ArrowInvalid as error:
         raise ChangeError(
-            f"column {table.name}.{captured_column(field.name)} has a value in the lake that is no {kind}: {error}; "
+            f"column {ColumnName(table.name, captured_column(field.name))} has a value in the lake that is no {kind}: "
+            f"{error}; "
             "rebuild the table"
         ) from None

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from pgsluice.lake.current_tables import Tables
+from pgsluice.lake.names import TableName
 from pgsluice.pipelines.current_state.table import CurrentTable
 
 Rows = Callable[[CurrentTable], Iterator[pa.RecordBatch]]
@@ -38,7 +39,7 @@ def overwrite(
 
 def replace_table(
     lake: Tables,
-    name: str,
+    name: TableName,
     new: CurrentTable | None,
     *,
     app_id: str,
@@ -51,7 +52,7 @@ def replace_table(
 
     Args:
         lake: The current-state tables of the lake.
-        name: `schema.table`; it is created if missing.
+        name: The table; it is created if missing.
         new: The other table; None for no rows, then columns and key of the next changes.
         app_id: Id of the application whose applied versions the table takes over.
         properties: Additional table properties.

@@ -12,12 +12,14 @@ to the snapshot, and the table is the result of the snapshot and of all later ch
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
 
 from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ChangeError
@@ -26,16 +28,18 @@ from pgsluice.lake.current_tables import (
     Tables,
     TableState,
     described,
-    lake_of,
     place_of,
     problems,
     read_states,
+    rebuild_command,
     rebuild_requests,
     write_state,
 )
-from pgsluice.lake.file_errors import UnsupportedFeatureError
+from pgsluice.lake.file_errors import UnusableTableError
+from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import exists, missing
-from pgsluice.pipelines.current_state.reading import SNAPSHOT_EVENT, Event
+from pgsluice.pipelines.current_state.failures import change_error
+from pgsluice.pipelines.current_state.reading import Event, mark_of
 from pgsluice.spark.access import Access, driver_connection, run
 from pgsluice.spark.failure import engine_errors, translated
 
@@ -57,21 +61,21 @@ class Parking:
     log: str
     access: Access
     fails: bool = False
-    _states: dict[str, TableState] = field(default_factory=dict)
+    _states: dict[TableName, TableState] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._states = read_states(self.current)
 
-    def parked(self) -> list[str]:
+    def parked(self) -> list[TableName]:
         """Return the names of the parked tables, in order."""
         return sorted(name for name, state in dict(self._states).items() if state.parked)
 
-    def is_parked(self, name: str) -> bool:
+    def is_parked(self, name: TableName) -> bool:
         """True if no change of this table may be applied."""
         state = self._states.get(name)
         return state is not None and state.parked is not None
 
-    def warn(self, *, wanted: Callable[[str], bool], snapshots: Iterable[str] = ()) -> None:
+    def warn(self, *, wanted: Callable[[TableName], bool], snapshots: Iterable[str] = ()) -> None:
         """Log the tables of the lake that are not complete.
 
         Args:
@@ -81,21 +85,21 @@ class Parking:
         dsn = self.access.conninfo()
         with driver_connection(self.access, autocommit=True) as database:
             source = run(database, calls.log_incarnation(self.log), dsn)
-            captured = [
-                Captured(*row) for row in run(database, calls.captured_tables(self.log), dsn)
-            ]
-            pending = {run(database, calls.relation_name(table), dsn) for table in snapshots}
+            captured = _captured(database, self.log, dsn)
+            pending = {
+                TableName(*run(database, calls.relation_name(table), dsn)) for table in snapshots
+            }
         lost = missing(self.current, self._states)
         found = problems(self.current, self.log, source, captured, self._states, lost)
         for name, problem in found.items():
             if wanted(name) and (name not in pending or self.is_parked(name)):
-                _log.warning("table not complete: %s", problem, extra={"table": name})
+                _log.warning("table not complete: %s", problem, extra={"table": str(name)})
 
-    def rebuilding(self) -> list[str]:
+    def rebuilding(self) -> list[TableName]:
         """Return the names of the tables whose changes are applied to a table aside."""
         return [name for name, state in self._states.items() if state.rebuilding]
 
-    def begin_rebuilds(self, discard: Callable[[str], None]) -> None:
+    def begin_rebuilds(self, discard: Callable[[TableName], None]) -> None:
         """Begin the rebuilds requested since the last call.
 
         Args:
@@ -109,10 +113,10 @@ class Parking:
             is_created = exists(place_of(self.current, name))
             begun = replace(self._new_state(name), is_created=is_created)
             self._put(replace(begun, rebuild=token, rebuilding=True))
-            _log.info("rebuild of table begun", extra={"table": name})
+            _log.info("rebuild of table begun", extra={"table": str(name)})
 
     @contextmanager
-    def guard(self, name: str) -> Iterator[None]:
+    def guard(self, name: TableName) -> Iterator[None]:
         """Park a table if its changes cannot be applied within the block.
 
         Raises:
@@ -128,7 +132,7 @@ class Parking:
                 raise error from None
             self._park(name, error)
 
-    def require_table(self, name: str) -> None:
+    def require_table(self, name: TableName) -> None:
         """Raise if a table that was created does not exist.
 
         Raises:
@@ -142,27 +146,27 @@ class Parking:
                 f"{described(place)} does not exist; restore it, or rebuild the table"
             )
 
-    def properties(self, name: str) -> dict[str, str]:
+    def properties(self, name: TableName) -> dict[str, str]:
         """Return the table properties that tell the origin of a table."""
         state = self._state(name)
         return {"pgsluice.log": state.log, "pgsluice.source": state.source}
 
-    def description(self, name: str) -> str:
+    def description(self, name: TableName) -> str:
         """Return the description of a table, which tells since when it is complete."""
         since = self._state(name).complete_since
         if since is None:
             return f"current state of {name}; rows from before its capture may be missing"
         return f"current state of {name}; complete since {since}"
 
-    def note_created(self, name: str) -> None:
+    def note_created(self, name: TableName) -> None:
         """Store durably that a table exists."""
         state = self._state(name)
         if not state.is_created and not state.rebuilding:
             self._put(replace(state, is_created=True))
 
     def note_snapshots(
-        self, events: Iterable[Event], finish: Callable[[str], None] = lambda _: None
-    ) -> list[str]:
+        self, events: Iterable[Event], finish: Callable[[TableName], None] = lambda _: None
+    ) -> list[TableName]:
         """Store the begin and end of snapshots among the applied events; return the tables that are complete now.
 
         Args:
@@ -170,13 +174,14 @@ class Parking:
             finish: Replaces a table by the one aside; may be called again after a crash.
         """
         complete = []
-        for _, at_us, kind, data, name, _ in events:
-            if kind != SNAPSHOT_EVENT or name is None or self.is_parked(name):
+        for event in events:
+            mark = mark_of(event)
+            if mark is None or self.is_parked(mark.table):
                 continue
-            mark, state = json.loads(data or "{}"), self._state(name)
-            if mark.get("state") == "began":
-                self._put(replace(state, snapshot=mark.get("token")))
-            elif state.snapshot is not None and mark.get("token") == state.snapshot:
+            name, state = mark.table, self._state(mark.table)
+            if mark.begins:
+                self._put(replace(state, snapshot=mark.token))
+            elif state.snapshot is not None and mark.token == state.snapshot:
                 if state.rebuilding:
                     with self.guard(name):
                         finish(name)
@@ -184,41 +189,86 @@ class Parking:
                         continue
                     is_created = exists(place_of(self.current, name))
                     state = replace(state, rebuilding=False, is_created=is_created)
-                since = datetime.fromtimestamp(at_us / 1_000_000, UTC).isoformat()
+                since = datetime.fromtimestamp(mark.at_us / 1_000_000, UTC).isoformat()
                 self._put(replace(state, snapshot=None, complete_since=since))
                 complete.append(name)
         return complete
 
-    def _change_error(self, name: str, failure: Exception) -> ChangeError | None:
-        """Return the ChangeError that this is, or that Spark's error about a task contains."""
-        if isinstance(failure, ChangeError):
-            return failure
-        if isinstance(failure, UnsupportedFeatureError):
+    def _change_error(self, name: TableName, failure: Exception) -> ChangeError | None:
+        """Return the error as one of the table, also if Spark's error about a task contains it; None if it is not."""
+        if isinstance(failure, UnusableTableError):
             place = place_of(self.current, name)
             return ChangeError(f"{failure}; or remove {place}, and rebuild the table")
         if isinstance(failure, engine_errors()):
             error = translated(failure, "Spark")
             return error if isinstance(error, ChangeError) else None
-        return None
+        return change_error(name, failure)
 
-    def _park(self, name: str, error: ChangeError) -> None:
-        way_out = f"pgsluice lake rebuild {name} --lake {lake_of(self.current)}"
-        reason = f"{error}: {way_out}"
+    def _park(self, name: TableName, error: ChangeError) -> None:
+        reason = f"{error}: {rebuild_command(name, self.current)}"
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self._put(replace(self._state(name), parked=reason, parked_at=now, rebuilding=False))
-        _log.error("table parked: %s", reason, extra={"table": name})
+        _log.error("table parked: %s", reason, extra={"table": str(name)})
 
-    def _state(self, name: str) -> TableState:
+    def _state(self, name: TableName) -> TableState:
         return self._states.get(name) or self._new_state(name)
 
-    def _new_state(self, name: str) -> TableState:
+    def _new_state(self, name: TableName) -> TableState:
         dsn = self.access.conninfo()
         with driver_connection(self.access, autocommit=True) as database:
             source = run(database, calls.log_incarnation(self.log), dsn)
-            captured = run(database, calls.captured_tables(self.log), dsn)
-        oids = {table: oid for table, oid, *_ in captured}
+            captured = _captured(database, self.log, dsn)
+        oids = {table.name: table.oid for table in captured}
         return TableState(name=name, log=self.log, source=source, oid=oids.get(name))
 
     def _put(self, state: TableState) -> None:
         write_state(self.current, state)
         self._states[state.name] = state
+
+    def resolved(self, joined: Collection[str]) -> dict[str, TableName]:
+        """Return the tables of names as `pgq.logutriga` writes them; park those that such a name does not tell apart.
+
+        Args:
+            joined: `schema.table`, unquoted.
+
+        Raises:
+            ChangeError: A name has several tables, and `fails` is set.
+        """
+        found = {text: TableName(*text.split(".")) for text in joined if text.count(".") == 1}
+        unclear = sorted(text for text in joined if text not in found)
+        if not unclear:
+            return found
+        dsn = self.access.conninfo()
+        with driver_connection(self.access, autocommit=True) as database:
+            captured = _captured(database, self.log, dsn)
+        for text in unclear:
+            names = _named(text, captured, self._states)
+            if len(names) == 1:
+                found[text] = names[0]
+                continue
+            for name in names:
+                with self.guard(name):
+                    raise ChangeError(
+                        f"pgq.logutriga writes the same name for the changes of {' and '.join(map(str, names))}; "
+                        "capture them with sluice.capture, and rebuild the tables"
+                    )
+        return found
+
+
+def _captured(database: psycopg.Connection[Any], log: str, dsn: str) -> list[Captured]:
+    return [Captured.of(row) for row in run(database, calls.captured_tables(log), dsn)]
+
+
+def _named(
+    text: str, captured: Collection[Captured], states: Collection[TableName]
+) -> list[TableName]:
+    """Return the tables that an unquoted name may mean: those with such a trigger, or else all others known.
+
+    Of a table that was dropped, the first of the names that it may have had.
+    """
+    joined = [table.name for table in captured if table.names_joined]
+    for known in (joined, {*states, *(table.name for table in captured)}):
+        names = sorted(name for name in known if f"{name.schema}.{name.table}" == text)
+        if names:
+            return names
+    return [TableName(*text.split(".", 1))]

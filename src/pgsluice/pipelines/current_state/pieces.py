@@ -12,7 +12,7 @@ import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from pgsluice.errors import ChangeError
 from pgsluice.lake.current_tables import DELETED, ROW, lake_column
+from pgsluice.lake.names import TableName
 from pgsluice.lake.storage import Folder, open_output, open_path
 from pgsluice.pipelines.current_state.collapse import (
     Collapsed,
@@ -34,7 +35,7 @@ from pgsluice.pipelines.current_state.collapse import (
     together,
 )
 from pgsluice.pipelines.current_state.columnar import portion_of_json
-from pgsluice.pipelines.current_state.envelope import Change
+from pgsluice.pipelines.current_state.failures import errors_of
 from pgsluice.pipelines.current_state.reading import COLUMNS, changes_of, events_in
 
 PART_ROWS = 250_000  # a task that merges a part holds a few times as many rows
@@ -74,7 +75,7 @@ class Piece:
     """The changes of one table that one task has read.
 
     Attributes:
-        table: `schema.table`.
+        table: The table.
         effect: The effect of the changes, with no rows; None if there is an error.
         batches: The rows by part.
         part_count: Number of parts of the table.
@@ -84,7 +85,7 @@ class Piece:
         error: Reason why the changes cannot be read.
     """
 
-    table: str
+    table: TableName
     effect: Portion | None
     batches: Mapping[int, Batch]
     part_count: int = 1
@@ -104,10 +105,10 @@ class Division:
         other: For every other table.
     """
 
-    counts: Mapping[str, int]
+    counts: Mapping[TableName, int]
     other: int
 
-    def of(self, table: str) -> int:
+    def of(self, table: TableName) -> int:
         """Return the number of parts of a table."""
         return self.counts.get(table, self.other)
 
@@ -121,12 +122,14 @@ class Collapsing:
         applied: The last micro-batch that a table already has; -1 for other tables.
         folder: Folder for the pieces, existing, shared by all machines.
         division: Number of parts of each table.
+        joined: The tables by their joined names, see `reading.Sources`.
     """
 
-    kinds: Mapping[str, Mapping[str, pa.DataType]]
-    applied: Mapping[str, int]
+    kinds: Mapping[TableName, Mapping[str, pa.DataType]]
+    applied: Mapping[TableName, int]
     folder: Folder
     division: Division
+    joined: Mapping[str, TableName] = field(default_factory=dict)
 
     def task(self, unit: tuple[int, Folder, int]) -> list[Piece]:
         """Collapse the events in one row group of a file of a micro-batch."""
@@ -139,23 +142,24 @@ class Collapsing:
                 pieces += self._pieces(batch, wanted)
         return pieces
 
-    def _pieces(self, batch: pa.RecordBatch, wanted: Sequence[str]) -> Iterator[Piece]:
-        changes: dict[str, list[Change]] = {}
-        for table, events in events_in(batch, wanted):
-            portion = portion_of_json(table, events, self.kinds[table])
-            if portion is not None:
-                yield self._piece(portion)
-                continue
+    def _pieces(self, batch: pa.RecordBatch, wanted: Sequence[TableName]) -> Iterator[Piece]:
+        for table, events in events_in(batch, wanted, self.joined):
             try:
-                for change in changes_of(events):
-                    changes.setdefault(change.table, []).append(change)
+                with errors_of(table):
+                    piece = self._piece_of(table, events)
             except ChangeError as error:
-                yield Piece(table, None, {}, error=str(error))
-        for table, found in changes.items():
-            try:
-                yield self._piece(portion_of(found, self.kinds.get(table, {})))
-            except ChangeError as error:
-                yield Piece(table, None, {}, error=str(error))
+                piece = Piece(table, None, {}, error=str(error))
+            if piece is not None:
+                yield piece
+
+    def _piece_of(self, table: TableName, events: pa.RecordBatch) -> Piece | None:
+        portion = portion_of_json(table, events, self.kinds[table])
+        if portion is None:
+            changes = list(changes_of(table, events))
+            if not changes:
+                return None
+            portion = portion_of(changes, self.kinds[table])
+        return self._piece(portion)
 
     def _piece(self, portion: Portion) -> Piece:
         table, rows = portion.table, portion.rows
@@ -179,7 +183,7 @@ class Collapsing:
 
 def collapse_files(
     files: Mapping[int, Sequence[Folder]], how: Collapsing, tasks: Tasks[Any, Any]
-) -> dict[str, list[Piece]]:
+) -> dict[TableName, list[Piece]]:
     """Collapse the events in Parquet files.
 
     Args:
@@ -190,7 +194,7 @@ def collapse_files(
     Returns:
         The pieces of each table with changes.
     """
-    found: dict[str, list[Piece]] = {}
+    found: dict[TableName, list[Piece]] = {}
     units = [(batch_id, *one) for batch_id, paths in files.items() for one in row_groups(paths)]
     for pieces in tasks(how.task, units):
         for piece in pieces:

@@ -21,11 +21,11 @@ from pgsluice.client.calls import spark as calls
 from pgsluice.errors import CaptureError, ConfigurationError
 from pgsluice.lake.current_tables import (
     Captured,
-    folder_name,
     lake_of,
     read_states,
     request_rebuild,
 )
+from pgsluice.lake.names import TableName, file_name
 from pgsluice.lake.storage import write_whole
 from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.current_state.reading import SNAPSHOT_EVENT
@@ -66,7 +66,7 @@ def rebuild(table: str, lake: str | Path, *, dsn: str | None = None) -> None:
     later changes. When it has caught up with the end of this call, one commit replaces the rows of the table.
 
     Args:
-        table: Table as `schema.table`, as in the lake.
+        table: Table as `schema.table`, with double quotes around a part that contains a dot.
         lake: Lake of the pipeline: a folder, or `iceberg:catalogue/namespace`.
         dsn: DSN; None: by the rule of `pgsluice.connection`.
 
@@ -75,29 +75,27 @@ def rebuild(table: str, lake: str | Path, *, dsn: str | None = None) -> None:
         CaptureError: The table is not captured into the log of the lake by `sluice.capture`.
         PrivilegeError: The role may not take snapshots.
     """
-    current = tables_in(lake)
+    current, name = tables_in(lake), TableName.parse(table)
     states = read_states(current)
-    if table not in states:
+    if name not in states:
         raise ConfigurationError(
-            f"the lake {lake_of(current)} has no current-state table {table}; it has "
-            f"{', '.join(states) or 'none'}"
+            f"the lake {lake_of(current)} has no current-state table {name}; it has "
+            f"{', '.join(map(str, states)) or 'none'}"
         )
-    log = states[table].log
+    log = states[name].log
     with ExitStack() as cleanup:
         access = access_for(dsn, cleanup)
         database = cleanup.enter_context(driver_connection(access, autocommit=True))
         found = [
-            Captured(*row) for row in run(database, calls.captured_tables(log), access.conninfo())
+            Captured.of(row) for row in run(database, calls.captured_tables(log), access.conninfo())
         ]
-        oids = [one.oid for one in found if one.name == table and one.takes_snapshots]
-        if not oids:
+        if not any(one.name == name and one.takes_snapshots for one in found):
             raise CaptureError(
-                f"table {table} is not captured into event log {log!r}, so it cannot be rebuilt; capture it with "
+                f"table {name} is not captured into event log {log!r}, so it cannot be rebuilt; capture it with "
                 "sluice.capture"
             )
-        request_rebuild(current, table)  # durable before the first row is read: see `parking`
-        quoted = run(database, calls.quoted_name(oids[0]), access.conninfo())
-    snapshot(quoted, log, dsn=dsn)
+        request_rebuild(current, name)  # durable before the first row is read: see `parking`
+    snapshot(str(name), log, dsn=dsn)
 
 
 class Snapshots:
@@ -138,7 +136,7 @@ class Snapshots:
                         break
 
     def _path(self, table: str) -> Path:
-        return self._notes / f"{folder_name(table)}.json"
+        return self._notes / f"{file_name(table)}.json"
 
     def _note(self, table: str) -> dict[str, Any]:
         try:
@@ -163,7 +161,7 @@ def _append(
     with database.transaction():
         call = captures.capture_snapshot(table, log, after_key=after, qty=_ROWS_AT_ONCE)
         last = run(database, call, dsn)
-        name = run(database, calls.relation_name(table), dsn)
+        name = str(TableName(*run(database, calls.relation_name(table), dsn)))
         for state, is_now in (("began", after is None), ("ended", last is None)):
             if is_now:
                 mark = json.dumps({"state": state, "token": token})

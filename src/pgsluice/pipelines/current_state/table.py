@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pgsluice.errors import ChangeError, ConfigurationError
+from pgsluice.errors import ChangeError
 from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.current_tables import (
     BUCKET,
@@ -29,10 +29,13 @@ from pgsluice.lake.current_tables import (
     Tables,
     captured_column,
     described,
+    folded,
     lake_column,
     place_of,
 )
+from pgsluice.lake.file_errors import UnusableTableError
 from pgsluice.lake.mutable import MutableTable
+from pgsluice.lake.names import ColumnName, TableName, quoted
 from pgsluice.lake.nested import is_nested
 from pgsluice.lake.storage import Folder
 from pgsluice.lake.tables import create_mutable, open_mutable, tables_in
@@ -54,19 +57,19 @@ class CurrentTable:
     """The current-state table of one captured table.
 
     Attributes:
-        name: `schema.table`, as in PostgreSQL.
+        name: The table in PostgreSQL.
         stored: The lake table, at some version.
         key: Columns of its key in PostgreSQL; empty if it has none.
         bucket_count: Number of buckets by key hash; 0 for none.
     """
 
-    name: str
+    name: TableName
     stored: MutableTable
     key: tuple[str, ...]
     bucket_count: int
 
     @classmethod
-    def open(cls, lake: Tables, name: str) -> CurrentTable | None:
+    def open(cls, lake: Tables, name: TableName) -> CurrentTable | None:
         """Return the table of this name in a lake; None if it does not exist, or was created and never changed."""
         place = place_of(lake, name)
         # A table that never changed is created again, as the first changes may not have fitted its columns.
@@ -75,7 +78,7 @@ class CurrentTable:
             return None
         kept = stored.properties
         if not {_KEY_PROPERTY, _BUCKETS_PROPERTY} <= kept.keys():
-            raise ConfigurationError(
+            raise UnusableTableError(
                 f"{described(place)} is not a current-state table of {name}; use another lake"
             )
         key, bucket_count = tuple(json.loads(kept[_KEY_PROPERTY])), int(kept[_BUCKETS_PROPERTY])
@@ -85,7 +88,7 @@ class CurrentTable:
     def create(
         cls,
         lake: Tables,
-        name: str,
+        name: TableName,
         key: tuple[str, ...],
         kinds: Mapping[str, pa.DataType],
         *,
@@ -97,7 +100,7 @@ class CurrentTable:
 
         Args:
             lake: The current-state tables of the lake.
-            name: `schema.table`.
+            name: The table in PostgreSQL.
             key: Columns of its key; empty if it has none.
             kinds: Its columns and their types.
             bucket_count: 2 or more to divide it by key hash; 0 for no buckets.
@@ -116,8 +119,8 @@ class CurrentTable:
         nested = [column for column in key if is_nested(kinds[column])]
         if nested:
             raise ChangeError(
-                f"column {name}.{nested[0]} is part of the key and cannot be stored as {kinds[nested[0]]}; remove it "
-                "from column_types"
+                f"column {ColumnName(name, nested[0])} is part of the key and cannot be stored as {kinds[nested[0]]}; "
+                "remove it from column_types"
             )
         columns = {lake_column(column): kind for column, kind in kinds.items()} | _OWN
         if not key:
@@ -128,7 +131,7 @@ class CurrentTable:
             place_of(lake, name),
             pa.schema(list(columns.items())),
             partition_by=[BUCKET] if bucket_count else [],
-            name=name,
+            name=str(name),
             description=description,
             properties={
                 _KEY_PROPERTY: json.dumps(list(key)),
@@ -236,7 +239,7 @@ class CurrentTable:
         return {app_id: version, **line}
 
 
-def rows_of(name: str, schema: pa.Schema, changes: pa.Table) -> pa.Table:
+def rows_of(name: TableName, schema: pa.Schema, changes: pa.Table) -> pa.Table:
     """Return changes as rows of a current-state table.
 
     Args:
@@ -254,7 +257,9 @@ def rows_of(name: str, schema: pa.Schema, changes: pa.Table) -> pa.Table:
         values = changes[field.name]
         if field.name in OWN_COLUMNS or values.type == field.type:
             return values.cast(field.type)
-        return array_of(values.to_pylist(), field.type, f"{name}.{captured_column(field.name)}")
+        return array_of(
+            values.to_pylist(), field.type, str(ColumnName(name, captured_column(field.name)))
+        )
 
     return pa.table([column(field) for field in schema], schema=schema)
 
@@ -265,14 +270,14 @@ def live(spark: SparkSession, lake: str | Path, name: str) -> DataFrame:
     Args:
         spark: A session.
         lake: Lake of the pipeline `changes`: a folder, or `iceberg:catalogue/namespace`.
-        name: `schema.table`.
+        name: `schema.table`, with double quotes around a part that contains a dot.
 
     Raises:
-        ConfigurationError: The table does not exist in the lake.
+        ConfigurationError: The table does not exist in the lake, or the name has another number of parts.
     """
     from pgsluice.spark.lake_reading import read_iceberg, read_table
 
-    place = place_of(tables_in(lake), name)
+    place = place_of(tables_in(lake), TableName.parse(name))
     rows = (
         read_iceberg(spark, place)
         if isinstance(place, IcebergAddress)
@@ -282,11 +287,12 @@ def live(spark: SparkSession, lake: str | Path, name: str) -> DataFrame:
     return live.toDF(*map(captured_column, live.columns))
 
 
-def _require_names(table: str, names: Mapping[str, pa.DataType]) -> None:
+def _require_names(table: TableName, names: Mapping[str, pa.DataType]) -> None:
     seen: dict[str, str] = {}
     for name in names:
-        if seen.setdefault(name.lower(), name) != name:
+        other = seen.setdefault(folded(lake_column(name)), name)
+        if other != name:
             raise ChangeError(
-                f"{table} has the columns {seen[name.lower()]} and {name}, which the lake cannot distinguish; exclude "
-                "one from the events, and rebuild the table"
+                f"{table} has the columns {quoted(other)} and {quoted(name)}, which the lake cannot distinguish; "
+                "exclude one from the events, and rebuild the table"
             )
