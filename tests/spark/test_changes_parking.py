@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterable
 from datetime import date
 from decimal import Decimal
 
@@ -229,13 +228,12 @@ def test_table_is_rebuilt_while_writers_the_pipeline_and_its_maintenance_run(
 ):
     maintained: set[TablePlace] = set()
 
-    def maintain(places: Iterable[TablePlace], *, retention_h: float) -> None:
-        chosen = list(places)
-        maintained.update(chosen)
-        unpatched(chosen, retention_h=retention_h)
+    def exists(place: TablePlace) -> bool:
+        maintained.add(place)
+        return unpatched(place)
 
-    unpatched = upkeep.maintain
-    monkeypatch.setattr(upkeep, "maintain", maintain)
+    unpatched = upkeep.exists
+    monkeypatch.setattr(upkeep, "exists", exists)
     log.execute("create table account (id int primary key, at date)")
     log.execute("select sluice.capture('account', %s)", (LOG,))
     log.execute("insert into account select n, '2026-01-01' from generate_series(1, 3000) as n")

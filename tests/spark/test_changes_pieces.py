@@ -124,7 +124,7 @@ def test_pending_micro_batches_survive_a_restart(tmp_path: Path):
 def test_maintenance_compacts_many_small_files_and_removes_old_ones(tmp_path: Path):
     table = CurrentTable.create(tmp_path, NAME, ("id",), KINDS)
     for n in range(upkeep.SMALL_FILES_MIN):
-        upkeep.maintain([table.folder, tmp_path / "no table"], retention_h=1)
+        upkeep.maintain(tmp_path, retention_h=1)
         apply(table.again(), [insert(n, n)], version=n, are_many=True)
     files = table.again().files
     assert len(files) == upkeep.SMALL_FILES_MIN
@@ -132,7 +132,7 @@ def test_maintenance_compacts_many_small_files_and_removes_old_ones(tmp_path: Pa
     unneeded.touch()
     os.utime(unneeded, (0, 0))
 
-    upkeep.maintain([table.folder], retention_h=1)
+    upkeep.maintain(tmp_path, retention_h=1)
 
     assert show(table.folder).files == 1
     assert not unneeded.exists()

@@ -20,6 +20,7 @@ from pgsluice.lake.current_tables import (
 from pgsluice.lake.delta.mutable import DeltaMutableTable
 from pgsluice.lake.delta.opening import Use, is_delta, open_delta
 from pgsluice.lake.delta.table import DeltaLakeTable
+from pgsluice.lake.file_errors import UnusableTableError
 from pgsluice.lake.iceberg.catalog import folder_of, load_table, location_of, opened_catalog
 from pgsluice.lake.iceberg.mutable import NAME, IcebergMutableTable, drop
 from pgsluice.lake.iceberg.table import IcebergLakeTable
@@ -47,10 +48,13 @@ def tables_in(lake: str | Path) -> Tables:
 
 
 def exists(place: Place) -> bool:
-    """Return True if there is a table at an address."""
+    """Return True if there is a table at an address, even if it cannot be read."""
     if isinstance(place, IcebergAddress):
         with opened_catalog(place.catalog) as catalog:
-            return bool(catalog.table_exists(place.identifier))
+            try:
+                return load_table(catalog, place) is not None
+            except UnusableTableError:
+                return True
     return is_delta(place)
 
 
@@ -163,7 +167,7 @@ def drop_all_aside(current: Tables) -> None:
 
 
 def _in_namespace(current: IcebergTables) -> dict[IcebergAddress, str]:
-    """Return the current-state tables in a namespace with their names; it may have other tables."""
+    """Return the current-state tables in a namespace with their names, without other tables and unreadable ones."""
     from pyiceberg.exceptions import NoSuchNamespaceError
 
     namespace, found = current.namespace, {}
@@ -173,9 +177,12 @@ def _in_namespace(current: IcebergTables) -> dict[IcebergAddress, str]:
         except NoSuchNamespaceError:
             return {}
         for name in names:
-            table = (
-                load_table(catalog, namespace / name) if name.startswith(current.prefix) else None
-            )
+            if not name.startswith(current.prefix):
+                continue
+            try:
+                table = load_table(catalog, namespace / name)
+            except UnusableTableError:
+                continue
             own_name = None if table is None else table.properties.get(NAME)
             if own_name is not None:
                 found[namespace / name] = own_name

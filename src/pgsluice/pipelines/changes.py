@@ -140,19 +140,22 @@ class ChangeStream(EventStream):
         """Wait until the snapshots and everything committed before this call are in the lake; then stop.
 
         Raises:
+            CaptureError: A table of the snapshots is not captured; raised at the end, when all others are in the lake.
             SluiceError: The stream or a snapshot failed.
         """
 
         def taken() -> bool:
             if on_progress is not None:
                 on_progress(self.progress())
-            return not self.snapshots.pending()
+            return self.snapshots.is_taken()
 
         self.wait_until(taken, "did not take its snapshots", deadline_s=math.inf)
         self.catch_up(deadline_s=math.inf)
         progress = self.stop()
         if on_progress is not None:
             on_progress(progress)
+        for failure in self.snapshots.failures.values():
+            raise failure
         return progress
 
     def _run(self, work: Callable[[], None]) -> None:
@@ -174,11 +177,10 @@ class ChangeStream(EventStream):
             self._apply(now=False)
 
     def _maintain(self) -> None:
-        from pgsluice.lake.tables import places_in
         from pgsluice.pipelines.current_state.upkeep import maintain
 
         while not self._stop.wait(self._upkeep.every_s):
-            maintain(places_in(self._parking.current), retention_h=self._upkeep.retention_h)
+            maintain(self._parking.current, retention_h=self._upkeep.retention_h)
 
     def _apply(self, *, now: bool) -> None:
         app_id = MicroBatch(str(self.query.id), 0).app_id
@@ -261,7 +263,8 @@ def changes(
         ConfigurationError: Lake and checkpoint do not belong together, or a table or column is not supported.
         LogNotFoundError: The event log does not exist.
         ConsumerInUseError: Another query runs under this consumer name.
-        CaptureError: A table of `snapshots` is not captured into this log; without `once` the stream raises it.
+        CaptureError: A table of `snapshots` is not captured into this log, with `once`; all other tables are in the
+            lake. Without `once` it is logged.
         ChangeError: A change cannot be read or applied, with `on_bad_value="fail"`.
         SluiceError: Any other error that stopped the stream.
     """

@@ -255,8 +255,8 @@ def captured_tables(
     )
 
 
-def relation_name(table_name: str) -> Call[tuple[str, str]]:
-    """Return schema and name of a table.
+def relation_name(table_name: str) -> Call[list[tuple[str, str]]]:
+    """Return schema and name of a table; nothing if it does not exist.
 
     Args:
         table_name: In PostgreSQL's notation, such as `account` or `public."Odd"`.
@@ -264,9 +264,9 @@ def relation_name(table_name: str) -> Call[tuple[str, str]]:
     return Call(
         "select n.nspname, c.relname from pg_catalog.pg_class as c "
         "join pg_catalog.pg_namespace as n on n.oid = c.relnamespace "
-        "where c.oid = %s::regclass",
+        "where c.oid = to_regclass(%s::text)",
         (table_name,),
-        lambda rows: (rows[0][0], rows[0][1]),
+        list,
     )
 
 

@@ -106,14 +106,19 @@ def load_table(catalog: Catalog, address: IcebergAddress) -> Table | None:
     """Load the newest version of a table; None if it does not exist.
 
     Raises:
-        ConfigurationError: It uses an unsupported feature.
+        UnusableTableError: It uses an unsupported feature, or its metadata cannot be read.
     """
-    from pyiceberg.exceptions import NoSuchTableError
+    from pyiceberg.exceptions import NoSuchTableError, ValidationError
 
     try:
         table = catalog.load_table(address.identifier)
     except NoSuchTableError:
         return None
+    except (ValidationError, ValueError, FileNotFoundError) as error:
+        raise UnusableTableError(
+            f"the lake table {address} cannot be opened ({type(error).__name__}): {one_line(str(error))}; restore its "
+            "metadata"
+        ) from None
     return require_iceberg(table, str(address))
 
 

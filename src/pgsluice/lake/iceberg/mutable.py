@@ -311,7 +311,13 @@ def _connected(address: IcebergAddress, table: Table) -> Iterator[None]:
 def drop(address: IcebergAddress) -> None:
     """Drop a table with its files, if it exists."""
     with opened_catalog(address.catalog) as catalog:
-        table = load_table(catalog, address)
+        try:
+            table = load_table(catalog, address)
+        except UnusableTableError:
+            catalog.drop_table(
+                address.identifier
+            )  # its files are left, as only its metadata names them
+            return
         if table is not None:
             catalog.drop_table(address.identifier)
             remove_folder(folder_of(table.location(), address))

@@ -195,8 +195,8 @@ class CurrentStates:
                 remove_folder(scratch)
         wanted = [e for e in marks if (mark := mark_of(e)) is not None and self.wants(mark.table)]
         for name in self.parking.note_snapshots(wanted, partial(self._finish, app_id)):
-            self._discard(name)
             with self.parking.guard(name):
+                self._discard(name)
                 table = CurrentTable.open(self.lake, name)
                 if table is not None:
                     table.describe(self.parking.description(name))

@@ -86,9 +86,8 @@ class Parking:
         with driver_connection(self.access, autocommit=True) as database:
             source = run(database, calls.log_incarnation(self.log), dsn)
             captured = _captured(database, self.log, dsn)
-            pending = {
-                TableName(*run(database, calls.relation_name(table), dsn)) for table in snapshots
-            }
+            names = [run(database, calls.relation_name(table), dsn) for table in snapshots]
+            pending = {TableName(*one) for found in names for one in found}
         lost = missing(self.current, self._states)
         found = problems(self.current, self.log, source, captured, self._states, lost)
         for name, problem in found.items():
@@ -109,11 +108,16 @@ class Parking:
             state = self._states.get(name)
             if state is None or state.rebuild == token:
                 continue
-            discard(name)
-            is_created = exists(place_of(self.current, name))
-            begun = replace(self._new_state(name), is_created=is_created)
-            self._put(replace(begun, rebuild=token, rebuilding=True))
-            _log.info("rebuild of table begun", extra={"table": str(name)})
+            with self.guard(name):
+                discard(name)
+                is_created = exists(place_of(self.current, name))
+                begun = replace(self._new_state(name), is_created=is_created)
+                self._put(replace(begun, rebuild=token, rebuilding=True))
+                _log.info("rebuild of table begun", extra={"table": str(name)})
+            if (
+                self._states[name].rebuild != token
+            ):  # it cannot begin, so a later request is another one
+                self._put(replace(self._states[name], rebuild=token))
 
     @contextmanager
     def guard(self, name: TableName) -> Iterator[None]:

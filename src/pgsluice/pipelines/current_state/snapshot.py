@@ -7,6 +7,7 @@ rows between them, so the whole table.
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import uuid
 from collections.abc import Iterable
@@ -18,7 +19,13 @@ import psycopg
 
 from pgsluice.client.calls import captures, pgq
 from pgsluice.client.calls import spark as calls
-from pgsluice.errors import CaptureError, ConfigurationError
+from pgsluice.errors import (
+    CaptureError,
+    ConfigurationError,
+    PrivilegeError,
+    ServerError,
+    SluiceError,
+)
 from pgsluice.lake.current_tables import (
     Captured,
     lake_of,
@@ -31,6 +38,9 @@ from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.current_state.reading import SNAPSHOT_EVENT
 from pgsluice.spark.access import Access, access_for, driver_connection, run
 
+_log = logging.getLogger(__name__)
+# Classes of SQLSTATE: feature not supported, data, integrity, schema, syntax or access, limits, raised by a function.
+_OF_STATEMENT = ("0A", "22", "23", "3F", "42", "54", "P0")
 _ROWS_AT_ONCE = 1000  # locked against updates until the commit, about 20 ms
 
 
@@ -107,33 +117,50 @@ class Snapshots:
         tables: Names in PostgreSQL's notation: `account`, `public.account`.
         log: Event log that captures them.
         notes: Folder of the progress files.
+
+    Attributes:
+        failures: Why snapshots cannot be taken, by table; a restart tries again.
     """
 
     def __init__(self, tables: Iterable[str], log: str, notes: Path) -> None:
         self.tables = tuple(tables)
         self.log = log
         self._notes = notes
+        self.failures: dict[str, SluiceError] = {}
 
     def pending(self) -> list[str]:
         """Return the tables whose snapshot is unfinished."""
         return [table for table in self.tables if not self._note(table).get("done")]
 
+    def is_taken(self) -> bool:
+        """True if each snapshot is finished, or cannot be taken."""
+        return self.failures.keys() >= set(self.pending())
+
     def take(self, access: Access, stop: threading.Event) -> None:
         """Append the rows of all pending tables to the log; after `stop` is set the rest stays pending.
 
-        Raises:
-            CaptureError: A table is not captured into this log.
-            PrivilegeError: The role may not take snapshots.
+        The error of one table, such as CaptureError, is in `failures`, and the others go on.
         """
         with driver_connection(access, autocommit=True) as database:
             for table in self.pending():
-                note = self._note(table)
-                token, after = note.get("token") or uuid.uuid4().hex, note.get("after")
-                while not stop.is_set():
-                    after = _append(database, access, table, self.log, token, after)
-                    self._write(table, {"token": token, "after": after, "done": after is None})
-                    if after is None:
-                        break
+                try:
+                    self._take(database, access, table, stop)
+                except SluiceError as error:
+                    if not _is_of_table(error):
+                        raise
+                    self.failures[table] = error
+                    _log.error("snapshot not taken: %s", error, extra={"table": table})
+
+    def _take(
+        self, database: psycopg.Connection[Any], access: Access, table: str, stop: threading.Event
+    ) -> None:
+        note = self._note(table)
+        token, after = note.get("token") or uuid.uuid4().hex, note.get("after")
+        while not stop.is_set():
+            after = _append(database, access, table, self.log, token, after)
+            self._write(table, {"token": token, "after": after, "done": after is None})
+            if after is None:
+                return
 
     def _path(self, table: str) -> Path:
         return self._notes / f"{file_name(table)}.json"
@@ -146,6 +173,13 @@ class Snapshots:
 
     def _write(self, table: str, note: dict[str, Any]) -> None:
         write_whole(self._notes, self._path(table).name, json.dumps(note).encode())
+
+
+def _is_of_table(error: SluiceError) -> bool:
+    """True if a snapshot failed for its table; False if the server failed, so that a retry may succeed."""
+    if isinstance(error, CaptureError | PrivilegeError):
+        return True
+    return type(error) is ServerError and (error.sqlstate or "")[:2] in _OF_STATEMENT
 
 
 def _append(
@@ -161,7 +195,8 @@ def _append(
     with database.transaction():
         call = captures.capture_snapshot(table, log, after_key=after, qty=_ROWS_AT_ONCE)
         last = run(database, call, dsn)
-        name = str(TableName(*run(database, calls.relation_name(table), dsn)))
+        ((schema_name, table_name),) = run(database, calls.relation_name(table), dsn)
+        name = str(TableName(schema_name, table_name))
         for state, is_now in (("began", after is None), ("ended", last is None)):
             if is_now:
                 mark = json.dumps({"state": state, "token": token})
