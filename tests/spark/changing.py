@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from unittest.mock import patch
 
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 from pgsluice.lake.address import IcebergAddress
+from pgsluice.lake.current_tables import lake_column
 from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.lake.iceberg.catalog import opened_catalog
 from pgsluice.lake.iceberg.mutable import IcebergMutableTable
@@ -21,6 +22,7 @@ from pgsluice.lake.names import TableName
 from pgsluice.pipelines.current_state import apply as applying
 from pgsluice.pipelines.current_state.collapse import Collapsed, collapse, portion_of
 from pgsluice.pipelines.current_state.envelope import Change, Row
+from pgsluice.pipelines.current_state.evolution import reshape
 from pgsluice.pipelines.current_state.pieces import (
     Collapsing,
     Division,
@@ -33,6 +35,12 @@ from spark.lake_reading import iceberg_rows
 
 NAME = TableName("public", "account")
 KINDS = {"id": pa.int64(), "name": pa.string(), "extra": pa.int64()}
+
+
+def widened(table: CurrentTable, wider: Mapping[str, pa.DataType]) -> CurrentTable:
+    """Return a table after a commit that gives some columns a wider type."""
+    kinds = {**table.kinds, **wider}
+    return reshape(table, {name: (lake_column(name), kind) for name, kind in kinds.items()}, {})
 
 
 class Source:

@@ -30,7 +30,7 @@ class States:
 
     def apply(self, files: dict[int, Any], sources: Sources, **_: Any) -> dict[TableName, int]:
         self.applied.append(list(files))
-        return {name: self.rows[name] for name in sources.names}
+        return {name: self.rows[name] for name in sources.shapes}
 
 
 class Clock:
@@ -67,7 +67,7 @@ class Stream:
 
     def add(self, batch_id: int, changes: int, *tables: str, marks: tuple[Any, ...] = ()) -> None:
         file = LakeFile(f"{batch_id}.parquet", 10, "{}", changes, 0.0)
-        names = frozenset(TableName("public", name) for name in tables)
+        names = {TableName("public", name): {"": 1} for name in tables}
         self.applier.add("app", batch_id, Written([file], Sources(names), marks))
 
 
@@ -130,7 +130,7 @@ def test_micro_batches_of_a_sink_in_another_process_are_applied_when_due(
     stream = Stream(tmp_path, states, 60.0, has_sink=True)
     written = Written(
         [LakeFile("n.parquet", 10, "{}", 1, 0.0)],
-        Sources(frozenset({TableName("public", "small")})),
+        Sources({TableName("public", "small"): {"": 1}}),
     )
     stream.pending.add(0, written)
     stream.applier.apply_pending("app")

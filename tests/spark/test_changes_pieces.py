@@ -107,14 +107,14 @@ def test_many_inserts_with_higher_keys_leave_the_files_as_they_are(tmp_path: Pat
 def test_pending_micro_batches_survive_a_restart(tmp_path: Path):
     pending = Pending(tmp_path / "unapplied")
     assert pending.all() == {}
-    pending.add(9, Written([FILE], Sources(frozenset([NAME]), frozenset(["a.b.c"]))))
+    pending.add(9, Written([FILE], Sources({NAME: {"ab": 7}}, frozenset(["a.b.c"]))))
     mark = (7, 7, SNAPSHOT_EVENT, "{}", str(NAME), None)
     pending.add(10, Written([FILE], Sources(), (mark,)))
 
     again = Pending(tmp_path / "unapplied")
 
     assert list(again.all().items()) == [
-        (9, Written([FILE], Sources(frozenset([NAME]), frozenset(["a.b.c"])))),
+        (9, Written([FILE], Sources({NAME: {"ab": 7}}, frozenset(["a.b.c"])))),
         (10, Written([FILE], Sources(), (mark,))),
     ]
     again.remove(9)

@@ -38,14 +38,14 @@ from pgsluice.lake.tables import names_in
 from pgsluice.pipelines.current_state import evolution
 from pgsluice.pipelines.current_state.columns import array_of, identity_of
 from pgsluice.pipelines.current_state.envelope import Change, Row
-from pgsluice.pipelines.current_state.evolution import widen, wider_types
+from pgsluice.pipelines.current_state.evolution import wider_types
 from pgsluice.pipelines.current_state.parking import Parking
 from pgsluice.pipelines.current_state.reading import SNAPSHOT_EVENT, Event
 from pgsluice.pipelines.current_state.snapshot import rebuild
 from pgsluice.pipelines.current_state.table import CurrentTable
 from pgsluice.spark.access import Access
 from pgsluice.verify import verify_changes
-from spark.changing import NAME, apply, stored
+from spark.changing import NAME, apply, stored, widened
 from spark.conftest import LOG
 from spark.lake_reading import lake_table
 
@@ -96,9 +96,11 @@ def test_only_types_that_hold_every_former_value_are_widened(
 
     if expected == "refused":
         with pytest.raises(ChangeError, match=r"column public.account.c is .* rebuild the table"):
-            wider_types(table, {"id": pa.int64(), "c": now})
+            wider_types(table.name, table.kinds, table.key, {"id": pa.int64(), "c": now})
     else:
-        assert wider_types(table, {"c": now}) == ({"c": now} if expected == "wider" else {})
+        assert wider_types(table.name, table.kinds, table.key, {"c": now}) == (
+            {"c": now} if expected == "wider" else {}
+        )
 
 
 def test_rows_that_are_found_by_their_text_or_bucket_keep_both_when_widened(current: Tables):
@@ -107,9 +109,18 @@ def test_rows_that_are_found_by_their_text_or_bucket_keep_both_when_widened(curr
     keyless = CurrentTable.create(current, TableName("s", "keyless"), (), kinds)
     wide, text = pa.decimal128(8, 3), pa.string()
 
-    assert wider_types(keyed, {"n": text, "d": text}, numeric=["n", "d"]) == {"n": text, "d": text}
-    assert wider_types(keyless, {"n": text, "d": text}, numeric=["n", "d"]).keys() == {"n", "d"}
-    assert wider_types(keyless, {"n": pa.decimal128(8, 0), "d": pa.decimal128(6, 2)})
+    assert wider_types(
+        keyed.name, keyed.kinds, keyed.key, {"n": text, "d": text}, numeric=["n", "d"]
+    ) == {"n": text, "d": text}
+    assert wider_types(
+        keyless.name, keyless.kinds, keyless.key, {"n": text, "d": text}, numeric=["n", "d"]
+    ).keys() == {"n", "d"}
+    assert wider_types(
+        keyless.name,
+        keyless.kinds,
+        keyless.key,
+        {"n": pa.decimal128(8, 0), "d": pa.decimal128(6, 2)},
+    )
     for table, changed in (
         (keyed, {"n": text}),
         (keyed, {"id": wide}),
@@ -117,7 +128,7 @@ def test_rows_that_are_found_by_their_text_or_bucket_keep_both_when_widened(curr
         (keyless, {"d": wide}),
     ):
         with pytest.raises(ChangeError, match="rebuild the table"):
-            wider_types(table, changed)
+            wider_types(table.name, table.kinds, table.key, changed)
 
 
 def test_each_widened_value_is_the_one_that_postgresql_stores(current: Tables):
@@ -126,11 +137,11 @@ def test_each_widened_value_is_the_one_that_postgresql_stores(current: Tables):
     rows: list[Row] = [{"id": 1, "n": -5, "d": "0.0000001"}, {"id": 2, "n": 2**40, "d": None}]
     apply(table, [change("c", n, row) for n, row in enumerate(rows)], version=0)
 
-    wide = widen(table.again(), {"n": pa.decimal128(38, 19), "d": pa.string()})
+    wide = widened(table.again(), {"n": pa.decimal128(38, 19), "d": pa.string()})
     with pytest.raises(
         ChangeError, match=r"account.n has a value in the lake that is no decimal128"
     ):
-        widen(wide, {"n": pa.decimal128(20, 19)})
+        widened(wide, {"n": pa.decimal128(20, 19)})
 
     rows_now = stored(table).sort_by("id")
     assert rows_now["n"].to_pylist() == [Decimal(-5), Decimal(2**40)]
@@ -157,7 +168,7 @@ def test_widening_is_retried_after_a_concurrent_compaction(
     unpatched = evolution.rows_in
     monkeypatch.setattr(evolution, "rows_in", compact_first)
 
-    wide = widen(newest(), {"price": pa.decimal128(12, 3)})
+    wide = widened(newest(), {"price": pa.decimal128(12, 3)})
 
     assert reads[0] > 1
     assert wide.kinds["price"] == pa.decimal128(12, 3)
@@ -171,7 +182,7 @@ def test_widened_table_keeps_its_rows_name_properties_and_applied_versions(
 ):
     apply(table, [change("c", 1, {"id": 1, "price": "1.25", "ratio": "0.5"})], version=0)
 
-    wide = widen(table.again(), {"price": pa.decimal128(12, 3), "ratio": pa.float64()})
+    wide = widened(table.again(), {"price": pa.decimal128(12, 3), "ratio": pa.float64()})
 
     assert wide.kinds == KINDS | {"price": pa.decimal128(12, 3), "ratio": pa.float64()}
     assert not apply(wide, [change("c", 2, {"id": 9})], version=0)

@@ -22,9 +22,8 @@ from pgsluice.lake.jobs import compact
 from pgsluice.lake.names import TableName, iceberg_name
 from pgsluice.lake.tables import drop_all_aside, exists, names_in, places_in, tables_in
 from pgsluice.pipelines.current_state.envelope import Change, Row
-from pgsluice.pipelines.current_state.evolution import widen
 from pgsluice.pipelines.current_state.table import CurrentTable
-from spark.changing import KINDS, NAME, apply, live, stored
+from spark.changing import KINDS, NAME, apply, live, stored, widened
 from spark.test_iceberg import DYING_CATALOG
 
 pytest.importorskip("pyiceberg", reason="needs pgsluice[iceberg]")
@@ -91,7 +90,7 @@ def test_overwrite_writes_files_of_limited_size(
         apply(table.again(), [change("c", version, {"id": version, "ratio": "1"})], version=version)
     monkeypatch.setattr(copy_on_write, "_FILE_BYTES", limit)
 
-    widen(table.again(), {"ratio": pa.float64()})
+    widened(table.again(), {"ratio": pa.float64()})
 
     assert len(table.again().files) == expected
     assert stored(table).num_rows == 5
@@ -153,7 +152,7 @@ def test_table_with_a_retyped_column_is_compacted_and_its_older_snapshots_are_re
     apply(table, [change("c", 1, row)], version=0)
     older = table.again().stored.table.current_snapshot().snapshot_id  # type: ignore[attr-defined]
 
-    widen(table.again(), {"price": pa.decimal128(9, 3), "ratio": pa.float64()})
+    widened(table.again(), {"price": pa.decimal128(9, 3), "ratio": pa.float64()})
     apply(table.again(), [change("c", 2, {**row, "id": 2, "price": "1234.125"})], version=1)
     place = place_of(tables_in(iceberg), NAME)
     assert isinstance(place, IcebergAddress)

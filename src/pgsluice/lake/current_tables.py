@@ -11,13 +11,14 @@ import json
 import re
 import shlex
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 from urllib.parse import unquote
 
 from pgsluice.lake.address import IcebergAddress, IcebergNamespace
-from pgsluice.lake.names import TableName, folder_name, iceberg_name
+from pgsluice.lake.names import TableName, folder_name, iceberg_name, quoted
+from pgsluice.lake.shapes import Shape, transition
 from pgsluice.lake.storage import Folder, files_in, read_bytes, remove, write_whole
 
 SEQ, CHANGED_AT, DELETED = "_seq", "_changed_at", "_deleted"
@@ -50,6 +51,8 @@ class TableState:
             rows from before its capture.
         rebuild: Token of the last rebuild that began.
         rebuilding: True until the rebuilt rows replace those of the table; changes are applied to the rebuilt rows.
+        shape: Shape of the rows in the lake, see `Shape.to_json`; None before the first change.
+        reshaping: Shape that a commit is about to give the table, with the number that the commit records.
     """
 
     name: TableName
@@ -63,6 +66,8 @@ class TableState:
     complete_since: str | None = None
     rebuild: str | None = None
     rebuilding: bool = False
+    shape: Mapping[str, Any] | None = None
+    reshaping: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,7 @@ class Captured:
         uncovered: Partitions without these triggers, in PostgreSQL's notation.
         is_detached: True for a former partition of a captured table.
         names_joined: True if its events tell its name only as `schema.table`, unquoted: those of `pgq.logutriga`.
+        shape: Its columns now; None if unknown.
     """
 
     name: TableName
@@ -98,12 +104,22 @@ class Captured:
     uncovered: Sequence[str] = ()
     is_detached: bool = False
     names_joined: bool = False
+    shape: Shape | None = None
 
     @classmethod
     def of(cls, row: tuple[Any, ...]) -> Captured:
         """Return a row of the call `captured_tables`."""
         schema, table, *facts = row
         return cls(TableName(schema, table), *facts)
+
+    @classmethod
+    def with_shapes(
+        cls, tables: Iterable[tuple[Any, ...]], shapes: Iterable[tuple[Any, ...]]
+    ) -> list[Captured]:
+        """Return the rows of the calls `captured_tables` and `list_shapes` together."""
+        found = {TableName(schema, name): Shape.of(*facts) for schema, name, *facts in shapes}
+        every = map(cls.of, tables)
+        return [replace(table, shape=found.get(table.name)) for table in every]
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +301,8 @@ def problems(
             )
         elif state.complete_since is None and by_name[name].takes_snapshots:
             found[name] = _incomplete(name, log)
+        elif reshaped := _reshaped(state, by_name[name].shape, current):
+            found[name] = reshaped
     for table in captured:
         if table.name not in states and table.takes_snapshots:
             found[table.name] = _incomplete(table.name, log)
@@ -303,6 +321,21 @@ def _folded(letter: str) -> str:
     upper = letter.upper()
     lower = (upper if len(upper) == 1 else letter).lower()
     return lower if len(lower) == 1 else letter
+
+
+def _reshaped(state: TableState, now: Shape | None, current: Tables) -> str | None:
+    """Return what `alter table` or `alter type` changed since the last change in the lake, with the way out."""
+    if state.shape is None or now is None:
+        return None
+    was = Shape.from_json(state.shape)
+    change = transition(was, now.filled(was))
+    if change.harm:
+        return f"{change.harm}; run: {rebuild_command(state.name, current)}"
+    kinds = {"renamed": change.renamed, "dropped": change.dropped, "added": change.added}
+    done = [f"{', '.join(map(quoted, names))} {kind}" for kind, names in kinds.items() if names]
+    if not done:
+        return None
+    return f"{'; '.join(done)} in PostgreSQL; the lake follows with the next change of the table"
 
 
 def _uncovered(table: Captured) -> str:

@@ -278,6 +278,7 @@ def changes(
     from pgsluice.pipelines.current_state.event_files import tasks_in
     from pgsluice.pipelines.current_state.parking import Parking
     from pgsluice.pipelines.current_state.pending import Pending, pending_folder
+    from pgsluice.pipelines.current_state.shaping import Shaping
     from pgsluice.pipelines.current_state.snapshot import Snapshots
     from pgsluice.spark.stream import LOG_SCHEMA
 
@@ -298,8 +299,9 @@ def changes(
         record_consumer(name, place, notes)
         session = session_for(spark, "pgsluice changes", driver_memory=driver_memory)
         kinds = _arrow_types(types)
+        shaping = Shaping(access, log, parking, kinds)
         states = CurrentStates(
-            current, access, chosen, bucket_counts, kinds, deleted_kept_h, parking, rejects
+            current, shaping, chosen, bucket_counts, deleted_kept_h, parking, rejects
         )
         states.clean()
         wanted = Snapshots(snapshots, log, notes / "snapshots")

@@ -60,7 +60,9 @@ def verify_changes(
     states = read_states(current)
     with reading(dsn) as database:
         source = fetch(database, calls.log_incarnation(log))
-        captured = [Captured.of(row) for row in fetch(database, calls.captured_tables(log))]
+        captured = Captured.with_shapes(
+            fetch(database, calls.captured_tables(log)), fetch(database, calls.list_shapes(log))
+        )
     every = problems(current, log, source, captured, states, missing(current, states))
     found = {str(name): every[name] for name in sorted(every) if chosen is None or name in chosen}
     complete = {

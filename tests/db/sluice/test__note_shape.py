@@ -1,4 +1,4 @@
-"""Shapes of captured tables, with _table_columns and _type_definition; _live_columns and _live_key in tests/concurrency."""
+"""Shapes of captured tables, with _table_columns, _type_definition and _storage; _live_columns and _live_key in tests/concurrency."""
 
 from __future__ import annotations
 
@@ -33,14 +33,22 @@ def test_columns_are_stored_with_what_tells_that_values_changed(item):
     )
 
     assert (attributes, storage) == (6, True)
-    facts = ("attnum", "name", "type", "modifier", "generated", "default", "definition")
+    facts = ("attnum", "name", "type", "modifier", "generated", "missing", "definition")
     assert [tuple(column[fact] for fact in facts) for column in columns] == [
         (1, "id", "integer", -1, "", False, ""),
-        (2, "note", "text", -1, "", True, ""),
+        (2, "note", "text", -1, "", False, ""),
         (3, "price", "numeric(10,2)", 655366, "", False, ""),
-        (4, "state", "public.status", -1, "", True, "new,done"),
-        (5, "spots", "public.place[]", -1, "", False, "x integer ,y integer "),
-        (6, "twice", "integer", -1, "(id * 2)", True, ""),
+        (4, "state", "public.status", -1, "", False, 'enum ["new", "done"]'),
+        (
+            5,
+            "spots",
+            "public.place[]",
+            -1,
+            "",
+            False,
+            'composite [["x", "integer", null], ["y", "integer", null]]',
+        ),
+        (6, "twice", "integer", -1, "(id * 2)", False, ""),
     ]
     assert all(column["version"].isdigit() for column in columns)
 

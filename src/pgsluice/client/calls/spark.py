@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import LiteralString
+from typing import Any, LiteralString
 
 from pgsluice.client.calls.call import Call, column, scalar
 from pgsluice.errors import ArgumentError
@@ -202,27 +202,6 @@ def queue_slices(
     )
 
 
-def column_types(schema_name: str, table_name: str) -> Call[dict[str, str]]:
-    """Return the types of a table's columns by name, in the form of `format_type`; empty if the table does not exist.
-
-    For a domain, the result has its base type.
-    """
-    return Call(
-        "select a.attname::text, format_type("
-        "coalesce(nullif(t.typbasetype, 0), a.atttypid), "
-        "case when t.typtype = 'd' then t.typtypmod else a.atttypmod end) "
-        "from pg_catalog.pg_attribute as a "
-        "join pg_catalog.pg_type as t on t.oid = a.atttypid "
-        "join pg_catalog.pg_class as c on c.oid = a.attrelid "
-        "join pg_catalog.pg_namespace as n on n.oid = c.relnamespace "
-        "where n.nspname = %s::text and c.relname = %s::text and c.relkind in ('r', 'p') "
-        "and a.attnum > 0 and not a.attisdropped "
-        "order by a.attnum",
-        (schema_name, table_name),
-        dict,
-    )
-
-
 def captured_tables(
     queue_name: str,
 ) -> Call[list[tuple[str, str, int, bool, list[str], bool, bool]]]:
@@ -251,6 +230,42 @@ def captured_tables(
         "group by n.nspname, c.relname, c.oid, c.relispartition "
         "order by 1, 2",
         (queue_name, queue_name),
+        list,
+    )
+
+
+def captured_shapes(
+    shapes: Sequence[str],
+) -> Call[list[tuple[str, int, Any, int, str | None, int]]]:
+    """Return the shapes of captured tables that events name in `ev_extra2`, in the order in which they were stored.
+
+    Returns:
+        Id; oid of the table; columns; number of all columns that the table had; table and file node of its rows; order.
+    """
+    return Call(
+        "select s.shape, s.table_oid::bigint, s.columns, s.attribute_count, s.storage, s.shape_id "
+        "from sluice.captured_shape as s where s.shape = any (%s::text[]) order by s.shape_id",
+        (list(shapes),),
+        list,
+    )
+
+
+def list_shapes(
+    queue_name: str, tables: Sequence[int] | None = None
+) -> Call[list[tuple[str, str, str, int, Any, int, str | None]]]:
+    """Return the current shapes of the tables that are captured into a log.
+
+    Args:
+        queue_name: An existing log.
+        tables: Oids of the tables; None for all.
+
+    Returns:
+        Schema; name; and the fields of `captured_shapes`, without the order.
+    """
+    return Call(
+        "select s.schema_name, s.table_name, s.shape, s.table_oid::bigint, s.columns, s.attribute_count, s.storage "
+        "from sluice.list_shapes(%s::text, %s::oid[]) as s order by 1, 2",
+        (queue_name, None if tables is None else list(tables)),
         list,
     )
 

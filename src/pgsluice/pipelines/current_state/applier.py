@@ -91,7 +91,7 @@ class Applier:
         if any(written.marks for written in batches):
             return True
         sources = Written.joined(batches).sources
-        known = [name for name in self._rows if name in sources.names or name in sources.joined]
+        known = [name for name in self._rows if name in sources.shapes or name in sources.joined]
         rows = sum(self._rows[name] for name in known)
         return rows <= self._rows_per_change * sum(written.row_count for written in batches)
 

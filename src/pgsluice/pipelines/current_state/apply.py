@@ -10,18 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ChangeError
 from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.current_tables import Tables, aside, notes_of
-from pgsluice.lake.names import ColumnName, TableName
+from pgsluice.lake.names import TableName
 from pgsluice.lake.storage import Folder, make_folder, remove_folder
 from pgsluice.lake.tables import drop_all_aside, drop_aside
 from pgsluice.pipelines.current_state.bad_values import nulled, store_rejects
 from pgsluice.pipelines.current_state.buckets import rewrite
 from pgsluice.pipelines.current_state.collapse import collapse
-from pgsluice.pipelines.current_state.columns import lake_type
-from pgsluice.pipelines.current_state.evolution import widen, wider_types
 from pgsluice.pipelines.current_state.failures import SCRATCH
 from pgsluice.pipelines.current_state.merge import forget_deleted, merge
 from pgsluice.pipelines.current_state.overwrite import replace_table
@@ -37,8 +34,8 @@ from pgsluice.pipelines.current_state.pieces import (
     effects,
 )
 from pgsluice.pipelines.current_state.reading import Event, Sources, mark_of
+from pgsluice.pipelines.current_state.shaping import Shaping
 from pgsluice.pipelines.current_state.table import CurrentTable
-from pgsluice.spark.access import Access, driver_connection, run
 
 _COMMITS_BETWEEN_FORGETTING = 100  # removing tombstones reads the whole table
 # delta-rs holds the changes of a merge several times: 1,000,000 rows of 100 bytes took 600 MB.
@@ -117,10 +114,9 @@ class CurrentStates:
 
     Attributes:
         lake: Where they are.
-        access: Access to the source database, for the types of columns.
+        shaping: Their shapes.
         tables: Tables to maintain; None for all.
         buckets: Number of buckets of each table that executors maintain.
-        column_types: Lake types of columns that do not have that of `lake_type`, by column.
         deleted_kept_h: Minimum age of tombstones in hours before removal.
         parking: Their states.
         rejects: Address of the table that receives values that do not fit, which become null; None to keep such values,
@@ -128,10 +124,9 @@ class CurrentStates:
     """
 
     lake: Tables
-    access: Access
+    shaping: Shaping
     tables: frozenset[TableName] | None
     buckets: Mapping[TableName, int]
-    column_types: Mapping[ColumnName, pa.DataType]
     deleted_kept_h: float
     parking: Parking
     rejects: Folder | IcebergAddress | None = None
@@ -165,11 +160,12 @@ class CurrentStates:
         self.parking.begin_rebuilds(self._discard)
         version = max(files)
         joined = self.parking.resolved(sources.joined)
-        kinds, applied = {}, {}
+        named = sorted(filter(self.wants, {*sources.shapes, *joined.values()}))
+        names = [name for name in named if not self.parking.is_parked(name)]
+        shapes = self.shaping.shapes_of(sources, names)
+        plans, applied = {}, {}
         rows: dict[TableName | str, int] = {}
-        for name in sorted(filter(self.wants, sources.names.union(joined.values()))):
-            if self.parking.is_parked(name):
-                continue
+        for name in names:
             with self.parking.guard(name):
                 table = CurrentTable.open(self._home(name), name)
                 if table is None:
@@ -178,19 +174,21 @@ class CurrentStates:
                     continue
                 row_count_before = 0 if table is None else _row_count(table)
                 applied[name] = -1 if table is None else table.last_applied(app_id)
-                kinds[name] = table.kinds if table else self._kinds(name)
+                _, plans[name] = self.shaping.adopt(name, table, shapes[name])
                 rows[name] = row_count_before
         rows |= {text: rows[name] for text, name in joined.items() if name in rows}
-        if kinds:
+        if plans:
             division = Division(self.buckets, 1 + row_count // PART_ROWS)
             scratch = notes_of(self.lake) / SCRATCH / str(uuid.uuid4())
             make_folder(scratch)
             try:
-                how = Collapsing(kinds, applied, scratch, division, joined)
+                kinds = {name: plan.kinds for name, plan in plans.items()}
+                names_in_lake = {name: plan.names for name, plan in plans.items()}
+                how = Collapsing(kinds, applied, scratch, division, joined, names_in_lake)
                 for name, pieces in sorted(collapse_files(files, how, tasks).items()):
                     if not self.parking.is_parked(name):
                         with self.parking.guard(name):
-                            self._apply(name, pieces, app_id, version, scratch, tasks)
+                            self._apply(name, pieces, kinds[name], app_id, version, scratch, tasks)
             finally:
                 remove_folder(scratch)
         wanted = [e for e in marks if (mark := mark_of(e)) is not None and self.wants(mark.table)]
@@ -216,6 +214,7 @@ class CurrentStates:
         self,
         name: TableName,
         pieces: Sequence[Piece],
+        kinds: Mapping[str, pa.DataType],
         app_id: str,
         version: int,
         scratch: Folder,
@@ -226,7 +225,7 @@ class CurrentStates:
             return
         effect = collapse(effects(pieces))
         bucket_count = self.buckets.get(name, 0)
-        table = self._prepared(name, table, effect.key, effect.columns, bucket_count)
+        table = self._prepared(name, table, effect.key, effect.columns, kinds, bucket_count)
         if table is None:
             return
         apply(
@@ -259,13 +258,13 @@ class CurrentStates:
         table: CurrentTable | None,
         key: tuple[str, ...],
         columns: Sequence[str],
+        kinds: Mapping[str, pa.DataType],
         bucket_count: int,
     ) -> CurrentTable | None:
         """Return the table with these columns; None if it does not exist and its columns are unknown."""
         if table is None and not columns:
             return None
         if table is None:
-            kinds = self._kinds(name)
             in_order = [c for c in kinds if c in columns] + [c for c in columns if c not in kinds]
             wanted = {column: kinds.get(column, pa.string()) for column in in_order}
             return CurrentTable.create(
@@ -284,33 +283,11 @@ class CurrentStates:
             )
         if columns:
             table.require_key(key)
-        types = self._types(name)
-        kinds = self._kinds(name, types)
-        unlimited = [column for column, kind in types.items() if kind == "numeric"]
-        wider = wider_types(table, kinds, numeric=unlimited)
-        if wider:
-            table = widen(table, wider)
         new = [column for column in columns if column not in table.kinds]
         if new:
             table.add_columns({column: kinds.get(column, pa.string()) for column in new})
             table = table.again()
         return table
-
-    def _types(self, name: TableName) -> dict[str, str]:
-        """Return the columns that the table has now, with their types in PostgreSQL."""
-        with driver_connection(self.access, autocommit=True) as database:
-            call = calls.column_types(name.schema, name.table)
-            return run(database, call, self.access.conninfo())
-
-    def _kinds(
-        self, name: TableName, types: Mapping[str, str] | None = None
-    ) -> dict[str, pa.DataType]:
-        """Return the columns that the table has now, with their types in the lake."""
-        types = self._types(name) if types is None else types
-        return {
-            column: self.column_types.get(ColumnName(name, column), lake_type(kind))
-            for column, kind in types.items()
-        }
 
 
 def _row_count(table: CurrentTable) -> int:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -146,6 +146,20 @@ def portion_of(changes: Sequence[Change], kinds: Mapping[str, pa.DataType]) -> P
     }
     columns |= {lake_column(n): _column([row.get(n) for row in contents]) for n in names}
     return Portion(table, key, pa.table(columns), tuple(names), truncated_at, snapshots)
+
+
+def renamed(portion: Portion, names: Mapping[str, str | None]) -> Portion:
+    """Return a portion with other names of some columns; those without a new name are left out, unless of the key."""
+    now = {name: names.get(name, name) for name in portion.columns}
+    kept = {name: new for name, new in now.items() if new is not None}
+    rows = portion.rows.select([SEQ, CHANGED_AT, DELETED, ROW, *map(lake_column, kept)])
+    rows = rows.rename_columns([SEQ, CHANGED_AT, DELETED, ROW, *map(lake_column, kept.values())])
+    key = (
+        None
+        if portion.key is None
+        else tuple(names.get(name, name) or name for name in portion.key)
+    )
+    return replace(portion, key=key, rows=rows, columns=tuple(kept.values()))
 
 
 def collapse(portions: Sequence[Portion]) -> Collapsed:

@@ -55,14 +55,14 @@ class Written:
         """Return what `to_json` wrote."""
         content = json.loads(text)
         files = [LakeFile(**file) for file in content["files"]]
-        names = frozenset(TableName(*name) for name in content["tables"])
-        sources = Sources(names, frozenset(content["joined"]))
+        shapes = {TableName(*name): found for name, found in content["tables"]}
+        sources = Sources(shapes, frozenset(content["joined"]))
         return cls(files, sources, tuple(map(tuple, content["marks"])))
 
     def to_json(self) -> str:
         """Return this as JSON."""
         files = [asdict(file) for file in self.files]
-        tables = [astuple(name) for name in sorted(self.sources.names)]
+        tables = [(astuple(name), found) for name, found in sorted(self.sources.shapes.items())]
         joined = sorted(self.sources.joined)
         return json.dumps({"files": files, "tables": tables, "joined": joined, "marks": self.marks})
 

@@ -1,4 +1,4 @@
-"""Type changes of captured columns: widen the lake table, or refuse the change."""
+"""Rewrite a current-state table for other names and wider types of its columns, or refuse a type."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pgsluice.errors import ChangeError
-from pgsluice.lake.current_tables import captured_column, lake_column
-from pgsluice.lake.names import ColumnName
+from pgsluice.lake.current_tables import OWN_COLUMNS, captured_column
+from pgsluice.lake.names import ColumnName, TableName
 from pgsluice.lake.nested import is_nested
 from pgsluice.pipelines.current_state.overwrite import columns_of, overwrite, rows_in
-from pgsluice.pipelines.current_state.table import CurrentTable
+from pgsluice.pipelines.current_state.table import CurrentTable, require_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,57 +58,91 @@ _TO_NUMERIC = _Rule(
 
 
 def wider_types(
-    table: CurrentTable, kinds: Mapping[str, pa.DataType], *, numeric: Collection[str] = ()
+    name: TableName,
+    there: Mapping[str, pa.DataType],
+    key: Collection[str],
+    kinds: Mapping[str, pa.DataType],
+    *,
+    numeric: Collection[str] = (),
+    rewritten: Collection[str] = (),
 ) -> dict[str, pa.DataType]:
     """Return the columns of a table that need a wider type, with that type.
 
     Args:
-        table: A current-state table.
+        name: The table.
+        there: Its columns in the lake, by their names in PostgreSQL now.
+        key: Columns of its key.
         kinds: The lake types of the columns in PostgreSQL now.
         numeric: The columns that have the type numeric without precision now.
+        rewritten: The columns whose values have another text now.
 
     Raises:
-        ChangeError: The type of a column changed otherwise: PostgreSQL may have changed its values without events.
+        ChangeError: The lake cannot hold values of the new type beside those of the former.
     """
     wider = {}
-    for column, kind in table.kinds.items():
+    for column, kind in there.items():
         now = kinds.get(column, kind)
+        is_text = pa.types.is_string(kind) or is_nested(kind)
+        if is_text and column in rewritten:
+            raise ChangeError(
+                f"column {ColumnName(name, column)} is stored as {kind}, and existing values are written differently "
+                "in its new type; rebuild the table"
+            )
         # Text and nested types hold the values of many types; others do not parse, and park the table.
-        if now == kind or pa.types.is_string(kind) or is_nested(kind):
+        if now == kind or is_text:
             continue
         rules = (*_RULES, _TO_NUMERIC) if column in numeric else _RULES
         if not any(
             rule.applies(kind, now)
-            and (rule.for_keys or column not in table.key)
-            and (bool(table.key) or rule.keeps_text(kind, now))
+            and (rule.for_keys or column not in key)
+            and (bool(key) or rule.keeps_text(kind, now))
             for rule in rules
         ):
             raise ChangeError(
-                f"column {ColumnName(table.name, column)} is {kind} in the lake, and its type in PostgreSQL is stored "
-                f"as {now} now; rebuild the table"
+                f"column {ColumnName(name, column)} is {kind} in the lake, and its type in PostgreSQL is stored as "
+                f"{now} now; rebuild the table"
             )
         wider[column] = now
     return wider
 
 
-def widen(table: CurrentTable, wider: Mapping[str, pa.DataType]) -> CurrentTable:
-    """Rewrite a table with wider types of some columns, in one commit; return it after the commit.
+def reshape(
+    table: CurrentTable,
+    columns: Mapping[str, tuple[str, pa.DataType]],
+    versions: Mapping[str, int],
+) -> CurrentTable:
+    """Rewrite a table with other columns in one commit; return it after the commit.
+
+    Args:
+        table: The table.
+        columns: Of each captured column that stays, the name in the lake and type that it gets.
+        versions: Versions of applications that the commit records.
 
     Raises:
-        ChangeError: A stored value does not fit the type.
+        ChangeError: A stored value does not fit its type, or the lake cannot distinguish the names.
         SluiceError: All attempts conflicted with other commits.
     """
-    kinds = {lake_column(column): kind for column, kind in wider.items()}
-    schema = pa.schema([(f.name, kinds.get(f.name, f.type)) for f in columns_of(table)])
+    require_names(table.name, [captured_column(name) for name, _ in columns.values()])
+    fields = []
+    for field in columns_of(table):
+        name = captured_column(field.name)
+        if field.name in OWN_COLUMNS:
+            fields.append((field.name, field.name, field.type))
+        elif name in columns:
+            fields.append((field.name, *columns[name]))
+    schema = pa.schema([(name, kind) for _, name, kind in fields])
 
     def cast(batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [_cast(table, batch.column(field.name), field) for field in schema]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+        arrays = [
+            _cast(table, batch.column(was), field)
+            for (was, _, _), field in zip(fields, schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def rows(newest: CurrentTable) -> Iterator[pa.RecordBatch]:
         return map(cast, rows_in(newest))
 
-    return overwrite(table, schema, rows)
+    return overwrite(table, schema, rows, versions)
 
 
 def _cast(table: CurrentTable, values: pa.Array, field: pa.Field) -> pa.Array:

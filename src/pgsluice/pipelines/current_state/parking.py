@@ -13,7 +13,7 @@ to the snapshot, and the table is the result of the snapshot and of all later ch
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -37,6 +37,7 @@ from pgsluice.lake.current_tables import (
 )
 from pgsluice.lake.file_errors import UnusableTableError
 from pgsluice.lake.names import TableName
+from pgsluice.lake.shapes import Shape
 from pgsluice.lake.tables import exists, missing
 from pgsluice.pipelines.current_state.failures import change_error
 from pgsluice.pipelines.current_state.reading import Event, mark_of
@@ -62,6 +63,7 @@ class Parking:
     access: Access
     fails: bool = False
     _states: dict[TableName, TableState] = field(default_factory=dict)
+    _void: dict[TableName, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._states = read_states(self.current)
@@ -85,7 +87,9 @@ class Parking:
         dsn = self.access.conninfo()
         with driver_connection(self.access, autocommit=True) as database:
             source = run(database, calls.log_incarnation(self.log), dsn)
-            captured = _captured(database, self.log, dsn)
+            shapes = run(database, calls.list_shapes(self.log), dsn)
+            tables = run(database, calls.captured_tables(self.log), dsn)
+            captured = Captured.with_shapes(tables, shapes)
             names = [run(database, calls.relation_name(table), dsn) for table in snapshots]
             pending = {TableName(*one) for found in names for one in found}
         lost = missing(self.current, self._states)
@@ -152,21 +156,39 @@ class Parking:
 
     def properties(self, name: TableName) -> dict[str, str]:
         """Return the table properties that tell the origin of a table."""
-        state = self._state(name)
+        state = self.state(name)
         return {"pgsluice.log": state.log, "pgsluice.source": state.source}
 
     def description(self, name: TableName) -> str:
         """Return the description of a table, which tells since when it is complete."""
-        since = self._state(name).complete_since
+        since = self.state(name).complete_since
         if since is None:
             return f"current state of {name}; rows from before its capture may be missing"
         return f"current state of {name}; complete since {since}"
 
     def note_created(self, name: TableName) -> None:
         """Store durably that a table exists."""
-        state = self._state(name)
+        state = self.state(name)
         if not state.is_created and not state.rebuilding:
             self._put(replace(state, is_created=True))
+
+    def note_shape(self, name: TableName, shape: Shape) -> None:
+        """Store durably the shape that the rows of a table have."""
+        state = self.state(name)
+        stored = shape.to_json()
+        if state.shape != stored or state.reshaping is not None:
+            self._put(replace(state, shape=stored, reshaping=None))
+
+    def note_reshaping(self, name: TableName, begun: Mapping[str, Any] | None) -> None:
+        """Store durably that a commit is about to change the shape of a table, or that none is."""
+        self._put(replace(self.state(name), reshaping=begun))
+
+    def void_snapshots(self, name: TableName, before: int) -> None:
+        """Ignore snapshots of a table that began before an event: it changed rows that they may have read earlier."""
+        self._void[name] = before
+        state = self.state(name)
+        if state.snapshot is not None:
+            self._put(replace(state, snapshot=None))
 
     def note_snapshots(
         self, events: Iterable[Event], finish: Callable[[TableName], None] = lambda _: None
@@ -182,10 +204,10 @@ class Parking:
             mark = mark_of(event)
             if mark is None or self.is_parked(mark.table):
                 continue
-            name, state = mark.table, self._state(mark.table)
-            if mark.begins:
+            name, state = mark.table, self.state(mark.table)
+            if mark.begins and event[0] >= self._void.get(name, 0):
                 self._put(replace(state, snapshot=mark.token))
-            elif state.snapshot is not None and mark.token == state.snapshot:
+            elif not mark.begins and state.snapshot is not None and mark.token == state.snapshot:
                 if state.rebuilding:
                     with self.guard(name):
                         finish(name)
@@ -211,10 +233,11 @@ class Parking:
     def _park(self, name: TableName, error: ChangeError) -> None:
         reason = f"{error}: {rebuild_command(name, self.current)}"
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        self._put(replace(self._state(name), parked=reason, parked_at=now, rebuilding=False))
+        self._put(replace(self.state(name), parked=reason, parked_at=now, rebuilding=False))
         _log.error("table parked: %s", reason, extra={"table": str(name)})
 
-    def _state(self, name: TableName) -> TableState:
+    def state(self, name: TableName) -> TableState:
+        """Return the state of a table; a new one if it has none."""
         return self._states.get(name) or self._new_state(name)
 
     def _new_state(self, name: TableName) -> TableState:

@@ -31,6 +31,7 @@ from pgsluice.pipelines.current_state.collapse import (
     collapse,
     last_changes,
     portion_of,
+    renamed,
     replayed,
     together,
 )
@@ -123,6 +124,8 @@ class Collapsing:
         folder: Folder for the pieces, existing, shared by all machines.
         division: Number of parts of each table.
         joined: The tables by their joined names, see `reading.Sources`.
+        names: Of each table, by shape, the names in the lake of the columns whose name differs in events of this shape;
+            None for those that the lake does not have.
     """
 
     kinds: Mapping[TableName, Mapping[str, pa.DataType]]
@@ -130,6 +133,7 @@ class Collapsing:
     folder: Folder
     division: Division
     joined: Mapping[str, TableName] = field(default_factory=dict)
+    names: Mapping[TableName, Mapping[str, Mapping[str, str | None]]] = field(default_factory=dict)
 
     def task(self, unit: tuple[int, Folder, int]) -> list[Piece]:
         """Collapse the events in one row group of a file of a micro-batch."""
@@ -143,23 +147,27 @@ class Collapsing:
         return pieces
 
     def _pieces(self, batch: pa.RecordBatch, wanted: Sequence[TableName]) -> Iterator[Piece]:
-        for table, events in events_in(batch, wanted, self.joined):
+        for table, shape, events in events_in(batch, wanted, self.joined):
             try:
                 with errors_of(table):
-                    piece = self._piece_of(table, events)
+                    piece = self._piece_of(table, shape, events)
             except ChangeError as error:
                 piece = Piece(table, None, {}, error=str(error))
             if piece is not None:
                 yield piece
 
-    def _piece_of(self, table: TableName, events: pa.RecordBatch) -> Piece | None:
-        portion = portion_of_json(table, events, self.kinds[table])
+    def _piece_of(self, table: TableName, shape: str, events: pa.RecordBatch) -> Piece | None:
+        kinds, names = self.kinds[table], self.names.get(table, {}).get(shape)
+        if names:
+            moved = {name: kinds.get(now or "", pa.string()) for name, now in names.items()}
+            kinds = {**kinds, **moved}
+        portion = portion_of_json(table, events, kinds)
         if portion is None:
             changes = list(changes_of(table, events))
             if not changes:
                 return None
-            portion = portion_of(changes, self.kinds[table])
-        return self._piece(portion)
+            portion = portion_of(changes, kinds)
+        return self._piece(renamed(portion, names) if names else portion)
 
     def _piece(self, portion: Portion) -> Piece:
         table, rows = portion.table, portion.rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +18,7 @@ COLUMNS = ("ev_id", "ev_time", "ev_type", "ev_data", "ev_extra1", "ev_extra2")
 SNAPSHOT_EVENT = "sluice.snapshot"
 Event = tuple[int, int, str | None, str | None, str | None, str | None]
 # The types of all events that read_change accepts or refuses; it ignores all others.
+_WITH_SHAPE, _SHAPE = "^[crud]$", "^[0-9a-f]{1,16}$"
 _OF_CHANGES = r'^([crudtRIUD]$|[IUD]:|\{"op":)'
 
 
@@ -26,22 +27,35 @@ class Sources:
     """Tables with changes among events.
 
     Attributes:
-        names: Those that the events name.
+        shapes: Those that the events name, each with the shapes of the events and the lowest event id of each shape;
+            empty for events without a shape.
         joined: Those that events of `pgq.logutriga` or `pgq.sqltriga` name as `schema.table`, unquoted.
     """
 
-    names: frozenset[TableName] = frozenset()
+    shapes: Mapping[TableName, Mapping[str, int]] = field(default_factory=dict)
     joined: frozenset[str] = frozenset()
 
     def __or__(self, other: Sources) -> Sources:
-        return Sources(self.names | other.names, self.joined | other.joined)
+        shapes = {name: dict(found) for name, found in self.shapes.items()}
+        for name, found in other.shapes.items():
+            there = shapes.setdefault(name, {})
+            for shape, ev_id in found.items():
+                there[shape] = min(ev_id, there.get(shape, ev_id))
+        return Sources(shapes, self.joined | other.joined)
 
 
 def tables_in(events: pa.RecordBatch) -> Sources:
     """Return the tables with changes among events."""
-    found = {source for source, _ in _by_source(events)}
-    joined = frozenset(source for source in found if isinstance(source, str))
-    return Sources(frozenset(name for name in found if isinstance(name, TableName)), joined)
+    found = Sources()
+    for source, is_chosen in _by_source(events):
+        if isinstance(source, str):
+            found |= Sources(joined=frozenset([source]))
+            continue
+        ids = events.column("ev_id").filter(is_chosen)
+        firsts = pa.table([ids, _shapes(events).filter(is_chosen)], ["id", "shape"])
+        lowest = firsts.group_by("shape").aggregate([("id", "min")]).to_pylist()
+        found |= Sources({source: {row["shape"]: row["id_min"] for row in lowest}})
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +99,8 @@ def marks_in(events: pa.RecordBatch) -> list[Event]:
 
 def events_in(
     events: pa.RecordBatch, wanted: Collection[TableName], joined: Mapping[str, TableName]
-) -> Iterator[tuple[TableName, pa.RecordBatch]]:
-    """Yield the events of each wanted table.
+) -> Iterator[tuple[TableName, str, pa.RecordBatch]]:
+    """Yield the events of each wanted table and shape; the shape is empty for events without one.
 
     Args:
         events: With `COLUMNS`.
@@ -99,8 +113,10 @@ def events_in(
         if name is not None and name in wanted:
             others = chosen.get(name)
             chosen[name] = is_chosen if others is None else pc.or_(others, is_chosen)
+    shapes = _shapes(events)
     for name, is_chosen in chosen.items():
-        yield name, events.filter(is_chosen)
+        for shape in pc.unique(shapes.filter(is_chosen)).to_pylist():
+            yield name, shape, events.filter(pc.and_(is_chosen, pc.equal(shapes, shape)))
 
 
 def changes_of(table: TableName, events: pa.RecordBatch) -> Iterator[Change]:
@@ -117,6 +133,15 @@ def changes_of(table: TableName, events: pa.RecordBatch) -> Iterator[Change]:
         change = read_change(table, *event)
         if change is not None:
             yield change
+
+
+def _shapes(events: pa.RecordBatch) -> pa.Array:
+    """Return the shape of each event; empty without one."""
+    # Triggers of PgQ write the former row to this column.
+    has_shape = pc.fill_null(pc.match_substring_regex(events.column("ev_type"), _WITH_SHAPE), False)
+    shapes = events.column("ev_extra2")
+    is_shape = pc.fill_null(pc.match_substring_regex(shapes, _SHAPE), False)
+    return pc.if_else(pc.and_(has_shape, is_shape), shapes, "")
 
 
 def _by_source(events: pa.RecordBatch) -> Iterator[tuple[TableName | str, pa.Array]]:

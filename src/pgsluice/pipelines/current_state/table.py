@@ -10,7 +10,7 @@ The table properties `pgsluice.log` and `pgsluice.source`, and the description, 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -111,7 +111,7 @@ class CurrentTable:
             ChangeError: It has columns that the lake cannot distinguish, an array or struct in its key, or no key for
                 buckets.
         """
-        _require_names(name, kinds)
+        require_names(name, kinds)
         if bucket_count and not key:
             raise ChangeError(
                 f"{name} has no key for buckets; remove it from buckets, and rebuild the table"
@@ -218,7 +218,7 @@ class CurrentTable:
         Raises:
             ChangeError: The lake cannot distinguish them from others.
         """
-        _require_names(self.name, {**self.kinds, **kinds})
+        require_names(self.name, {**self.kinds, **kinds})
         columns = [(lake_column(column), kind) for column, kind in kinds.items()]
         self.stored.add_columns(pa.schema(columns))
 
@@ -287,7 +287,12 @@ def live(spark: SparkSession, lake: str | Path, name: str) -> DataFrame:
     return live.toDF(*map(captured_column, live.columns))
 
 
-def _require_names(table: TableName, names: Mapping[str, pa.DataType]) -> None:
+def require_names(table: TableName, names: Iterable[str]) -> None:
+    """Raise if the lake cannot distinguish columns.
+
+    Raises:
+        ChangeError: Two names are equal in the lake.
+    """
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(folded(lake_column(name)), name)

@@ -10,7 +10,7 @@ create table sluice.captured_shape (
     noted_by xid8 not null default pg_current_xact_id(),
     noted_at timestamptz not null default clock_timestamp()
 );
-create index captured_shape_table_oid_shape_idx on sluice.captured_shape (table_oid, shape);
+create index captured_shape_shape_idx on sluice.captured_shape (shape);
 comment on table sluice.captured_shape is
     'Columns of captured tables as their events have them, by the id in ev_extra2 of the events. Written by sluice.capture and its triggers.';
 comment on column sluice.captured_shape.columns is

@@ -140,4 +140,4 @@ $$;
 comment on function sluice._capture_shape(oid, jsonb, text[], oid[]) is
     'Return name, key and columns of a captured table, the SQL that selects rows (r) for events and their key (c), and the id of its row in sluice.captured_shape.';
 revoke execute on function sluice._capture_shape(oid, jsonb, text[], oid[]) from public;
-grant execute on function sluice._capture_shape(oid, jsonb, text[], oid[]) to pgq_admin, sluice_admin;
+grant execute on function sluice._capture_shape(oid, jsonb, text[], oid[]) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -11,7 +11,6 @@ as $$
 declare
     v_columns jsonb;
     v_attributes integer;
-    v_rows_of oid;
 begin
     if exists (
         select
@@ -28,20 +27,19 @@ begin
     else
         v_columns := (
             select jsonb_agg(
-                jsonb_build_object('attnum', l.attnum, 'name', l.name, 'type', format_type(l.type_id, null)) order by l.attnum
+                jsonb_build_object(
+                    'attnum', l.attnum, 'name', l.name, 'type', format_type(coalesce(nullif(t.typbasetype, 0), l.type_id), null)
+                )
+                order by l.attnum
             )
             from unnest(live_columns, live_types) with ordinality as l (name, type_id, attnum)
+            left join pg_type as t on t.oid = l.type_id
             where l.name = any (kept_columns)
         );
         v_attributes := cardinality(live_columns);
     end if;
-    v_rows_of := coalesce(
-        (select min(p.relid::oid) from pg_partition_tree(table_oid) as p where p.isleaf), table_oid
-    );
     insert into sluice.captured_shape (table_oid, shape, columns, attribute_count, storage)
-    values (
-        table_oid, shape, coalesce(v_columns, '[]'), v_attributes, format('%s %s', v_rows_of, pg_relation_filenode(v_rows_of))
-    );
+    values (table_oid, shape, coalesce(v_columns, '[]'), v_attributes, sluice._storage(table_oid));
 end;
 $$;
 

@@ -23,7 +23,7 @@ as $$
                     ),
                     ''
                 ),
-                'default', a.atthasdef or a.atthasmissing or a.attidentity <> '',
+                'missing', a.atthasmissing,
                 'definition', coalesce(sluice._type_definition(a.atttypid), ''),
                 'version', a.xmin::text
             )

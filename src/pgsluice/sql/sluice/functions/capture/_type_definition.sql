@@ -18,13 +18,17 @@ begin
     where t.oid = type_id;
     case v_type.typtype
         when 'e' then
-            return (select string_agg(quote_ident(e.enumlabel), ',' order by e.enumsortorder) from pg_enum as e where e.enumtypid = type_id);
+            return (
+                select 'enum ' || json_agg(e.enumlabel order by e.enumsortorder)
+                from pg_enum as e
+                where e.enumtypid = type_id
+            );
         when 'd' then
             return sluice._type_definition(v_type.typbasetype);
         when 'c' then
             return (
-                select string_agg(
-                    format('%I %s %s', a.attname, format_type(a.atttypid, a.atttypmod), sluice._type_definition(a.atttypid)), ','
+                select 'composite ' || json_agg(
+                    json_build_array(a.attname, format_type(a.atttypid, a.atttypmod), sluice._type_definition(a.atttypid))
                     order by a.attnum
                 )
                 from pg_attribute as a
