@@ -7,6 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from pgsluice.errors import CaptureError, ServerError
 from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.current_tables import place_of, read_states
 from pgsluice.lake.iceberg.catalog import opened_catalog
@@ -14,7 +15,8 @@ from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import open_mutable
 from pgsluice.pipelines.current_state import event_files
 from spark.conftest import LOG
-from spark.test_changes import Place, place
+from spark.test_changes import Place, only_delta, place
+from support import wait_until
 
 __all__ = ["place"]
 
@@ -95,4 +97,50 @@ def test_table_whose_changes_or_files_are_bad_is_parked_beside_healthy_ones(
         assert place.equal("public.good")
     for name, reason in reasons(place).items():
         assert reason.endswith(f": pgsluice lake rebuild {name} --lake {place.lake}"), reason
-        print(reason)
+
+
+@pytest.mark.slow
+@only_delta
+def test_snapshot_that_cannot_be_taken_leaves_the_others_complete(
+    place: Place, log: psycopg.Connection
+):
+    capture(log, "good", "id int primary key, v text")
+    log.execute("create table uncaptured (id int primary key)")
+    log.execute("insert into good values (1, 'a')")
+    wanted = ["public.dropped", "uncaptured", "good"]
+
+    with pytest.raises(ServerError, match=r"public\.dropped"):
+        place.run(snapshots=wanted)
+
+    assert place.equal("public.good")
+    assert read_states(place.current)[TableName("public", "good")].complete_since is not None
+    with place.run(once=False, trigger_s=0.1, snapshots=wanted) as stream:
+        wait_until(lambda: len(stream.snapshots.failures) == 2, "the errors", 60)
+        log.execute("update good set v = 'b'")
+        stream.catch_up()
+        assert isinstance(stream.snapshots.failures["uncaptured"], CaptureError)
+    assert place.equal("public.good")
+
+
+@pytest.mark.slow
+@only_delta
+def test_tables_that_logutriga_does_not_tell_apart_are_parked_and_both_named(
+    place: Place, log: psycopg.Connection
+):
+    for schema, name in (("a.b", "c"), ("a", "b.c"), ("x.y", "z"), ("x", "y.z")):
+        log.execute(f'create schema if not exists "{schema}"')  # type: ignore[arg-type]
+        log.execute(f'create table "{schema}"."{name}" (id int primary key)')  # type: ignore[arg-type]
+        trigger = "logutriga" if schema != "x" else "jsontriga"
+        log.execute(
+            f'create trigger z after insert on "{schema}"."{name}" for each row '  # type: ignore[arg-type]
+            f"execute function pgq.{trigger}('{LOG}')"
+        )
+        log.execute(f'insert into "{schema}"."{name}" values ({len(schema)})')  # type: ignore[arg-type]
+
+    parked = place.run().progress().parked
+
+    assert parked == ('a."b.c"', '"a.b".c')
+    for reason in reasons(place).values():
+        assert 'the same name for the changes of a."b.c" and "a.b".c; capture them' in reason
+    assert place.rows('"x.y".z') == [(3,)]
+    assert place.rows('x."y.z"') == [(1,)]

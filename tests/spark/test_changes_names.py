@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
 import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from psycopg import sql
 
-from pgsluice.lake.current_tables import read_states
+from conftest import Database
+from pgsluice.lake.current_tables import Tables, place_of, read_states
 from pgsluice.lake.names import TableName
-from pgsluice.verify import verify_changes
+from pgsluice.lake.tables import exists
+from pgsluice.pipelines.current_state import event_files
+from pgsluice.pipelines.current_state.apply import CurrentStates
+from pgsluice.pipelines.current_state.parking import Parking
+from pgsluice.pipelines.current_state.pieces import in_turn
+from pgsluice.pipelines.current_state.reading import COLUMNS, tables_in
+from pgsluice.spark.access import Access
+from pgsluice.verify import verify_changes, verify_current
 from spark.conftest import LOG
+from spark.odd_tables import OddTable
 from spark.test_changes import Place, place
+from support import value
 
 __all__ = ["place"]
 
+GOOD = OddTable(TableName("public", "good"), {"id": "bigint", "v": "text"}, True, "capture", False)
 LONG = "длинное_имя_таблицы_для_проверки"[:31]
 
 
@@ -77,3 +95,82 @@ def test_tables_and_columns_of_any_name_have_their_own_current_state(
     found = verify_changes(LOG, place.lake, dsn=place.dsn)
     assert found.problems == {}
     assert set(found.complete) == {str(name) for name in NAMES}
+
+
+def applied(
+    states: CurrentStates, log: psycopg.Connection, folder: Path, batch_id: int, after: int
+) -> int:
+    """Apply the events of the log after this one, as the pipeline does, without Spark; return the last one."""
+    found = log.execute(
+        "select ev_id, ev_time, ev_type, ev_data, ev_extra1, ev_extra2 from pgq.event_1 where ev_id > %s order by ev_id",
+        (after,),
+    ).fetchall()
+    columns = zip(*found, strict=True)
+    types = [pa.int64(), pa.timestamp("us", "UTC"), *[pa.string()] * 4]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+    events = pa.record_batch(arrays, list(COLUMNS))
+    path = folder / f"{batch_id}.parquet"
+    pq.write_table(pa.Table.from_batches([events]), path)
+    states.apply(
+        {batch_id: [path]}, tables_in(events), row_count=len(found), app_id="app", tasks=in_turn
+    )
+    return int(found[-1][0])
+
+
+def require_equal_or_parked(
+    tables: list[OddTable], current: Tables, parked: Collection[str], dsn: str
+) -> None:
+    for table in tables:
+        place = place_of(current, table.name)
+        if str(table.name) in parked:
+            assert table.may_park, read_states(current)[table.name].parked
+        elif exists(place):
+            report = verify_current(str(table.name), str(place), dsn=dsn)
+            assert report.equal, f"{table}: {report}\n{report.differences}"
+
+
+def test_tables_of_random_names_and_values_are_equal_or_parked(
+    current: Tables, log: psycopg.Connection, database_18: Database, tmp_path: Path, seed: int
+):
+    dice, used = random.Random(seed), {GOOD.name}
+    tables = [*(OddTable.drawn(dice, used) for _ in range(6)), GOOD]
+    access = Access(database_18.url)
+    parking = Parking(current, LOG, access)
+    states = CurrentStates(current, access, None, {}, {}, 1e6, parking)
+    for table in tables:
+        table.create(log)
+
+    last = 0
+    for batch_id in range(3):
+        for table in tables:
+            table.change(log, dice, only_insert=not batch_id)
+        last = applied(states, log, tmp_path, batch_id, last)
+
+    require_equal_or_parked(tables, current, set(map(str, parking.parked())), database_18.url)
+
+
+@pytest.mark.slow
+def test_pipeline_with_random_names_and_values_parks_or_equals_each_table(
+    place: Place, log: psycopg.Connection, seed: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(event_files, "_EVENTS_ON_DRIVER_MAX", 0)
+    dice, used = random.Random(seed), {GOOD.name}
+    tables = [*(OddTable.drawn(dice, used) for _ in range(5)), GOOD]
+    options: dict[str, Any] = {
+        "buckets": {str(t.name): 2 for t in tables if t.has_key and dice.random() < 0.5},
+        "snapshots": [str(table.name) for table in tables if table.trigger == "capture"],
+        "apply_every_s": 0,
+    }
+    for table in tables:
+        table.create(log)
+
+    for batch_id in range(3):
+        for table in tables:
+            table.change(log, dice, only_insert=not batch_id)
+        parked = place.run(**options).progress().parked
+
+    require_equal_or_parked(tables, place.current, parked, place.dsn)
+    for table in tables:
+        if str(table.name) not in parked:
+            count = value(log, sql.SQL("select count(*) from {}").format(table.identifier))
+            assert len(place.rows(str(table.name))) == count

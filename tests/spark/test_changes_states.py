@@ -12,11 +12,20 @@ import psycopg
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Database
-from pgsluice.errors import CaptureError, ChangeError, ConfigurationError, ConnectionFailedError
+from pgsluice.errors import (
+    CaptureError,
+    ChangeError,
+    ConfigurationError,
+    ConnectionFailedError,
+    ServerError,
+    SluiceError,
+    StoreError,
+)
 from pgsluice.lake.current_tables import (
     OWN_COLUMNS,
     Captured,
@@ -32,6 +41,7 @@ from pgsluice.lake.current_tables import (
     table_folder,
     write_state,
 )
+from pgsluice.lake.file_errors import UnusableTableError
 from pgsluice.lake.jobs import compact
 from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import names_in
@@ -267,12 +277,53 @@ def test_parked_table_is_known_after_a_restart(parking: Parking):
     )
 
 
-@pytest.mark.parametrize("error", [ConnectionFailedError("gone"), OSError("disk full")])
-def test_error_that_may_pass_parks_nothing(parking: Parking, error: Exception):
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionFailedError("gone"),
+        ServerError("the disk is full", sqlstate="53100"),
+        psycopg.OperationalError("gone"),
+        StoreError("the lake table refused a commit"),
+        ConfigurationError("the catalogue refuses the credentials"),
+        OSError(28, "No space left on device"),
+        OSError("When reading object: AWS Error NETWORK_CONNECTION"),
+        FileNotFoundError(2, "No such file or directory", "/lake/current/_collapsed/1/a.arrow"),
+        MemoryError(),
+        CommitFailedError("a concurrent commit"),
+        DeltaError("Generic DeltaTable error: Object Store error: Generic S3 error: HTTP error"),
+    ],
+    ids=repr,
+)
+def test_error_of_server_store_or_process_parks_nothing(parking: Parking, error: Exception):
     with pytest.raises(type(error)), parking.guard(NAME):
         raise error
 
     assert parking.parked() == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SluiceError("column 'at' cannot be read as timestamp"),
+        UnusableTableError("the lake table has files outside its folder"),
+        OSError("Couldn't deserialize thrift: don't know what type"),
+        FileNotFoundError(2, "No such file or directory", "/lake/current/public.account/a.parquet"),
+        DeltaError("Generic DeltaTable error: Schema error: Ambiguous reference"),
+        DeltaError(
+            "Generic DeltaTable error: Parquet error: Object Store error: Object at location a not found"
+        ),
+        pa.ArrowInvalid("Parquet magic bytes not found in footer"),
+        UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"),
+        RecursionError("too deep"),
+        KeyError("v"),
+    ],
+    ids=lambda error: repr(error).encode("ascii", "replace").decode(),
+)
+def test_any_other_error_parks_the_table(parking: Parking, error: Exception):
+    with parking.guard(NAME):
+        raise error
+
+    assert parking.parked() == [NAME]
 
 
 def test_error_of_a_change_is_raised_if_tables_are_not_parked(parking: Parking):

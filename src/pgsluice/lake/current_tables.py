@@ -187,8 +187,9 @@ def described(place: Folder | IcebergAddress) -> str:
 def lake_column(name: str) -> str:
     """Return the name in the lake of a captured column: percent-encoded where Delta or pgsluice reserve characters."""
     encoded = _ENCODED.sub(lambda found: f"%{ord(found[0]):02X}", name)
-    is_own = folded(encoded) in OWN_COLUMNS
-    return f"%{ord(encoded[0]):02X}{encoded[1:]}" if is_own else encoded
+    # For pyarrow, a name that begins with a dot is a path.
+    is_reserved = folded(encoded) in OWN_COLUMNS or encoded.startswith(".")
+    return f"%{ord(encoded[0]):02X}{encoded[1:]}" if is_reserved else encoded
 
 
 def captured_column(name: str) -> str:

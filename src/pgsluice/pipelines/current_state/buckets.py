@@ -51,6 +51,9 @@ from pgsluice.pipelines.current_state.pieces import (
 )
 from pgsluice.pipelines.current_state.table import CurrentTable, rows_of
 
+# No column of a table has a name with a space.
+_OLD, _NEW, _OF_NEW = "old at", "new at", " of new"
+
 
 def bucket_of(known_by: Identity, bucket_count: int) -> int:
     """Return the bucket of a row, equal in every process."""
@@ -73,19 +76,19 @@ def combine(
     names = [*key, SEQ]
     both = (
         there.select(names)
-        .append_column("_old", pa.array(range(there.num_rows), pa.int64()))
+        .append_column(_OLD, pa.array(range(there.num_rows), pa.int64()))
         .join(
-            rows.select(names).append_column("_new", pa.array(range(rows.num_rows), pa.int64())),
+            rows.select(names).append_column(_NEW, pa.array(range(rows.num_rows), pa.int64())),
             keys=list(key),
             join_type="inner",
-            right_suffix="_of_new",
+            right_suffix=_OF_NEW,
         )
     )
-    is_newer = pc.greater(both[f"{SEQ}_of_new"], both[SEQ])
+    is_newer = pc.greater(both[SEQ + _OF_NEW], both[SEQ])
     return pa.concat_tables(
         [
-            _without(there, both["_old"].filter(is_newer)),
-            _without(rows, both["_new"].filter(pc.invert(is_newer))),
+            _without(there, both[_OLD].filter(is_newer)),
+            _without(rows, both[_NEW].filter(pc.invert(is_newer))),
         ]
     )
 

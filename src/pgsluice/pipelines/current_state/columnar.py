@@ -154,7 +154,7 @@ def _identities(
     for name in key:
         if name not in kinds or rows.type.get_field_index(name) < 0:
             return None
-        values = pc.struct_field(rows, name)
+        values = _field(rows, name)
         if pc.any(pc.xor(pc.is_valid(values), is_row)).as_py():
             return None
         if pa.types.is_string(values.type) and kinds[name] == pa.string():
@@ -177,10 +177,15 @@ def _rows(
     is_deleted: bool,
 ) -> pa.Table:
     """Return chosen rows as `Portion.rows`."""
-    contents = {lake_column(name): _value(pc.struct_field(rows, name)) for name in columns}
+    contents = {lake_column(name): _value(_field(rows, name)) for name in columns}
     deleted = pa.repeat(is_deleted, len(rows))
     table = pa.table({SEQ: seq, CHANGED_AT: at_us, DELETED: deleted, ROW: known_by, **contents})
     return table.filter(chosen)
+
+
+def _field(rows: pa.StructArray, name: str) -> pa.Array:
+    # By its place: a name that begins with a dot would be a path.
+    return pc.struct_field(rows, [rows.type.get_field_index(name)])
 
 
 def _value(values: pa.Array) -> pa.Array:
