@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pickle
 
-import psycopg
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from conftest import Database
 from pgsluice.errors import ConfigurationError
 from pgsluice.lake.names import ColumnName, TableName, file_name, folder_name, iceberg_name
 
@@ -28,7 +28,7 @@ def test_text_of_a_name_is_parsed_to_the_name(name: TableName, column: str):
 @given(names, names)
 @example(TableName("a.b", "c"), TableName("a", "b.c"))
 @example(TableName("a_", "b"), TableName("a", "_b"))
-@example(TableName("д" * 31, "д" * 31), TableName("д" * 31, "д" * 30 + "б"))
+@example(TableName("д" * 31, "д" * 31), TableName("д" * 31, "д" * 30 + "ж"))
 def test_names_in_the_lake_are_unique_and_short_enough_for_any_file_system(
     one: TableName, other: TableName
 ):
@@ -59,24 +59,15 @@ def test_name_with_another_number_of_parts_is_refused(text: str):
     ):
         TableName.parse(text)
     with pytest.raises(ConfigurationError, match=r"is not the name of a column"):
-        ColumnName.parse(f"{text}.c.d")
+        ColumnName.parse(f"{text}.x")
 
 
-def test_names_are_quoted_as_the_server_quotes_them(connection: psycopg.Connection):
-    found = connection.execute("select word from pg_get_keywords()").fetchall()
-    words = [word for (word,) in found] + [
-        "a",
-        "_a",
-        "A",
-        "a.b",
-        'a"b',
-        "a b",
-        "ä",
-        "1",
-        "a1",
-        "a$",
-    ]
+def test_names_are_quoted_as_the_server_quotes_them(database_18: Database):
+    odd = ["a", "_a", "A", "a.b", 'a"b', "a b", "ä", "1", "a1", "a$"]
+    with database_18.connect() as connection:
+        words = [word for (word,) in connection.execute("select word from pg_get_keywords()")]
+        texts = connection.execute(
+            "select w, format('%%I.%%I', w, 't') from unnest(%s::text[]) as w", (words + odd,)
+        ).fetchall()
 
-    for word in words:
-        ((text,),) = connection.execute("select format('%%I.%%I', %s::text, 't')", (word,))
-        assert str(TableName(word, "t")) == text
+    assert [str(TableName(word, "t")) for word, _ in texts] == [text for _, text in texts]

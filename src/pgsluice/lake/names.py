@@ -35,7 +35,7 @@ _KEYWORDS = frozenset(
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".][^.]*)', re.DOTALL)
 _SEPARATOR = "__"
-# A file name has at most 255 bytes, of which a rebuild, the suffix of a state and that of a file being written need 55.
+# A file name has at most 255 bytes: the prefix of a rebuild, and the suffixes of a state and a temporary file take 55.
 _NAME_CHARACTERS_MAX = 200
 _READABLE_CHARACTERS = 100
 
