@@ -68,9 +68,11 @@ class OddTable:
             )
             if name not in used and len(name.schema.encode()) <= _BYTES_MAX:
                 break
-        used.add(name)
         names = list(dict.fromkeys(_name(dice) for _ in range(dice.randint(1, 5))))
         trigger = dice.choices(["capture", "jsontriga", "logutriga"], [6, 1, 1])[0]
+        if _joined(name) in map(_joined, used):
+            trigger = "capture"  # pgq.logutriga does not tell such tables apart
+        used.add(name)
         # PgQ's triggers write arrays as PostgreSQL does, and not as JSON.
         types = [kind for kind in _VALUES if trigger == "capture" or kind != "text[]"]
         columns = {column: dice.choice(types) for column in names}
@@ -149,6 +151,10 @@ class OddTable:
         if is_key:
             return dice.choice([value for value in held if value is not None])
         return dice.choice(held)
+
+
+def _joined(name: TableName) -> str:
+    return f"{name.schema}.{name.table}"
 
 
 def _schema(dice: random.Random) -> str:

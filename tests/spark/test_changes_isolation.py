@@ -14,6 +14,7 @@ from pgsluice.lake.iceberg.catalog import opened_catalog
 from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import open_mutable
 from pgsluice.pipelines.current_state import event_files
+from pgsluice.verify import verify_changes
 from spark.conftest import LOG
 from spark.test_changes import Place, only_delta, place
 from support import wait_until
@@ -95,6 +96,7 @@ def test_table_whose_changes_or_files_are_bad_is_parked_beside_healthy_ones(
     for _ in range(2):
         assert place.run(**options).progress().parked == bad
         assert place.equal("public.good")
+    assert set(bad) <= verify_changes(LOG, place.lake, dsn=place.dsn).problems.keys()
     for name, reason in reasons(place).items():
         assert reason.endswith(f": pgsluice lake rebuild {name} --lake {place.lake}"), reason
 

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 from urllib.parse import unquote
 
+from pgsluice.errors import ConfigurationError
 from pgsluice.lake.address import IcebergAddress, IcebergNamespace
 from pgsluice.lake.names import TableName, folder_name, iceberg_name, quoted
 from pgsluice.lake.shapes import Shape, transition
@@ -368,11 +369,16 @@ def _note(table: TableName) -> str:
 def _state(folder: Folder, name: str) -> TableState | None:
     try:
         stored = json.loads(read_bytes(folder, name))
+        known = {field.name for field in fields(TableState)}
+        facts = {key: value for key, value in stored.items() if key in known}
+        return TableState(**{**facts, "name": TableName(**stored["name"])})
     except FileNotFoundError:
         return None
-    known = {field.name for field in fields(TableState)}
-    facts = {key: value for key, value in stored.items() if key in known}
-    return TableState(**{**facts, "name": TableName(**stored["name"])})
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigurationError(
+            f"the state of a table in {folder / name} cannot be read ({type(error).__name__}: {error}); restore it, or "
+            "remove it and rebuild the table"
+        ) from None
 
 
 def _write(folder: Folder, table: TableName, content: Mapping[str, Any]) -> None:

@@ -19,6 +19,8 @@ from typing import Protocol
 from pgsluice.backoff import jittered, next_delay_s
 from pgsluice.errors import (
     ArgumentError,
+    CaptureError,
+    ChangeError,
     ConfigurationError,
     ConnectionFailedError,
     ConsumerInUseError,
@@ -38,6 +40,8 @@ _log = logging.getLogger(__name__)
 # Permanent errors: an operator has to create, grant or install something.
 _FINAL = (
     ArgumentError,
+    CaptureError,
+    ChangeError,
     ConfigurationError,
     ConsumerInUseError,
     ExportError,
