@@ -279,8 +279,8 @@ def captured(db: psycopg.Connection[Any]) -> pa.Table:
     db.execute("set intervalstyle = 'iso_8601'")
     query = (
         "select row_to_json(r) from (select id, i2, i4, f4::text, f8::text, yes, day::text, at::text, there::text,"
-        " bytes, dec::text, big::text, word, mood, pair::text, to_json(list)::text as list, doc #>> '{}' as doc,"
-        " raw #>> '{}' as raw, span::text, uid::text, clock::text, made, null::int as dropped from kinds) as r"
+        " bytes, dec::text, big::text, word, mood, pair::text, to_json(list)::text as list, doc::text as doc,"
+        " nullif(btrim(raw::text), 'null') as raw, span::text, uid::text, clock::text, made, null::int as dropped from kinds) as r"
     )
     rows = [row for (row,) in db.execute(query)]
     for row in rows:

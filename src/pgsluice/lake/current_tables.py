@@ -23,7 +23,8 @@ from pgsluice.lake.shapes import Shape, transition
 from pgsluice.lake.storage import Folder, files_in, read_bytes, remove, write_whole
 
 SEQ, CHANGED_AT, DELETED = "_seq", "_changed_at", "_deleted"
-ROW = "_row"  # identifies equal rows of a table without a key
+# Identifies equal rows of a table without a key; tells infinite dates and timestamps in a key, empty without any.
+ROW = "_row"
 BUCKET = "_bucket"
 OWN_COLUMNS = (SEQ, CHANGED_AT, DELETED, ROW, BUCKET)
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _INTEGER_BITS = {"smallint": 16, "integer": 32, "bigint": 64, "oid": 64, "xid8": 64}
-_TEXTS = ("text", "character varying", "character", "name", "json", "jsonb")
+_JSON = ("json", "jsonb")
+_TEXTS = ("text", "character varying", "character", "name", *_JSON)
 
 
 def own_form(column: Column, lake: pa.DataType) -> str | None:
@@ -49,11 +50,13 @@ def captured_form(column: Column, lake: pa.DataType) -> str | None:
     """
     from pgsluice.lake.nested import is_nested
 
+    is_document = column.is_core and (column.type_name in _JSON or column.type_name.endswith("[]"))
     if _is_text(lake):
-        return "json" if column.is_core else "text"
+        if column.type_name in _JSON and column.key_position:
+            return "text"  # a key may be a JSON null, and cannot be null
+        return "document" if is_document else "json" if column.is_core else "text"
     if is_nested(lake):
-        is_json = column.type_name in ("json", "jsonb") or column.type_name.endswith("[]")
-        return "json" if is_json and column.is_core else None
+        return "document" if is_document else None
     form = own_form(column, lake)
     return f"{form}_bounded" if form in ("micros", "days") else form
 

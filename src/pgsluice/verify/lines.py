@@ -127,7 +127,7 @@ def _text(column: pa.Array, form: str) -> pa.Array:
         return pa.array([None if v is None else _plain(v) for v in column.to_pylist()], text)
     if form in ("float4", "float8"):
         bits = {"float4": (pa.float32(), pa.int32()), "float8": (pa.float64(), pa.int64())}[form]
-        wide = column.cast(bits[0])
+        wide = pc.add(column.cast(bits[0]), pa.scalar(0, bits[0]))  # -0 is 0
         written = wide.view(bits[1]).cast(text)
         return pc.if_else(pc.is_nan(wide), pa.scalar("NaN", text), written)
     return column.cast(text)

@@ -65,6 +65,29 @@ def test_non_finite_numbers_are_words_and_null_is_null(connection: psycopg.Conne
     assert line == "infinity\t-infinity\tNaN\tNaN\t\\N\t\\N"
 
 
+def test_documents_are_copied_without_decoding_their_texts(connection: psycopg.Connection):
+    connection.execute(
+        """create table t as select '"\\u0000"'::json as a, ' {"a":  "\\ud800"} '::json as b, '"1"'::jsonb as c,"""
+        " array['\"\\u0000\"'::json, '1'] as d, 'null'::jsonb as e, ' null'::json as f, null::json as g"
+    )
+
+    (line,) = copied(connection, "a b c d e f g", " ".join(["document"] * 7))
+
+    assert line.replace("\\\\", "\\").split("\t") == [
+        '"\\u0000"',
+        '{"a":  "\\ud800"}',
+        '"1"',
+        '["\\u0000",1]',
+        *["\\N"] * 3,
+    ]
+
+
+def test_negative_zero_is_zero(connection: psycopg.Connection):
+    connection.execute("create table t as select '-0'::real as f4, '-0'::double precision as f8")
+
+    assert copied(connection, "f4 f8 f4", "float4 float8 float8") == ["0\t0\t0"]
+
+
 def test_infinite_times_are_bounded_on_request(connection: psycopg.Connection):
     connection.execute("set timezone = 'Asia/Tokyo'")
     connection.execute(

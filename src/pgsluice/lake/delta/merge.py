@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.transaction import CommitProperties
 
@@ -30,7 +31,10 @@ def apply(changes: Changes, table: DeltaTable, properties: CommitProperties) -> 
             " and ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in changes.key),
             source_alias="s",
             target_alias="t",
-            streamed_exec=False,  # prunes files by the key range of the rows
+            # False prunes files by the key range of the rows; statistics have no NaN.
+            streamed_exec=any(
+                pa.types.is_floating(changes.rows.schema.field(name).type) for name in changes.key
+            ),
             commit_properties=properties,
         )
         if changes.deleted is None:

@@ -75,7 +75,7 @@ def apply(
         ChangeError: A value does not fit its column.
         SluiceError: All attempts conflicted with other commits.
     """
-    rewrites = bool(table.bucket_count) or _are_many(table, pieces)
+    rewrites = bool(table.bucket_count) or _are_many(pieces)
     changes = None if rewrites else collapsed(pieces)
     if changes is not None and rejects is not None:
         rows, found = nulled(changes.rows, table.name, table.key_columns, table.schema)
@@ -184,7 +184,10 @@ class CurrentStates:
             try:
                 kinds = {name: plan.kinds for name, plan in plans.items()}
                 names_in_lake = {name: plan.names for name, plan in plans.items()}
-                how = Collapsing(kinds, applied, scratch, division, joined, names_in_lake)
+                documents = {name: plan.documents for name, plan in plans.items()}
+                how = Collapsing(
+                    kinds, applied, scratch, division, joined, names_in_lake, documents
+                )
                 for name, pieces in sorted(collapse_files(files, how, tasks).items()):
                     if not self.parking.is_parked(name):
                         with self.parking.guard(name):
@@ -294,10 +297,8 @@ def _row_count(table: CurrentTable) -> int:
     return sum(file.row_count for file in table.stored.files())
 
 
-def _are_many(table: CurrentTable, pieces: Sequence[Piece]) -> bool:
+def _are_many(pieces: Sequence[Piece]) -> bool:
     """True if the driver cannot hold the changes."""
-    if any(pa.types.is_float32(table.kinds[name]) for name in table.key):
-        return False  # as stored, such a key has another identity
     return (
         sum(piece.row_count for piece in pieces) > _ROWS_MERGED_MAX
         or sum(piece.size_bytes for piece in pieces) > _BYTES_MERGED_MAX

@@ -35,7 +35,7 @@ from pgsluice.pipelines.current_state.collapse import (
     replayed,
     text_of_identity,
 )
-from pgsluice.pipelines.current_state.columns import stored_identity_of
+from pgsluice.pipelines.current_state.columns import identities_of
 from pgsluice.pipelines.current_state.failures import errors_of
 from pgsluice.pipelines.current_state.merge import gone
 from pgsluice.pipelines.current_state.pieces import (
@@ -49,7 +49,7 @@ from pgsluice.pipelines.current_state.pieces import (
     row_groups,
     write_parts,
 )
-from pgsluice.pipelines.current_state.table import CurrentTable, rows_of
+from pgsluice.pipelines.current_state.table import CurrentTable, matched_by, rows_of
 
 # No column of a table has a name with a space.
 _OLD, _NEW, _OF_NEW = "old at", "new at", " of new"
@@ -68,7 +68,7 @@ def combine(
     Args:
         there: Rows before, one per key.
         rows: Changes, one per key; one that is not newer than the existing row is ignored.
-        key: Columns of the key.
+        key: Columns that identify a row.
         emptied_at: Rows with a lower seq are removed.
     """
     there = there.filter(pc.field(SEQ) >= emptied_at)
@@ -155,12 +155,11 @@ class Rewriting:
             if field.name not in rows.column_names:  # added later
                 rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
         rows = rows.select(self.schema.names).cast(self.schema)
-        identified = rows
-        if self.key:
-            keys = zip(*(rows[name].to_pylist() for name in self.key), strict=True)
-            texts = [text_of_identity(tuple(map(stored_identity_of, key))) for key in keys]
-            identified = rows.append_column(ROW, pa.array(texts, pa.string()))
-        return write_parts(self.scratch, identified, self.part_count)
+        if not self.key:
+            return write_parts(self.scratch, rows, self.part_count)
+        ends = rows[ROW].to_pylist() if ROW in rows.column_names else [""] * rows.num_rows
+        known_by = map(text_of_identity, identities_of(rows, self.key, ends))
+        return write_parts(self.scratch, rows, self.part_count, list(known_by))
 
     def rewrite(self, part: Part) -> tuple[list[LakeFile], list[Reject]]:
         """Rewrite a part with its changes; return its file, none if no row is left, and the values that do not fit."""
@@ -196,7 +195,7 @@ class Rewriting:
     ) -> pa.Table:
         if self.key:
             rows = self._rows(last_changes(changes, self.emptied_at), rejects)
-            return combine(there, rows, self.key, self.emptied_at)
+            return combine(there, rows, matched_by(self.key, self.schema), self.emptied_at)
         left, taken = replayed(changes, self.emptied_at)
         there = self._left(there)
         removed = pa.array(gone(there, taken, self.emptied_at), pa.int64())
@@ -207,7 +206,7 @@ class Rewriting:
         if self.nulls:
             changes, found = nulled(changes, self.name, self.key, self.schema)
             rejects += found
-        return rows_of(self.name, self.schema, changes)
+        return rows_of(self.name, self.schema, changes, self.key)
 
     def _left(self, there: pa.Table) -> pa.Table:
         return there.filter(pc.field(SEQ) >= self.emptied_at)

@@ -29,7 +29,10 @@ _PLAIN = r"^[ !#-&(-\[\]-~]*$"
 
 
 def portion_of_json(
-    table: TableName, events: pa.RecordBatch, kinds: Mapping[str, pa.DataType]
+    table: TableName,
+    events: pa.RecordBatch,
+    kinds: Mapping[str, pa.DataType],
+    documents: frozenset[str] = frozenset(),
 ) -> Portion | None:
     """Return the effect of changes, equal to that of `portion_of`; None if they need to be parsed one by one.
 
@@ -37,6 +40,7 @@ def portion_of_json(
         table: The table of the events.
         events: The columns of `reading.COLUMNS`, in the order of their ids.
         kinds: Lake types of the table's columns.
+        documents: Columns of JSON; their values need to be parsed one by one.
     """
     is_change = pc.is_in(events.column("ev_type"), _OPERATIONS)
     is_other = pc.and_kleene(
@@ -48,7 +52,8 @@ def portion_of_json(
     shape = _shape(changes)
     if shape is None or not set(shape) <= kinds.keys():
         return None
-    parsed = _parsed(changes.column("ev_data"), {name: kinds[name] for name in shape})
+    read_as = {n: pa.null() if n in documents else _read_as(kinds[n]) for n in shape}
+    parsed = _parsed(changes.column("ev_data"), read_as)
     if parsed is None:
         return None
     key = _key(table, parsed, changes.column("ev_type"))
@@ -91,9 +96,9 @@ def _shape(changes: pa.RecordBatch) -> Sequence[str] | None:
     return shapes[0] if shapes[0] == shapes[1] else None
 
 
-def _parsed(data: pa.Array, kinds: Mapping[str, pa.DataType]) -> dict[str, pa.StructArray] | None:
+def _parsed(data: pa.Array, read_as: Mapping[str, pa.DataType]) -> dict[str, pa.StructArray] | None:
     """Return the members of the envelopes; None if a value has another type, or an envelope other members."""
-    row = pa.struct({name: _read_as(kind) for name, kind in kinds.items()})
+    row = pa.struct(dict(read_as))
     schema = pa.schema(
         {"op": pa.string(), "before": row, "after": row, "source": _SOURCE, "ts_ms": pa.int64()}
     )

@@ -2,17 +2,20 @@
 
 Each type maps to one that holds all but its most unusual values unchanged. A type without counterpart in the lake
 becomes text, as PostgreSQL writes it. Arrays and JSON become text too, or the array or struct type that the pipeline is
-given. The dates and timestamps `infinity` and `-infinity` become the last and first of the years 1 to 9999.
+given. The dates and timestamps `infinity` and `-infinity` become the last and first of the years 1 to 9999. In a key
+they stay distinct from these: see `ends_in`.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Context, Decimal, InvalidOperation
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pgsluice.errors import ChangeError, one_line
 from pgsluice.lake.nested import from_json, is_nested
@@ -22,6 +25,7 @@ TIMESTAMP = pa.timestamp("us", "UTC")
 _LOCAL_TIMESTAMP = pa.timestamp("us")
 _NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
 _DIGITS_MAX = 38  # of Delta's decimal
+_INFINITE = ("infinity", "-infinity")
 _PLAIN = {
     # All integers are long, as the column may be widened later, and its type in the lake cannot change.
     "smallint": pa.int64(),
@@ -46,6 +50,7 @@ _ENDS = {
         "-infinity": "0001-01-01T00:00:00+00:00",
     },
 }
+_NAN = "nan"
 _TRUTHS = {True: True, False: False, "t": True, "f": False, "true": True, "false": False}
 
 
@@ -110,18 +115,21 @@ def text_of(value: Value) -> str | None:
 
 
 def identity_of(value: Value, kind: pa.DataType) -> object:
-    """Return a value that is equal if and only if the lake holds two values of a key column as equal."""
+    """Return a value that is equal if and only if two values of a key column are stored as equal.
+
+    Values that PostgreSQL holds as equal but writes differently may have different identities, such as `1.0` and `1.00`
+    of `numeric`: each event has the former value as it was stored.
+    """
     text = text_of(value)
     if text is None:
         return None
-    text = _ENDS.get(kind, {}).get(text, text)
     try:
         if pa.types.is_integer(kind):
             return int(text)
         if pa.types.is_decimal(kind):
             return Decimal(text).normalize(_EXACT)
         if pa.types.is_floating(kind):
-            return float(text) + 0.0  # -0 is 0
+            return _float_identity(float(text))
         if pa.types.is_timestamp(kind):
             # PgQ's triggers write times in the time zone of the session.
             moment = datetime.fromisoformat(text)
@@ -133,13 +141,81 @@ def identity_of(value: Value, kind: pa.DataType) -> object:
     return text
 
 
-def stored_identity_of(value: object) -> object:
-    """Return what `identity_of` returns for a value that is stored in the lake; not for `float32`."""
+def stored_identities_of(values: pa.ChunkedArray) -> list[object]:
+    """Return what `identity_of` returns, for the stored values of a key column without infinite times."""
+    if pa.types.is_float32(values.type):
+        # As text, since Python has doubles only: 0.1 has other digits in them.
+        return [_float_identity(float(text)) for text in values.cast(pa.string()).to_pylist()]
+    return list(map(_stored_identity_of, values.to_pylist()))
+
+
+def _stored_identity_of(value: object) -> object:
     if isinstance(value, bytes):
         return f"\\x{value.hex()}"
     if isinstance(value, Decimal):
         return value.normalize(_EXACT)
-    return value + 0.0 if isinstance(value, float) else value
+    return _float_identity(value) if isinstance(value, float) else value
+
+
+def _float_identity(value: float) -> object:
+    return _NAN if math.isnan(value) else value + 0.0  # -0 is 0
+
+
+def has_ends(kind: pa.DataType) -> bool:
+    """True if a type stores `infinity` and `-infinity` as its last and first values."""
+    return kind in _ENDS
+
+
+def ends_in(rows: pa.Table, key: Mapping[str, pa.DataType]) -> pa.Array:
+    """Return for each change the infinite times of its key, empty text without any.
+
+    Args:
+        rows: Changes, with their values as text.
+        key: Columns of the key in the lake with their types.
+
+    Returns:
+        `infinity`, `-infinity` or nothing for each column of the key, separated by commas.
+    """
+    found = [
+        pc.fill_null(pc.is_in(rows[name], pa.array(_INFINITE, rows[name].type)), False)
+        if has_ends(kind)
+        else pa.repeat(False, rows.num_rows)
+        for name, kind in key.items()
+    ]
+    if not any(pc.any(one).as_py() for one in found):
+        return pa.repeat("", rows.num_rows)
+    texts = [
+        pc.if_else(one, rows[name].cast(pa.string()), "")
+        for name, one in zip(key, found, strict=True)
+    ]
+    joined = pc.binary_join_element_wise(*texts, ",")
+    joined = pc.if_else(pc.match_substring(joined, "infinity"), joined, "")
+    return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
+
+
+def identities_of(
+    rows: pa.Table, key: Sequence[str], ends: Sequence[str]
+) -> list[tuple[object, ...]]:
+    """Return the identities of stored rows.
+
+    Args:
+        rows: Rows of a current-state table.
+        key: Columns of its key in the lake.
+        ends: Infinite times of each row, see `ends_in`.
+    """
+    columns = [stored_identities_of(rows[name]) for name in key]
+    for row, infinite in enumerate(ends):
+        for column, text in zip(columns, infinite.split(","), strict=False):
+            if text:
+                column[row] = text
+    return list(zip(*columns, strict=True))
+
+
+def keyed_as_zero(values: pa.Array) -> pa.Array:
+    """Return values of a key column with 0 instead of -0, which PostgreSQL holds as equal."""
+    return (
+        pc.add(values, pa.scalar(0, values.type)) if pa.types.is_floating(values.type) else values
+    )
 
 
 def _bytes(text: str) -> bytes:

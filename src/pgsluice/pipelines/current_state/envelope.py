@@ -1,14 +1,15 @@
 """Parse change events of `sluice.capture`, `pgq.jsontriga` and `pgq.logutriga`.
 
 Values are as JSON has them, except that numbers with a fraction or an exponent, arrays and objects stay text, so that
-nothing is lost before the type of the column is known.
+nothing is lost before the type of the column is known. Values of columns of JSON stay JSON text: the string `"1"` is
+not the number `1`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_plus
@@ -24,8 +25,10 @@ _OPERATIONS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d", "TRUNCATE": "t"}
 _LETTERS = {"I": "c", "U": "u", "D": "d"}
 _STATEMENTS = frozenset("IUD")
 _HEAD = '{"op":'  # of pgq.jsontriga
-_SPACE = re.compile(r"[ \t\n\r]*")
+_SPACES = " \t\n\r"
+_SPACE = re.compile(f"[{_SPACES}]*")
 _NESTED = (dict, list)
+_NULL = "null"
 _DECODER = json.JSONDecoder(parse_float=str)
 # Strings are matched whole, so that their brackets do not count.
 _BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
@@ -91,6 +94,7 @@ def read_change(
     ev_data: str | None,
     ev_extra1: str | None = None,
     ev_extra2: str | None = None,
+    documents: frozenset[str] = frozenset(),
 ) -> Change | None:
     """Parse one event.
 
@@ -99,6 +103,7 @@ def read_change(
         ev_id: Event id.
         at_us: Time of the event, microseconds since 1970 in UTC.
         ev_type, ev_data, ev_extra1, ev_extra2: As the trigger wrote them.
+        documents: Columns of JSON.
 
     Returns:
         None if it is not a change of the table: a log may hold other events too.
@@ -110,16 +115,18 @@ def read_change(
     if not ev_type or ev_data is None:
         return None
     if ev_type in _OURS:
-        return _of_capture(table, ev_id, at_us, ev_type, ev_data)
+        return _of_capture(table, ev_id, at_us, ev_type, ev_data, documents)
     if not ev_extra1:
         return None
     try:
         if ev_type.startswith(_HEAD):
-            return _of_json_trigger(table, ev_id, at_us, ev_type, ev_data, ev_extra2)
+            change = _of_json_trigger(table, ev_id, at_us, ev_type, ev_data, ev_extra2)
+            return _with_documents(change, documents)
         if ev_type == "R" and not ev_data:
             return Change(table, (), ev_id, at_us, "t")
         if _is_form(ev_type):
-            return _of_form_trigger(table, ev_id, at_us, ev_type, ev_data, ev_extra2)
+            change = _of_form_trigger(table, ev_id, at_us, ev_type, ev_data, ev_extra2)
+            return _with_documents(change, documents)
     except (ValueError, KeyError, TypeError) as error:
         raise ChangeError(
             f"event {ev_id} is marked as a change of {table}, but cannot be parsed: {error}; a trigger with its "
@@ -139,7 +146,12 @@ def _is_form(ev_type: str) -> bool:
 
 
 def _of_capture(
-    table: TableName, ev_id: int, at_us: int, ev_type: str, ev_data: str
+    table: TableName,
+    ev_id: int,
+    at_us: int,
+    ev_type: str,
+    ev_data: str,
+    documents: frozenset[str],
 ) -> Change | None:
     try:
         envelope = _decoded(ev_data, 2)
@@ -158,10 +170,31 @@ def _of_capture(
         ev_id,
         at_us,
         ev_type,
-        _flat(before, ev_data, "before"),
-        _flat(after, ev_data, "after"),
+        _with_key(_flat(before, ev_data, "before", documents), key, documents),
+        _with_key(_flat(after, ev_data, "after", documents), key, documents),
         source.get("txId"),
     )
+
+
+def _with_key(row: Row | None, key: Collection[str], documents: frozenset[str]) -> Row | None:
+    """Return a row with the text of a JSON null in its key, which cannot be null."""
+    if row is None or not documents:
+        return row
+    nulls = [name for name in key if name in documents and row.get(name, "") is None]
+    return row | dict.fromkeys(nulls, _NULL) if nulls else row
+
+
+def _with_documents(change: Change, documents: frozenset[str]) -> Change:
+    """Return a change of PgQ's triggers, which write JSON as strings, with the JSON text that other events have."""
+    for row in (change.before, change.after):
+        if row is None:
+            continue
+        for name in documents & row.keys():
+            text = row[name]
+            if isinstance(text, str):
+                text = text.strip(_SPACES)
+                row[name] = None if text == _NULL and name not in change.key else text
+    return change
 
 
 def _of_json_trigger(
@@ -235,11 +268,20 @@ def _decoded(text: str, levels: int) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def _flat(row: dict[str, Any] | None, document: str, member: str | None = None) -> Row | None:
-    """Return the row with arrays and objects as their text in the document."""
+def _flat(
+    row: dict[str, Any] | None,
+    document: str,
+    member: str | None = None,
+    documents: frozenset[str] = frozenset(),
+) -> Row | None:
+    """Return the row with arrays, objects and the values of columns of JSON as their text in the document."""
     if row is None:
         return None
-    nested = [name for name, value in row.items() if value.__class__ in _NESTED]
+    nested = [
+        name
+        for name, value in row.items()
+        if value.__class__ in _NESTED or (name in documents and value is not None)
+    ]
     if not nested:
         return row
     begin = 0

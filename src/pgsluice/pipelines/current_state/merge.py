@@ -27,14 +27,14 @@ def merge(table: CurrentTable, collapsed: Collapsed, *, app_id: str, version: in
         ChangeError: A value does not fit its column.
     """
     collapsed = collapsed.above(table.emptied_at)
-    rows = rows_of(table.name, table.schema, collapsed.rows)
+    rows = rows_of(table.name, table.schema, collapsed.rows, table.key_columns)
     if not table.key:
         rows = pa.concat_tables([rows, _taken(table, collapsed)])
     empties = collapsed.emptied_at > table.emptied_at
     if rows.num_rows or empties:
         changes = Changes(
             rows,
-            table.key_columns or (SEQ,),
+            table.matched_by or (SEQ,),
             SEQ,
             deleted=None if table.key else DELETED,
             emptied_at=collapsed.emptied_at if empties else None,

@@ -126,6 +126,7 @@ class Collapsing:
         joined: The tables by their joined names, see `reading.Sources`.
         names: Of each table, by shape, the names in the lake of the columns whose name differs in events of this shape;
             None for those that the lake does not have.
+        documents: Of each table, the columns of JSON in the lake.
     """
 
     kinds: Mapping[TableName, Mapping[str, pa.DataType]]
@@ -134,6 +135,7 @@ class Collapsing:
     division: Division
     joined: Mapping[str, TableName] = field(default_factory=dict)
     names: Mapping[TableName, Mapping[str, Mapping[str, str | None]]] = field(default_factory=dict)
+    documents: Mapping[TableName, frozenset[str]] = field(default_factory=dict)
 
     def task(self, unit: tuple[int, Folder, int]) -> list[Piece]:
         """Collapse the events in one row group of a file of a micro-batch."""
@@ -158,12 +160,16 @@ class Collapsing:
 
     def _piece_of(self, table: TableName, shape: str, events: pa.RecordBatch) -> Piece | None:
         kinds, names = self.kinds[table], self.names.get(table, {}).get(shape)
+        documents = self.documents.get(table, frozenset())
         if names:
             moved = {name: kinds.get(now or "", pa.string()) for name, now in names.items()}
             kinds = {**kinds, **moved}
-        portion = portion_of_json(table, events, kinds)
+            documents = documents - names.keys() | {
+                n for n, now in names.items() if now in documents
+            }
+        portion = portion_of_json(table, events, kinds, documents)
         if portion is None:
-            changes = list(changes_of(table, events))
+            changes = list(changes_of(table, events, documents))
             if not changes:
                 return None
             portion = portion_of(changes, kinds)
@@ -254,9 +260,11 @@ def effects(pieces: Iterable[Piece]) -> list[Portion]:
     return found
 
 
-def write_parts(folder: Folder, rows: pa.Table, count: int) -> dict[int, Batch]:
-    """Write rows with the column `ROW` to a new Arrow file, with a record batch for each part."""
-    parts, name = parts_of(rows, count), f"{uuid.uuid4()}.arrow"
+def write_parts(
+    folder: Folder, rows: pa.Table, count: int, known_by: Sequence[str] | None = None
+) -> dict[int, Batch]:
+    """Write rows to a new Arrow file, with a record batch for each part; see `parts_of`."""
+    parts, name = parts_of(rows, count, known_by), f"{uuid.uuid4()}.arrow"
     with (
         open_output(folder, name) as output,
         pa.ipc.new_file(output, rows.schema, options=_CODEC) as file,
@@ -266,13 +274,21 @@ def write_parts(folder: Folder, rows: pa.Table, count: int) -> dict[int, Batch]:
     return {number: Batch(folder / name, index) for index, number in enumerate(parts)}
 
 
-def parts_of(rows: pa.Table, count: int) -> dict[int, pa.Table]:
-    """Divide rows with the column `ROW` into parts by its hash."""
+def parts_of(
+    rows: pa.Table, count: int, known_by: Sequence[str] | None = None
+) -> dict[int, pa.Table]:
+    """Divide rows into parts by the hash of their identities.
+
+    Args:
+        rows: The rows.
+        count: Number of parts.
+        known_by: Identity of each row as text; None for the column `ROW`.
+    """
     if count == 1:
         return {0: rows}
     places: dict[int, list[int]] = {}
-    for place, known_by in enumerate(rows[ROW].to_pylist()):
-        places.setdefault(part_of(known_by, count), []).append(place)
+    for place, identity in enumerate(rows[ROW].to_pylist() if known_by is None else known_by):
+        places.setdefault(part_of(identity, count), []).append(place)
     return {number: rows.take(pa.array(of, pa.int64())) for number, of in places.items()}
 
 

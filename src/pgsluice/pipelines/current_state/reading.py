@@ -119,18 +119,21 @@ def events_in(
             yield name, shape, events.filter(pc.and_(is_chosen, pc.equal(shapes, shape)))
 
 
-def changes_of(table: TableName, events: pa.RecordBatch) -> Iterator[Change]:
+def changes_of(
+    table: TableName, events: pa.RecordBatch, documents: frozenset[str] = frozenset()
+) -> Iterator[Change]:
     """Yield the changes among events of a table, ignoring other events.
 
     Args:
         table: The table.
         events: With `COLUMNS`.
+        documents: Columns of JSON.
 
     Raises:
         ChangeError: See `read_change`.
     """
     for event in _rows(events):
-        change = read_change(table, *event)
+        change = read_change(table, *event, documents)
         if change is not None:
             yield change
 

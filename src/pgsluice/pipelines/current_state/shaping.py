@@ -16,6 +16,7 @@ from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ChangeError
 from pgsluice.lake.current_tables import lake_column
 from pgsluice.lake.names import ColumnName, TableName
+from pgsluice.lake.nested import is_nested
 from pgsluice.lake.shapes import Shape, Transition, transition
 from pgsluice.pipelines.current_state.columns import lake_type
 from pgsluice.pipelines.current_state.evolution import reshape, wider_types
@@ -36,10 +37,12 @@ class Plan:
         kinds: Lake types of the columns.
         names: By shape, the names in the lake of the columns whose name differs in events of this shape; None for those
             that the lake does not have.
+        documents: Columns of JSON, whose values stay JSON text.
     """
 
     kinds: Mapping[str, pa.DataType]
     names: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+    documents: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ class Shaping:
         changed = {
             one: found for one, found in names.items() if any(a != b for a, b in found.items())
         }
-        return table, Plan(kinds, changed)
+        return table, Plan(kinds, changed, _documents(now.types, kinds))
 
     def kinds_of(self, name: TableName, shape: Shape) -> dict[str, pa.DataType]:
         """Return the lake types of the columns of a shape."""
@@ -200,3 +203,13 @@ def _require_identity(table: CurrentTable, change: Transition) -> None:
         raise ChangeError(
             f"{table.name} finds its rows by column {lost[0]}, which was renamed or dropped; rebuild the table"
         )
+
+
+def _documents(types: Mapping[str, str], kinds: Mapping[str, pa.DataType]) -> frozenset[str]:
+    """Return the columns whose values stay JSON text."""
+    return frozenset(
+        name
+        for name, kind in types.items()
+        if kind in ("json", "jsonb")
+        and (pa.types.is_string(there := kinds.get(name, pa.string())) or is_nested(there))
+    )

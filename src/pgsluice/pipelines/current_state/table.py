@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pgsluice.errors import ChangeError
 from pgsluice.lake.address import IcebergAddress
@@ -40,7 +41,13 @@ from pgsluice.lake.nested import is_nested
 from pgsluice.lake.storage import Folder
 from pgsluice.lake.tables import create_mutable, open_mutable, tables_in
 from pgsluice.pipelines.current_state.collapse import NEVER, another_key
-from pgsluice.pipelines.current_state.columns import TIMESTAMP, array_of
+from pgsluice.pipelines.current_state.columns import (
+    TIMESTAMP,
+    array_of,
+    ends_in,
+    has_ends,
+    keyed_as_zero,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -123,7 +130,7 @@ class CurrentTable:
                 "remove it from column_types"
             )
         columns = {lake_column(column): kind for column, kind in kinds.items()} | _OWN
-        if not key:
+        if not key or any(has_ends(kinds[column]) for column in key):
             columns[ROW] = pa.string()
         if bucket_count:
             columns[BUCKET] = pa.int32()
@@ -150,6 +157,11 @@ class CurrentTable:
     def key_columns(self) -> tuple[str, ...]:
         """The columns of its key in the lake."""
         return tuple(map(lake_column, self.key))
+
+    @property
+    def matched_by(self) -> tuple[str, ...]:
+        """The columns that identify a row in the lake; empty without a key."""
+        return matched_by(self.key_columns, self.schema)
 
     @property
     def schema(self) -> pa.Schema:
@@ -239,27 +251,44 @@ class CurrentTable:
         return {app_id: version, **line}
 
 
-def rows_of(name: TableName, schema: pa.Schema, changes: pa.Table) -> pa.Table:
+def matched_by(key: tuple[str, ...], schema: pa.Schema) -> tuple[str, ...]:
+    """Return the columns that identify a row: those of its key, and `ROW` if it tells infinite times in keys."""
+    return (*key, ROW) if key and ROW in schema.names else key
+
+
+def rows_of(
+    name: TableName, schema: pa.Schema, changes: pa.Table, key: tuple[str, ...] = ()
+) -> pa.Table:
     """Return changes as rows of a current-state table.
 
     Args:
         name: Table name, for the error.
         schema: Its columns.
         changes: The last changes of some rows, with the columns of `Portion.rows`.
+        key: Columns of its key in the lake.
 
     Raises:
         ChangeError: A value does not fit its column.
     """
 
+    ends = ends_in(changes, {column: schema.field(column).type for column in key})
+    if key and ROW not in schema.names and pc.any(pc.not_equal(ends, "")).as_py():
+        raise ChangeError(
+            f"a key of {name} is infinite, which its lake table cannot distinguish from a date or timestamp; "
+            "rebuild the table"
+        )
+
     def column(field: pa.Field) -> pa.ChunkedArray | pa.Array:
+        if key and field.name == ROW:
+            return ends
         if field.name not in changes.column_names:
             return pa.nulls(changes.num_rows, field.type)
         values = changes[field.name]
         if field.name in OWN_COLUMNS or values.type == field.type:
             return values.cast(field.type)
-        return array_of(
-            values.to_pylist(), field.type, str(ColumnName(name, captured_column(field.name)))
-        )
+        of = str(ColumnName(name, captured_column(field.name)))
+        stored = array_of(values.to_pylist(), field.type, of)
+        return keyed_as_zero(stored) if field.name in key else stored
 
     return pa.table([column(field) for field in schema], schema=schema)
 

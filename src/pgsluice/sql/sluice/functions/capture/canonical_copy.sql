@@ -3,14 +3,15 @@
 --
 -- The form of a column defines the text of its values:
 --   text     the output of its type's output function
---   json     the output of row_to_json, without the quotes around a string; null for a JSON null
+--   json     the output of row_to_json, without the quotes around a string
+--   document  the output of row_to_json as it is, for JSON and arrays; null for a JSON null
 --   micros   a timestamp, in microseconds since 1970-01-01, in UTC; infinity and -infinity in words
 --   micros_bounded, days_bounded  as micros and days, with infinity and -infinity as the last and first of the years 1 to
 --            9999
 --   time     microseconds since midnight
 --   days     a date, in days since 1970-01-01; infinity and -infinity in words
 --   numeric  without trailing zeros
---   float4, float8  the bits of the number as an integer; NaN, which has several bit patterns, as a word
+--   float4, float8  the bits of the number as an integer, -0 as 0; NaN, which has several bit patterns, as a word
 --   hex      bytes, two digits for each
 --
 -- Names of the table are qualified; the functions and operators are PostgreSQL's, so run it with a search_path in which
@@ -40,6 +41,10 @@ begin
                 case f.form
                     when 'text' then 'r.%1$I::text'
                     when 'json' then 'to_json(r.%1$I) #>> ''{}'''
+                    -- Not decoded: text has no character for \u0000 and half surrogates.
+                    when 'document' then
+                        'case when json_typeof(to_json(r.%1$I)) <> ''null'' then'
+                        ' btrim(to_json(r.%1$I)::text, e'' \t\n\r'') end'
                     when 'micros' then
                         'case when isfinite(r.%1$I) then (extract(epoch from r.%1$I) * 1000000)::bigint::text'
                         ' else r.%1$I::text end'
@@ -56,10 +61,10 @@ begin
                     when 'numeric' then 'trim_scale(r.%1$I::numeric)::text'
                     when 'float4' then
                         'case when r.%1$I = ''NaN'' then ''NaN'''
-                        ' else (''x'' || encode(float4send(r.%1$I::text::real), ''hex''))::bit(32)::integer::text end'
+                        ' else (''x'' || encode(float4send(r.%1$I::text::real + 0::real), ''hex''))::bit(32)::integer::text end'
                     when 'float8' then
                         'case when r.%1$I = ''NaN'' then ''NaN'''
-                        ' else (''x'' || encode(float8send(r.%1$I::text::double precision), ''hex''))::bit(64)::bigint::text'
+                        ' else (''x'' || encode(float8send(r.%1$I::text::double precision + 0), ''hex''))::bit(64)::bigint::text'
                         ' end'
                     when 'hex' then 'encode(r.%1$I, ''hex'')'
                 end,
@@ -69,7 +74,7 @@ begin
         ),
         min(coalesce(f.form, 'null')) filter (
             where f.form is null
-               or f.form <> all ('{text,json,micros,micros_bounded,time,days,days_bounded,numeric,float4,float8,hex}')
+               or f.form <> all ('{text,json,document,micros,micros_bounded,time,days,days_bounded,numeric,float4,float8,hex}')
         )
     into v_columns, v_unknown
     from unnest(columns) with ordinality as c (name, position)
@@ -78,7 +83,7 @@ begin
         raise exception using
             errcode = '22023',
             message = format('no values are written in the form %L', v_unknown),
-            hint = 'the forms are text, json, micros, micros_bounded, time, days, days_bounded, numeric, float4, float8 and hex';
+            hint = 'the forms are text, json, document, micros, micros_bounded, time, days, days_bounded, numeric, float4, float8 and hex';
     end if;
     return format(
         'copy (select %s from %s as r%s) to stdout',
