@@ -98,6 +98,52 @@ def test_rows_of_csv_and_parquet_are_objects(add, db, tmp_path: Path):
     ]  # fmt: skip
 
 
+BAD_VALUES = {
+    "timestamp with nanoseconds": pa.array([1_000, 1_001], pa.timestamp("ns")),
+    "timestamp after 9999": pa.array([0, 253_402_300_800_000_000], pa.timestamp("us", "UTC")),
+    "timestamp of no year": pa.array([0, 2**62], pa.timestamp("ms")),
+    "date after 9999": pa.array([0, 2_932_897], pa.int32()).cast(pa.date32()),
+    "time with nanoseconds": pa.array([1_000, 1], pa.time64("ns")),
+    "duration": pa.array([1, 2**60], pa.duration("ms")),
+    "text": pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0"), pa.py_buffer(b"a\xff")]
+    ),
+    "list": pa.array([[1_000], [1]], pa.list_(pa.int64())).cast(pa.list_(pa.timestamp("ns"))),
+    "struct": pa.array([{"d": 0}, {"d": 2_932_897}]).cast(pa.struct([("d", pa.int32())])).cast(pa.struct([("d", pa.date32())])),
+    "not a number": pa.array([1.0, float("nan")]),
+    "infinity in a list": pa.array([[1.0], [float("inf")]]),
+    "character": pa.array(["a", "\0"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BAD_VALUES)
+def test_row_of_parquet_with_a_value_that_json_lacks_is_rejected_alone(
+    add, db, tmp_path: Path, kind: str
+):
+    values = pa.concat_arrays([BAD_VALUES[kind].slice(0, 1), *[BAD_VALUES[kind]] * 2])
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"n": range(5), "bad value": values}), file)
+
+    first, again = add(), add()
+
+    assert [json.loads(text)["n"] for text in messages(db)] == [0, 1, 3]
+    found = rejected(tmp_path / "a.parquet.rejects")
+    assert [(entry[0], entry[1]) for entry in found] == [(str(file), 3), (str(file), 5)]
+    assert all(json.loads(entry[3].replace("NaN", "0"))["n"] in (2, 4) for entry in found)
+    assert (first.rejected, again.rejected) == (2, 0)
+
+
+def test_oldest_timestamps_of_parquet_do_not_overflow(add, db, tmp_path: Path):
+    moments = pa.array([datetime(9999, 12, 31), datetime(1, 1, 1)], pa.timestamp("us"))  # noqa: DTZ001
+    pq.write_table(
+        pa.table({"t": moments}), tmp_path / "a.parquet", use_deprecated_int96_timestamps=True
+    )
+
+    add()
+
+    assert [json.loads(text)["t"][:10] for text in messages(db)] == ["9999-12-31", "0001-01-01"]
+
+
 def test_invalid_row_is_kept_with_its_line_and_other_rows_are_loaded(add, db, tmp_path: Path):
     nul, lone = '"\\u0000"', '{"a": ["\\ud800"]}'
     file = lines(

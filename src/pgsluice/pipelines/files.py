@@ -12,18 +12,23 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from pgsluice.errors import ConfigurationError, MissingExtraError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 # PostgreSQL's limit for jsonb text; it also bounds the memory for a file without line breaks.
 LINE_BYTES_MAX = 256 << 20
 _PARQUET_ROWS = 1000
+# Raised for a time with nanoseconds, one outside of the years 1 to 9999, and text that is not UTF-8.
+_NO_VALUE = (ValueError, OverflowError)
 _JSON_LINES = (".jsonl", ".ndjson")
 
 
@@ -240,15 +245,59 @@ def _parquet(path: Path) -> Iterator[Record]:
         ) from None
     number = 0
     try:
-        with pq.ParquetFile(path) as file:
+        # The oldest type of timestamps counts nanoseconds, in which years after 2262 overflow.
+        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
             for batch in file.iter_batches(batch_size=_PARQUET_ROWS):
-                for row in batch.to_pylist():
+                for row in _rows(batch):
                     number += 1
-                    yield _row(number, row)
-    except (pa.ArrowException, ValueError) as error:  # a time with nanoseconds is a ValueError
+                    yield (
+                        _row(number, row) if isinstance(row, dict) else replace(row, number=number)
+                    )
+    except pa.ArrowException as error:
         raise ConfigurationError(
             f"{path} cannot be read after row {number}: {error}; replace it with a complete file"
         ) from error
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | Record]:
+    """Yield the rows of a batch; those with a value that Python lacks as rejects, with the number 0."""
+    try:
+        yield from batch.to_pylist()
+    except _NO_VALUE as error:
+        if _is_of_file(error):
+            raise
+        for at in range(batch.num_rows):
+            yield _row_of(batch.slice(at, 1))
+
+
+def _row_of(batch: pa.RecordBatch) -> dict[str, Any] | Record:
+    row, wrong = {}, []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            (row[name],) = column.to_pylist()
+        except _NO_VALUE as error:
+            if _is_of_file(error):
+                raise
+            row[name] = _shown(column)
+            wrong.append(f"column {name!r} of type {column.type} holds {row[name]}: {error}")
+    return Record(0, _dumps(row), "; ".join(wrong)) if wrong else row
+
+
+def _is_of_file(error: Exception) -> bool:
+    """True for an error that all values of a column have, such as an unknown time zone."""
+    import pyarrow as pa
+
+    return isinstance(error, pa.ArrowException)
+
+
+def _shown(column: pa.Array) -> str:
+    """Return the only value of a column as text."""
+    import pyarrow as pa
+
+    try:
+        return str(column.cast(pa.string())[0].as_py())
+    except (pa.ArrowException, ValueError):  # nested, or invalid UTF-8
+        return " ".join(column.to_string().split())
 
 
 def _row(number: int, row: dict[str, Any]) -> Record:
@@ -267,7 +316,9 @@ def _dumps(row: dict[str, Any], *, allow_nan: bool = True) -> str:
 def _plain(value: Any) -> Any:
     """Return a value that JSON lacks as text, including numbers that a float cannot hold."""
     if isinstance(value, datetime | date | time):
-        return value.isoformat()
+        return (
+            value.isoformat()
+        )  # with nanoseconds if pandas is installed, which has its own type for them
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, Decimal | UUID):

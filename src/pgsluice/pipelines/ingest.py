@@ -70,8 +70,8 @@ def ingest(
     A file is identified by its path; the database stores how much of it was added, with a digest. Only appended rows
     are added later; a file whose beginning has changed is skipped and reported.
 
-    A row that is not valid JSON, or that the server refuses, goes with file, line and reason to a file of rejects; the
-    other rows are added.
+    A row that is not valid JSON, has a value that JSON cannot hold, or is refused by the server, goes with file, line
+    and reason to a file of rejects; the other rows are added.
 
     Args:
         files: Files, folders, and patterns such as `inbox/*.jsonl.gz`.
