@@ -253,8 +253,9 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
 _OURS = frozenset(code for code in _BY_SQLSTATE if code.startswith(("QU", "PQ", "SG", "RS")))
 
 # By SQLSTATE, where the way out of the class does not always help.
-_WAY_OUT_OF: dict[str, str] = {
-    "57014": "run the transaction again, and raise statement_timeout if the statement needs longer",
+WAY_OUT_OF: dict[str, str] = {
+    "57014": "run the transaction again, and raise statement_timeout if the statement needs longer, as in: "
+    "alter role NAME set statement_timeout = '10min'",
 }
 
 _OWNER_ONLY = re.compile(r"denied to set role|must be owner of")
@@ -354,7 +355,7 @@ def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceE
         # Only of our own errors, as the details of others quote the user's rows.
         message = f"{message} ({error.diag.message_detail.rstrip('.')})"
     way_out = _in_python(error.diag.message_hint)
-    way_out = way_out or _WAY_OUT_OF.get(sqlstate) or _WAY_OUT.get(kind)
+    way_out = way_out or WAY_OUT_OF.get(sqlstate) or _WAY_OUT.get(kind)
     if kind is PrivilegeError and _OWNER_ONLY.search(primary):
         way_out = "connect as the role that installed the schema, or as a member of sluice_owner"
     return kind(f"{message}; {way_out}" if way_out else message, sqlstate=sqlstate)

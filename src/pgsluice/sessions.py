@@ -160,10 +160,12 @@ class SluiceConnection(Connection[Any]):
 
     Attributes:
         needs_begin: True if a statement outside of a transaction block has another isolation level than read committed.
+        has_limits: True if a pooler refused our options, so that limits of the role and the database apply.
         reads_text: True if all values are read as text, so that `DateStyle` and `IntervalStyle` may be any.
     """
 
     needs_begin = False
+    has_limits = False
     reads_text = False
 
     @classmethod
@@ -182,6 +184,7 @@ class SluiceConnection(Connection[Any]):
             with quiet():
                 for statement in session.statements(connection):
                     connection.execute(statement, prepare=False)
+                connection.has_limits = session.is_refused
                 if session.is_refused:
                     cursor = connection.execute(_statement("session_level.sql"), prepare=False)
                     level = session.level_to_begin(cursor)
@@ -233,6 +236,11 @@ def needs_begin(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
     return (
         isinstance(connection, SluiceConnection | AsyncSluiceConnection) and connection.needs_begin
     )
+
+
+def has_limits(connection: Connection[Any]) -> bool:
+    """True if limits of the role and the database apply to our statements: behind a pooler, see `Session`."""
+    return isinstance(connection, SluiceConnection) and connection.has_limits
 
 
 def server_encoding(connection: Connection[Any] | AsyncConnection[Any]) -> str:

@@ -12,14 +12,17 @@ from pgsluice.sessions import Session
 
 
 def connect(dsn: str) -> Any:
-    """Open a connection in autocommit mode."""
+    """Open a connection in autocommit mode; its `has_limits` is as that of `SluiceConnection`."""
     session = Session.to(dsn)
     try:
         connection = _open(dsn, session)
     except adbc_driver_manager.Error as error:
         if not session.refused(error):
             raise
-        return _open(dsn, session)
+        connection = _open(dsn, session)
+        connection.has_limits = True
+        return connection
+    connection.has_limits = False
     with connection.cursor() as cursor:
         cursor.execute(NO_TRANSACTION_TIMEOUT)
         cursor.fetchall()

@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from pgsluice.client.calls import spark_reading
 from pgsluice.errors import (
+    WAY_OUT_OF,
     ConnectionFailedError,
+    RetryableError,
     ServerError,
     SluiceError,
     UnsupportedReaderError,
@@ -21,6 +23,7 @@ from pgsluice.spark.access import Access, scrub
 # Fastest of 1, 4 and 16 MiB for rows of 200 bytes in one stream (816k rows/s, 681k with 16 MiB).
 _BATCH_BYTES = 1 << 20
 _NOT_SUPPORTED = "0A000"
+_CANCELED = "57014"
 
 # Idle connections, one per worker process and database. ADBC reads the type catalog when it connects, which takes
 # 30 ms, more than a small micro-batch. Spark reuses a worker process for many tasks.
@@ -87,7 +90,7 @@ def _read(conninfo: str, query: str, prepare: Sequence[str]) -> Iterator[pa.Reco
             for batch in reader:
                 if batch.num_rows:
                     yield batch
-        if prepare:
+        if prepare or connection.has_limits:
             _run(connection, spark_reading.END_READING)
         done = True
     finally:
@@ -102,6 +105,8 @@ def _execute(connection: Any, query: str, prepare: Sequence[str]) -> tuple[Any, 
     from adbc_driver_manager._reader import AdbcRecordBatchReader
     from adbc_driver_postgresql import StatementOptions
 
+    if connection.has_limits:
+        prepare = (*(prepare or (spark_reading.BEGIN_READING,)), spark_reading.UNLIMITED)
     for statement in prepare:
         _run(connection, statement)
     cursor = connection.cursor()
@@ -127,6 +132,8 @@ def _translated(error: Any, conninfo: str) -> SluiceError:
     sqlstate = getattr(error, "sqlstate", None)
     if isinstance(error, adbc_driver_manager.NotSupportedError) or sqlstate == _NOT_SUPPORTED:
         return UnsupportedReaderError(f"{message}; set reader to copy or rows", sqlstate=sqlstate)
+    if sqlstate == _CANCELED:
+        return RetryableError(f"{message}; {WAY_OUT_OF[sqlstate]}", sqlstate=sqlstate)
     if isinstance(error, adbc_driver_manager.OperationalError) or (sqlstate or "").startswith(
         ("08", "57P")
     ):

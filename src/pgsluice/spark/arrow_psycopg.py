@@ -15,6 +15,7 @@ from psycopg.types.string import TextLoader
 
 from pgsluice.client.calls import spark_reading
 from pgsluice.errors import UnsupportedReaderError, translate
+from pgsluice.sessions import has_limits
 from pgsluice.spark.access import Access, driver_connection, scrub
 from pgsluice.spark.schemas import conform
 
@@ -88,6 +89,7 @@ def _reading(access: Access, prepare: Sequence[str]) -> Iterator[psycopg.Connect
             for statement in (
                 *(prepare or (spark_reading.BEGIN_READING,)),
                 *spark_reading.PLAIN_TEXT,
+                *((spark_reading.UNLIMITED,) if has_limits(database) else ()),
             ):
                 database.execute(statement.encode())
             yield database

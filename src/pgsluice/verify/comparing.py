@@ -16,7 +16,9 @@ from pgsluice import connection
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import Call
 from pgsluice.client.calls import verify as calls
+from pgsluice.client.calls.samples import limit_statements
 from pgsluice.errors import ConfigurationError, translate
+from pgsluice.sessions import has_limits
 from pgsluice.verify.lake import Lake, rows_of
 from pgsluice.verify.lines import key_of, lines_of, order_of, shown, values_of, with_nested
 from pgsluice.verify.report import KINDS, Difference, Kind, Report, Row, Side
@@ -248,6 +250,8 @@ def reading(dsn: str | None, *, in_one_snapshot: bool = False) -> Iterator[psyco
             database.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         database.read_only = True
         database.reads_text = True
+        if has_limits(database):
+            fetch(database, limit_statements(0))
         yield database
 
 

@@ -17,6 +17,8 @@ BEGIN_READING: LiteralString = "begin read only"
 END_READING: LiteralString = "commit"
 # A transaction that only exports a snapshot is idle.
 STAY_OPEN: tuple[LiteralString, ...] = ("set local idle_in_transaction_session_timeout to 0",)
+# For one transaction, behind a pooler that refused the options of our sessions.
+UNLIMITED: LiteralString = "set local statement_timeout to 0"
 # For a driver other than psycopg; servers before PostgreSQL 17 do not have the setting.
 NO_TRANSACTION_TIMEOUT: LiteralString = (
     "select set_config(name, '0', false) from pg_settings where name = 'transaction_timeout'"

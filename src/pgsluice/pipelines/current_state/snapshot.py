@@ -19,6 +19,7 @@ import psycopg
 
 from pgsluice.client.calls import captures, pgq
 from pgsluice.client.calls import spark as calls
+from pgsluice.client.calls.samples import limit_statements
 from pgsluice.errors import (
     CaptureError,
     ConfigurationError,
@@ -36,6 +37,7 @@ from pgsluice.lake.names import TableName, file_name
 from pgsluice.lake.storage import write_whole
 from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.current_state.reading import SNAPSHOT_EVENT
+from pgsluice.sessions import has_limits
 from pgsluice.spark.access import Access, access_for, driver_connection, run
 
 _log = logging.getLogger(__name__)
@@ -193,6 +195,8 @@ def _append(
     """Append the next rows of a snapshot; return the last key, None at the end."""
     dsn = access.conninfo()
     with database.transaction():
+        if has_limits(database):
+            run(database, limit_statements(0), dsn)
         call = captures.capture_snapshot(table, log, after_key=after, qty=_ROWS_AT_ONCE)
         last = run(database, call, dsn)
         ((schema_name, table_name),) = run(database, calls.relation_name(table), dsn)
