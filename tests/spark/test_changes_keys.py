@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 
 from conftest import Database
-from pgsluice.lake.current_tables import Tables
-from pgsluice.pipelines.current_state import table
+from pgsluice.lake.current_tables import Tables, place_of
+from pgsluice.lake.mutable import Changes
+from pgsluice.pipelines.current_state import columns, table
 from pgsluice.verify import verify_current
 from spark.conftest import LOG
 from spark.current_states import States
+from spark.lake_reading import lake_table
 
 NAME = "public.t"
 
@@ -245,3 +248,21 @@ def test_infinite_key_parks_a_table_without_the_column_that_distinguishes_it(
 
     assert "a key of public.t is infinite" in str(states.parked(NAME))
     assert len(states.live(NAME)) == 2
+
+
+def test_rows_of_other_writers_with_negative_zero_as_key_are_updated(current: Tables):
+    kinds = {"id": pa.float64(), "v": pa.string()}
+    stored = table.CurrentTable.create(current, NAME, ("id",), kinds).stored
+    times = {"_changed_at": pa.array([0], columns.TIMESTAMP), "_deleted": pa.array([False])}
+
+    for seq, (key, v) in enumerate([(-0.0, "first"), (0.0, "second"), (float("nan"), "third")]):
+        rows = pa.table({"id": [key], "v": [v], "_seq": [seq], **times}).select(
+            stored.columns.names
+        )
+        stored.newest().merge(Changes(rows, ("id",), "_seq"), {})
+
+    found = lake_table(str(place_of(current, NAME))).to_pylist()
+    assert sorted((str(abs(row["id"])), row["v"]) for row in found) == [
+        ("0.0", "second"),
+        ("nan", "third"),
+    ]

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 from deltalake import DeltaTable, write_deltalake
@@ -315,6 +316,24 @@ def test_values_of_all_types_are_compared_as_what_they_are(
     assert set(difference.lake or ()) == {"f4", "f8", "dec", "big", "at", "bytes", "doc"}
     assert (difference.lake or {})["at"] == "2026-01-31T01:00:00.000001Z"
     assert (difference.lake or {})["f8"] == "1e-300"
+
+
+def test_text_of_the_lake_that_is_not_utf_8_is_a_difference_in_its_column(
+    db: psycopg.Connection[Any], database_18: Database, tmp_path: Path
+):
+    db.execute("create table t (id int primary key, v text)")
+    db.execute("insert into t values (1, 'a')")
+    text = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\3\0\0\0"), pa.py_buffer(b"\\\xff\t")]
+    )
+    lake = tmp_path / "lake"
+    write_deltalake(str(lake), pa.table({"id": [1], "v": ["b"]}))
+    (file,) = lake.glob("*.parquet")
+    pq.write_table(pa.table({"id": pa.array([1], pa.int64()), "v": text}), file)
+
+    (difference,) = verify_current("t", lake, dsn=database_18.url).differences
+
+    assert (difference.kind, difference.lake) == ("changed", {"v": "\\\\xff\t"})
 
 
 def test_a_table_without_a_key_is_compared_as_a_bag_of_rows(

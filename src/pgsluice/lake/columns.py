@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pgsluice.errors import ConfigurationError, SluiceError
 
+Values = TypeVar("Values", pa.Array, pa.ChunkedArray)
 Cast = Callable[[pa.Array, pa.DataType], pa.Array]
 
 # Microseconds since 1970.
@@ -60,6 +62,13 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, *, cast: Cast = cast) -> p
             )
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def without_negative_zero(values: Values) -> Values:
+    """Return values with 0 for -0, which PostgreSQL and Delta's MERGE hold as equal, and Arrow's joins do not."""
+    return (
+        pc.add(values, pa.scalar(0, values.type)) if pa.types.is_floating(values.type) else values
+    )
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:

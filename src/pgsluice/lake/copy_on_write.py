@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pgsluice.lake.columns import with_nulls
+from pgsluice.lake.columns import with_nulls, without_negative_zero
 from pgsluice.lake.files import LakeFile, write_files
 from pgsluice.lake.mutable import Changes, MutableTable, RowFile
 from pgsluice.lake.skipping import Range
@@ -147,7 +147,7 @@ class _Matcher:
         rows = changes.rows
         names = [*self._key, self._seq, *([changes.deleted] if changes.deleted else [])]
         self._wanted = (
-            rows.select(names)
+            _matched(rows.select(names), self._key)
             .rename_columns([*self._key, _NEW_SEQ, *([_DELETES] if changes.deleted else [])])
             .append_column(_NEW, pa.array(range(rows.num_rows), pa.int64()))
         )
@@ -187,7 +187,7 @@ class _Matcher:
 
     def _drops(self, there: pa.Table) -> pa.Table:
         """Return the positions of rows to drop, with those of the changes and True if they stay as rows."""
-        rows = there.select(self._key).append_column(
+        rows = _matched(there.select(self._key), self._key).append_column(
             _OLD, pa.array(range(there.num_rows), pa.int64())
         )
         rows = rows.append_column(_OLD_SEQ, there[self._seq])
@@ -200,6 +200,13 @@ class _Matcher:
             replaces = pc.fill_null(both[_DELETES], False)
             both = both.append_column(_IS_KEPT, pc.invert(replaces))
         return both.filter(replaces)
+
+
+def _matched(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Return rows, whose first columns are their key, with values of the key that the join matches."""
+    for at, name in enumerate(key):
+        rows = rows.set_column(at, name, without_negative_zero(rows.column(at)))
+    return rows
 
 
 def _row_groups(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _NULL = b"\\N"
+_KEPT = "surrogateescape"  # keeps bytes that are not UTF-8
 _ESCAPES = (
     ("\\", "\\\\"),
     ("\b", "\\b"),
@@ -77,7 +78,7 @@ def key_of(line: bytes, columns: int) -> bytes:
 def values_of(line: bytes) -> list[str | None]:
     """Parse a line into its unescaped column values."""
     return [
-        None if field == _NULL else _unescape(field.decode("utf-8", "backslashreplace"))
+        None if field == _NULL else _legible_text(_unescape(field.decode("utf-8", _KEPT)))
         for field in line.split(b"\t")
     ]
 
@@ -159,6 +160,11 @@ def _escape(column: pa.Array) -> pa.Array:
         for character, escape in _ESCAPES:
             column = pc.replace_substring(column, character, escape)
     return column
+
+
+def _legible_text(text: str) -> str:
+    """Return a text with the bytes that are not UTF-8 in hexadecimal."""
+    return text.encode("utf-8", _KEPT).decode("utf-8", "backslashreplace")
 
 
 def _unescape(text: str) -> str:

@@ -211,13 +211,6 @@ def identities_of(
     return list(zip(*columns, strict=True))
 
 
-def keyed_as_zero(values: pa.Array) -> pa.Array:
-    """Return values of a key column with 0 instead of -0, which PostgreSQL holds as equal."""
-    return (
-        pc.add(values, pa.scalar(0, values.type)) if pa.types.is_floating(values.type) else values
-    )
-
-
 def _bytes(text: str) -> bytes:
     if not text.startswith("\\x"):
         raise ValueError(f"{text!r} is not hexadecimal; set bytea_output to hex")

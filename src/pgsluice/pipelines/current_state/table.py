@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from pgsluice.errors import ChangeError
 from pgsluice.lake.address import IcebergAddress
+from pgsluice.lake.columns import without_negative_zero
 from pgsluice.lake.current_tables import (
     BUCKET,
     CHANGED_AT,
@@ -46,7 +47,6 @@ from pgsluice.pipelines.current_state.columns import (
     array_of,
     ends_in,
     has_ends,
-    keyed_as_zero,
 )
 
 if TYPE_CHECKING:
@@ -288,7 +288,7 @@ def rows_of(
             return values.cast(field.type)
         of = str(ColumnName(name, captured_column(field.name)))
         stored = array_of(values.to_pylist(), field.type, of)
-        return keyed_as_zero(stored) if field.name in key else stored
+        return without_negative_zero(stored) if field.name in key else stored
 
     return pa.table([column(field) for field in schema], schema=schema)
 
