@@ -203,6 +203,25 @@ def test_nan_in_a_key_is_found_in_a_file_of_other_keys(states: States, log: psyc
 
 
 @pytest.mark.parametrize("how", ["merged"])
+@pytest.mark.parametrize("kind", ["numeric(18,4)", "numeric(20,0)", "numeric(38,10)"])
+def test_key_of_many_digits_is_found_among_other_files(
+    kind: str, states: States, log: psycopg.Connection, database_18: Database
+):
+    log.execute(f"create table t (id {kind} primary key, v int)")
+    log.execute("select sluice.capture('t', %s)", (LOG,))
+    for number in range(3):
+        log.execute("insert into t values (12345678901234.0123::numeric + %s, 1)", (number,))
+        states.update()
+
+    for _ in range(2):
+        log.execute("update t set v = v + 1 where id = (select min(id) from t)")
+        states.update()
+
+    assert sorted(row["v"] for row in states.live(NAME)) == [1, 1, 3]
+    assert verify_current(NAME, states.at(NAME), dsn=database_18.url).equal
+
+
+@pytest.mark.parametrize("how", ["merged"])
 @pytest.mark.parametrize(
     ("kind", "value"),
     [

@@ -31,10 +31,7 @@ def apply(changes: Changes, table: DeltaTable, properties: CommitProperties) -> 
             " and ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in changes.key),
             source_alias="s",
             target_alias="t",
-            # False prunes files by the key range of the rows; statistics have no NaN.
-            streamed_exec=any(
-                pa.types.is_floating(changes.rows.schema.field(name).type) for name in changes.key
-            ),
+            streamed_exec=not all(map(_has_bounds, changes.rows.select(changes.key).schema)),
             commit_properties=properties,
         )
         if changes.deleted is None:
@@ -48,6 +45,14 @@ def apply(changes: Changes, table: DeltaTable, properties: CommitProperties) -> 
     if changes.emptied_at is not None and table.version() == before:
         # delta-rs made no commit as no row was deleted, but later merges need the transactions in `properties`.
         commit_files(table, [], properties=properties)
+
+
+def _has_bounds(column: pa.Field) -> bool:
+    """True if the statistics of files bound the values of a column, so that the key range of the rows may skip files.
+
+    delta-rs leaves out NaN, and rounds decimals of more than 15 digits to doubles.
+    """
+    return not (pa.types.is_floating(column.type) or pa.types.is_decimal(column.type))
 
 
 def _quoted(name: str) -> str:
