@@ -29,7 +29,7 @@ class Stats:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.row_count = 0
-        self._ranged = [f.name for f in schema if _has_range(f.type)]
+        self._ranged = [f.name for f in schema if has_range(f.type)]
         self._counted = [f.name for f in schema if not pa.types.is_nested(f.type)]
         self._null_count = dict.fromkeys(self._counted, 0)
         self._min: dict[str, Any] = {}
@@ -64,7 +64,8 @@ class Stats:
         )
 
 
-def _has_range(kind: pa.DataType) -> bool:
+def has_range(kind: pa.DataType) -> bool:
+    """True if columns of a type have a range, unless they hold NaN or infinity."""
     if pa.types.is_decimal(kind):
         return bool(kind.precision <= _EXACT_DIGITS)
     return bool(

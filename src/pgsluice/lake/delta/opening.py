@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pgsluice.errors import ConfigurationError, StoreError
+from pgsluice.lake.delta.bounds import with_trusted_bounds
 from pgsluice.lake.file_errors import UnusableTableError, is_of_store
 from pgsluice.lake.storage import Folder, filesystem, folder_at
 
@@ -280,9 +281,10 @@ def dataset_of(
         folder: Folder of the table.
         file_pruning_predicate: See `DeltaTable.to_pyarrow_dataset`.
     """
-    return table.to_pyarrow_dataset(
+    dataset = table.to_pyarrow_dataset(
         filesystem=filesystem(folder), file_pruning_predicate=file_pruning_predicate
     )
+    return with_trusted_bounds(dataset, table)
 
 
 def _first_line(error: Exception) -> str:
