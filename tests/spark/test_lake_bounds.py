@@ -8,10 +8,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from deltalake import Schema, write_deltalake
+from deltalake import DeltaTable, Schema, write_deltalake
 
 from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.lake.delta.table import DeltaLakeTable
+from pgsluice.pipelines.current_state.envelope import Change, Row
+from pgsluice.pipelines.current_state.merge import forget_deleted
+from pgsluice.pipelines.current_state.overwrite import columns_of, overwrite, rows_in
+from pgsluice.pipelines.current_state.table import CurrentTable
+from spark.changing import NAME, apply, stored
 
 WIDE, NAN = pa.decimal128(18, 4), float("nan")
 SCHEMA = pa.schema({"id": pa.int64(), "kind": pa.string(), "n": WIDE, "f": pa.float64()})
@@ -75,3 +80,39 @@ def test_files_with_bounds_are_skipped(tmp_path: Path):
     fragments = list(open_dataset(tmp_path).get_fragments(filter=pc.field("f") == 2.0))
 
     assert len(fragments) == 2  # of 2.0, and of NaN, which has no bounds
+
+
+def test_no_change_of_a_table_writes_rounded_bounds_of_decimals(tmp_path: Path):
+    kinds = {"id": pa.int64(), "n": WIDE}
+    table = CurrentTable.create(tmp_path, NAME, ("id",), kinds)
+    rows: list[Row] = [{"id": n, "n": str(EXACT + n)} for n in range(3)]
+
+    def bounds() -> set[str]:
+        found = pa.table(DeltaTable(str(table.folder)).get_add_actions(flatten=True))
+        return {
+            name
+            for name in found.column_names
+            if name.startswith("min.") and found[name].null_count < found.num_rows
+        }
+
+    apply(
+        table,
+        [Change(NAME, ("id",), n, n, "c", None, row) for n, row in enumerate(rows)],
+        version=0,
+    )
+    merged = bounds()
+    apply(table.again(), [Change(NAME, ("id",), 9, 9, "d", rows[0], None)], version=1)
+    forget_deleted(table.again(), kept_h=1)
+    forgotten, left = bounds(), stored(table).num_rows
+    now = table.again()
+    overwrite(now, columns_of(now), rows_in)
+    overwritten = bounds()
+
+    assert (
+        merged
+        == forgotten
+        == overwritten
+        == {"min.id", "min._seq", "min._changed_at", "min._deleted"}
+    )
+    assert left == 2
+    assert sorted(stored(table)["n"].to_pylist()) == [EXACT + 1, EXACT + 2]

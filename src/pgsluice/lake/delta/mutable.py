@@ -9,11 +9,13 @@ from datetime import datetime
 from typing import Any, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from pgsluice.errors import SluiceError, StoreError
 from pgsluice.lake.columns import plain
+from pgsluice.lake.copy_on_write import filtered, merged, written
 from pgsluice.lake.delta.commits import commit_durably, commit_files, commit_once, rewriting
 from pgsluice.lake.delta.files import TableFile
 from pgsluice.lake.delta.merge import apply
@@ -28,6 +30,7 @@ from pgsluice.lake.delta.opening import (
 from pgsluice.lake.files import LakeFile
 from pgsluice.lake.mutable import Changes, MutableTable, RowFile, Rows
 from pgsluice.lake.skipping import ranges_of
+from pgsluice.lake.stats import has_range
 from pgsluice.lake.storage import Folder, retry_unanswered
 
 
@@ -152,7 +155,12 @@ class DeltaMutableTable(MutableTable):
         return None if delta is None else replace(self, delta=delta)
 
     def merge(self, changes: Changes, versions: Mapping[str, int]) -> None:
-        apply(changes, self.delta, _properties(versions))
+        if not self._has_rounded_bounds:
+            apply(changes, self.delta, _properties(versions))
+            return
+        done = merged(self, changes)
+        if done.added or done.removed or changes.emptied_at is not None:
+            self.replace(done.added, done.removed, versions)
 
     def replace(
         self, added: Sequence[LakeFile], removed: Sequence[RowFile], versions: Mapping[str, int]
@@ -162,8 +170,16 @@ class DeltaMutableTable(MutableTable):
         commit_files(self.delta, added, files, properties=properties)
 
     def forget(self, marked: str, at: str, before: datetime) -> None:
-        with suppress(CommitFailedError), commit_durably(self.delta, self.place):
-            self.delta.delete(f"{marked} and {at} < '{before.isoformat()}'")
+        with suppress(CommitFailedError):
+            if not self._has_rounded_bounds:
+                with commit_durably(self.delta, self.place):
+                    self.delta.delete(f"{marked} and {at} < '{before.isoformat()}'")
+                return
+            moment = pa.scalar(before, self.columns.field(at).type)
+            kept = ~(pc.field(marked) & (pc.field(at) < moment))
+            done = filtered(self, kept, self.files())
+            if done.removed:
+                self.replace(done.added, done.removed, {})
 
     def overwrite(self, schema: pa.Schema, rows: Rows, versions: Mapping[str, int]) -> None:
         failures: list[SluiceError] = []  # delta-rs raises an error of its own for them
@@ -177,6 +193,9 @@ class DeltaMutableTable(MutableTable):
 
         def commit(newest: DeltaMutableTable) -> None:
             found = rows(newest)  # opens the table, which delta-rs cannot do within its writer
+            if newest._has_rounded_bounds and schema == newest.columns:
+                newest.replace(written(newest, schema, found), newest.files(), versions)
+                return
             with commit_durably(newest.delta, newest.place):
                 write_deltalake(
                     newest.delta,
@@ -197,6 +216,18 @@ class DeltaMutableTable(MutableTable):
     def add_columns(self, columns: pa.Schema) -> None:
         added = Schema.from_arrow(columns).fields
         self.delta.alter.add_columns([Field(one.name, one.type) for one in added])
+
+    @property
+    def _has_rounded_bounds(self) -> bool:
+        """True if delta-rs would write statistics with rounded decimals, and our own commits may change the table.
+
+        Other readers then skip files that have matching rows.
+        """
+        feeds = (
+            self.properties.get("delta.enableChangeDataFeed", "false").strip().lower() != "false"
+        )
+        rounded = any(pa.types.is_decimal(f.type) and not has_range(f.type) for f in self.columns)
+        return rounded and not feeds and not self.partition_by
 
     def describe(self, description: str) -> None:
         # Not a table property: delta-rs 1.6.6 adds the feature variantType to a table with timestamps without a zone
