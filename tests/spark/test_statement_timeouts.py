@@ -15,7 +15,11 @@ from pgsluice.errors import RetryableError
 from pgsluice.spark import arrow_adbc, arrow_psycopg
 from pgsluice.spark.access import Access
 from pgsluice.verify import verify_current
+from spark.conftest import LOG
+from spark.test_changes import Place, place
 from support.pooler import pooling
+
+__all__ = ["place"]
 
 SLOW = "select 1::bigint as n, pg_sleep(0.4)::text as s"
 Read = Callable[..., Iterator[pa.RecordBatch]]
@@ -95,3 +99,20 @@ def test_limit_of_the_dsn_ends_a_read_with_the_way_out(reader: str, limit: str):
         RetryableError, match=r"statement timeout.*alter role NAME set statement_timeout"
     ):
         list(READERS[reader](Access(dsn=dsn), SLOW, ()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["delta"], indirect=True)
+def test_pipeline_reads_large_rows_under_a_short_limit(place: Place, log: psycopg.Connection):
+    log.execute("create table big (id int primary key, b bytea, n int)")
+    log.execute("select sluice.capture('big', %s)", (LOG,))
+    log.execute(
+        "insert into big select n, convert_to(repeat(md5(n::text), 250000), 'UTF8'), 0 from generate_series(1, 5) as n"
+    )
+    log.execute("update big set n = n + 1")
+    log.execute(f"alter database {log.info.dbname} set statement_timeout = '250ms'")
+
+    place.run(snapshots=["big"])
+
+    assert len(place.rows("public.big")) == 5
+    assert place.equal("public.big")
