@@ -8,13 +8,17 @@ from unittest.mock import patch
 
 import psycopg
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from conftest import Database
 from pgsluice.lake.current_tables import Tables, place_of
+from pgsluice.lake.names import ColumnName, TableName
 from pgsluice.pipelines.current_state import apply as applying
 from pgsluice.pipelines.current_state.apply import CurrentStates
 from pgsluice.pipelines.current_state.parking import Parking
 from pgsluice.pipelines.current_state.pieces import in_turn
+from pgsluice.pipelines.current_state.reading import marks_in, tables_in
+from pgsluice.pipelines.current_state.shaping import Shaping
 from pgsluice.spark.access import Access
 from spark.changing import write_events
 from spark.conftest import LOG
@@ -38,9 +42,10 @@ class States:
         access = Access(dsn=database.url)
         self.parking = Parking(current, LOG, access)
         self.current, self._log, self._folder, self._are_many = current, log, folder, are_many
-        self._states = CurrentStates(
-            current, access, None, buckets or {}, column_types or {}, 1e6, self.parking
-        )
+        kinds = {ColumnName.parse(name): kind for name, kind in (column_types or {}).items()}
+        counts = {TableName.parse(name): count for name, count in (buckets or {}).items()}
+        shaping = Shaping(access, LOG, self.parking, kinds)
+        self._states = CurrentStates(current, shaping, None, counts, 1e6, self.parking)
         self._version = self._after = -1
 
     def update(self) -> None:
@@ -56,10 +61,12 @@ class States:
         self._version += 1
         path = self._folder / f"events-{self._version}.parquet"
         write_events(path, events)
+        (batch,) = pq.read_table(path).combine_chunks().to_batches()
         with patch.object(applying, "_ROWS_MERGED_MAX", -1 if self._are_many else 500_000):
             self._states.apply(
                 {self._version: [path]},
-                {event[4] for event in events},
+                tables_in(batch),
+                marks=marks_in(batch),
                 row_count=len(events),
                 app_id="a",
                 tasks=in_turn,
@@ -67,7 +74,7 @@ class States:
 
     def at(self, name: str) -> str:
         """Return the address of a table."""
-        return str(place_of(self.current, name))
+        return str(place_of(self.current, TableName.parse(name)))
 
     def live(self, name: str) -> list[dict]:
         """Return the rows of a table without tombstones, read by another reader than the pipeline's."""
@@ -75,5 +82,5 @@ class States:
 
     def parked(self, name: str) -> str | None:
         """Return why a table is parked; None if it is not."""
-        state = self.parking._states.get(name)
+        state = self.parking._states.get(TableName.parse(name))
         return state and state.parked

@@ -126,5 +126,7 @@ def test_a_table_without_a_key_has_no_buckets(current: Tables):
 
 
 def test_columns_that_the_lake_cannot_distinguish_are_named(current: Tables):
-    with pytest.raises(ChangeError, match="the columns A and a, which the lake cannot distinguish"):
+    with pytest.raises(
+        ChangeError, match='the columns "A" and a, which the lake cannot distinguish'
+    ):
         CurrentTable.create(current, NAME, (), dict.fromkeys(["A", "a"], pa.string()))

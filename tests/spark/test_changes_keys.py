@@ -15,6 +15,7 @@ from deltalake import DeltaTable, QueryBuilder
 from conftest import Database
 from pgsluice.lake.current_tables import Tables, place_of
 from pgsluice.lake.mutable import Changes
+from pgsluice.lake.names import TableName
 from pgsluice.pipelines.current_state import columns, table
 from pgsluice.verify import verify_current
 from spark.conftest import LOG
@@ -278,7 +279,7 @@ def test_infinite_key_parks_a_table_without_the_column_that_distinguishes_it(
 
 def test_rows_of_other_writers_with_negative_zero_as_key_are_updated(current: Tables):
     kinds = {"id": pa.float64(), "v": pa.string()}
-    stored = table.CurrentTable.create(current, NAME, ("id",), kinds).stored
+    stored = table.CurrentTable.create(current, TableName.parse(NAME), ("id",), kinds).stored
     times = {"_changed_at": pa.array([0], columns.TIMESTAMP), "_deleted": pa.array([False])}
 
     for seq, (key, v) in enumerate([(-0.0, "first"), (0.0, "second"), (float("nan"), "third")]):
