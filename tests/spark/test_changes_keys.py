@@ -288,7 +288,7 @@ def test_rows_of_other_writers_with_negative_zero_as_key_are_updated(current: Ta
         )
         stored.newest().merge(Changes(rows, ("id",), "_seq"), {})
 
-    found = lake_table(str(place_of(current, NAME))).to_pylist()
+    found = lake_table(str(place_of(current, TableName.parse(NAME)))).to_pylist()
     assert sorted((str(abs(row["id"])), row["v"]) for row in found) == [
         ("0.0", "second"),
         ("nan", "third"),

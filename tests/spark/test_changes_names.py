@@ -21,6 +21,7 @@ from pgsluice.pipelines.current_state.apply import CurrentStates
 from pgsluice.pipelines.current_state.parking import Parking
 from pgsluice.pipelines.current_state.pieces import in_turn
 from pgsluice.pipelines.current_state.reading import COLUMNS, tables_in
+from pgsluice.pipelines.current_state.shaping import Shaping
 from pgsluice.spark.access import Access
 from pgsluice.verify import verify_changes, verify_current
 from spark.conftest import LOG
@@ -135,7 +136,8 @@ def test_tables_of_random_names_and_values_are_equal_or_parked(
     tables = [*(OddTable.drawn(dice, used) for _ in range(6)), GOOD]
     access = Access(database_18.url)
     parking = Parking(current, LOG, access)
-    states = CurrentStates(current, access, None, {}, {}, 1e6, parking)
+    shaping = Shaping(access, LOG, parking, {})
+    states = CurrentStates(current, shaping, None, {}, 1e6, parking)
     for table in tables:
         table.create(log)
 

@@ -31,7 +31,7 @@ _RESHAPED = "pgsluice:reshaped"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the tasks need to know of a table's events.
+    """Parameters with which tasks read a table's events.
 
     Attributes:
         kinds: Lake types of the columns.
