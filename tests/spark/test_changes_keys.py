@@ -205,6 +205,32 @@ def test_nan_in_a_key_is_found_in_a_file_of_other_keys(states: States, log: psyc
 
 
 @pytest.mark.parametrize("how", ["merged"])
+@pytest.mark.parametrize("trigger", ["jsontriga", "logutriga"])
+def test_keys_of_pgqs_triggers_are_equal_in_every_time_zone(
+    trigger: str, states: States, log: psycopg.Connection, database_18: Database
+):
+    log.execute("create table t (id timestamptz, f float8, d date, v int, primary key (id, f, d))")
+    log.execute(
+        "create trigger t after insert or update or delete on t for each row "
+        f"execute function pgq.{trigger}('{LOG}')"
+    )
+    log.execute("set timezone = 'Europe/Berlin'")  # its offset was 53 minutes and 28 seconds
+    log.execute("insert into t values ('1850-01-01 12:00', 'NaN', 'infinity', 1)")
+    log.execute("insert into t values ('1850-01-01 12:00', 'NaN', '9999-12-31', 1)")
+    states.update()
+    log.execute("set timezone = 'Asia/Kolkata'")
+    log.execute("update t set v = 2 where d = 'infinity'")
+    states.update()
+    log.execute("set timezone = 'UTC'")
+    log.execute("delete from t where d = '9999-12-31'")
+    states.update()
+
+    assert states.parked(NAME) is None
+    assert [row["v"] for row in states.live(NAME)] == [2]
+    assert verify_current(NAME, states.at(NAME), dsn=database_18.url).equal
+
+
+@pytest.mark.parametrize("how", ["merged"])
 @pytest.mark.parametrize("kind", ["numeric(18,4)", "numeric(20,0)", "numeric(38,10)"])
 def test_key_of_many_digits_is_found_among_other_files(
     kind: str, states: States, log: psycopg.Connection, database_18: Database

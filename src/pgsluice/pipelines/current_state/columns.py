@@ -24,6 +24,7 @@ from pgsluice.pipelines.current_state.envelope import Value
 TIMESTAMP = pa.timestamp("us", "UTC")
 _LOCAL_TIMESTAMP = pa.timestamp("us")
 _NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
+_OFFSET_SECONDS = re.compile(r"[+-]\d\d:\d\d:\d\d$")
 _DIGITS_MAX = 38  # of Delta's decimal
 _INFINITE = ("infinity", "-infinity")
 _PLAIN = {
@@ -97,6 +98,8 @@ def array_of(values: Sequence[Value], kind: pa.DataType, column: str) -> pa.Arra
             return from_json(texts, kind)
         if ends := _ENDS.get(kind):
             texts = [None if t is None else ends.get(t, t) for t in texts]
+        if kind == TIMESTAMP:
+            texts = [None if t is None else _with_minutes(t) for t in texts]
         return pa.array(texts, pa.string()).cast(kind)
     except (pa.ArrowException, ValueError, KeyError, OverflowError) as error:
         raise ChangeError(
@@ -209,6 +212,16 @@ def identities_of(
             if text:
                 column[row] = text
     return list(zip(*columns, strict=True))
+
+
+def _with_minutes(text: str) -> str:
+    """Return a timestamp with an offset in hours and minutes, as Arrow reads only these.
+
+    Before standard times most time zones, in which PgQ's triggers write, had offsets with seconds.
+    """
+    if _OFFSET_SECONDS.search(text):
+        return datetime.fromisoformat(text).astimezone(UTC).isoformat()
+    return text
 
 
 def _bytes(text: str) -> bytes:

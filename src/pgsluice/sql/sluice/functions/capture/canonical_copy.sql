@@ -44,7 +44,7 @@ begin
                     -- Not decoded: text has no character for \u0000 and half surrogates.
                     when 'document' then
                         'case when json_typeof(to_json(r.%1$I)) <> ''null'' then'
-                        ' btrim(to_json(r.%1$I)::text, e'' \t\n\r'') end'
+                        ' btrim(to_json(r.%1$I)::text, '' '' || chr(9) || chr(10) || chr(13)) end'
                     when 'micros' then
                         'case when isfinite(r.%1$I) then (extract(epoch from r.%1$I) * 1000000)::bigint::text'
                         ' else r.%1$I::text end'
