@@ -13,11 +13,14 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 from conftest import Database
-from pgsluice.lake.current_tables import Tables, place_of
+from pgsluice.lake.current_tables import Tables, aside, place_of
 from pgsluice.lake.mutable import Changes
 from pgsluice.lake.names import TableName
 from pgsluice.pipelines.current_state import columns, table
+from pgsluice.pipelines.current_state.envelope import Change
+from pgsluice.pipelines.current_state.overwrite import replace_table
 from pgsluice.verify import verify_current
+from spark.changing import apply, stored
 from spark.conftest import LOG
 from spark.current_states import States
 from spark.lake_reading import lake_table
@@ -205,6 +208,24 @@ def test_nan_in_a_key_is_found_in_a_file_of_other_keys(states: States, log: psyc
 
 
 @pytest.mark.parametrize("how", ["merged"])
+@pytest.mark.parametrize("name", ["float8", "numeric", "interval", "any_case", "jsonb", "bpchar"])
+def test_key_written_otherwise_moves_its_row_without_rows_before(
+    name: str, states: States, log: psycopg.Connection, database_18: Database
+):
+    kind, (before, after) = CASES[name].kind, CASES[name].rewritten
+    log.execute(f"create table t (id {kind} primary key, v text)")
+    log.execute("""select sluice.capture('t', %s, '{"before": false}')""", (LOG,))
+    log.execute(f"insert into t values (%s::{kind}, 'a')", (before,))
+    states.update()
+
+    log.execute(f"update t set id = %s::{kind}, v = 'b'", (after,))
+    states.update()
+
+    assert [row["v"] for row in states.live(NAME)] == ["b"]
+    assert verify_current(NAME, states.at(NAME), dsn=database_18.url).equal
+
+
+@pytest.mark.parametrize("how", ["merged"])
 @pytest.mark.parametrize("trigger", ["jsontriga", "logutriga"])
 def test_keys_of_pgqs_triggers_are_equal_in_every_time_zone(
     trigger: str, states: States, log: psycopg.Connection, database_18: Database
@@ -301,6 +322,30 @@ def test_infinite_key_parks_a_table_without_the_column_that_distinguishes_it(
 
     assert "a key of public.t is infinite" in str(states.parked(NAME))
     assert len(states.live(NAME)) == 2
+
+
+def test_rebuilt_table_distinguishes_infinite_keys(
+    current: Tables, monkeypatch: pytest.MonkeyPatch
+):
+    kinds = {"id": pa.date32()}
+    with monkeypatch.context() as patch:  # as a table has that was created without the column
+        patch.setattr(table, "has_ends", lambda _kind: False)
+        former = table.CurrentTable.create(current, NAME, ("id",), kinds)
+    apply(former, [inserted(1, "9999-12-31")], version=0)
+    new = table.CurrentTable.create(aside(current), NAME, ("id",), kinds)
+    apply(new, [inserted(2, "9999-12-31"), inserted(3, "infinity")], version=1)
+
+    replace_table(current, NAME, new.again(), app_id="a", properties={})
+    rebuilt = table.CurrentTable.open(current, NAME)
+    assert rebuilt is not None
+    apply(rebuilt, [inserted(4, "-infinity"), inserted(5, "infinity")], version=2)
+
+    rows = [(row["_row"], row["_seq"]) for row in stored(rebuilt).to_pylist()]
+    assert sorted(rows) == [("", 2), ("-infinity", 4), ("infinity", 5)]
+
+
+def inserted(seq: int, key: str) -> Change:
+    return Change(NAME, ("id",), seq, seq, "c", None, {"id": key})
 
 
 def test_rows_of_other_writers_with_negative_zero_as_key_are_updated(current: Tables):
