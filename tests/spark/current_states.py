@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from unittest.mock import patch
 
@@ -17,7 +17,7 @@ from pgsluice.pipelines.current_state import apply as applying
 from pgsluice.pipelines.current_state.apply import CurrentStates
 from pgsluice.pipelines.current_state.parking import Parking
 from pgsluice.pipelines.current_state.pieces import in_turn
-from pgsluice.pipelines.current_state.reading import marks_in, tables_in
+from pgsluice.pipelines.current_state.reading import Event, marks_in, tables_in
 from pgsluice.pipelines.current_state.shaping import Shaping
 from pgsluice.spark.access import Access
 from spark.changing import write_events
@@ -55,10 +55,13 @@ class States:
             "from pgq.event_1 where ev_id > %s order by ev_id",
             (self._after,),
         ).fetchall()
-        if not events:
-            return
-        self._after = events[-1][0]
-        self._version += 1
+        if events:
+            self._after = events[-1][0]
+            self.apply(events, version=self._version + 1)
+
+    def apply(self, events: Sequence[Event], *, version: int) -> None:
+        """Apply events as a micro-batch."""
+        self._version = version
         path = self._folder / f"events-{self._version}.parquet"
         write_events(path, events)
         (batch,) = pq.read_table(path).combine_chunks().to_batches()

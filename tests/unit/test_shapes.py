@@ -85,6 +85,10 @@ def test_columns_are_known_by_their_numbers():
             shape(ID, NOTE, replace(NOTE, attnum=3, name="n"), attributes=3, storage="16384 17000"),
             "n was added with a default",
         ),
+        (
+            shape(ID, NOTE, Column(3, "n", "text"), attributes=3, storage="16384 17000"),
+            "n was added with a default",
+        ),
         (shape(ID, replace(NOTE, version="800"), storage="16384 17000"), "note was altered and all rows"),
         (shape(ID, replace(NOTE, definition='enum ["b"]')), "the type of column note was changed"),
     ],

@@ -189,7 +189,7 @@ def _harm_of_common(common: list[tuple[Column, Column]], *, is_rewritten: bool) 
 def _harm_of_new(column: Column, was: Shape, now: Shape) -> str | None:
     if column.attnum <= was.attributes:
         return f"column {column.name} was not captured, so rows in the lake lack its values"
-    if column.missing or (column.missing is False and _is_rewritten(was, now)):
+    if column.missing or _is_rewritten(was, now):
         return f"column {column.name} was added with a default, which existing rows have without events"
     return None
 

@@ -226,7 +226,11 @@ class CurrentStates:
         table = CurrentTable.open(self._home(name), name)
         if table is not None and table.has_applied(app_id, version):
             return
-        effect = collapse(effects(pieces))
+        portions = effects(pieces)
+        effect = collapse(portions)
+        # Truncations do not show the key; deletes do, and may have no columns but those of the key.
+        if table is not None and any(portion.key is not None for portion in portions):
+            table.require_key(effect.key)
         bucket_count = self.buckets.get(name, 0)
         table = self._prepared(name, table, effect.key, effect.columns, kinds, bucket_count)
         if table is None:
@@ -284,8 +288,6 @@ class CurrentStates:
                 f"the current-state table of {name} has {table.bucket_count or 'no'} buckets, but buckets is "
                 f"{bucket_count or 'not set'}; set the wanted number, and rebuild the table"
             )
-        if columns:
-            table.require_key(key)
         new = [column for column in columns if column not in table.kinds]
         if new:
             table.add_columns({column: kinds.get(column, pa.string()) for column in new})

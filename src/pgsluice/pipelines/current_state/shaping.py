@@ -111,7 +111,8 @@ class Shaping:
         for seq, shape in shapes:
             later = shape if now is None else shape.filled(now)
             if now is not None and later.order < now.order:
-                filled[shape.id] = shape  # of a micro-batch that the table already has
+                # Of a micro-batch that the table already has, or seen by transactions with a new snapshot only.
+                filled[shape.id], now = shape, now.filled(shape)
                 continue
             if now is not None:
                 change = transition(now, later)
