@@ -23,7 +23,7 @@ _WAY_OUT = "check the path, its permissions and the free disk space"
 _STORE_WAY_OUT = "check the URL and the credentials, region and endpoint in the environment"
 
 
-_FILES_WAY_OUT = "restore the missing or damaged files, or rebuild the table"
+_FILES_WAY_OUT = "restore the damaged files, or rebuild the table"
 # Texts of errors that have no class of their own, see `is_of_store`.
 _OF_STORE = re.compile(
     r"object store error|generic (?!DeltaTable)\w+ error|\(os error \d+\)|resources exhausted|error sending request",
@@ -70,7 +70,7 @@ def plain_errors(what: str) -> Iterator[None]:
         what: Subject of the message: `the lake table in /lake/orders`.
 
     Raises:
-        UnusableTableError: Files are missing or damaged.
+        UnusableTableError: Files are damaged.
         ConfigurationError: Another permanent error.
         StoreError: Any other file error.
     """
@@ -82,7 +82,7 @@ def plain_errors(what: str) -> Iterator[None]:
         if not _is_about_files(error):
             raise
         said = one_line(_DECORATION.sub("", str(error)))
-        if not is_of_store(error):
+        if not (isinstance(error, FileNotFoundError) or is_of_store(error)):
             kind_name = type(error).__name__
             raise UnusableTableError(
                 f"{what} cannot be read or written ({kind_name}): {said}; {_FILES_WAY_OUT}"
