@@ -127,7 +127,7 @@ class Shaping:
         if table is None:
             self.parking.note_shape(name, now)
         else:
-            table = self._reshaped(name, table, was or now, now, kinds)
+            table = _with_columns(self._reshaped(name, table, was or now, now, kinds), now, kinds)
             kinds = kinds | table.kinds
         names = {one: shape.names_in(now) for one, shape in filled.items()}
         changed = {
@@ -190,6 +190,18 @@ class Shaping:
 
 # The shapes of a table's events, each with the id of its first event.
 Shapes = Sequence[tuple[int, Shape]]
+
+
+def _with_columns(
+    table: CurrentTable, shape: Shape, kinds: Mapping[str, pa.DataType]
+) -> CurrentTable:
+    """Return a table after adding the columns of a shape that it lacks, also those that no event has."""
+    # Triggers of PgQ may leave columns out of their events.
+    missing = [name for name in shape.types if name not in table.kinds] if shape.order else []
+    if not missing:
+        return table
+    table.add_columns({name: kinds[name] for name in missing})
+    return table.again()
 
 
 def _require_identity(table: CurrentTable, change: Transition) -> None:
