@@ -19,6 +19,7 @@ def test_one_trigger_for_each_kind_of_change_and_none_twice(connection, captured
         ("sluice_capture_insert_1",),
         ("sluice_capture_truncate_1",),
         ("sluice_capture_update_1",),
+        ("~sluice_capture_begin_1",),
     ]
 
 

@@ -363,22 +363,6 @@ def test_no_code_of_the_tables_owner_runs_with_the_rights_of_the_logs_owner(
     connection.execute(f"drop owned by {role} cascade")
 
 
-def test_a_limit_what_a_row_trigger_changes_again_comes_before_what_it_changed(
-    connection, captured
-):
-    connection.execute(
-        """create function again() returns trigger language plpgsql as $$
-        begin update account set name = 'second' where id = new.id; return null; end $$;
-        create trigger again after insert on account for each row execute function again()"""
-    )
-    connection.execute("insert into account values (1, 'first')")
-
-    assert [(op, after["name"]) for op, _, after in changes(connection)] == [
-        ("u", "second"),
-        ("c", "first"),
-    ]
-
-
 def test_truncate_of_a_partition_deletes_its_rows_and_that_of_the_table_is_one_event(partitioned):
     partitioned.execute("insert into account values (1, 'a'), (100, 'b'), (101, 'c')")
     partitioned.execute("truncate low")

@@ -11,6 +11,7 @@ begin
     return query
     select coalesce(pg_partition_root(t.tgrelid)::oid, t.tgrelid), t.tgrelid, t.tgname,
         case
+            when t.tgfoid = 'sluice._begin_capture()'::regprocedure then 'begin'
             when t.tgtype & 4 > 0 then 'insert'
             when t.tgtype & 16 > 0 then 'update'
             when t.tgtype & 8 > 0 then 'delete'
@@ -28,7 +29,7 @@ begin
     -- tgargs holds zero-terminated arguments: event log, options, and in a partition the name of its root.
     cross join lateral (select position(E'\\x00'::bytea in t.tgargs) - 1) as a (first_bytes)
     cross join lateral (select substring(t.tgargs from a.first_bytes + 2)) as o (others)
-    where t.tgfoid = 'sluice.capture_changes()'::regprocedure;
+    where t.tgfoid in ('sluice.capture_changes()'::regprocedure, 'sluice._begin_capture()'::regprocedure);
 end;
 $$;
 

@@ -4,6 +4,9 @@
 -- TRUNCATE fires the triggers of every table that it empties, first those before it, in the order root, partitions. The
 -- trigger before the TRUNCATE of a partition appends a delete for each of its rows, as the rows of other partitions stay. If
 -- its root is truncated, the root's trigger before it tells those of the partitions, and the one after it appends one event.
+--
+-- The trigger before other statements is for tables that are changed by triggers, see sluice._begin_capture. Its name begins
+-- with a tilde, so it runs last.
 create or replace function sluice._create_capture_triggers(relation regclass, queue_name text, options jsonb)
 returns void
 language plpgsql
@@ -29,8 +32,9 @@ begin
         );
     end if;
     for v_trigger in
-        select wanted.name, wanted.event, wanted.transition_tables
+        select wanted.name, wanted.event, wanted.transition_tables, wanted.operation = 'begin' as is_begin
         from (values
+            (0, 'begin', 'begin', 'before insert or update or delete', '', true),
             (1, 'insert', 'insert', 'after insert', 'referencing new table as new_rows', true),
             (2, 'update', 'update', 'after update', 'referencing old table as old_rows new table as new_rows', true),
             (3, 'delete', 'delete', 'after delete', 'referencing old table as old_rows', true),
@@ -39,7 +43,7 @@ begin
             (6, 'truncate', 'truncate', 'before truncate', '', v_relation.is_leaf and v_relation.relispartition)
         ) as wanted (position, operation, name, event, transition_tables, applies)
         where wanted.applies
-          and coalesce(options -> 'operations' ? wanted.operation, true)
+          and coalesce(wanted.operation = 'begin' or options -> 'operations' ? wanted.operation, true)
         order by wanted.position
     loop
         if v_trigger.name = 'truncate' and v_relation.relispartition then
@@ -47,9 +51,11 @@ begin
         end if;
         execute format(
             'create or replace trigger %I %s on %s %s
-             for each statement execute function sluice.capture_changes(%s)',
-            format('sluice_capture_%s_%s', v_trigger.name, v_queue_id),
-            v_trigger.event, relation, v_trigger.transition_tables, v_arguments
+             for each statement execute function sluice.%I(%s)',
+            format('%ssluice_capture_%s_%s', case when v_trigger.is_begin then '~' end, v_trigger.name, v_queue_id),
+            v_trigger.event, relation, v_trigger.transition_tables,
+            case when v_trigger.is_begin then '_begin_capture' else 'capture_changes' end,
+            v_arguments
         );
     end loop;
 end;

@@ -57,9 +57,10 @@ begin
           and c.queue_name = capture.queue_name
           and (
               c.trigger_name <> all (array[
-                  format('sluice_capture_%s_%s', c.operation, v_queue_id), format('sluice_capture_truncating_%s', v_queue_id)
+                  format('sluice_capture_%s_%s', c.operation, v_queue_id), format('sluice_capture_truncating_%s', v_queue_id),
+                  format('~sluice_capture_begin_%s', v_queue_id)
               ])
-              or not coalesce(capture.options -> 'operations' ? c.operation, true)
+              or not coalesce(c.operation = 'begin' or capture.options -> 'operations' ? c.operation, true)
           )
     loop
         execute format('drop trigger %I on %s', v_trigger.trigger_name, v_trigger.trigger_table);

@@ -34,6 +34,7 @@ declare
     v_live_columns text[];
     v_live_types oid[];
     v_marker text;
+    v_is_nested boolean;
 begin
     -- Most statements change one row. For these, all is static: the plans of this function are cached for each trigger, and
     -- made again when its table changes, with the shape of the table as a constant. It writes whole rows, so it is only for
@@ -101,6 +102,12 @@ begin
                 case tg_op when 'INSERT' then 'c' when 'UPDATE' then 'u' else 'd' end,
                 v_events[1], v_planned[2], v_planned[4], null, null
             );
+            if pg_trigger_depth() > 1 or current_setting('sluice.nested', true) <> '' then
+                perform sluice._order_nested(
+                    concat(tg_relid, ' ', substring(tg_name from '[0-9]+$')), pg_trigger_depth(),
+                    format('event_%s', v_queue_id), v_planned[2], (v_planned[1] || '0}')::json -> 'key', v_event_id
+                );
+            end if;
             return null;
         elsif cardinality(v_events) = 0 then
             return null;
@@ -199,6 +206,10 @@ begin
             case when v_options ?| '{columns,ignore}' then 'where o.content::text <> n.content::text' end
         )
     end;
+    v_is_nested := tg_op <> 'TRUNCATE' and (pg_trigger_depth() > 1 or current_setting('sluice.nested', true) <> '');
+    if v_is_nested then
+        v_event_id := nextval(v_target.event_seq);
+    end if;
     execute format(
         'insert into pgq.%I (ev_id, ev_time, ev_type, ev_data, ev_extra1, ev_extra2)
          select nextval($1), now(), change.op,
@@ -214,6 +225,13 @@ begin
         (extract(epoch from clock_timestamp()) * 1000)::bigint,
         format('%I.%I', v_shape.schema_name, v_shape.table_name),
         v_shape.shape;
+    if v_is_nested then
+        perform sluice._order_nested(
+            concat(v_root, ' ', substring(tg_name from '[0-9]+$')), pg_trigger_depth(),
+            substring(v_target.event_table from '^event_[0-9]+'), format('%I.%I', v_shape.schema_name, v_shape.table_name),
+            to_json(v_shape.key_columns), v_event_id
+        );
+    end if;
     return null;
 end;
 $$;

@@ -7,7 +7,7 @@ as $$
 begin
     return query
     select c.source_table::regclass, c.queue_name, c.options,
-        array_agg(distinct c.operation order by c.operation), bool_and(c.enabled)
+        array_agg(distinct c.operation order by c.operation) filter (where c.operation <> 'begin'), bool_and(c.enabled)
     from sluice._captures() as c
     where i_queue_name is null or c.queue_name = i_queue_name
     group by c.source_table, c.queue_name, c.options
