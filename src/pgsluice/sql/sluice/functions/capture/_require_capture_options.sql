@@ -56,4 +56,4 @@ $$;
 comment on function sluice._require_capture_options(jsonb) is
     'Raise an error if an option of a capture is unknown or has a value of the wrong type.';
 revoke execute on function sluice._require_capture_options(jsonb) from public;
-grant execute on function sluice._require_capture_options(jsonb) to pgq_admin, sluice_admin;
+grant execute on function sluice._require_capture_options(jsonb) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -7,7 +7,7 @@ as $$
 begin
     return query
     select c.source_table::regclass, c.queue_name, c.options,
-        array_agg(distinct c.operation order by c.operation) filter (where c.operation <> 'begin'), bool_and(c.enabled)
+        array_agg(distinct c.operation order by c.operation) filter (where c.operation <> 'begin'), coalesce(bool_and(c.enabled and c.options is not null), false)
     from sluice._captures() as c
     where i_queue_name is null or c.queue_name = i_queue_name
     group by c.source_table, c.queue_name, c.options
@@ -16,6 +16,6 @@ end;
 $$;
 
 comment on function sluice.list_captures(text) is
-    'Return captured tables with their log, options and operations, of one log or all; enabled: no trigger is disabled.';
+    'Return captured tables with their log, options and operations, of one log or all; enabled: no trigger is disabled or has malformed options, which are null.';
 revoke execute on function sluice.list_captures(text) from public;
 grant execute on function sluice.list_captures(text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -22,6 +22,7 @@ begin
             select k.source_table, k.options
             from sluice._captures() as k
             where k.queue_name = i_queue_name
+              and k.options is not null
         ) as t
         join pg_class as c on c.oid = t.oid
         join pg_namespace as n on n.oid = c.relnamespace

@@ -15,6 +15,7 @@ begin
     join pg_class as r on r.oid = c.trigger_table and r.relkind = 'p'
     cross join lateral pg_partition_tree(c.trigger_table) as p
     where c.trigger_table = c.source_table
+      and c.options is not null
       and p.relid <> c.trigger_table
       and (p.isleaf or c.operation <> 'truncate')
       and not exists (
