@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from pgsluice.errors import ReadOnlyError as ReadOnlyError
     from pgsluice.errors import RetryableError as RetryableError
     from pgsluice.errors import ScheduleNotFoundError as ScheduleNotFoundError
+    from pgsluice.errors import SchemaChangeError as SchemaChangeError
     from pgsluice.errors import SchemaError as SchemaError
     from pgsluice.errors import ServerError as ServerError
     from pgsluice.errors import SluiceError as SluiceError

@@ -143,6 +143,13 @@ class ChangeError(SluiceError):
     """
 
 
+class SchemaChangeError(ChangeError):
+    """A schema change altered rows of a captured table without events, or the lake cannot follow it.
+
+    A rebuild of the current-state table repairs it; `pgsluice pipeline run changes --on-change rebuild` does so itself.
+    """
+
+
 class CaptureError(SluiceError):
     """A capture trigger cannot be created, does not fit its table, or denies the change."""
 

@@ -555,7 +555,9 @@ def test_a_shard_that_is_added_begins_where_a_new_stream_would_and_one_that_is_m
     assert wider.partitions(start, middle) == []
     end = wider.latestOffset(middle, ALL)
     assert rows(wider, middle, end) == [("us", "there before")]
-    with pytest.raises(LogStateError, match="offsets of us, which the option shards does not name"):
+    with pytest.raises(
+        LogStateError, match="offsets of us, which the shards of the stream do not name"
+    ):
         before.latestOffset(end, ALL)
     lenient = make(log_schema(one), failOnDataLoss="false", **one)
     assert list(lenient.latestOffset(end, ALL)) == ["eu"]

@@ -29,6 +29,7 @@ from pgsluice.cli.options import (
     name_argument,
 )
 from pgsluice.cli.output import show
+from pgsluice.cli.pipeline_status import with_tables
 from pgsluice.cli.printing import echo
 from pgsluice.client import EventLog, ExplainedFact, Schedules, ShareGroup, WorkQueue
 from pgsluice.connection import connect, resolve
@@ -237,5 +238,7 @@ def pipeline(queue_name: str, consumer_name: str, as_json: bool, dsn: str | None
         dsn,
         as_json,
         naming_missing_log(queue_name),
-        lambda c: EventLog(c).explain_pipeline(queue_name, consumer_name),
+        lambda c: with_tables(
+            EventLog(c).explain_pipeline(queue_name, consumer_name), queue_name, dsn
+        ),
     )

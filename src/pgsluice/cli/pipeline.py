@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 
-from pgsluice.cli.clients import event_log
 from pgsluice.cli.main import did_you_mean
 from pgsluice.cli.options import combined, dsn_option, json_option
-from pgsluice.cli.output import show
 from pgsluice.cli.pipeline_run import run_kind, run_pipelines
+from pgsluice.cli.pipeline_status import status
 from pgsluice.cli.types import Duration, Time, counts_by_table, dsns_by_name, types_by_column
 from pgsluice.cli.verify import verify
 from pgsluice.pipelines import config
@@ -104,8 +103,7 @@ _stream_options = combined(
         "--consumer",
         metavar="NAME",
         help="Consumer to register, so that the log keeps events until they are in the lake. To end the stream for "
-        "good, "
-        "unregister it: `pgsluice log unregister`.  [default: derived from the lake folder]",
+        "good, unregister it: `pgsluice log unregister`.  [default: derived from the lake folder]",
     ),
 )
 
@@ -164,19 +162,7 @@ def _sections(names: tuple[str, ...], file: Path, **how: Any) -> None:
 
 
 pipeline.add_command(verify)
-
-
-@pipeline.command()
-@json_option
-@dsn_option
-def status(as_json: bool, dsn: str | None) -> None:
-    """List the pipelines from event logs into the lake, with their progress and lag.
-
-    The lag is counted up to the newest tick. Pipelines whose consumer is unregistered are not
-    listed. held_by is the session that runs the pipeline or ran it last, row_count the rows written since its start.
-    """
-    with event_log(dsn) as events:
-        show(events.list_pipelines(), as_json, empty="no pipelines")
+pipeline.add_command(status)
 
 
 def _require_target(options: dict[str, Any]) -> None:
@@ -258,8 +244,7 @@ def events(**options: Any) -> None:
     callback=counts_by_table,
     metavar="SCHEMA.TABLE=N",
     help="For a large table: apply its changes in parallel on Spark's executors, in N buckets; repeatable.  "
-    "[default: in one "
-    "process]",
+    "[default: in one process]",
 )
 @click.option(
     "--column-types",
@@ -284,6 +269,21 @@ def events(**options: Any) -> None:
     show_default=True,
     help="If a value does not fit its column: park its table; or store null, and the value in the table rejects; or "
     "stop the pipeline, also for any other change that cannot be applied.",
+)
+@click.option(
+    "--on-change",
+    type=click.Choice(["park", "rebuild"]),
+    default="park",
+    show_default=True,
+    help="If the lake cannot follow a schema change: park the table; or rebuild it from a new snapshot.",
+)
+@click.option(
+    "--after-loss",
+    type=click.Choice(["fail", "rebuild"]),
+    default="fail",
+    show_default=True,
+    help="If the log removed events that are not in the lake, as after the consumer was unregistered: fail; or skip "
+    "them, which leaves a gap in the table of events, and rebuild the current-state tables from new snapshots.",
 )
 @click.option(
     "--apply-every",
@@ -316,7 +316,8 @@ def changes(tombstone_retention_s: float, vacuum_retention_s: float, **options: 
     Capture tables first, with the SQL function sluice.capture.
 
     A table whose changes cannot be applied is parked: it stays at its last good version, and the others go on.
-    `pgsluice lake rebuild` repairs it. With --once the exit code is 1 if a table is parked.
+    `pgsluice lake rebuild` repairs it, and --on-change rebuild does so after schema changes. With --once the exit code
+    is 1 if a table is parked.
     """
     options["tables"] = options["tables"] or None  # an empty selection would mean no tables
     options["vacuum_retention_h"] = vacuum_retention_s / 3600

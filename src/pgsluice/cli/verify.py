@@ -148,7 +148,8 @@ def changes(log: str, lake: str, tables: tuple[str, ...], dsn: str | None, as_js
     """Check that each captured table has a complete current-state table, without reading rows.
 
     Names tables that are parked, have no complete snapshot, were renamed, or lost their folder or their capture, with
-    the way out. Exits with 1 if there are any. `current` compares the rows of a table.
+    the way out. Exits with 1 if there are any. Also names the gaps in the table of events that --after-loss rebuild
+    skipped. `current` compares the rows of a table.
     """
     found = verify_changes(log, lake, tables=tables or None, dsn=dsn)
     if as_json:
@@ -158,6 +159,8 @@ def changes(log: str, lake: str, tables: tuple[str, ...], dsn: str | None, as_js
             echo(f"{name}: complete{f' since {since}' if since else ''}")
         for name, problem in found.problems.items():
             echo(f"{name}: {problem}")
+        for gap in found.gaps:
+            echo(f"events: {gap}")
     if found.problems:
         sys.exit(EXIT_DIFFERENCE)
 

@@ -1,8 +1,8 @@
 """Addresses, column names and states of current-state tables, without their formats.
 
 The state of a table is a file beside it, `_state/<table>.json`, which only the pipeline `changes` writes. A request to
-rebuild a table is another one, `_rebuild/<table>.json`, which only `pgsluice lake rebuild` writes. A request counts
-until the state has its token, so a crash between reading and applying it does no harm.
+rebuild a table is another one, `_rebuild/<table>.json`, which `pgsluice lake rebuild` or the pipeline writes. A request
+counts until the state has its token, so a crash between reading and applying it does no harm.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BUCKET = "_bucket"
 OWN_COLUMNS = (SEQ, CHANGED_AT, DELETED, ROW, BUCKET)
 
 _STATES, _REQUESTS, _ASIDE = "_state", "_rebuild", "_rebuilding"
-_APPLIED = "_applied.json"
+_APPLIED, _GAPS = "_applied.json", "_gaps.json"
 _SEPARATOR = "__"
 # Delta refuses all of these but the percent sign, which makes the encoding reversible, and the backtick, which delta-rs
 # does not quote in a merge.
@@ -55,6 +55,8 @@ class TableState:
         rebuilding: True until the rebuilt rows replace those of the table; changes are applied to the rebuilt rows.
         shape: Shape of the rows in the lake, see `Shape.to_json`; None before the first change.
         reshaping: Shape that a commit is about to give the table, with the number that the commit records.
+        rebuild_reason: Reason why the pipeline itself rebuilds the table; None if it does not.
+        own_rebuilds: Number of rebuilds that the pipeline itself has begun since the table was complete.
     """
 
     name: TableName
@@ -70,6 +72,44 @@ class TableState:
     rebuilding: bool = False
     shape: Mapping[str, Any] | None = None
     reshaping: Mapping[str, Any] | None = None
+    rebuild_reason: str | None = None
+    own_rebuilds: int = 0
+
+    @property
+    def rebuilds_itself(self) -> bool:
+        """True if the pipeline rebuilds the table, and takes the snapshot itself."""
+        return self.rebuilding and self.rebuild_reason is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A requested rebuild.
+
+    Attributes:
+        token: Identifies it.
+        reason: Reason why the pipeline itself requested it; None if a command did.
+    """
+
+    token: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Events that the log removed before they were in the lake.
+
+    Attributes:
+        after: Position of the last events before the gap, as in the checkpoint.
+        found_at: Time in ISO 8601 at which the pipeline skipped it.
+        reason: What the pipeline found.
+    """
+
+    after: str
+    found_at: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"events after {self.after} are missing, skipped at {self.found_at}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,18 +262,32 @@ def write_state(current: Tables, state: TableState) -> None:
     _write(notes_of(current) / _STATES, state.name, asdict(state))
 
 
-def request_rebuild(current: Tables, name: TableName) -> str:
-    """Store a request to rebuild a table durably; return its token."""
-    token = uuid.uuid4().hex
-    _write(notes_of(current) / _REQUESTS, name, {"name": asdict(name), "token": token})
-    return token
+def request_rebuild(current: Tables, name: TableName, *, reason: str | None = None) -> Request:
+    """Store a request to rebuild a table durably; with a reason, the pipeline takes the snapshot itself."""
+    request = Request(uuid.uuid4().hex, reason)
+    _write(notes_of(current) / _REQUESTS, name, {"name": asdict(name), **asdict(request)})
+    return request
 
 
-def rebuild_requests(current: Tables) -> dict[TableName, str]:
-    """Return the last requested rebuild of each table, as token by name."""
+def rebuild_requests(current: Tables) -> dict[TableName, Request]:
+    """Return the last requested rebuild of each table by name."""
     folder = notes_of(current) / _REQUESTS
     found = [json.loads(read_bytes(folder, name)) for name in _notes(folder)]
-    return {TableName(**request["name"]): request["token"] for request in found}
+    return {TableName(**one["name"]): Request(one["token"], one.get("reason")) for one in found}
+
+
+def read_gaps(current: Tables) -> list[Gap]:
+    """Return the gaps in the events of a lake, in the order in which they were found."""
+    try:
+        return [Gap(**gap) for gap in json.loads(read_bytes(notes_of(current), _GAPS))]
+    except FileNotFoundError:
+        return []
+
+
+def add_gap(current: Tables, gap: Gap) -> None:
+    """Store a gap durably."""
+    gaps = [*read_gaps(current), gap]
+    write_whole(notes_of(current), _GAPS, json.dumps([asdict(one) for one in gaps]).encode())
 
 
 def rebuild_command(name: TableName, current: Tables) -> str:
@@ -282,6 +336,10 @@ def problems(
         rebuild = rebuild_command(name, current)
         if state.parked is not None:
             found[name] = f"parked since {state.parked_at}: {state.parked}"
+        elif state.rebuilds_itself:
+            found[name] = (
+                f"the pipeline rebuilds it: {state.rebuild_reason}; keep the pipeline running"
+            )
         elif name in missing:
             found[name] = f"{described(place_of(current, name))} does not exist; run: {rebuild}"
         elif state.source and state.source != source:
@@ -316,6 +374,31 @@ def problems(
                 "detached from a captured table, whose lake table still has its rows; rebuild that table with pgsluice "
                 f"lake rebuild, and run: select sluice.drop_capture({_literal(str(table.name))}, {_literal(log)})"
             )
+    return found
+
+
+def states_now(
+    captured: Collection[Captured], states: Mapping[TableName, TableState]
+) -> dict[TableName, str]:
+    """Return a word for the state of each table of a lake.
+
+    Returns:
+        `parked`, `rebuilding`, or `Transition.kind` of what changed in PostgreSQL since the last change in the lake;
+        `unknown` without a known shape.
+    """
+    shapes = {table.name: table.shape for table in captured}
+    found = {}
+    for name, state in states.items():
+        now = shapes.get(name)
+        if state.parked is not None:
+            found[name] = "parked"
+        elif state.rebuilding:
+            found[name] = "rebuilding"
+        elif state.shape is None or now is None:
+            found[name] = "unknown"
+        else:
+            was = Shape.from_json(state.shape)
+            found[name] = transition(was, now.filled(was)).kind
     return found
 
 

@@ -55,13 +55,16 @@ if TYPE_CHECKING:
 
     from pgsluice.lake.table import LakeTable
     from pgsluice.pipelines.current_state.applier import Applier
+    from pgsluice.pipelines.current_state.apply import CurrentStates
     from pgsluice.pipelines.current_state.parking import Parking
-    from pgsluice.pipelines.current_state.snapshot import Snapshots
+    from pgsluice.pipelines.current_state.snapshot import Rebuilds, Snapshots
 
 _LOOK_AGAIN_S = 0.1
 DELETED_KEPT_H = 168.0
 BUCKETS_MAX = 100_000
 ON_BAD_VALUE = ("park", "null", "fail")
+ON_CHANGE = ("park", "rebuild")
+AFTER_LOSS = ("fail", "rebuild")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ class ChangeStream(EventStream):
         writer: DataStreamWriter,
         *,
         snapshots: Snapshots,
+        rebuilds: Rebuilds | None,
         access: Access,
         parking: Parking,
         applier: Applier,
@@ -97,12 +101,14 @@ class ChangeStream(EventStream):
         self._parking = parking  # used by `progress` as soon as the stream runs
         super().__init__(writer, **place)
         self.snapshots = snapshots
+        self._rebuilds = rebuilds
         self._access = access
         self._applier = applier
         self._upkeep = upkeep
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         works = [self._take] if snapshots.pending() else []
+        works += [self._rebuild] if rebuilds is not None else []
         works += [self._apply_when_due] if applier.is_polled else []
         works += [self._maintain] if math.isfinite(upkeep.every_s) else []
         self._threads = [
@@ -139,18 +145,28 @@ class ChangeStream(EventStream):
     def finish(self, *, on_progress: Callable[[Progress], None] | None = None) -> Progress:
         """Wait until the snapshots and everything committed before this call are in the lake; then stop.
 
+        Tables that the pipeline rebuilds are complete then, or parked.
+
         Raises:
             CaptureError: A table of the snapshots is not captured; raised at the end, when all others are in the lake.
             SluiceError: The stream or a snapshot failed.
         """
 
-        def taken() -> bool:
-            if on_progress is not None:
-                on_progress(self.progress())
-            return self.snapshots.is_taken()
+        def wait_for(condition: Callable[[], bool]) -> None:
+            def is_met() -> bool:
+                if on_progress is not None:
+                    on_progress(self.progress())
+                return condition()
 
-        self.wait_until(taken, "did not take its snapshots", deadline_s=math.inf)
-        self.catch_up(deadline_s=math.inf)
+            self.wait_until(is_met, "did not take its snapshots", deadline_s=math.inf)
+            self.catch_up(deadline_s=math.inf)
+
+        wait_for(self.snapshots.is_taken)
+        rebuilds, seen = self._rebuilds, None
+        # A table that is no further after its snapshot was applied would never be complete.
+        while rebuilds is not None and (left := rebuilds.unfinished()) and left != seen:
+            seen = left
+            wait_for(lambda: not rebuilds.pending())
         progress = self.stop()
         if on_progress is not None:
             on_progress(progress)
@@ -165,12 +181,22 @@ class ChangeStream(EventStream):
             self._failure = failure
 
     def _take(self) -> None:
+        if self._has_offset():
+            self.snapshots.take(self._access, self._stop)
+
+    def _rebuild(self) -> None:
+        while self._rebuilds is not None and self._has_offset() and not self._stop.is_set():
+            self._rebuilds.take_next(self._access, self._stop, self._applier.idle)
+            self._stop.wait(_LOOK_AGAIN_S)
+
+    def _has_offset(self) -> bool:
+        """Wait for the first offset of the stream; False if the stream ends before."""
         # Once the stream has an offset its consumer is registered, so the log keeps the appended rows for it. Not even
         # after the query has ended: rows appended without a consumer may be removed before the next run.
         while super().offset() is None:
             if self._stop.wait(_LOOK_AGAIN_S):
-                return
-        self.snapshots.take(self._access, self._stop)
+                return False
+        return True
 
     def _apply_when_due(self) -> None:
         while not self._stop.wait(_LOOK_AGAIN_S) and self.query.isActive:
@@ -208,6 +234,8 @@ def changes(
     column_types: Mapping[str, str] | None = None,
     deleted_kept_h: float = DELETED_KEPT_H,
     on_bad_value: str = "park",
+    on_change: str = "park",
+    after_loss: str = "fail",
     apply_every_s: float | None = None,
     compact_every_s: float = 3600.0,
     vacuum_retention_h: float = RETENTION_HOURS_DEFAULT,
@@ -248,6 +276,11 @@ def changes(
         deleted_kept_h: Minimum age of tombstones in hours before removal, 0 or more.
         on_bad_value: If a value does not fit its column: `park` its table; `null` stores null, and the value in the
             table `LAKE/rejects`; `fail` stops the stream, also for any other change that cannot be applied.
+        on_change: If a schema change alters rows without events, or the lake cannot follow it: `park` the table, or
+            `rebuild` it from a new snapshot, which a thread takes beside the stream. Readers see the last good version
+            until one commit replaces it. A table whose snapshot cannot be taken is parked.
+        after_loss: If the log removed events that are not in the lake, as after its consumer was unregistered: `fail`,
+            or skip them and `rebuild` all current-state tables, as `on_change` does. `LAKE/events` has a gap then.
         apply_every_s: Minimum time between two updates of the current-state tables in seconds; 0 for one per
             micro-batch. `LAKE/events` receives each micro-batch at once. None: an update waits until the tables with
             changes have at most 50 rows per change, or until 15 minutes after the last update.
@@ -268,18 +301,16 @@ def changes(
         ChangeError: A change cannot be read or applied, with `on_bad_value="fail"`.
         SluiceError: Any other error that stopped the stream.
     """
-    _check_options(on_bad_value, apply_every_s, vacuum_retention_h)
+    _check_options(on_bad_value, on_change, after_loss, apply_every_s, vacuum_retention_h)
     bucket_counts = _checked(buckets or {})
     chosen = None if tables is None else frozenset(map(TableName.parse, tables))
     types = {ColumnName.parse(column): kind for column, kind in (column_types or {}).items()}
     from pgsluice.lake.tables import tables_in
-    from pgsluice.pipelines.current_state.applier import Applier
     from pgsluice.pipelines.current_state.apply import CurrentStates
-    from pgsluice.pipelines.current_state.event_files import tasks_in
+    from pgsluice.pipelines.current_state.losses import WAYS_OUT, skip_gap
     from pgsluice.pipelines.current_state.parking import Parking
-    from pgsluice.pipelines.current_state.pending import Pending, pending_folder
     from pgsluice.pipelines.current_state.shaping import Shaping
-    from pgsluice.pipelines.current_state.snapshot import Snapshots
+    from pgsluice.pipelines.current_state.snapshot import Rebuilds, Snapshots
     from pgsluice.spark.stream import LOG_SCHEMA
 
     current, stored = tables_in(lake), checkpoint_folder(checkpoint)
@@ -288,9 +319,13 @@ def changes(
     with ExitStack() as cleanup:
         notes = local_folder(stored, cleanup)
         access = access_for(dsn, cleanup)
-        parking = Parking(current, log, access, fails=on_bad_value == "fail")
+        parking = Parking(
+            current, log, access, fails=on_bad_value == "fail", rebuilds=on_change == "rebuild"
+        )
         rejects = beside(current, "rejects") if on_bad_value == "null" else None
-        options = access.options() | log_options(log, name, starting, max_rows_per_trigger)
+        options = access.options() | log_options(
+            log, name, starting, max_rows_per_trigger, loss_way_out=WAYS_OUT[after_loss]
+        )
         ways = known_shards(options)
         keeper = holding(ways, "changes", lake_of(current), cleanup)
         copy = CheckpointCopy.restored(stored, notes)
@@ -298,24 +333,27 @@ def changes(
         require_writable(notes_of(current), "lake")
         record_consumer(name, place, notes)
         session = session_for(spark, "pgsluice changes", driver_memory=driver_memory)
-        kinds = _arrow_types(types)
-        shaping = Shaping(access, log, parking, kinds)
+        shaping = Shaping(access, log, parking, _arrow_types(types))
         states = CurrentStates(
             current, shaping, chosen, bucket_counts, deleted_kept_h, parking, rejects
         )
-        states.clean()
         wanted = Snapshots(snapshots, log, notes / "snapshots")
+        if after_loss == "rebuild":
+            options |= skip_gap(
+                ways[""], notes, current, wants=states.wants, forget_snapshots=wanted.forget
+            )
+        states.clean()
+        rebuilds = Rebuilds(parking, states.wants, notes / "rebuilds")
+        rebuilds_itself = "rebuild" in (on_change, after_loss) or bool(rebuilds.unfinished())
         parking.warn(wanted=states.wants, snapshots=wanted.pending())
-        ends_by_itself = once and not wanted.pending()
-        pending, run = Pending(pending_folder(notes)), partial(tasks_in, session)
-        applier = Applier(
-            states, table, pending, tasks=run, every_s=apply_every_s, has_sink=is_connect(session)
-        )
+        ends_by_itself = once and not wanted.pending() and not rebuilds_itself
+        applier = _applier(states, table, notes, session, apply_every_s)
         rows = read_log(session, options, partitions).writeStream
         writer = _into_lake(rows, session, _batch_writer(table, copy, applier))
         stream = ChangeStream(
             triggered(writer, notes, None if ends_by_itself else trigger_s),
             snapshots=wanted,
+            rebuilds=rebuilds if rebuilds_itself else None,
             access=access,
             parking=parking,
             applier=applier,
@@ -329,24 +367,46 @@ def changes(
             cleanup=cleanup.pop_all(),
             repeats=repeats_of(notes) if ends_by_itself else 0,
         )
-    if ends_by_itself:
-        stream.drain(on_progress=on_progress)
-    elif once:
-        stream.finish(on_progress=on_progress)
+    if once:
+        (stream.drain if ends_by_itself else stream.finish)(on_progress=on_progress)
     return stream
 
 
 def _check_options(
-    on_bad_value: str, apply_every_s: float | None, vacuum_retention_h: float
+    on_bad_value: str,
+    on_change: str,
+    after_loss: str,
+    apply_every_s: float | None,
+    vacuum_retention_h: float,
 ) -> None:
-    if on_bad_value not in ON_BAD_VALUE:
-        raise ConfigurationError(f"on_bad_value is {on_bad_value!r}; use {', '.join(ON_BAD_VALUE)}")
+    for option, value, choices in (
+        ("on_bad_value", on_bad_value, ON_BAD_VALUE),
+        ("on_change", on_change, ON_CHANGE),
+        ("after_loss", after_loss, AFTER_LOSS),
+    ):
+        if value not in choices:
+            raise ConfigurationError(f"{option} is {value!r}; use {', '.join(choices)}")
     if vacuum_retention_h < max(RETENTION_HOURS_MIN, (apply_every_s or 0) / 3600):
         raise ConfigurationError(
             f"invalid vacuum retention of {vacuum_retention_h:g} hours; use {RETENTION_HOURS_MIN:g} or more, and not "
             "less than the time between two updates of the current-state tables"
         )
     require_extra()
+
+
+def _applier(
+    states: CurrentStates,
+    table: LakeTable,
+    notes: Path,
+    session: SparkSession,
+    every_s: float | None,
+) -> Applier:
+    from pgsluice.pipelines.current_state.applier import Applier
+    from pgsluice.pipelines.current_state.event_files import tasks_in
+    from pgsluice.pipelines.current_state.pending import Pending, pending_folder
+
+    pending, run = Pending(pending_folder(notes)), partial(tasks_in, session)
+    return Applier(states, table, pending, tasks=run, every_s=every_s, has_sink=is_connect(session))
 
 
 def _into_lake(

@@ -32,6 +32,7 @@ from pgsluice.spark.access import access_for
 from pgsluice.spark.checkpoint import is_interrupted, local_url
 from pgsluice.spark.extra import require_extra
 from pgsluice.spark.offsets import Offset
+from pgsluice.spark.offsets import starting as check_start
 from pgsluice.spark.retry import with_retries
 from pgsluice.spark.running import Progress, RunningStream
 from pgsluice.spark.session import default_parallelism
@@ -251,15 +252,26 @@ def events(
 
 
 def log_options(
-    log: str, consumer: str, starting: str, max_rows_per_trigger: int
+    log: str,
+    consumer: str,
+    starting: str,
+    max_rows_per_trigger: int,
+    *,
+    loss_way_out: str = "start with another --checkpoint and another --lake",
 ) -> dict[str, str]:
-    """Return the options of a pipeline that reads a log."""
+    """Return the options of a pipeline that reads a log.
+
+    Raises:
+        ConfigurationError: `starting` is invalid.
+    """
+    check_start(starting, option="starting")
     return {
         "log": log,
         "consumer": consumer,
         "startingOffsets": starting,
         "maxRowsPerTrigger": str(max_rows_per_trigger),
         "commitOffsets": "false",  # the keeper does
+        "lossWayOut": loss_way_out,
     }
 
 

@@ -48,10 +48,10 @@ from pgsluice.spark.access import Access, driver_connection, prepare, run
 from pgsluice.spark.arrow_io import QueryPartition, Reading, read_batches
 from pgsluice.spark.features import require_filters
 from pgsluice.spark.filters import condition_of
+from pgsluice.spark.log_options import SLICE_EVENTS_MIN
 from pgsluice.spark.offsets import moment
 from pgsluice.spark.options import PARTITIONS_DEFAULT, truth, whole_number
 from pgsluice.spark.schemas import arrow_schema, struct
-from pgsluice.spark.shards import SLICE_EVENTS_MIN
 from pgsluice.spark.stream import log_schema
 
 if TYPE_CHECKING:

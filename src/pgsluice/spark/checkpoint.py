@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 _WRITTEN = "written"
 
@@ -35,6 +36,15 @@ def last_planned(checkpoint: Path) -> int:
         (int(path.name) for path in (checkpoint / "offsets").glob("*") if path.name.isdecimal()),
         default=-1,
     )
+
+
+def planned_offset(checkpoint: Path, batch_id: int) -> dict[str, Any] | None:
+    """Return the end of a micro-batch that Spark planned; None if it did not, or has removed its plan."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        *_, offset = (checkpoint / "offsets" / str(batch_id)).read_text().splitlines()
+        found = json.loads(offset) if offset.startswith("{") else None
+        return found if isinstance(found, dict) else None
+    return None
 
 
 def is_interrupted(checkpoint: Path) -> bool:

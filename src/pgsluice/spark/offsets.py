@@ -112,10 +112,14 @@ class Start:
         return self.word == "latest" or self.latest_if_later
 
 
-def starting(text: str) -> Start:
+def starting(text: str, *, option: str = "startingOffsets") -> Start:
     """Parse `startingOffsets`: `earliest`, `latest`, `committed`, `{"tick": n}` or `{"snapshot": "a:b:"}`.
 
     Offsets of a checkpoint are also valid.
+
+    Args:
+        text: The text.
+        option: Name of the option, for the error.
 
     Raises:
         ConfigurationError: It is invalid.
@@ -134,9 +138,9 @@ def starting(text: str) -> Start:
             try:
                 return Start(snapshot=Snapshot.parse(snapshot), log=log)
             except ArgumentError as error:
-                raise ConfigurationError(f"startingOffsets: {error}") from None
+                raise ConfigurationError(f"{option}: {error}") from None
     raise ConfigurationError(
-        f"startingOffsets is {text!r}; use earliest, latest, committed, "
+        f"{option} is {text!r}; use earliest, latest, committed, "
         '{"tick": 12} or {"snapshot": "1005:1008:1005"}'
     )
 

@@ -41,6 +41,8 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
         "export",
         "failOnDataLoss",
         "log",
+        "lossPermittedAfter",
+        "lossWayOut",
         "lowLatency",
         "maxOffsetsPerTrigger",
         "maxRowsPerTrigger",

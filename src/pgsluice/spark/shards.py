@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -19,87 +18,13 @@ from pgsluice.errors import (
 )
 from pgsluice.printable import print_warning
 from pgsluice.spark.access import Access
-from pgsluice.spark.offsets import Offset, Start
-from pgsluice.spark.options import PARTITIONS_DEFAULT, duration_s, truth, whole_number
+from pgsluice.spark.log_options import LogOptions
+from pgsluice.spark.offsets import Offset
 from pgsluice.spark.reconnecting import ReconnectingConnection
 from pgsluice.spark.snapshots import Snapshot
 
-# A micro-batch has a fixed overhead of 0.3 s: with 10k rows Spark reads 30k rows/s, with 100k over 170k rows/s.
-MAX_ROWS_DEFAULT = 200_000
-# The driver of a low-latency stream keeps a micro-batch in memory.
-MAX_ROWS_LOW_LATENCY = 10_000
-# For fewer events, the overhead of a second task (20 ms) exceeds its gain: one reader reads 400k rows/s.
-SLICE_EVENTS_MIN = 10_000
 _LOOKS_MAX = 5
-_START_OVER = (
-    "start with another checkpoint and another lake table, or set failOnDataLoss to false to continue from the oldest "
-    "tick kept"
-)
-
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True)
-class LogOptions:
-    """Validated options of `stream`."""
-
-    queue_name: str
-    consumer: str | None
-    start: Start
-    by_ticks: bool
-    low_latency: bool
-    max_rows: int
-    min_rows: int
-    max_delay_s: float
-    slice_count: int
-    slice_events_min: int
-    auto_tick: bool
-    commits: bool
-    fail_on_data_loss: bool
-
-    @classmethod
-    def from_options(cls, options: Mapping[str, str]) -> LogOptions:
-        """Parse and validate the options.
-
-        Raises:
-            ConfigurationError: An option is invalid, or two are incompatible.
-        """
-        low_latency = truth(options, "lowLatency", default=False)
-        kind = options.get("offsets") or ("snapshots" if low_latency else "ticks")
-        if kind not in ("ticks", "snapshots"):
-            raise ConfigurationError(f"offsets is {kind!r}; use ticks or snapshots")
-        limit = "maxRowsPerTrigger" if options.get("maxRowsPerTrigger") else "maxOffsetsPerTrigger"
-        found = cls(
-            queue_name=options["log"],
-            consumer=options.get("consumer") or None,
-            start=Start.from_options(options),
-            by_ticks=kind == "ticks",
-            low_latency=low_latency,
-            max_rows=whole_number(
-                options, limit, MAX_ROWS_LOW_LATENCY if low_latency else MAX_ROWS_DEFAULT
-            ),
-            min_rows=whole_number(options, "minOffsetsPerTrigger", 1),
-            max_delay_s=duration_s(options, "maxTriggerDelay", 900.0),
-            slice_count=whole_number(options, "numPartitions", PARTITIONS_DEFAULT),
-            slice_events_min=whole_number(options, "sliceEventsMin", SLICE_EVENTS_MIN),
-            auto_tick=truth(options, "autoTick", default=True),
-            commits=truth(options, "commitOffsets", default=True),
-            fail_on_data_loss=truth(options, "failOnDataLoss", default=True),
-        )
-        if found.consumer is None and found.start.is_latest:
-            raise ConfigurationError(
-                "startingOffsets=latest needs the option consumer; without a registered consumer, latest would be a "
-                "later position after a crash"
-            )
-        if found.consumer is None and found.start.word == "committed":
-            raise ConfigurationError(
-                "startingOffsets=committed needs the option consumer; it starts at that consumer's position"
-            )
-        if found.by_ticks and found.start.snapshot is not None:
-            raise ConfigurationError(
-                "startingOffsets is a snapshot, but offsets are ticks; set the option offsets=snapshots"
-            )
-        return found
 
 
 def shard_accesses(options: Mapping[str, str]) -> dict[str, Access]:
@@ -170,8 +95,8 @@ def decode(offset: Mapping[str, Any], shards: Mapping[str, LogShard]) -> dict[st
     gone = ", ".join(sorted(set(offset) - set(shards)))
     if gone and options.fail_on_data_loss:
         raise LogStateError(
-            f"the checkpoint holds offsets of {gone}, which the option shards does not name; add it to shards, or set "
-            "failOnDataLoss to false to skip its remaining events"
+            f"the checkpoint holds offsets of {gone}, which the shards of the stream do not name; add it to them, or "
+            f"{options.loss_way_out}"
         )
     if gone:
         print_warning(f"ignoring removed shard {gone} in the checkpoint")
@@ -281,6 +206,18 @@ class LogShard:
             return begin
         return Offset(begin.log, None, Snapshot.parse(text).cut(txid))
 
+    def gap_after(self, start: Offset) -> str | None:
+        """Return why this log lacks events after an offset; None if it has them, or is another log or a restored one.
+
+        Registers the consumer at the offset if it can.
+        """
+        log = self._incarnation()
+        if start.log != log:
+            return None
+        if start.tick is not None and self._snapshot_of(start.tick) not in (None, start.snapshot):
+            return None
+        return self._lost(start, log) or self._hold(start)
+
     def count(self, start: Offset, end: Offset, at_most: int) -> int:
         """Count the events between two offsets, up to `at_most`."""
         name = self.options.queue_name
@@ -319,9 +256,13 @@ class LogShard:
             LogStateError: Some may have been removed.
         """
         if not self._call(calls.log_keeps(self.options.queue_name, after)):
+            consumer = self.options.consumer
             raise LogStateError(
-                f"{self._what} was truncated while it was read; set the option consumer and keep that consumer "
-                "registered, so that the log retains events, or set failOnDataLoss to false"
+                f"{self._what} was truncated while it was read, as consumer {consumer!r} was unregistered; "
+                f"{self.options.loss_way_out}"
+                if consumer
+                else f"{self._what} was truncated while it was read; set the option consumer, for which the log "
+                "retains events, or set failOnDataLoss to false"
             )
 
     def commit(self, end: Offset) -> None:
@@ -337,7 +278,7 @@ class LogShard:
             return  # already there, or further
         lost = self._hold(end)
         if lost is not None and self.options.fail_on_data_loss:
-            raise LogStateError(f"{lost}; {_START_OVER}")
+            raise LogStateError(f"{lost}; {self.options.loss_way_out}")
 
     def close(self) -> None:
         self._connection.close()
@@ -387,8 +328,8 @@ class LogShard:
         lost = self._lost(start, log) or self._hold(start)
         if lost is None:
             return start
-        if self.options.fail_on_data_loss:
-            raise LogStateError(f"{lost}; {_START_OVER}")
+        if not self.options.permits_loss(start):
+            raise LogStateError(f"{lost}; {self.options.loss_way_out}")
         tick = self._start_again()
         snapshot = self._snapshot_of(tick)
         if snapshot is None:

@@ -28,6 +28,8 @@ Options in addition to those of `source`:
     failOnDataLoss      Fail if events are lost (true): the log no longer keeps events after the checkpoint, was dropped
                         and recreated, or its server was replaced or restored. If false, the stream continues from the
                         oldest tick kept, with a line on standard error.
+    lossPermittedAfter  Continue after lost events only at these offsets: their snapshots, separated by spaces (none).
+    lossWayOut          End of the error of lost events, which tells what to do.
     reader, connect.retries, connect.retryIntervalMs
                         See `batch`.
     lowLatency          Read on the driver, without tasks (false): half the delay, for low rates. See `low_latency`.
@@ -146,7 +148,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
             ShardPartition(
                 name,
                 QueryPartition(query),
-                str(begin[name].snapshot) if self.options.fail_on_data_loss else None,
+                None if self.options.permits_loss(begin[name]) else str(begin[name].snapshot),
             )
             for name, shard in self.shards.items()
             # A new shard starts with the next micro-batch.

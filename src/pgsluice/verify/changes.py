@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ConfigurationError
-from pgsluice.lake.current_tables import Captured, notes_of, problems, read_states
+from pgsluice.lake.current_tables import (
+    Captured,
+    notes_of,
+    problems,
+    read_gaps,
+    read_states,
+    states_now,
+)
 from pgsluice.lake.names import TableName
 from pgsluice.lake.storage import folders_in
 from pgsluice.verify.comparing import fetch, reading
@@ -22,10 +29,14 @@ class Completeness:
     Attributes:
         complete: Time in ISO 8601 since which a table has all rows, by name; None if its capture records no snapshots.
         problems: Why other tables are not complete, by name, with the way out.
+        states: State of each table by name, see `pgsluice.lake.current_tables.states_now`.
+        gaps: Events that the table of events lacks, as the log removed them before they were in the lake.
     """
 
     complete: Mapping[str, str | None] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)
+    gaps: Sequence[str] = ()
 
 
 def verify_changes(
@@ -68,4 +79,9 @@ def verify_changes(
     complete = {
         str(name): state.complete_since for name, state in states.items() if name not in every
     }
-    return Completeness(complete, found)
+    words = {
+        str(name): word
+        for name, word in states_now(captured, states).items()
+        if chosen is None or name in chosen
+    }
+    return Completeness(complete, found, words, tuple(map(str, read_gaps(current))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from pgsluice.lake.current_tables import Applied, write_applied
@@ -61,6 +62,10 @@ class Applier:
     def is_polled(self) -> bool:
         """True if `apply_pending` must be called again and again."""
         return self._has_sink or self.every_s > 0
+
+    def idle(self) -> AbstractContextManager[object]:
+        """Return a context manager during which no changes are applied."""
+        return self._lock
 
     def add(self, app_id: str, batch_id: int, written: Written) -> None:
         """Add a micro-batch whose events are in the lake, and apply all if it is time."""

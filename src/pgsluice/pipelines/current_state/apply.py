@@ -204,10 +204,11 @@ class CurrentStates:
         return rows
 
     def clean(self) -> None:
-        """Remove files that a crash left; no other process may apply changes."""
+        """Remove files that a crash left, and begin requested rebuilds; no other process may apply changes."""
         remove_folder(notes_of(self.lake) / SCRATCH)
         if not self.parking.rebuilding():
             drop_all_aside(self.lake)
+        self.parking.begin_rebuilds(self._discard)
 
     def wants(self, name: TableName) -> bool:
         """True if this table has a current state."""

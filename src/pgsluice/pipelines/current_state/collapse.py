@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pgsluice.errors import ChangeError
+from pgsluice.errors import ChangeError, SchemaChangeError
 from pgsluice.lake.current_tables import CHANGED_AT, DELETED, ROW, SEQ, lake_column
 from pgsluice.lake.names import TableName
 from pgsluice.pipelines.current_state.columns import identity_of, text_of
@@ -166,7 +166,7 @@ def collapse(portions: Sequence[Portion]) -> Collapsed:
     """Return the combined effect of portions of one table, one or more.
 
     Raises:
-        ChangeError: The portions have different keys.
+        SchemaChangeError: The portions have different keys.
     """
     table = portions[0].table
     key = common_key(table, {portion.key for portion in portions if portion.key is not None}) or ()
@@ -194,7 +194,7 @@ def common_key(table: TableName, keys: Iterable[tuple[str, ...]]) -> tuple[str, 
     """Return the only key; None if there is none.
 
     Raises:
-        ChangeError: The keys differ.
+        SchemaChangeError: The keys differ.
     """
     found = sorted(keys)
     if len(found) > 1:
@@ -306,9 +306,11 @@ def row_hash(row: Row) -> str:
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:32]
 
 
-def another_key(table: TableName, before: tuple[str, ...], now: tuple[str, ...]) -> ChangeError:
+def another_key(
+    table: TableName, before: tuple[str, ...], now: tuple[str, ...]
+) -> SchemaChangeError:
     """Return the error for a changed key."""
-    return ChangeError(
+    return SchemaChangeError(
         f"the key of {table} was ({', '.join(before)}) and is ({', '.join(now)}), so existing rows cannot be "
         "identified; rebuild the table"
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pgsluice.errors import ChangeError
+from pgsluice.errors import ChangeError, SchemaChangeError
 from pgsluice.lake.current_tables import OWN_COLUMNS, captured_column
 from pgsluice.lake.names import ColumnName, TableName
 from pgsluice.lake.nested import is_nested
@@ -77,14 +77,14 @@ def wider_types(
         rewritten: The columns whose values have another text now.
 
     Raises:
-        ChangeError: The lake cannot hold values of the new type beside those of the former.
+        SchemaChangeError: The lake cannot hold values of the new type beside those of the former.
     """
     wider = {}
     for column, kind in there.items():
         now = kinds.get(column, kind)
         is_text = pa.types.is_string(kind) or is_nested(kind)
         if is_text and column in rewritten:
-            raise ChangeError(
+            raise SchemaChangeError(
                 f"column {ColumnName(name, column)} is stored as {kind}, and existing values are written differently "
                 "in its new type; rebuild the table"
             )
@@ -98,7 +98,7 @@ def wider_types(
             and (bool(key) or rule.keeps_text(kind, now))
             for rule in rules
         ):
-            raise ChangeError(
+            raise SchemaChangeError(
                 f"column {ColumnName(name, column)} is {kind} in the lake, and its type in PostgreSQL is stored as "
                 f"{now} now; rebuild the table"
             )

@@ -8,6 +8,9 @@ A rebuild is a new snapshot: replaying the stored events would not restore rows 
 changes are applied to an empty table aside, which replaces the other in one commit when the snapshot is complete. The
 snapshot begins after the request is durable. So all events of an earlier update, which could not find it, are visible
 to the snapshot, and the table is the result of the snapshot and of all later changes.
+
+The pipeline may request a rebuild itself, after a schema change or lost events. The token of such a rebuild is also
+that of its snapshot, which `Rebuilds` takes; other snapshots do not complete the table.
 """
 
 from __future__ import annotations
@@ -22,9 +25,10 @@ from typing import Any
 import psycopg
 
 from pgsluice.client.calls import spark as calls
-from pgsluice.errors import ChangeError
+from pgsluice.errors import ChangeError, SchemaChangeError
 from pgsluice.lake.current_tables import (
     Captured,
+    Request,
     Tables,
     TableState,
     described,
@@ -33,18 +37,22 @@ from pgsluice.lake.current_tables import (
     read_states,
     rebuild_command,
     rebuild_requests,
+    request_rebuild,
     write_state,
 )
 from pgsluice.lake.file_errors import UnusableTableError
 from pgsluice.lake.names import TableName
 from pgsluice.lake.shapes import Shape
-from pgsluice.lake.tables import exists, missing
+from pgsluice.lake.tables import drop_aside, exists, missing
 from pgsluice.pipelines.current_state.failures import change_error
 from pgsluice.pipelines.current_state.reading import Event, mark_of
 from pgsluice.spark.access import Access, driver_connection, run
 from pgsluice.spark.failure import engine_errors, translated
 
 _log = logging.getLogger(__name__)
+# If the schema of a table changes again during each of these rebuilds, it is parked.
+_OWN_REBUILDS_MAX = 3
+_WAY_OUT = "; rebuild the table"
 
 
 @dataclass
@@ -56,12 +64,14 @@ class Parking:
         log: Their event log.
         access: Access to the source database.
         fails: True to raise the error of a table instead of parking it.
+        rebuilds: True to rebuild a table after a schema change instead of parking it.
     """
 
     current: Tables
     log: str
     access: Access
     fails: bool = False
+    rebuilds: bool = False
     _states: dict[TableName, TableState] = field(default_factory=dict)
     _void: dict[TableName, int] = field(default_factory=dict)
 
@@ -102,33 +112,46 @@ class Parking:
         """Return the names of the tables whose changes are applied to a table aside."""
         return [name for name, state in self._states.items() if state.rebuilding]
 
+    def own_rebuilds(self) -> dict[TableName, str]:
+        """Return the tokens of the rebuilds whose snapshots the pipeline takes itself, by table."""
+        states = sorted(dict(self._states).items())
+        return {name: str(state.rebuild) for name, state in states if state.rebuilds_itself}
+
     def begin_rebuilds(self, discard: Callable[[TableName], None]) -> None:
         """Begin the rebuilds requested since the last call.
 
         Args:
             discard: Removes the table aside of an earlier rebuild; does nothing if it does not exist.
         """
-        for name, token in rebuild_requests(self.current).items():
+        for name, request in rebuild_requests(self.current).items():
             state = self._states.get(name)
-            if state is None or state.rebuild == token:
-                continue
-            with self.guard(name):
-                discard(name)
-                is_created = exists(place_of(self.current, name))
-                begun = replace(self._new_state(name), is_created=is_created)
-                self._put(replace(begun, rebuild=token, rebuilding=True))
-                _log.info("rebuild of table begun", extra={"table": str(name)})
-            if (
-                self._states[name].rebuild != token
-            ):  # it cannot begin, so a later request is another one
-                self._put(replace(self._states[name], rebuild=token))
+            if state is not None and state.rebuild != request.token:
+                self._begin(name, request, discard)
+
+    def _begin(
+        self, name: TableName, request: Request, discard: Callable[[TableName], None]
+    ) -> None:
+        token, reason = request.token, request.reason
+        begun_before = self.state(name).own_rebuilds
+        with self.guard(name):
+            discard(name)
+            is_created = exists(place_of(self.current, name))
+            begun = replace(self._new_state(name), is_created=is_created, rebuild=token)
+            count = 0 if reason is None else begun_before + 1
+            self._put(replace(begun, rebuilding=True, rebuild_reason=reason, own_rebuilds=count))
+            facts = {"table": str(name), **({"reason": reason} if reason else {})}
+            _log.info("rebuild of table begun", extra=facts)
+        if (
+            self._states[name].rebuild != token
+        ):  # it cannot begin, so a later request is another one
+            self._put(replace(self._states[name], rebuild=token))
 
     @contextmanager
     def guard(self, name: TableName) -> Iterator[None]:
-        """Park a table if its changes cannot be applied within the block.
+        """Park a table if its changes cannot be applied within the block, or begin to rebuild it.
 
         Raises:
-            ChangeError: They cannot, and `fails` is set.
+            ChangeError: They cannot, `fails` is set, and it is no schema change with `rebuilds`.
         """
         try:
             yield
@@ -136,9 +159,25 @@ class Parking:
             error = self._change_error(name, failure)
             if error is None:
                 raise
+            if self.rebuilds and isinstance(error, SchemaChangeError):
+                if self.state(name).own_rebuilds < _OWN_REBUILDS_MAX:
+                    self._rebuild(name, str(error).removesuffix(_WAY_OUT))
+                    return
+                error = _too_often(str(error).removesuffix(_WAY_OUT))
             if self.fails:
                 raise error from None
             self._park(name, error)
+
+    def _rebuild(self, name: TableName, reason: str) -> None:
+        request = request_rebuild(self.current, name, reason=reason)
+        self._begin(name, request, lambda name: drop_aside(self.current, name))
+
+    def give_up(self, name: TableName, token: str, cause: Exception) -> None:
+        """Park a table whose snapshot the pipeline cannot take; no changes may be applied meanwhile."""
+        state = self.state(name)
+        if state.rebuilds_itself and state.rebuild == token:
+            why = f"{state.rebuild_reason}; the pipeline cannot rebuild it ({cause})"
+            self._park(name, ChangeError(why + _WAY_OUT))
 
     def require_table(self, name: TableName) -> None:
         """Raise if a table that was created does not exist.
@@ -188,7 +227,19 @@ class Parking:
         self._void[name] = before
         state = self.state(name)
         if state.snapshot is not None:
+            self._forget_snapshot(name, state)
+
+    def _forget_snapshot(self, name: TableName, state: TableState) -> None:
+        """Ignore a snapshot of a table; if the pipeline took it for a rebuild, let it take another one."""
+        reason = state.rebuild_reason
+        if not state.rebuilds_itself or reason is None:
             self._put(replace(state, snapshot=None))
+        elif state.own_rebuilds >= _OWN_REBUILDS_MAX:
+            self._park(name, _too_often(reason))
+        else:
+            token = request_rebuild(self.current, name, reason=reason).token
+            count = state.own_rebuilds + 1
+            self._put(replace(state, snapshot=None, rebuild=token, own_rebuilds=count))
 
     def note_snapshots(
         self, events: Iterable[Event], finish: Callable[[TableName], None] = lambda _: None
@@ -205,8 +256,12 @@ class Parking:
             if mark is None or self.is_parked(mark.table):
                 continue
             name, state = mark.table, self.state(mark.table)
+            if state.rebuilds_itself and mark.token != state.rebuild:
+                continue
             if mark.begins and event[0] >= self._void.get(name, 0):
                 self._put(replace(state, snapshot=mark.token))
+            elif mark.begins and state.rebuilds_itself:
+                self._forget_snapshot(name, state)
             elif not mark.begins and state.snapshot is not None and mark.token == state.snapshot:
                 if state.rebuilding:
                     with self.guard(name):
@@ -216,7 +271,8 @@ class Parking:
                     is_created = exists(place_of(self.current, name))
                     state = replace(state, rebuilding=False, is_created=is_created)
                 since = datetime.fromtimestamp(mark.at_us / 1_000_000, UTC).isoformat()
-                self._put(replace(state, snapshot=None, complete_since=since))
+                done = replace(state, snapshot=None, rebuild_reason=None, own_rebuilds=0)
+                self._put(replace(done, complete_since=since))
                 complete.append(name)
         return complete
 
@@ -280,6 +336,12 @@ class Parking:
                         "capture them with sluice.capture, and rebuild the tables"
                     )
         return found
+
+
+def _too_often(reason: str) -> ChangeError:
+    return ChangeError(
+        f"{reason}; its schema changed again during {_OWN_REBUILDS_MAX} rebuilds by the pipeline{_WAY_OUT}"
+    )
 
 
 def _captured(database: psycopg.Connection[Any], log: str, dsn: str) -> list[Captured]:

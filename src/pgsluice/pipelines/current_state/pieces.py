@@ -83,7 +83,7 @@ class Piece:
         row_count, size_bytes: Number and uncompressed size of the rows.
         takes: Without a key: True if rows are removed.
         key_range: Lowest and highest value of the first column of the key; None if they are not integers.
-        error: Reason why the changes cannot be read.
+        error: Error of changes that cannot be read.
     """
 
     table: TableName
@@ -94,7 +94,7 @@ class Piece:
     size_bytes: int = 0
     takes: bool = False
     key_range: tuple[int, int] | None = None
-    error: str | None = None
+    error: ChangeError | None = None
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Collapsing:
                 with errors_of(table):
                     piece = self._piece_of(table, shape, events)
             except ChangeError as error:
-                piece = Piece(table, None, {}, error=str(error))
+                piece = Piece(table, None, {}, error=error)
             if piece is not None:
                 yield piece
 
@@ -255,7 +255,7 @@ def effects(pieces: Iterable[Piece]) -> list[Portion]:
     found = []
     for piece in pieces:
         if piece.effect is None:
-            raise ChangeError(piece.error or f"the changes of {piece.table} cannot be read")
+            raise piece.error or ChangeError(f"the changes of {piece.table} cannot be read")
         found.append(piece.effect)
     return found
 

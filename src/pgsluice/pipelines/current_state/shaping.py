@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pgsluice.client.calls import spark as calls
-from pgsluice.errors import ChangeError
+from pgsluice.errors import SchemaChangeError
 from pgsluice.lake.current_tables import lake_column
 from pgsluice.lake.names import ColumnName, TableName
 from pgsluice.lake.nested import is_nested
@@ -101,8 +101,8 @@ class Shaping:
             The table; and how its events are read.
 
         Raises:
-            ChangeError: Rows in the lake may differ from those in PostgreSQL without an event, or the lake cannot hold
-                the new shape.
+            SchemaChangeError: Rows in the lake may differ from those in PostgreSQL without an event, or the lake cannot
+                hold the new shape.
         """
         if table is not None:
             self._recover(name, table)
@@ -119,7 +119,7 @@ class Shaping:
                 if change.harm and table is None:
                     self.parking.void_snapshots(name, seq)
                 elif change.harm:
-                    raise ChangeError(f"{change.harm}; rebuild the table")
+                    raise SchemaChangeError(f"{change.harm}; rebuild the table")
             filled[shape.id] = now = later
         if now is None:
             return table, Plan({} if table is None else table.kinds)
@@ -208,12 +208,13 @@ def _require_identity(table: CurrentTable, change: Transition) -> None:
     """Raise if rows cannot be found in the new shape.
 
     Raises:
-        ChangeError: A column of the key is renamed or dropped; without a key, rows are found by all their columns.
+        SchemaChangeError: A column of the key is renamed or dropped; without a key, rows are found by all their
+            columns.
     """
     moved = [*change.renamed, *change.dropped]
     lost = [column for column in moved if not table.key or column in table.key]
     if lost:
-        raise ChangeError(
+        raise SchemaChangeError(
             f"{table.name} finds its rows by column {lost[0]}, which was renamed or dropped; rebuild the table"
         )
 

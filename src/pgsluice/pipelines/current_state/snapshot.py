@@ -10,8 +10,8 @@ import json
 import logging
 import threading
 import uuid
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,9 @@ from pgsluice.lake.current_tables import (
     request_rebuild,
 )
 from pgsluice.lake.names import TableName, file_name
-from pgsluice.lake.storage import write_whole
+from pgsluice.lake.storage import remove_folder, write_whole
 from pgsluice.lake.tables import tables_in
+from pgsluice.pipelines.current_state.parking import Parking
 from pgsluice.pipelines.current_state.reading import SNAPSHOT_EVENT
 from pgsluice.sessions import has_limits
 from pgsluice.spark.access import Access, access_for, driver_connection, run
@@ -98,14 +99,7 @@ def rebuild(table: str, lake: str | Path, *, dsn: str | None = None) -> None:
     with ExitStack() as cleanup:
         access = access_for(dsn, cleanup)
         database = cleanup.enter_context(driver_connection(access, autocommit=True))
-        found = [
-            Captured.of(row) for row in run(database, calls.captured_tables(log), access.conninfo())
-        ]
-        if not any(one.name == name and one.takes_snapshots for one in found):
-            raise CaptureError(
-                f"table {name} is not captured into event log {log!r}, so it cannot be rebuilt; capture it with "
-                "sluice.capture"
-            )
+        _require_snapshots(database, access, name, log)
         request_rebuild(current, name)  # durable before the first row is read: see `parking`
     snapshot(str(name), log, dsn=dsn)
 
@@ -134,6 +128,10 @@ class Snapshots:
         """Return the tables whose snapshot is unfinished."""
         return [table for table in self.tables if not self._note(table).get("done")]
 
+    def forget(self) -> None:
+        """Take all snapshots again, as events of them may be lost."""
+        remove_folder(self._notes)
+
     def is_taken(self) -> bool:
         """True if each snapshot is finished, or cannot be taken."""
         return self.failures.keys() >= set(self.pending())
@@ -158,7 +156,18 @@ class Snapshots:
     ) -> None:
         note = self._note(table)
         token, after = note.get("token") or uuid.uuid4().hex, note.get("after")
-        while not stop.is_set():
+        self._append_all(database, access, table, token, after, stop.is_set)
+
+    def _append_all(
+        self,
+        database: psycopg.Connection[Any],
+        access: Access,
+        table: str,
+        token: str,
+        after: dict[str, str] | None,
+        is_stopped: Callable[[], bool],
+    ) -> None:
+        while not is_stopped():
             after = _append(database, access, table, self.log, token, after)
             self._write(table, {"token": token, "after": after, "done": after is None})
             if after is None:
@@ -175,6 +184,94 @@ class Snapshots:
 
     def _write(self, table: str, note: dict[str, Any]) -> None:
         write_whole(self._notes, self._path(table).name, json.dumps(note).encode())
+
+
+class Rebuilds(Snapshots):
+    """Snapshots of the tables that a pipeline rebuilds itself, each taken once per rebuild.
+
+    Args:
+        parking: The states of the tables.
+        wants: True for tables with a current state.
+        notes: Folder of the progress files.
+    """
+
+    def __init__(self, parking: Parking, wants: Callable[[TableName], bool], notes: Path) -> None:
+        super().__init__((), parking.log, notes)
+        self._parking, self._wants = parking, wants
+
+    def unfinished(self) -> dict[TableName, str]:
+        """Return the tables that are not complete yet, with the tokens of their rebuilds."""
+        return {n: token for n, token in self._parking.own_rebuilds().items() if self._wants(n)}
+
+    def pending(self) -> list[str]:
+        return [
+            str(name) for name, token in self.unfinished().items() if not self._is_done(name, token)
+        ]
+
+    def _is_done(self, name: TableName, token: str) -> bool:
+        note = self._note(str(name))
+        return bool(note.get("done")) and note.get("token") == token
+
+    def take_next(
+        self,
+        access: Access,
+        stop: threading.Event,
+        exclusively: Callable[[], AbstractContextManager[object]],
+    ) -> None:
+        """Take the pending snapshots; park the tables whose snapshot cannot be taken.
+
+        Args:
+            access: Access to the source database.
+            stop: Leaves the rest pending once it is set.
+            exclusively: Returns a context manager during which no changes are applied.
+        """
+        pending = list(map(TableName.parse, self.pending()))
+        if not pending:
+            return
+        with driver_connection(access, autocommit=True) as database:
+            for name in pending:
+                token = self.unfinished().get(name)
+                if token is None or stop.is_set():
+                    continue
+                try:
+                    self._take_for(database, access, name, token, stop)
+                except SluiceError as error:
+                    if not _is_of_table(error):
+                        raise
+                    with exclusively():
+                        self._parking.give_up(name, token, error)
+
+    def _take_for(
+        self,
+        database: psycopg.Connection[Any],
+        access: Access,
+        name: TableName,
+        token: str,
+        stop: threading.Event,
+    ) -> None:
+        def is_stopped() -> bool:
+            return stop.is_set() or self.unfinished().get(name) != token
+
+        _require_snapshots(database, access, name, self.log)
+        note = self._note(str(name))
+        after = note.get("after") if note.get("token") == token else None
+        self._append_all(database, access, str(name), token, after, is_stopped)
+
+
+def _require_snapshots(
+    database: psycopg.Connection[Any], access: Access, name: TableName, log: str
+) -> None:
+    """Raise if the rows of a table cannot be appended to a log.
+
+    Raises:
+        CaptureError: It is not captured by `sluice.capture`.
+    """
+    tables = run(database, calls.captured_tables(log), access.conninfo())
+    if not any(one.name == name and one.takes_snapshots for one in map(Captured.of, tables)):
+        raise CaptureError(
+            f"table {name} is not captured into event log {log!r} by sluice.capture, so it cannot be rebuilt; capture "
+            "it with sluice.capture"
+        )
 
 
 def _is_of_table(error: SluiceError) -> bool:

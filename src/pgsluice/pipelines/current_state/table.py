@@ -219,7 +219,7 @@ class CurrentTable:
         """Raise if changes have another key.
 
         Raises:
-            ChangeError: The keys differ.
+            SchemaChangeError: The keys differ.
         """
         if key != self.key:
             raise another_key(self.name, self.key, key)

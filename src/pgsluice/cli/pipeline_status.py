@@ -1,0 +1,92 @@
+"""`pgsluice pipeline status`, and the tables of a pipeline for `pgsluice explain pipeline`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from pgsluice.cli.clients import event_log
+from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.output import show
+from pgsluice.cli.printing import echo, echo_json
+from pgsluice.client import ExplainedFact
+from pgsluice.errors import SluiceError
+from pgsluice.lake.file_errors import plain_errors
+from pgsluice.verify.changes import verify_changes
+
+
+@click.command()
+@json_option
+@dsn_option
+def status(as_json: bool, dsn: str | None) -> None:
+    """List the pipelines from event logs into the lake, with their progress and lag.
+
+    The lag is counted up to the newest tick. Pipelines whose consumer is unregistered are not
+    listed. held_by is the session that runs the pipeline or ran it last, row_count the rows written since its start.
+
+    For pipelines of kind changes whose lake this machine can read, also the state of each current-state table: same;
+    what a schema change did that the table does not have yet (added, dropped, renamed, widened, redefined); parked or
+    rebuilding; with the reason and the way out.
+    """
+    with event_log(dsn) as events:
+        pipelines = events.list_pipelines()
+    tables = {
+        one.lake: tables_of(one.queue_name, one.lake, dsn)
+        for one in pipelines
+        if one.kind == "changes"
+    }
+    if as_json:
+        found = [asdict(one) | {"tables": tables.get(one.lake)} for one in pipelines]
+        echo_json(found, timedelta.total_seconds)
+        return
+    show(pipelines, as_json, empty="no pipelines")
+    for lake, states in tables.items():
+        for line in lines_of(lake, states):
+            echo(line)
+
+
+def tables_of(log: str, lake: str, dsn: str | None) -> Mapping[str, Any]:
+    """Return the state and the problem of each table of a lake, or the error if it cannot be read here."""
+    try:
+        with plain_errors(f"the lake {lake}"):
+            found = verify_changes(log, lake, dsn=dsn)
+    except SluiceError as error:
+        return {"error": str(error)}
+    names = sorted(found.states.keys() | found.problems.keys())
+    return {
+        name: {"state": found.states.get(name), "problem": found.problems.get(name)}
+        for name in names
+    }
+
+
+def lines_of(lake: str, states: Mapping[str, Any]) -> list[str]:
+    """Return a line for each table."""
+    if "error" in states:
+        return [f"tables of {lake} not shown: {states['error']}"]
+    lines = []
+    for name, facts in states.items():
+        said = ": ".join(one for one in (facts["state"], facts["problem"]) if one)
+        lines.append(f"{name}: {said}")
+    return lines
+
+
+def with_tables(facts: list[ExplainedFact], log: str, dsn: str | None) -> list[ExplainedFact]:
+    """Return the facts about a pipeline with those about its current-state tables after its state."""
+    about = facts[0].detail
+    if about.get("kind") != "changes":
+        return facts
+    lake = str(about["lake"])
+    tables = tables_of(log, lake, dsn)
+    details: list[dict[str, Any]] = (
+        [dict(tables)]
+        if "error" in tables
+        else [{"table": name, **states} for name, states in tables.items()]
+    )
+    lines = zip(lines_of(lake, tables), details, strict=True)
+    found = [ExplainedFact(0, "state", None, line, detail) for line, detail in lines]
+    all_facts = [facts[0], *found, *facts[1:]]
+    return [replace(fact, ordinal=ordinal) for ordinal, fact in enumerate(all_facts, 1)]

@@ -1,0 +1,84 @@
+"""Continue after events that the log removed before they were in the lake.
+
+Such a gap is skipped once: first each current-state table gets a durable request of a rebuild, so no later event is
+applied to its rows; then the lake records the gap, and the stream may continue after the offsets of the checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pgsluice.lake.current_tables import (
+    Gap,
+    Tables,
+    add_gap,
+    lake_of,
+    read_gaps,
+    read_states,
+    request_rebuild,
+)
+from pgsluice.lake.names import TableName
+from pgsluice.spark.checkpoint import is_interrupted, last_planned, planned_offset
+from pgsluice.spark.offsets import Offset
+from pgsluice.spark.shards import LogShard
+
+_log = logging.getLogger(__name__)
+_START_OVER = "start with another --checkpoint and another --lake"
+# End of the error of lost events, by `after_loss`.
+WAYS_OUT: Mapping[str, str] = {
+    "fail": "run the pipeline with --after-loss rebuild, which skips lost events and rebuilds the current-state "
+    f"tables; if the log was recreated or restored, {_START_OVER}",
+    "rebuild": "start the pipeline again, which rebuilds the current-state tables; if the log was recreated or "
+    f"restored, {_START_OVER}",
+}
+
+
+def skip_gap(
+    shard: LogShard,
+    checkpoint: Path,
+    current: Tables,
+    *,
+    wants: Callable[[TableName], bool],
+    forget_snapshots: Callable[[], None],
+) -> dict[str, str]:
+    """Prepare a lake for a stream whose next events are lost.
+
+    Args:
+        shard: The event log.
+        checkpoint: Spark's checkpoint.
+        current: The current-state tables; no stream may run.
+        wants: True for tables with a current state.
+        forget_snapshots: Lets the pipeline take its snapshots again.
+
+    Returns:
+        Options with which the stream skips the gap; empty if there is none.
+    """
+    last = last_planned(checkpoint)
+    planned = {batch: planned_offset(checkpoint, batch) for batch in (last - 1, last)}
+    offsets = {
+        batch: Offset.from_dict(found, by_ticks=True)
+        for batch, found in planned.items()
+        if found is not None
+    }
+    start = offsets.get(last - 1 if is_interrupted(checkpoint) else last)
+    reason = None if start is None else shard.gap_after(start)
+    if start is None or reason is None:
+        return {}
+    after = f"tick {start.tick}"
+    if not any(gap.after == after for gap in read_gaps(current)):
+        for name, state in read_states(current).items():
+            if wants(name) and state.parked is None:
+                request_rebuild(current, name, reason=f"events were lost, as {reason}")
+        forget_snapshots()
+        found_at = datetime.now(UTC).isoformat(timespec="seconds")
+        add_gap(current, Gap(after, found_at, reason))
+    _log.warning(
+        "events lost: the table of events has a gap after %s, and all current-state tables are rebuilt: %s",
+        after,
+        reason,
+        extra={"lake": str(lake_of(current))},
+    )
+    return {"lossPermittedAfter": " ".join(str(one.snapshot) for one in offsets.values())}
