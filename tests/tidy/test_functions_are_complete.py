@@ -40,6 +40,7 @@ UNPINNED = {
     "pgq.logutriga",
     "pgq.next_batch",
     "pgq.sqltriga",
+    "sluice._begin_capture",
     "sluice._lock_slots",
 }
 # Public functions that the clients do not call, and why.

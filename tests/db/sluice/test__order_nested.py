@@ -1,4 +1,4 @@
-"""Statements of triggers on the table whose statement fired them: sluice._order_nested, sluice._begin_capture."""
+"""Statements of triggers on the table whose statement fired them: _order_nested, _begin_capture, _events_in_front."""
 
 import json
 
