@@ -241,6 +241,7 @@ def check_schedule(
     assert ever_complete > 0
 
 
+@pytest.mark.slow
 def test_tables_called_complete_equal_postgresql_after_any_schedule(
     database_18: Database, log: psycopg.Connection, current: Tables, tmp_path: Path, seed: int
 ):

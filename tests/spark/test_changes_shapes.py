@@ -153,7 +153,13 @@ def change_all(log: psycopg.Connection) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rows_after", [True, False], ids=["with later changes", "without"])
+@pytest.mark.parametrize(
+    "rows_after",
+    [
+        pytest.param(True, id="with later changes"),
+        pytest.param(False, id="without", marks=pytest.mark.long),
+    ],
+)
 def test_the_lake_follows_each_schema_change_or_tells_that_it_differs(
     place: Place,
     captured: psycopg.Connection,
