@@ -127,6 +127,36 @@ def test_event_with_a_type_of_ours_and_other_data_is_no_change(data: str):
         read_change(TABLE_T, 1, 1, head, data, "public.t")
 
 
+def test_value_left_out_of_a_large_row_is_an_error_where_the_lake_needs_it(log: psycopg.Connection):
+    log.execute("create table big (id int primary key, doc text)")
+    log.execute("create table no_key (id int, doc text)")
+    large = "(select string_agg(md5(n::text), '') from generate_series(1, 1000) as n)"
+    for table in ("big", "no_key"):
+        log.execute(
+            f"""select sluice.capture('{table}', 'changes', '{{"row_bytes_max": 10000}}')"""
+        )
+        log.execute(f"insert into {table} values (1, 'small')")
+        log.execute(f"update {table} set doc = {large}")
+        log.execute(f"update {table} set doc = 'small'")
+        log.execute(f"update {table} set doc = {large}")
+        log.execute(f"delete from {table}")
+    found: dict[str, list[str]] = {"big": [], "no_key": []}
+    for name, ev_id, ev_type, data, extra1 in rows(
+        log, "select ev_extra1, ev_id, ev_type, ev_data, ev_extra1 from pgq.event_1 order by ev_id"
+    ):
+        table = TableName.of(name)
+        try:
+            read_change(table, ev_id, 1, ev_type, data, extra1)
+            found[table.table].append("read")
+        except ChangeError as error:
+            found[table.table].append(str(error).partition(":")[0].partition(" has ")[2])
+
+    refused = "no value of doc"
+    assert found["big"] == ["read", refused, "read", refused, "read"]
+    # A row without a key is found by all its values.
+    assert found["no_key"] == ["read", refused, refused, refused, refused]
+
+
 def test_changes_of_capture_without_the_row_before(log: psycopg.Connection):
     log.execute("""select sluice.capture('odd', 'changes', '{"before": false}')""")
 

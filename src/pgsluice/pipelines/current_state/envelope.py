@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import unquote_plus
 
 from pgsluice.errors import ChangeError
-from pgsluice.lake.names import TableName
+from pgsluice.lake.names import TableName, quoted
 
 Value = int | bool | str | None
 Row = dict[str, Value]
@@ -164,6 +164,10 @@ def _of_capture(
         return None  # an application's event whose type is one of these letters
     if not same:
         return None
+    if left_out := envelope.get("left_out"):
+        _require_whole(
+            table, ev_id, {"after": after} if key else {"before": before, "after": after}, left_out
+        )
     return Change(
         table,
         key,
@@ -174,6 +178,25 @@ def _of_capture(
         _with_key(_flat(after, ev_data, "after", documents), key, documents),
         source.get("txId"),
     )
+
+
+def _require_whole(
+    table: TableName, ev_id: int, images: dict[str, Row | None], left_out: dict[str, list[str]]
+) -> None:
+    """Require the values of the rows that a lake table needs: `sluice.capture` leaves those out that are too large."""
+    missing = {
+        name
+        for image, row in images.items()
+        if row is not None
+        for name in left_out.get(image, ())
+        if row.get(name) is None
+    }
+    if missing:
+        raise ChangeError(
+            f"event {ev_id} of {table} has no value of {', '.join(sorted(map(quoted, missing)))}: the row is larger "
+            "than row_bytes_max of its capture; exclude such columns: call sluice.capture again with the option "
+            "ignore, and rebuild the table"
+        )
 
 
 def _with_key(row: Row | None, key: Collection[str], documents: frozenset[str]) -> Row | None:

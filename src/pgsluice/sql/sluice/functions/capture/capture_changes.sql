@@ -35,12 +35,21 @@ declare
     v_live_types oid[];
     v_marker text;
     v_is_nested boolean;
+    v_bytes_max integer;
+    v_fitting record;
+    v_image text;
+    v_rows text;
+    v_names text[];
+    v_left_out jsonb;
+    v_old_rows text;
+    v_new_rows text;
 begin
     -- Most statements change one row. For these, all is static: the plans of this function are cached for each trigger, and
     -- made again when its table changes, with the shape of the table as a constant. It writes whole rows, so it is only for
     -- tables of built-in types without virtual columns. In an older snapshot the catalog would hide a column that rows have.
     -- Each statement, IF and use of tg_argv costs: so one statement reads the log's row and writes the text that
-    -- json_build_object would return, and sluice._planned_shape checks what the same trigger always has.
+    -- json_build_object would return, and sluice._planned_shape checks what the same trigger always has. The size of a row counts
+    -- compressed values as they are stored, at least a 255th: above 256 kB the row may have more than 64 MB.
     if tg_op <> 'TRUNCATE'
         and current_setting('transaction_isolation') = 'read committed'
         and set_config('sluice.planned_trigger', concat(tg_relid, ' ', tg_name), true) is not null
@@ -48,11 +57,11 @@ begin
         if tg_op = 'INSERT' then
             select q.queue_id, q.queue_cur_table, s.shape,
                 case when s.shape is not null then array(
-                    select concat(
+                    select case when pg_column_size(n.*) <= 262144 then concat(
                         '{"op" : "c", "before" : null, "after" : ', row_to_json(n.*), ', "source" : ',
                         s.shape[1], pg_current_xact_id(),
                         '}, "ts_ms" : ', (extract(epoch from clock_timestamp()) * 1000)::bigint, '}'
-                    )
+                    ) end
                     from new_rows as n
                     limit 2
                 ) end
@@ -62,11 +71,11 @@ begin
         elsif tg_op = 'DELETE' then
             select q.queue_id, q.queue_cur_table, s.shape,
                 case when s.shape is not null then array(
-                    select concat(
+                    select case when pg_column_size(o.*) <= 262144 then concat(
                         '{"op" : "d", "before" : ', row_to_json(o.*), ', "after" : null, "source" : ',
                         s.shape[1], pg_current_xact_id(),
                         '}, "ts_ms" : ', (extract(epoch from clock_timestamp()) * 1000)::bigint, '}'
-                    )
+                    ) end
                     from old_rows as o
                     limit 2
                 ) end
@@ -76,11 +85,11 @@ begin
         else
             select q.queue_id, q.queue_cur_table, s.shape,
                 case when s.shape is not null then array(
-                    select concat(
+                    select case when pg_column_size(o.*) <= 262144 and pg_column_size(n.*) <= 262144 then concat(
                         '{"op" : "u", "before" : ', row_to_json(o.*), ', "after" : ', row_to_json(n.*), ', "source" : ',
                         s.shape[1], pg_current_xact_id(),
                         '}, "ts_ms" : ', (extract(epoch from clock_timestamp()) * 1000)::bigint, '}'
-                    )
+                    ) end
                     from old_rows as o
                     cross join new_rows as n
                     limit 2
@@ -89,7 +98,7 @@ begin
             from (values (sluice._planned_shape())) as s (shape)
             left join pgq.queue as q on q.queue_name = s.shape[3] and not q.queue_disable_insert;
         end if;
-        if cardinality(v_events) = 1 and v_queue_id is not null then
+        if v_events[1] is not null and cardinality(v_events) = 1 and v_queue_id is not null then
             if v_planned[5] is not null then
                 v_shape := sluice._capture_shape(tg_relid, '{}'::jsonb, null::text[], null::oid[]);
                 perform sluice._note_shape(
@@ -156,9 +165,38 @@ begin
     elsif not v_shape.is_noted then
         perform sluice._note_shape(v_root, v_shape.shape, v_shape.kept_columns, v_live_columns, v_live_types);
     end if;
+    v_old_rows := case tg_op when 'TRUNCATE' then format('%I.%I', tg_table_schema, tg_table_name) else 'old_rows' end;
+    v_new_rows := 'new_rows';
+    if tg_op <> 'TRUNCATE' or v_is_partition then
+        v_bytes_max := coalesce((v_options -> 'row_bytes_max')::integer, 67108864);
+        v_fitting := sluice._fitting_columns(v_shape.kept_columns, v_shape.key_columns, v_bytes_max);
+        for v_image, v_rows in
+            select i.image, i.relation
+            from (values ('before', v_old_rows, tg_op <> 'INSERT'), ('after', v_new_rows, tg_op in ('INSERT', 'UPDATE')))
+                as i (image, relation, applies)
+            where i.applies
+        loop
+            execute format(
+                'select array_agg(distinct n.name order by n.name)
+                 from %s as r
+                 cross join unnest(%s) as n (name)
+                 where %s > $1 and n.name is not null',
+                v_rows, v_fitting.left_out_sql, v_fitting.size_sql
+            )
+            using v_bytes_max
+            into v_names;
+            if v_names is not null then
+                v_left_out := coalesce(v_left_out, '{}') || jsonb_build_object(v_image, v_names);
+            end if;
+        end loop;
+        if v_left_out is not null then
+            v_old_rows := format('(select %s from %s as r)', v_fitting.columns_sql, v_old_rows);
+            v_new_rows := format('(select %s from %s as r)', v_fitting.columns_sql, v_new_rows);
+        end if;
+    end if;
     -- The whole row is c.*, because c alone could be a column.
-    v_old := format('(select %s from old_rows as r) as c', v_shape.columns_sql);
-    v_new := format('(select %s from new_rows as r) as c', v_shape.columns_sql);
+    v_old := format('(select %s from %s as r) as c', v_shape.columns_sql, v_old_rows);
+    v_new := format('(select %s from %s as r) as c', v_shape.columns_sql, v_new_rows);
     v_key := case
         when v_shape.key_sql is null then 'null::json'
         else format('(select row_to_json(k.*) from (select %s) as k)', v_shape.key_sql)
@@ -179,8 +217,7 @@ begin
             'select ''d'' as op, %s as before, null::json as after from %s', v_gone, v_old
         )
         when tg_op = 'TRUNCATE' and v_is_partition then format(
-            'select ''d'' as op, %s as before, null::json as after from (select %s from %I.%I as r) as c',
-            v_gone, v_shape.columns_sql, tg_table_schema, tg_table_name
+            'select ''d'' as op, %s as before, null::json as after from %s', v_gone, v_old
         )
         when tg_op = 'TRUNCATE' then
             'select ''t'' as op, null::json as before, null::json as after'
@@ -203,7 +240,7 @@ begin
             case when v_before then 'o.content' else 'case when o.key::text <> n.key::text then o.key end' end,
             case when v_before then 'null::json' else v_key end,
             v_old, v_new,
-            case when v_options ?| '{columns,ignore}' then 'where o.content::text <> n.content::text' end
+            case when v_options ?| '{columns,ignore}' and v_left_out is null then 'where o.content::text <> n.content::text' end
         )
     end;
     v_is_nested := tg_op <> 'TRUNCATE' and (pg_trigger_depth() > 1 or current_setting('sluice.nested', true) <> '');
@@ -214,17 +251,18 @@ begin
         'insert into pgq.%I (ev_id, ev_time, ev_type, ev_data, ev_extra1, ev_extra2)
          select nextval($1), now(), change.op,
              json_build_object(
-                 ''op'', change.op, ''before'', change.before, ''after'', change.after, ''source'', $2, ''ts_ms'', $3
+                 ''op'', change.op, ''before'', change.before, ''after'', change.after, ''source'', $2, ''ts_ms'', $3 %s
              ),
              $4, $5
          from (%s) as change',
-        v_target.event_table, v_changes
+        v_target.event_table, case when v_left_out is not null then ', ''left_out'', $6' end, v_changes
     )
     using v_target.event_seq,
         sluice._capture_source(v_shape.schema_name, v_shape.table_name, v_shape.key_columns),
         (extract(epoch from clock_timestamp()) * 1000)::bigint,
         format('%I.%I', v_shape.schema_name, v_shape.table_name),
-        v_shape.shape;
+        v_shape.shape,
+        v_left_out;
     if v_is_nested then
         perform sluice._order_nested(
             concat(v_root, ' ', substring(tg_name from '[0-9]+$')), pg_trigger_depth(),
