@@ -427,7 +427,8 @@ def _reshaped(state: TableState, now: Shape | None, current: Tables) -> str | No
 def _uncovered(table: Captured) -> str:
     return (
         f"partitions without capture: {', '.join(table.uncovered)}; keep pgsluice maintain running, as a role that may "
-        "create their triggers and read them, or call sluice.capture again as their owner"
+        "create their triggers and read them, or call sluice.capture again as their owner; a table in "
+        "inheritance with it cannot be captured: alter table … no inherit"
     )
 
 

@@ -130,3 +130,30 @@ def test_large_partition_is_left_to_an_explicit_call(captured: psycopg.Connectio
     captured.execute("select sluice.capture('account', 'changes', '{}')")
 
     assert value(captured, "select count(*) from pgq.event_1") == 8900
+
+
+@pytest.mark.parametrize(
+    ("statement", "relative"),
+    [
+        ("create table heir () inherits (single)", "heir"),
+        ("create table heir (id int not null); alter table heir inherit single", "heir"),
+        ("create table elder (id int); alter table single inherit elder", "elder"),
+    ],
+)
+def test_inheritance_after_the_capture_is_reported(
+    captured: psycopg.Connection, statement: str, relative: str
+):
+    captured.execute("create table single (id int primary key)")
+    captured.execute("select sluice.capture('single', 'changes')")
+    captured.execute(statement)
+    captured.execute("create table high partition of account for values from (100) to (200)")
+
+    assert sorted(maintain(captured), reverse=True) == [
+        (True, "partition public.high of public.account is captured"),
+        (
+            False,
+            f"partition public.{relative} of public.single is not captured: public.single cannot be captured",
+        ),
+    ]
+    listed = "select source_table::text, partition::text from sluice.list_uncovered_partitions()"
+    assert rows(captured, listed) == [("single", relative)]

@@ -230,6 +230,9 @@ def test_nulls_are_refused(changes, arguments):
         ("child", "It inherits or is inherited from"),
         ("part", "It is a partition"),
         ("pgq.event_1_0", "It is part of the event log itself."),
+        ("passing", "It is temporary"),
+        ("unsafe", "It or one of its partitions is unlogged"),
+        ("half_safe", "It or one of its partitions is unlogged"),
     ],
 )
 def test_relations_whose_changes_the_triggers_would_not_all_see_are_refused(
@@ -239,7 +242,11 @@ def test_relations_whose_changes_the_triggers_would_not_all_see_are_refused(
         """create view a_view as select * from account;
         create table parent (id int primary key); create table child () inherits (parent);
         create table whole (id int primary key) partition by range (id);
-        create table part partition of whole default"""
+        create table part partition of whole default;
+        create temporary table passing (id int primary key);
+        create unlogged table unsafe (id int primary key);
+        create table half_safe (id int primary key) partition by range (id);
+        create unlogged table half partition of half_safe default"""
     )
 
     code, message, why = refused(changes, f"select sluice.capture('{relation}', 'changes')")

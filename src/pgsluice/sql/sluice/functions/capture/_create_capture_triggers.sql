@@ -43,7 +43,7 @@ begin
             (6, 'truncate', 'truncate', 'before truncate', '', v_relation.is_leaf and v_relation.relispartition)
         ) as wanted (position, operation, name, event, transition_tables, applies)
         where wanted.applies
-          and coalesce(wanted.operation = 'begin' or options -> 'operations' ? wanted.operation, true)
+          and coalesce(options -> 'operations' ?| case wanted.operation when 'begin' then '{insert,update,delete}' else array[wanted.operation] end, true)
         order by wanted.position
     loop
         if v_trigger.name = 'truncate' and v_relation.relispartition then

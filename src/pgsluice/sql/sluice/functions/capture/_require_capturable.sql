@@ -8,7 +8,7 @@ declare
     v_relation record;
     v_reason text;
 begin
-    select c.relkind, c.relispartition, c.relnamespace
+    select c.relkind, c.relispartition, c.relnamespace, c.relpersistence
     into v_relation
     from pg_class as c
     where c.oid = source_table;
@@ -17,6 +17,14 @@ begin
         when v_relation.relkind not in ('r', 'p') then 'It is no table.'
         when v_relation.relnamespace = 'pgq'::regnamespace then 'It is part of the event log itself.'
         when v_relation.relispartition then 'It is a partition, and most of its changes are made through its root.'
+        when v_relation.relpersistence = 't' then 'It is temporary: it is dropped without an event.'
+        when exists (
+            select
+            from pg_class as c
+            where c.relpersistence = 'u'
+              and (c.oid = source_table or c.oid in (select p.relid from pg_partition_tree(source_table) as p))
+        )
+            then 'It or one of its partitions is unlogged: a crash of the server empties it without an event.'
         -- A statement on a parent also changes rows of its children, and fires only the parent's triggers.
         when v_relation.relkind = 'r'
             and exists (select from pg_inherits as i where source_table in (i.inhparent, i.inhrelid))
@@ -34,7 +42,7 @@ begin
             errcode = 'PQ007',
             message = format('%s cannot be captured', source_table),
             detail = v_reason,
-            hint = 'capture a table of its own, or the root of its partitions';
+            hint = 'capture a logged table of its own, or the root of its partitions';
     end if;
 end;
 $$;

@@ -60,7 +60,10 @@ begin
                   format('sluice_capture_%s_%s', c.operation, v_queue_id), format('sluice_capture_truncating_%s', v_queue_id),
                   format('~sluice_capture_begin_%s', v_queue_id)
               ])
-              or not coalesce(c.operation = 'begin' or capture.options -> 'operations' ? c.operation, true)
+              or not coalesce(
+                  capture.options -> 'operations' ?| case c.operation when 'begin' then '{insert,update,delete}' else array[c.operation] end,
+                  true
+              )
           )
     loop
         execute format('drop trigger %I on %s', v_trigger.trigger_name, v_trigger.trigger_table);

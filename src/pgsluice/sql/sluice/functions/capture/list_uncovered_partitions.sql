@@ -1,4 +1,5 @@
--- Only the root of a capture has its triggers for certain: a partition that was created or attached later has none.
+-- Only the root of a capture has its triggers for certain: a partition that was created or attached later has none. A table in
+-- inheritance with a captured one cannot have them: a statement that names the parent changes rows of both.
 create or replace function sluice.list_uncovered_partitions(i_queue_name text default null)
 returns table (source_table regclass, partition regclass, queue_name text, options jsonb)
 language plpgsql
@@ -24,11 +25,18 @@ begin
           where of_partition.trigger_table = p.relid
             and of_partition.queue_name = c.queue_name
             and of_partition.operation = c.operation
-      );
+      )
+    union
+    select c.source_table::regclass,
+        (case i.inhparent when c.trigger_table then i.inhrelid else i.inhparent end)::regclass, c.queue_name, c.options
+    from capture as c
+    join pg_class as r on r.oid = c.trigger_table and r.relkind = 'r' and not r.relispartition
+    join pg_inherits as i on c.trigger_table in (i.inhparent, i.inhrelid)
+    where c.options is not null;
 end;
 $$;
 
 comment on function sluice.list_uncovered_partitions(text) is
-    'Return the partitions of captured tables without a trigger of the capture, of one event log or all.';
+    'Return the partitions of captured tables without a trigger of the capture, and tables that inherit from captured ones or are their parents; of one event log or all.';
 revoke execute on function sluice.list_uncovered_partitions(text) from public;
 grant execute on function sluice.list_uncovered_partitions(text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
