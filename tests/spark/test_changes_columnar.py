@@ -178,6 +178,7 @@ def test_changes_of_plain_values_are_not_parsed_one_by_one(events: list[tuple[st
         [event("c", None, ROW_1), ("u", event("c", None, ROW_2)[1])],
         [event("c", None, ROW_1), event("t", None, None)],
         [event("c", None, ROW_1), event("c", None, ROW_2, transaction=1)],
+        [event("c", None, ROW_1), event("c", None, ROW_2, left_out={"after": ["note"]})],
         [event("c", None, ROW_1), event("c", None, {**ROW_2, "new": 1})],
         [event("c", None, ROW_1), event("c", None, {**ROW_2, "new": 1}), event("c", None, ROW_1)],
         [event("c", None, {**ROW_1, "note": Number("1")})],

@@ -243,3 +243,38 @@ def test_a_writer_without_rights_on_the_log_changes_a_table_by_its_triggers(conn
     apply(connection, logged(connection))
     assert contents(connection, "copy") == contents(connection, "t")
     connection.execute(f"drop owned by {role} cascade")
+
+
+@pytest.mark.parametrize("changed", ["t", "low"], ids=["the table", "a partition"])
+def test_row_triggers_of_a_partitioned_table_change_the_table_or_a_partition(connection, changed):
+    connection.execute(
+        """create table t (id int primary key, path text, note text) partition by range (id);
+        create table low partition of t for values from (0) to (100);
+        create table high partition of t for values from (100) to (200)"""
+    )
+    connection.execute(PATH.replace("update t", f"update {changed}"))
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute("select sluice.capture('t', 'changes')")
+    copy_of(connection, "t")
+    connection.execute("insert into t values (1), (2), (102)")
+    connection.execute("insert into low values (3)")
+    connection.execute("update t set id = id + 100 where id = 1")
+
+    apply(connection, logged(connection))
+    assert contents(connection, "copy") == contents(connection, "t")
+
+
+def test_a_disabled_trigger_before_statements_keeps_the_order_of_other_statements(connection):
+    connection.execute("create table t (id int primary key, path text, note text)")
+    connection.execute(OTHER)
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute("select sluice.capture('t', 'changes')")
+    connection.execute('alter table t disable trigger "~sluice_capture_begin_1"')
+    copy_of(connection, "t")
+    connection.execute("insert into t values (1)")
+    with connection.transaction():
+        connection.execute("insert into u values (1)")
+        connection.execute("update t set path = 'last'")
+
+    apply(connection, logged(connection))
+    assert contents(connection, "copy") == contents(connection, "t")

@@ -22,12 +22,13 @@ begin
     into v_nested_id
     from jsonb_each_text(v_noted -> place) as n
     where n.key::integer > depth
-      -- An older capture has no such trigger, and does not tell earlier statements from its own.
+      -- An older capture has no such trigger, or it may be disabled: then nothing tells earlier statements from those within.
       and exists (
           select
           from pg_trigger as t
           where t.tgrelid = split_part(place, ' ', 1)::oid
             and t.tgname = format('~sluice_capture_begin_%s', split_part(place, ' ', 2))
+            and t.tgenabled in ('O', 'A')
       );
     if v_nested_id is not null then
         execute format(
