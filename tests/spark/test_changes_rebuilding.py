@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from pathlib import Path
+
 import psycopg
 import pytest
+from click.testing import CliRunner
 
+from pgsluice.cli.main import cli
 from pgsluice.errors import SluiceError
 from pgsluice.lake.current_tables import TableState, read_gaps, read_states, rebuild_requests
 from pgsluice.lake.names import TableName
 from pgsluice.pipelines.current_state import snapshot as snapshots
+from pgsluice.pipelines.events import events
 from pgsluice.verify import verify_changes
 from spark.conftest import LOG
 from spark.test_batch_reader import forget
-from spark.test_changes import Place, place
+from spark.test_changes import Place, only_delta, place
 from support import rows, value, wait_until
 
 __all__ = ["place"]
@@ -196,21 +203,37 @@ def test_table_whose_schema_changes_in_each_rebuild_is_parked(
     assert place.equal(KEPT)
 
 
-def lose_events(log: psycopg.Connection, place: Place) -> None:
-    """Remove events that are not in the lake from the log, as after its consumer was unregistered."""
+def unregister(log: psycopg.Connection) -> None:
     for (consumer,) in rows(log, "select consumer_name from pgq.get_consumer_info(%s)", LOG):
         log.execute("select pgq.unregister_consumer(%s, %s)", (LOG, consumer))
+
+
+def exceed_limits(log: psycopg.Connection) -> None:
+    log.execute("select sluice.set_log_policy(%s, max_lag_events => 1)", (LOG,))
+
+
+def lose_events(
+    log: psycopg.Connection, lose: Callable[[psycopg.Connection], None] = unregister
+) -> None:
+    """Remove events that are not in the lake from the log, as after its consumer was unregistered."""
+    lose(log)
     log.execute("delete from changed where id <= 100")
     log.execute("insert into kept values (9001, 1)")
     forget(log)
+    log.execute("select sluice.set_log_policy(%s)", (LOG,))
+    assert value(log, "select count(*) from pgq.event_1") == 0
     log.execute("insert into kept values (9002, 1)")
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("lose", [unregister, exceed_limits])
 def test_lost_events_are_skipped_and_all_tables_rebuilt_if_wanted(
-    place: Place, captured: psycopg.Connection, caplog: pytest.LogCaptureFixture
+    place: Place,
+    captured: psycopg.Connection,
+    caplog: pytest.LogCaptureFixture,
+    lose: Callable[[psycopg.Connection], None],
 ):
-    lose_events(captured, place)
+    lose_events(captured, lose)
     for _ in range(2):
         with pytest.raises(SluiceError, match="--after-loss rebuild") as failure:
             place.run()
@@ -233,3 +256,86 @@ def test_lost_events_are_skipped_and_all_tables_rebuilt_if_wanted(
     assert place.equal(CHANGED)
     assert rebuild_requests(place.current) == tokens
     assert len(read_gaps(place.current)) == 1
+
+
+@pytest.mark.slow
+@only_delta
+def test_rebuild_after_lost_events_continues_in_a_run_with_other_options(
+    place: Place, captured: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+):
+    lose_events(captured)
+
+    def die(*_: object) -> None:
+        raise OSError("died")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(snapshots.Rebuilds, "take_next", die)
+        with pytest.raises(OSError, match="died"):
+            place.run(after_loss="rebuild")
+    assert all(
+        "the pipeline rebuilds it: events were lost" in one for one in problems(place).values()
+    )
+    assert problems(place).keys() == {CHANGED, KEPT}
+
+    assert place.run().progress().parked == ()
+
+    assert place.equal(CHANGED)
+    assert place.equal(KEPT)
+    assert problems(place) == {}
+
+
+@pytest.mark.slow
+@only_delta
+def test_events_pipeline_names_its_own_options_after_lost_events(
+    place: Place, captured: psycopg.Connection, tmp_path: Path
+):
+    lake, checkpoint = tmp_path / "all", tmp_path / "all.checkpoint"
+    events(LOG, lake, checkpoint, dsn=place.dsn, spark=place.spark, once=True)
+    lose_events(captured)
+
+    with pytest.raises(SluiceError, match="start with another --checkpoint and another --lake$"):
+        events(LOG, lake, checkpoint, dsn=place.dsn, spark=place.spark, once=True)
+
+
+def command(*arguments: object) -> str:
+    return CliRunner().invoke(cli, list(map(str, arguments)), catch_exceptions=False).stdout
+
+
+@pytest.mark.slow
+@only_delta
+def test_state_of_each_table_is_shown(place: Place, captured: psycopg.Connection):
+    log, dsn = captured, ("--dsn", place.dsn)
+    words = {
+        "renamed": "alter table changed rename n to m",
+        "widened": "alter table changed rename m to n; alter table kept alter id type bigint",
+        "redefined": "alter table changed alter n type int",
+    }
+    seen = {}
+    for word, statements in words.items():
+        for statement in statements.split(";"):
+            log.execute(statement)  # type: ignore[arg-type]
+        (found,) = json.loads(command("pipeline", "status", "--json", *dsn))
+        seen[word] = {name: one["state"] for name, one in found["tables"].items()}
+    assert seen == {
+        "renamed": {CHANGED: "renamed", KEPT: "same"},
+        "widened": {CHANGED: "same", KEPT: "widened"},
+        "redefined": {CHANGED: "redefined", KEPT: "widened"},
+    }
+    redefined = f"{CHANGED}: redefined: column n was numeric and is integer"
+    assert redefined in command("pipeline", "status", *dsn)
+
+    log.execute("insert into changed values (9001, 1)")
+    place.run()
+    parked = f"{CHANGED}: parked: parked since 20"
+    for shown in (
+        command("pipeline", "status", *dsn),
+        command("explain", "pipeline", LOG, found["consumer_name"], *dsn),
+    ):
+        assert parked in shown
+        assert f"pgsluice lake rebuild {CHANGED}" in shown
+    verified = command("pipeline", "verify", "changes", "--log", LOG, "--lake", place.lake, *dsn)
+    assert f"{KEPT}: complete since 20" in verified
+    assert verified.splitlines()[0].endswith(", widened in PostgreSQL")
+
+    place.folder.rename(place.folder.with_name("moved"))
+    assert f"tables of {place.lake} not shown: " in command("pipeline", "status", *dsn)

@@ -21,7 +21,7 @@ _WIDE = 10_000
 def print_lines(records: Iterable[Any]) -> None:
     """Print each record as a line of JSON."""
     for record in records:
-        echo_json(_fields(record), timedelta.total_seconds)
+        echo_json(fields_of(record), timedelta.total_seconds)
 
 
 def report(asked: Iterable[int], found: Iterable[int], where: str) -> None:
@@ -34,7 +34,7 @@ def report(asked: Iterable[int], found: Iterable[int], where: str) -> None:
 
 def show(records: Iterable[Any], as_json: bool, *, empty: str) -> None:
     """Print records as a table, or as one JSON array."""
-    rows = [_fields(record) for record in records]
+    rows = [fields_of(record) for record in records]
     if as_json:
         echo_json(rows, timedelta.total_seconds)
         return
@@ -96,7 +96,7 @@ def _cell(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _fields(record: Any) -> dict[str, Any]:
+def fields_of(record: Any) -> dict[str, Any]:
     fields = record if isinstance(record, dict) else dataclasses.asdict(record)
     return {
         name: value.isoformat() if isinstance(value, datetime) else value

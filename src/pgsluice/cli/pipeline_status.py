@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +11,7 @@ import click
 
 from pgsluice.cli.clients import event_log
 from pgsluice.cli.options import dsn_option, json_option
-from pgsluice.cli.output import show
+from pgsluice.cli.output import fields_of, show
 from pgsluice.cli.printing import echo, echo_json
 from pgsluice.client import ExplainedFact
 from pgsluice.errors import SluiceError
@@ -40,7 +40,7 @@ def status(as_json: bool, dsn: str | None) -> None:
         if one.kind == "changes"
     }
     if as_json:
-        found = [asdict(one) | {"tables": tables.get(one.lake)} for one in pipelines]
+        found = [fields_of(one) | {"tables": tables.get(one.lake)} for one in pipelines]
         echo_json(found, timedelta.total_seconds)
         return
     show(pipelines, as_json, empty="no pipelines")

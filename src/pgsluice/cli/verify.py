@@ -156,7 +156,9 @@ def changes(log: str, lake: str, tables: tuple[str, ...], dsn: str | None, as_js
         echo_json(asdict(found))
     else:
         for name, since in sorted(found.complete.items()):
-            echo(f"{name}: complete{f' since {since}' if since else ''}")
+            state = found.states.get(name)
+            changed = "" if state in (None, "same", "unknown") else f", {state} in PostgreSQL"
+            echo(f"{name}: complete{f' since {since}' if since else ''}{changed}")
         for name, problem in found.problems.items():
             echo(f"{name}: {problem}")
         for gap in found.gaps:

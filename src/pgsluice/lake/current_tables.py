@@ -398,7 +398,9 @@ def states_now(
             found[name] = "unknown"
         else:
             was = Shape.from_json(state.shape)
-            found[name] = transition(was, now.filled(was)).kind
+            kind = transition(was, now.filled(was)).kind
+            # `Transition.widened` has only the columns whose values are written differently.
+            found[name] = "widened" if kind == "same" and was.types != now.types else kind
     return found
 
 
