@@ -15,6 +15,7 @@ from pgsluice.errors import SluiceError
 from pgsluice.lake.current_tables import TableState, read_gaps, read_states, rebuild_requests
 from pgsluice.lake.names import TableName
 from pgsluice.pipelines.current_state import snapshot as snapshots
+from pgsluice.pipelines.current_state.apply import CurrentStates
 from pgsluice.pipelines.events import events
 from pgsluice.verify import verify_changes
 from spark.conftest import LOG
@@ -268,10 +269,19 @@ def test_rebuild_after_lost_events_continues_in_a_run_with_other_options(
     def die(*_: object) -> None:
         raise OSError("died")
 
+    with monkeypatch.context() as patch:  # after the gap was recorded
+        patch.setattr(CurrentStates, "clean", die)
+        with pytest.raises(OSError, match="died"):
+            place.run(after_loss="rebuild")
+    tokens = rebuild_requests(place.current)
+    assert {str(name) for name in tokens} == {CHANGED, KEPT}
+    assert len(read_gaps(place.current)) == 1
     with monkeypatch.context() as patch:
         patch.setattr(snapshots.Rebuilds, "take_next", die)
         with pytest.raises(OSError, match="died"):
             place.run(after_loss="rebuild")
+    assert rebuild_requests(place.current) == tokens
+    assert len(read_gaps(place.current)) == 1
     assert all(
         "the pipeline rebuilds it: events were lost" in one for one in problems(place).values()
     )

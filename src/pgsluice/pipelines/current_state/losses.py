@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -64,8 +65,11 @@ def skip_gap(
         if found is not None
     }
     start = offsets.get(last - 1 if is_interrupted(checkpoint) else last)
-    reason = None if start is None else shard.gap_after(start)
-    if start is None or reason is None:
+    if start is None:
+        return {}
+    with closing(shard):  # it connects again when it is used
+        reason = shard.gap_after(start)
+    if reason is None:
         return {}
     after = f"tick {start.tick}"
     if not any(gap.after == after for gap in read_gaps(current)):
