@@ -290,15 +290,15 @@ def after(what):
 
 
 INSERT_BRANCH = """        if tg_op = 'INSERT' then
-            select q.queue_id, q.queue_cur_table, s.shape[2],
+            select q.queue_id, q.queue_cur_table, s.shape,
 """
 BEFORE_SOURCE = """                case when s.shape is not null then array(
-                    select concat(
+                    select case when pg_column_size(n.*) <= 262144 then concat(
                         '{"op" : "c", "before" : null, "after" : ', row_to_json(n.*), ', "source" : ',
                         s.shape[1]"""
 AFTER_ROWS = """                    limit 2
                 ) end
-            into v_queue_id, v_segment, v_qualified_name, v_events
+            into v_queue_id, v_segment, v_planned, v_events
             from (values (sluice._planned_shape())) as s (shape)
             """
 # Bug → the check that finds it, the function, a part of its source, and the bug that replaces it.
@@ -325,13 +325,6 @@ PLANTED = {
         SHAPE,
         "a.atttypid < 16384",
         "true",
-    ),
-    "a deferrable primary key is the key": (after("deferrable"), SHAPE, "and i.indimmediate", ""),
-    "columns of the key in the order of the table": (
-        after("using index"),
-        SHAPE,
-        "order by array_position(p.attnums, a.attnum)",
-        "order by a.attnum",
     ),
     "an older snapshot uses a plan": (
         check_older_snapshot,
@@ -387,8 +380,8 @@ PLANTED = {
             database, connection, "alter table orders rename to {}", ODD_NAME
         ),
         SHAPE,
-        "to_json(v_table_name)",
-        "'\"' || v_table_name || '\"'",
+        "to_json(v_shape.table_name)",
+        "'\"' || v_shape.table_name || '\"'",
     ),
 }
 
