@@ -26,6 +26,7 @@ from spark.current_states import States
 from spark.lake_reading import lake_table
 
 NAME = "public.t"
+TABLE = TableName.parse(NAME)
 
 
 @dataclass(frozen=True)
@@ -330,13 +331,13 @@ def test_rebuilt_table_distinguishes_infinite_keys(
     kinds = {"id": pa.date32()}
     with monkeypatch.context() as patch:  # as a table has that was created without the column
         patch.setattr(table, "has_ends", lambda _kind: False)
-        former = table.CurrentTable.create(current, NAME, ("id",), kinds)
+        former = table.CurrentTable.create(current, TABLE, ("id",), kinds)
     apply(former, [inserted(1, "9999-12-31")], version=0)
-    new = table.CurrentTable.create(aside(current), NAME, ("id",), kinds)
+    new = table.CurrentTable.create(aside(current), TABLE, ("id",), kinds)
     apply(new, [inserted(2, "9999-12-31"), inserted(3, "infinity")], version=1)
 
-    replace_table(current, NAME, new.again(), app_id="a", properties={})
-    rebuilt = table.CurrentTable.open(current, NAME)
+    replace_table(current, TABLE, new.again(), app_id="a", properties={})
+    rebuilt = table.CurrentTable.open(current, TABLE)
     assert rebuilt is not None
     apply(rebuilt, [inserted(4, "-infinity"), inserted(5, "infinity")], version=2)
 
@@ -345,12 +346,12 @@ def test_rebuilt_table_distinguishes_infinite_keys(
 
 
 def inserted(seq: int, key: str) -> Change:
-    return Change(NAME, ("id",), seq, seq, "c", None, {"id": key})
+    return Change(TABLE, ("id",), seq, seq, "c", None, {"id": key})
 
 
 def test_rows_of_other_writers_with_negative_zero_as_key_are_updated(current: Tables):
     kinds = {"id": pa.float64(), "v": pa.string()}
-    stored = table.CurrentTable.create(current, TableName.parse(NAME), ("id",), kinds).stored
+    stored = table.CurrentTable.create(current, TABLE, ("id",), kinds).stored
     times = {"_changed_at": pa.array([0], columns.TIMESTAMP), "_deleted": pa.array([False])}
 
     for seq, (key, v) in enumerate([(-0.0, "first"), (0.0, "second"), (float("nan"), "third")]):
@@ -359,7 +360,7 @@ def test_rows_of_other_writers_with_negative_zero_as_key_are_updated(current: Ta
         )
         stored.newest().merge(Changes(rows, ("id",), "_seq"), {})
 
-    found = lake_table(str(place_of(current, TableName.parse(NAME)))).to_pylist()
+    found = lake_table(str(place_of(current, TABLE))).to_pylist()
     assert sorted((str(abs(row["id"])), row["v"]) for row in found) == [
         ("0.0", "second"),
         ("nan", "third"),
