@@ -6,6 +6,7 @@ returns void
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off
 as $$
 declare
     v_target record;

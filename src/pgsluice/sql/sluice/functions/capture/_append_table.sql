@@ -2,6 +2,7 @@ create or replace function sluice._append_table(source_table regclass, part regc
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off
 set timezone = 'UTC'
 set datestyle = 'ISO'
 set intervalstyle = 'iso_8601'

@@ -6,6 +6,7 @@ returns trigger
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off
 set timezone = 'UTC'
 set datestyle = 'ISO'
 set intervalstyle = 'iso_8601'

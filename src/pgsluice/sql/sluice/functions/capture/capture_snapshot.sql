@@ -24,6 +24,7 @@ create or replace function sluice.capture_snapshot(
 returns jsonb
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off
 set timezone = 'UTC'
 set datestyle = 'ISO'
 set intervalstyle = 'iso_8601'
