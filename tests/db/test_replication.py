@@ -394,6 +394,16 @@ def use_ledgers_of_queues(connection: psycopg.Connection) -> None:
 def use_logs(connection: psycopg.Connection) -> None:
     connection.execute("insert into account select n, n from generate_series(1, 10) as n")
     connection.execute("update account set amount = 0 where id < 5")
+    # The events of a statement of a trigger get new ids.
+    connection.execute(
+        """create function pg_temp.again() returns trigger language plpgsql as $$
+        begin update account set amount = 1 where id = new.id; return null; end $$"""
+    )
+    connection.execute(
+        "create trigger again after insert on account for each row execute function pg_temp.again()"
+    )
+    connection.execute("insert into account values (11, 11)")
+    connection.execute("drop trigger again on account")
     call(connection, "pgq.ticker()")
     batch = value(connection, "select pgq.next_batch('changes', 'plain')")
     call(

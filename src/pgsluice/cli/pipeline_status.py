@@ -16,7 +16,6 @@ from pgsluice.cli.printing import echo, echo_json
 from pgsluice.client import ExplainedFact
 from pgsluice.errors import SluiceError
 from pgsluice.lake.file_errors import plain_errors
-from pgsluice.verify.changes import verify_changes
 
 
 @click.command()
@@ -52,6 +51,8 @@ def status(as_json: bool, dsn: str | None) -> None:
 def tables_of(log: str, lake: str, dsn: str | None) -> Mapping[str, Any]:
     """Return the state and the problem of each table of a lake, or the error if it cannot be read here."""
     try:
+        from pgsluice.verify.changes import verify_changes
+
         with plain_errors(f"the lake {lake}"):
             found = verify_changes(log, lake, dsn=dsn)
     except SluiceError as error:

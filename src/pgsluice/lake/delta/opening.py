@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pgsluice.errors import ConfigurationError, StoreError
-from pgsluice.lake.delta.bounds import with_trusted_bounds
 from pgsluice.lake.file_errors import UnusableTableError, is_of_store
 from pgsluice.lake.storage import Folder, filesystem, folder_at
 
@@ -281,6 +280,8 @@ def dataset_of(
         folder: Folder of the table.
         file_pruning_predicate: See `DeltaTable.to_pyarrow_dataset`.
     """
+    from pgsluice.lake.delta.bounds import with_trusted_bounds
+
     dataset = table.to_pyarrow_dataset(
         filesystem=filesystem(folder), file_pruning_predicate=file_pruning_predicate
     )

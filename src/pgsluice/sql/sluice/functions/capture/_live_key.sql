@@ -15,7 +15,9 @@ begin
     where i.indrelid = relation
       and i.indisprimary
       and i.indimmediate;
-    if v_index is null or pg_get_indexdef(v_index) is null then
+    if (v_index is null or pg_get_indexdef(v_index) is null)
+        and exists (select from pg_identify_object('pg_class'::regclass, relation, 0) as o where o.identity is not null)
+    then
         v_index := pg_get_replica_identity_index(relation);
     end if;
     return (
