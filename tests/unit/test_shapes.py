@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -150,3 +151,5 @@ def test_facts_that_a_transaction_could_not_see_are_those_of_the_earlier_shape()
 
 def test_shape_survives_json():
     assert Shape.from_json(WAS.to_json()) == WAS
+    # The state of a table is written only if its shape differs from the stored one.
+    assert json.loads(json.dumps(WAS.to_json())) == WAS.to_json()

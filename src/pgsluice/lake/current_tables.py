@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from pgsluice.errors import ConfigurationError
 from pgsluice.lake.address import IcebergAddress, IcebergNamespace
 from pgsluice.lake.names import TableName, folder_name, iceberg_name, quoted
-from pgsluice.lake.shapes import Shape, transition
+from pgsluice.lake.shapes import Shape, Transition, transition
 from pgsluice.lake.storage import Folder, files_in, read_bytes, remove, write_whole
 
 SEQ, CHANGED_AT, DELETED = "_seq", "_changed_at", "_deleted"
@@ -398,10 +398,15 @@ def states_now(
             found[name] = "unknown"
         else:
             was = Shape.from_json(state.shape)
-            kind = transition(was, now.filled(was)).kind
+            kind = _change_since(was, now).kind
             # `Transition.widened` has only the columns whose values are written differently.
             found[name] = "widened" if kind == "same" and was.types != now.types else kind
     return found
+
+
+def _change_since(was: Shape, now: Shape) -> Transition:
+    """Return what changed in PostgreSQL since the last change in the lake."""
+    return transition(was, now.filled(was))
 
 
 def _folded(letter: str) -> str:
@@ -415,8 +420,7 @@ def _reshaped(state: TableState, now: Shape | None, current: Tables) -> str | No
     """Return what `alter table` or `alter type` changed since the last change in the lake, with the way out."""
     if state.shape is None or now is None:
         return None
-    was = Shape.from_json(state.shape)
-    change = transition(was, now.filled(was))
+    change = _change_since(Shape.from_json(state.shape), now)
     if change.harm:
         return f"{change.harm}; run: {rebuild_command(state.name, current)}"
     kinds = {"renamed": change.renamed, "dropped": change.dropped, "added": change.added}

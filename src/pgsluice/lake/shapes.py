@@ -88,8 +88,8 @@ class Shape:
         return cls.of(stored["id"], **{name: stored[name] for name in stored if name != "id"})
 
     def to_json(self) -> dict[str, Any]:
-        """Return this as a JSON object."""
-        return asdict(self)
+        """Return this as a JSON object, equal to what is read back from its text."""
+        return asdict(self) | {"columns": [asdict(column) for column in self.columns]}
 
     @property
     def types(self) -> dict[str, str]:
