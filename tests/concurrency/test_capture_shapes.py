@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from support import replace_in, rows, value
+from support.capture import noted
 
 KINDS = [psycopg.IsolationLevel.REPEATABLE_READ, psycopg.IsolationLevel.SERIALIZABLE]
 # Each can run after another transaction has taken its snapshot, and before it uses the table. The name is that of the table
@@ -217,15 +218,6 @@ def test_partition_has_the_columns_of_its_table(database, connection):
         assert shape_columns(connection, "part", shape) == [
             (1, "id", "integer"), (2, "remark", "text"), (3, "extra", "integer"),
         ]  # fmt: skip
-
-
-def noted(connection, table="item"):
-    """Return the shapes of the events of a table, and those that are stored for it."""
-    of_events = {shape for (shape,) in rows(connection, "select ev_extra2 from pgq.event_1")}
-    stored = rows(
-        connection, "select shape from sluice.captured_shape where table_oid = %s::regclass", table
-    )
-    return of_events, {shape for (shape,) in stored}
 
 
 @pytest.mark.parametrize("table", ["item", "plain"], ids=["dynamic", "static"])

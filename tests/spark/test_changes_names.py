@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from psycopg import sql
 
@@ -17,14 +15,9 @@ from conftest import Database
 from pgsluice.lake.current_tables import Tables, place_of, read_states
 from pgsluice.lake.names import TableName
 from pgsluice.pipelines.current_state import event_files
-from pgsluice.pipelines.current_state.apply import CurrentStates
-from pgsluice.pipelines.current_state.parking import Parking
-from pgsluice.pipelines.current_state.pieces import in_turn
-from pgsluice.pipelines.current_state.reading import COLUMNS, tables_in
-from pgsluice.pipelines.current_state.shaping import Shaping
-from pgsluice.spark.access import Access
 from pgsluice.verify import verify_changes, verify_current
 from spark.conftest import LOG
+from spark.current_states import States
 from spark.odd_tables import OddTable
 from spark.test_changes import Place, place
 from support import value
@@ -97,26 +90,6 @@ def test_tables_and_columns_of_any_name_have_their_own_current_state(
     assert set(found.complete) == {str(name) for name in NAMES}
 
 
-def applied(
-    states: CurrentStates, log: psycopg.Connection, folder: Path, batch_id: int, after: int
-) -> int:
-    """Apply the events of the log after this one, as the pipeline does, without Spark; return the last one."""
-    found = log.execute(
-        "select ev_id, ev_time, ev_type, ev_data, ev_extra1, ev_extra2 from pgq.event_1 where ev_id > %s order by ev_id",
-        (after,),
-    ).fetchall()
-    columns = zip(*found, strict=True)
-    types = [pa.int64(), pa.timestamp("us", "UTC"), *[pa.string()] * 4]
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
-    events = pa.record_batch(arrays, list(COLUMNS))
-    path = folder / f"{batch_id}.parquet"
-    pq.write_table(pa.Table.from_batches([events]), path)
-    states.apply(
-        {batch_id: [path]}, tables_in(events), row_count=len(found), app_id="app", tasks=in_turn
-    )
-    return int(found[-1][0])
-
-
 def require_equal_or_parked(
     tables: list[OddTable], current: Tables, parked: Collection[str], dsn: str
 ) -> None:
@@ -134,20 +107,17 @@ def test_tables_of_random_names_and_values_are_equal_or_parked(
 ):
     dice, used = random.Random(seed), {GOOD.name}
     tables = [*(OddTable.drawn(dice, used) for _ in range(6)), GOOD]
-    access = Access(database_18.url)
-    parking = Parking(current, LOG, access)
-    shaping = Shaping(access, LOG, parking, {})
-    states = CurrentStates(current, shaping, None, {}, 1e6, parking)
+    states = States(database_18, log, current, tmp_path)
     for table in tables:
         table.create(log)
 
-    last = 0
     for batch_id in range(3):
         for table in tables:
             table.change(log, dice, only_insert=not batch_id)
-        last = applied(states, log, tmp_path, batch_id, last)
+        states.update()
 
-    require_equal_or_parked(tables, current, set(map(str, parking.parked())), database_18.url)
+    parked = set(map(str, states.parking.parked()))
+    require_equal_or_parked(tables, current, parked, database_18.url)
 
 
 @pytest.mark.slow

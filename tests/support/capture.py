@@ -55,3 +55,12 @@ def snapshot(
         calls += 1
         if key is None:
             return calls
+
+
+def noted(connection: psycopg.Connection, table: str = "item") -> tuple[set[str], set[str]]:
+    """Return the shapes of the events of a table, and those that are stored for it."""
+    of_events = {shape for (shape,) in rows(connection, "select ev_extra2 from pgq.event_1")}
+    stored = rows(
+        connection, "select shape from sluice.captured_shape where table_oid = %s::regclass", table
+    )
+    return of_events, {shape for (shape,) in stored}

@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 from support import rows, value
+from support.capture import noted
 
 
 @pytest.fixture
@@ -58,15 +59,6 @@ def test_columns_that_are_not_captured_are_not_part_of_the_shape(item):
 
     newest = "select columns from sluice.captured_shape where table_oid = 'plain'::regclass order by shape_id desc limit 1"
     assert [column["name"] for column in value(item, newest)] == ["id"]
-
-
-def noted(connection, table="item"):
-    """Return the shapes of the events of a table, and those that are stored for it."""
-    of_events = {shape for (shape,) in rows(connection, "select ev_extra2 from pgq.event_1")}
-    stored = rows(
-        connection, "select shape from sluice.captured_shape where table_oid = %s::regclass", table
-    )
-    return of_events, {shape for (shape,) in stored}
 
 
 @pytest.mark.parametrize("table", ["item", "plain"], ids=["dynamic", "static"])
