@@ -1,18 +1,34 @@
-"""Print the number of modules, import cycles and imports against the layers: `python tools/structure.py`.
+"""Print the size of the structure, import cycles and imports against the layers: `python tools/structure.py`.
 
-The layers are those of the import-linter contracts in pyproject.toml. Imports for type checking are ignored, as there.
+The layers are those of the import-linter contracts in pyproject.toml. Imports for type checking are ignored there, and
+counted among the cycles here.
 """
 
 from __future__ import annotations
 
+import ast
+import json
+import re
 import sys
 import tomllib
+from collections import defaultdict
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import click
 import grimp
 
+from pgsluice import WorkQueue
+from pgsluice.cli.main import cli
+
 ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "pgsluice"
+_GENERATED = re.compile(r"client/_(a?sync)/")
+_FUNCTION = re.compile(r"^create or replace (?:function|procedure) (\w+\.\w+)", re.MULTILINE)
+_CHILD = re.compile(r" inherits \(| partition of |_\d$")
+# Two modules of one pair define the same name on purpose: a client, and its asynchronous form.
+_TWINS = re.compile(r"\._(a?sync)\b")
 
 
 def cycles(graph: grimp.ImportGraph) -> list[list[str]]:
@@ -45,12 +61,77 @@ def upward(graph: grimp.ImportGraph, contract: dict[str, list[str]]) -> list[str
     )
 
 
+def kinds_of_tables() -> set[str]:
+    """Return the tables of the schemas, without partitions and children, which are of their parent's kind."""
+    rows = map(json.loads, (PACKAGE / "sql" / "objects.jsonl").read_text().splitlines())
+    return {
+        name
+        for kind, name, _, statement in rows
+        if kind == "table" and not _CHILD.search(statement) and not _CHILD.search(name)
+    }
+
+
+def function_names() -> set[str]:
+    """Return the names of the SQL functions of all schemas; overloads have one name."""
+    return {
+        name
+        for file in (PACKAGE / "sql").rglob("*.sql")
+        for name in _FUNCTION.findall(file.read_text())
+    }
+
+
+def commands(group: click.Command = cli, name: str = "pgsluice") -> Iterator[str]:
+    """Yield the commands that are no groups of commands."""
+    if not isinstance(group, click.Group):
+        yield name
+        return
+    context = click.Context(group)
+    for part in group.list_commands(context):
+        command = group.get_command(context, part)
+        assert command is not None
+        yield from commands(command, f"{name} {part}")
+
+
+def names_in_two_modules() -> dict[str, list[str]]:
+    """Return the public classes and functions that two modules define, with these modules."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for file in PACKAGE.rglob("*.py"):
+        module = ".".join(file.relative_to(PACKAGE).with_suffix("").parts)
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].add(_TWINS.sub("", module))
+    return {name: sorted(modules) for name, modules in sorted(found.items()) if len(modules) > 1}
+
+
+def lines(suffix: str) -> int:
+    """Return the number of hand-written lines of the package in files with a suffix."""
+    return sum(
+        len(file.read_text().splitlines())
+        for file in PACKAGE.rglob(f"*{suffix}")
+        if not _GENERATED.search(file.as_posix())
+    )
+
+
+def sizes(graph: grimp.ImportGraph) -> dict[str, int]:
+    """Return the figures that measure how much there is to know, by name."""
+    return {
+        "lines of Python, hand-written": lines(".py"),
+        "lines of SQL": lines(".sql"),
+        "kinds of tables": len(kinds_of_tables()),
+        "names of SQL functions": len(function_names()),
+        "commands": len(list(commands())),
+        "methods of WorkQueue": len([name for name in dir(WorkQueue) if not name.startswith("_")]),
+        "classes with a name of two modules": len(names_in_two_modules()),
+        "import cycles, with imports for type checking": len(cycles(graph)),
+    }
+
+
 def main() -> int:
     """Return 0 if there is neither an import cycle nor an import against the layers."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    package = settings["root_package"]
     graph = grimp.build_graph(
-        settings["root_package"],
-        exclude_type_checking_imports=settings["exclude_type_checking_imports"],
+        package, exclude_type_checking_imports=settings["exclude_type_checking_imports"]
     )
     circles = cycles(graph)
     arrows = [
@@ -62,6 +143,8 @@ def main() -> int:
     print(
         f"{len(graph.modules)} modules, {len(circles)} import cycles, {len(arrows)} imports against the layers"
     )
+    for name, size in sizes(grimp.build_graph(package)).items():
+        print(f"{size:8,}  {name}")
     for circle in circles:
         print(" -> ".join(circle))
     for arrow in arrows:

@@ -126,13 +126,16 @@ def test_the_command_installs_the_tables_alone_and_then_the_rest(empty_database)
     command = ["schema", "install", "--dsn", empty_database.url]
 
     alone = CliRunner().invoke(cli, [*command, "--tables-only"])
-    assert (alone.exit_code, alone.output.splitlines()[0]) == (0, "ran migration pgmq/0001_queues")
+    assert (alone.exit_code, alone.output.splitlines()[0]) == (
+        0,
+        "ran migration pgmq/0000_baseline",
+    )
     with empty_database.connect() as connection:
         assert value(connection, functions) == 0
 
     rest = CliRunner().invoke(cli, command)
     assert rest.exit_code == 0
-    assert "pgmq/0001_queues" not in rest.output
+    assert "pgmq/0000_baseline" not in rest.output
     with empty_database.connect() as connection:
         assert value(connection, functions) > 40
         assert schema.verify(connection) == ()
@@ -297,10 +300,12 @@ def test_verify_and_plan_change_nothing(connection):
 
 def test_a_migration_with_another_text_is_refused(connection):
     connection.execute(
-        "update sluice.migration set checksum = 'other' where version = 'pgq/0001_log'"
+        "update sluice.migration set checksum = 'other' where version = 'pgq/0000_baseline'"
     )
 
-    with pytest.raises(SchemaError, match="migration pgq/0001_log was applied with another text"):
+    with pytest.raises(
+        SchemaError, match="migration pgq/0000_baseline was applied with another text"
+    ):
         schema.install(connection)
 
 
@@ -313,6 +318,49 @@ def test_a_database_newer_than_the_package_is_refused(connection):
         SchemaError, match="newer than this release: it has pgmq/9999_future; upgrade pgsluice"
     ):
         schema.install(connection)
+
+
+def test_a_database_of_a_development_version_is_refused_with_the_way_out(connection):
+    connection.execute(
+        "update sluice.migration set version = 'pgmq/0001_queues' where version = 'pgmq/0000_baseline'"
+    )
+
+    for act in (schema.install, schema.upgrade, schema.require, schema.plan, schema.verify):
+        with pytest.raises(
+            SchemaError,
+            match=r"schema pgmq is of a development version before 0\.1\.0, which cannot be upgraded; dump the tables",
+        ):
+            act(connection)
+    schema.uninstall(connection)
+    assert schema.install(connection)
+
+
+def test_a_migration_runs_once_after_the_baseline_and_before_the_functions(
+    empty_database, monkeypatch
+):
+    released = texts.migrations()
+    added = schema.Migration(
+        "sluice/0001_flavours",
+        "create table sluice.flavour as select count(*) as functions from pg_proc"
+        " where pronamespace = 'sluice'::regnamespace;",
+        "checksum",
+        None,
+    )
+    with empty_database.connect() as connection:
+        assert schema.install(connection) == tuple(m.version for m in released)
+        monkeypatch.setattr(texts, "migrations", lambda **_: [*released, added])
+        connection.execute("drop function sluice.notifier_age()")
+
+        assert schema.plan(connection).migrations == (added,)
+        assert schema.upgrade(connection) == ("sluice/0001_flavours",)
+        assert schema.upgrade(connection) == ()
+
+        before = "select functions from sluice.flavour"
+        now = "select count(*) from pg_proc where pronamespace = 'sluice'::regnamespace"
+        assert value(connection, now) == value(connection, before) + 1
+        assert rows(connection, "select version from sluice.migration order by applied_at, 1") == [
+            (m.version,) for m in [*released, added]
+        ]
 
 
 @pytest.mark.slow

@@ -261,7 +261,9 @@ def test_nothing_of_the_sessions_path_is_run_by_the_printed_text(trapped):
 
 def test_a_failed_installation_leaves_the_sessions_path_as_it_was(connection):
     connection.execute("set search_path = public")
-    connection.execute("update sluice.migration set checksum = 'x' where version = 'pgq/0001_log'")
+    connection.execute(
+        "update sluice.migration set checksum = 'x' where version = 'pgq/0000_baseline'"
+    )
 
     with pytest.raises(SchemaError):
         schema.install(connection)

@@ -1,9 +1,9 @@
 """Install, upgrade, verify, print and remove the schemas `pgmq`, `pgq`, `pgq_coop` and `sluice`.
 
-The SQL is in `sql/`: numbered migrations create tables and run once; functions are replaced by every installation.
-All functions work in the transaction of the given connection and never commit, so an application can install in the
-transaction of its own migration. On a connection in autocommit mode, work on hundreds of queues and logs takes
-several transactions.
+The SQL is in `sql/`: a baseline and numbered migrations create tables and run once; functions are replaced by every
+installation. All functions work in the transaction of the given connection and never commit, so an application can
+install in the transaction of its own migration. On a connection in autocommit mode, work on hundreds of queues and
+logs takes several transactions.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from pgsluice.schema.ledger import (
 )
 from pgsluice.schema.repair import missing
 from pgsluice.schema.texts import (
+    BASELINE,
     LEGACY,
     execute,
     fetch,
@@ -33,13 +34,6 @@ from pgsluice.schema.texts import (
     signatures,
     translated,
 )
-
-# PGMQ has made the objects of these, or a part: only statements for missing objects, grants and comments run.
-BASELINE = ("pgmq/0001_queues", "pgmq/0002_topics", "pgmq/0004_notify")
-# The same for PgQ.
-BASELINE_OF_LOGS = ("pgq/0001_log",)
-# Skipped: pgmq._create_queue does the same to each adopted queue at the end.
-_DONE_BY_QUEUE = ("pgmq/0003_ready_and_deferred",)
 
 _PROJECTS = {"pgmq": "PGMQ", "pgq": "PgQ", LEGACY: "PGMQ 0.20"}
 _FOLDERS = {"pgmq": "adopt", "pgq": "adopt/pgq", LEGACY: "adopt/legacy"}
@@ -175,25 +169,34 @@ def _take_over(connection: psycopg.Connection[Any], found: Sequence[str]) -> Non
     of_queues, of_logs, of_legacy = "pgmq" in found, "pgq" in found, LEGACY in found
     legacy = of_legacy or has_legacy(installed_versions(connection))
     pending = pending_migrations(connection, legacy=legacy)
-    baseline = (*(BASELINE if of_queues else ()), *(BASELINE_OF_LOGS if of_logs else ()))
-    done_by_queue = _DONE_BY_QUEUE if of_queues else ()
+    # PGMQ and PgQ have made a part of these objects: only statements for missing objects, grants and comments run.
+    partial = [f"{name}/{BASELINE}" for name in ("pgmq", "pgq") if name in found]
     run(connection, read("adopt/as_adopter.sql"))
     _hand_over(connection, of_queues)
     for migration in pending:
         # The tables of queues belong to their creators; all objects of a log belong to the schemas' owner by now.
         of_them = of_queues and migration.version.startswith("pgmq/")
         run(connection, read("adopt/as_adopter.sql" if of_them else "adopt/as_owner.sql"))
-        if migration.version in baseline:
+        if migration.version in partial:
             for statement in _missing(connection, migration.sql):
                 run(connection, statement)
-        elif migration.version not in done_by_queue:
+        else:
             run(connection, migration.sql)
         run(connection, ledger_row(migration))
+    if of_queues:
+        run(connection, read("adopt/as_adopter.sql"))
+        run(connection, read("adopt/create_rights.sql"))
+        run(connection, read("adopt/as_owner.sql"))
+        run(connection, read("adopt/monitor_rights.sql"))
+    if of_logs:
+        run(connection, read("adopt/as_owner.sql"))
+        run(connection, read("adopt/pgq/segments.sql"))
     run(connection, read("adopt/as_adopter.sql"))
     _hand_over(connection, of_queues)
     run(connection, read("adopt/as_owner.sql"))
     for text in functions(legacy=legacy):
         run(connection, text)
+    run(connection, read("rows.sql"))
     if of_logs:
         run(connection, read("adopt/pgq/retries.sql"))
     if of_legacy:
@@ -224,8 +227,8 @@ def _signatures() -> list[str]:
 
 
 def _types() -> dict[str, list[str]]:
-    """Return each composite type with its attributes, name and type, as the migration writes them."""
-    first = next(m for m in migrations() if m.version == BASELINE[0])
+    """Return each composite type with its attributes, name and type, as the baseline writes them."""
+    first = next(m for m in migrations() if m.version == f"pgmq/{BASELINE}")
     return {
         name: [line.strip().rstrip(",") for line in attributes.strip().splitlines()]
         for name, attributes in _TYPE.findall(first.sql)
@@ -233,7 +236,7 @@ def _types() -> dict[str, list[str]]:
 
 
 def _missing(connection: psycopg.Connection[Any], sql: str) -> list[str]:
-    """Return the statements of a migration without those that create existing objects."""
+    """Return the statements of a baseline without those that create existing objects."""
     existing = {(kind, name) for kind, name in fetch(connection, read("adopt/there.sql"))}
     return [
         statement

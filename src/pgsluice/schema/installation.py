@@ -141,7 +141,7 @@ def print_sql(*, legacy: bool = False) -> str:
     ]
     for migration in texts.migrations(legacy=legacy):
         sql += [migration.sql, ledger_row(migration)]
-    last = ("hand_over.sql", "readers.sql", "end.sql")
+    last = ("rows.sql", "hand_over.sql", "readers.sql", "end.sql")
     return "\n".join([*sql, *functions(legacy=legacy), *map(read, last)])
 
 
@@ -162,6 +162,7 @@ def install_release(connection: psycopg.Connection[Any], *, legacy: bool) -> lis
     lines += repair.create_missing(connection, texts.SCHEMAS) if kept else []
     for text in functions(legacy=legacy):
         run(connection, text)
+    run(connection, read("rows.sql"))
     if lines:
         repair.fill(connection, lines)
     return pending

@@ -8,7 +8,7 @@ import psycopg
 
 from pgsluice.errors import NotInstalledError, SchemaError
 from pgsluice.schema import texts
-from pgsluice.schema.texts import LEGACY, Migration, fetch, read, translated
+from pgsluice.schema.texts import BASELINE, LEGACY, Migration, fetch, read, translated
 
 SERVER_VERSION_MIN = 150_000
 ONLY_TABLES = (
@@ -28,6 +28,18 @@ def installed_versions(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
 def has_tables_only(versions: tuple[str, ...]) -> bool:
     """True after `pgsluice schema install --tables-only`, for clients that use no functions."""
     return bool(versions) and all(version.startswith("pgmq/") for version in versions)
+
+
+def refuse_development(versions: tuple[str, ...]) -> None:
+    """Raise if the schemas have the migrations of a version before 0.1.0, which cannot be upgraded."""
+    schemas = {version.partition("/")[0] for version in versions} - {LEGACY}
+    old = sorted(name for name in schemas if f"{name}/{BASELINE}" not in versions)
+    if old:
+        raise SchemaError(
+            f"schema {', '.join(old)} is of a development version before 0.1.0, which cannot be upgraded; dump the "
+            "tables of its queues (pg_dump --data-only --table='pgmq.[qa]_*'), then run `pgsluice schema uninstall "
+            "--drop-data` and `pgsluice schema install`, create the queues again, and load the dump"
+        )
 
 
 def known_migrations(versions: tuple[str, ...]) -> list[Migration]:
@@ -95,6 +107,7 @@ def require(connection: psycopg.Connection[Any]) -> None:
         )
     if has_tables_only(installed):
         raise NotInstalledError(ONLY_TABLES)
+    refuse_development(installed)
     known = texts.migrations(legacy=has_legacy(installed))
     missing = [m.version for m in known if m.version not in installed]
     if missing:
@@ -114,6 +127,7 @@ def require(connection: psycopg.Connection[Any]) -> None:
 
 def pending_migrations(connection: psycopg.Connection[Any], *, legacy: bool) -> list[Migration]:
     applied = dict(fetch(connection, read("ledger.sql")))
+    refuse_development(tuple(applied))
     known = texts.migrations(legacy=legacy)
     for migration in known:
         if applied.get(migration.version, migration.checksum) != migration.checksum:

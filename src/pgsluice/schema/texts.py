@@ -30,12 +30,15 @@ _COMMENTED_FUNCTION = re.compile(
 _BREAKING = re.compile(r"-- breaking: (?P<why>.+)")
 
 
+BASELINE = "0000_baseline"
+
+
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """A numbered migration of the tables.
+    """The baseline of a schema's tables, or a numbered migration after it.
 
     Attributes:
-        version: `schema/NNNN_words`; the order of execution within a schema.
+        version: `schema/0000_baseline` or `schema/NNNN_words`; the order of execution within a schema.
         sql: SQL text, grants guarded.
         checksum: SHA-256 of the text as released.
         breaking: Reason why clients of the previous release cannot run on it; None if they can.
@@ -48,23 +51,29 @@ class Migration:
 
 
 def migrations(*, legacy: bool = False) -> list[Migration]:
-    """Return the migrations of this release in execution order."""
+    """Return the baselines and migrations of this release in execution order."""
     found = []
     for schema in _folders(legacy):
+        tables = [file.read_text(encoding="utf-8") for file in _sql_files(schema, "tables")]
+        if tables:
+            found.append(_migration(f"{schema}/{BASELINE}", "\n".join(tables), breaking="no"))
         for file in _sql_files(schema, "migrations"):
             text = file.read_text(encoding="utf-8")
             breaking = _BREAKING.match(text)
             if breaking is None:
                 raise SchemaError(f"migration {file.name} does not begin with `-- breaking:`")
-            found.append(
-                Migration(
-                    version=f"{schema}/{file.name.removesuffix('.sql')}",
-                    sql=guard_grants(text),
-                    checksum=hashlib.sha256(text.encode()).hexdigest(),
-                    breaking=None if breaking["why"] == "no" else breaking["why"],
-                )
-            )
+            version = f"{schema}/{file.name.removesuffix('.sql')}"
+            found.append(_migration(version, text, breaking=breaking["why"]))
     return found
+
+
+def _migration(version: str, text: str, *, breaking: str) -> Migration:
+    return Migration(
+        version=version,
+        sql=guard_grants(text),
+        checksum=hashlib.sha256(text.encode()).hexdigest(),
+        breaking=None if breaking == "no" else breaking,
+    )
 
 
 def ledger_row(migration: Migration) -> str:
@@ -187,7 +196,9 @@ def _sql_files(schema: str, folder: str) -> list[Traversable]:
 
 
 def _sql_files_below(place: Traversable) -> Iterator[Traversable]:
-    for entry in place.iterdir() if place.is_dir() else ():  # a schema may have no migrations
+    for entry in (
+        place.iterdir() if place.is_dir() else ()
+    ):  # a schema may have no tables, and no migrations
         if entry.is_dir():
             yield from _sql_files_below(entry)
         elif entry.name.endswith(".sql"):

@@ -1,35 +1,11 @@
--- After repair.py has created missing tables, and the functions: the rows without which a table cannot be used, and those
--- that can be told from what is there.
+-- After repair.py has created missing tables, and rows.sql: the rows that can be derived from existing ones.
 do $$
 declare
     v_row record;
-    v_made_by xid;
 begin
     if to_regclass('pgq.queue') is null then
         return; -- tables of queues only
     end if;
-    insert into sluice.ledger (number) select 0 where not exists (select from sluice.ledger);
-    insert into pgq.retry_pass
-    select 1, '-infinity', pg_current_snapshot(), 0, 0, 9223372036854775807, '-infinity', 0
-    where not exists (select from pgq.retry_pass);
-
-    if not exists (select from pgq.origin as o where o.queue_id = 0) then
-        insert into pgq.origin values (0, 0, '0', '') returning xmin into v_made_by;
-        update pgq.origin as o set made_by = v_made_by where o.queue_id = 0 and o.part = 0;
-        begin
-            insert into pgq.origin values (0, 1, '0', '') returning xmin into v_made_by;
-            update pgq.origin as o set made_by = v_made_by where o.queue_id = 0 and o.part = 1;
-        exception
-            when assert_failure then
-                raise; -- never reached: the block exists for its subtransaction
-        end;
-    end if;
-    for v_row in
-        select q.queue_id from pgq.queue as q where not exists (select from pgq.origin as o where o.queue_id = q.queue_id)
-    loop
-        perform pgq._mark_origin(v_row.queue_id);
-    end loop;
-
     -- A share group without its options is an ordinary consumer: its position is kept, and it can be unregistered.
     for v_row in
         update pgq.subscriber as s

@@ -41,5 +41,6 @@ alter table pgq.event_template
     alter column ev_txid type xid8 using ev_txid::text::xid8,
     alter column ev_txid set default pg_current_xact_id();
 
--- It becomes a view; its rows are migrated at the end.
+-- They become views; their rows are migrated later.
+alter table pgq.subscription rename to adopted_subscription;
 alter table pgq.retry_queue rename to adopted_retry_queue;

@@ -1,4 +1,3 @@
--- The migration that creates pgq.origin does the same for existing logs.
 create or replace function pgq._mark_origin(i_queue_id integer)
 returns void
 language plpgsql

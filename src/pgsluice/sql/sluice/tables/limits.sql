@@ -1,0 +1,54 @@
+create table sluice.queue_limits (
+    queue_name varchar primary key references pgmq.meta (queue_name) on delete cascade,
+    -- As folded by pgmq.format_table_name(): a queue may be read by any spelling of its name.
+    queue_table text not null unique generated always as (lower('q_' || queue_name)) stored,
+    -- Limits that are dropped and set again get a new one, without the earlier starts and parked keys.
+    limits_id integer not null unique generated always as identity,
+    fleet_concurrency integer,
+    key_concurrency integer,
+    rate integer,
+    rate_interval interval,
+    when_waiting text,
+    priority_weights integer[],
+    declared_by text
+);
+comment on table sluice.queue_limits is
+    'Concurrency limits, rate limits, priorities and key order of queues.';
+comment on column sluice.queue_limits.when_waiting is
+    'Not null: messages of a key are claimed one after the other; the effect on a key of a message that waits for a retry.';
+comment on column sluice.queue_limits.priority_weights is 'One per level, the most urgent first.';
+comment on column sluice.queue_limits.declared_by is
+    'The handler that declared the limits, which the next start of a worker may change; null: an operator set them.';
+
+-- A ledger: rows are appended, one per claim from a queue with a rate. before is a running total, so the number started in an
+-- interval is the difference of two rows, however many lie between them.
+create table sluice.queue_start (
+    limits_id integer not null,
+    started_at timestamptz not null,
+    before bigint not null,
+    started integer not null,
+    primary key (limits_id, started_at, before)
+);
+comment on table sluice.queue_start is 'A ledger of claims from queues with a rate: time, count, and running total.';
+
+create table sluice.parked_key (
+    limits_id integer not null references sluice.queue_limits (limits_id) on delete cascade,
+    key_hash bigint not null,
+    key text not null,
+    msg_id bigint not null,
+    parked_at timestamptz not null,
+    primary key (limits_id, key_hash)
+);
+comment on table sluice.parked_key is
+    'Parked keys of queues, which are not claimed until sluice.unpark_messages, each with the message that parked it.';
+
+grant select on sluice.queue_limits to sluice_writer, sluice_reader, sluice_monitor;
+grant select, insert, update, delete on sluice.queue_limits to sluice_admin;
+grant select on sluice.queue_start to sluice_monitor;
+-- Claims write them.
+grant select, insert, delete on sluice.queue_start to sluice_reader;
+grant select, insert, update, delete on sluice.queue_start to sluice_admin;
+grant select, insert on sluice.parked_key to sluice_reader;
+grant select, insert, delete on sluice.parked_key to sluice_admin;
+-- A key is user data: not for monitoring roles. A hash would reveal a guessed key.
+grant select (limits_id, msg_id, parked_at) on sluice.parked_key to sluice_monitor;

@@ -1,0 +1,64 @@
+create table sluice.queue_stream (
+    stream_id bigint primary key generated always as identity,
+    stream_name text not null unique,
+    queue_name text not null,
+    settled_seq bigint not null,
+    made_at timestamptz not null
+);
+comment on table sluice.queue_stream is
+    'Streams that read a work queue in micro-batches, which can be read again until they are settled.';
+
+create table sluice.queue_stream_batch (
+    stream_id bigint not null references sluice.queue_stream (stream_id) on delete cascade,
+    seq bigint not null,
+    mark timestamptz not null unique,
+    messages bigint not null,
+    claimed_at timestamptz not null,
+    primary key (stream_id, seq)
+);
+comment on table sluice.queue_stream_batch is
+    'Unsettled micro-batches: their messages are those of the queue whose vt is the mark.';
+
+create sequence sluice.queue_stream_mark_seq;
+
+grant select on sluice.queue_stream, sluice.queue_stream_batch to sluice_monitor;
+grant select, insert, update, delete on sluice.queue_stream, sluice.queue_stream_batch to sluice_reader, sluice_admin;
+grant usage on sequence sluice.queue_stream_mark_seq to sluice_reader, sluice_admin;
+
+create table sluice.sink_commit (
+    sink_id text primary key,
+    version bigint not null,
+    detail jsonb,
+    committed_at timestamptz not null,
+    expires_at timestamptz,
+    owned_by regrole
+);
+comment on table sluice.sink_commit is
+    'The newest committed version of each sink: written in the transaction of its rows, so that a repeated write adds nothing.';
+comment on column sluice.sink_commit.detail is 'Detail stored by the writer.';
+comment on column sluice.sink_commit.expires_at is 'When the writer can no longer repeat it; null: never.';
+comment on column sluice.sink_commit.owned_by is 'The role that first committed to it; null: the next one that does.';
+create index sink_commit_expires_at_idx on sluice.sink_commit (expires_at) where expires_at is not null;
+
+create table sluice.stage (
+    stage_id bigint primary key generated always as identity,
+    sink_id text not null,
+    version bigint not null,
+    columns text[] not null,
+    made_by name not null,
+    made_at timestamptz not null
+);
+comment on table sluice.stage is
+    'Tables named stage_ and a number, each with the rows of one task until the commit of their sink.';
+create index stage_sink_id_version_idx on sluice.stage (sink_id, version);
+create index stage_made_at_idx on sluice.stage (made_at);
+
+-- Written by security definer functions; senders of stages read the columns.
+grant select on sluice.stage to sluice_writer, pgq_writer, pgq_admin, sluice_monitor;
+grant select, insert, update, delete on sluice.stage to sluice_admin;
+grant select on sluice.sink_commit to sluice_writer, pgq_writer, pgq_admin, sluice_monitor;
+grant select, insert, update, delete on sluice.sink_commit to sluice_admin;
+
+create sequence sluice.offset_flush_seq;
+comment on sequence sluice.offset_flush_seq is
+    'Set, always to 1, by transactions that return a snapshot as an offset: they must write for their commit to be flushed.';
