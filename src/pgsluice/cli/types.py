@@ -12,18 +12,16 @@ from typing import Any
 import click
 
 from pgsluice.connection import sqlalchemy_driver
+from pgsluice.durations import EXAMPLES, SECONDS_MAX, parse_duration
 from pgsluice.errors import ConfigurationError
 from pgsluice.lake.names import ColumnName
 
 FOREVER = "forever"
-_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)(ms|[smhdw])?")
 _PARTITION_SIZE = re.compile(
     r"0*[1-9]\d{0,8}([smhdw]| (second|minute|hour|day|week|month)s?)?", re.IGNORECASE
 )
 # A quoted name may contain the sign.
 _COLUMN_TYPE = re.compile(r'((?:"(?:[^"]|"")*"|[^"=])*)=(.+)', re.DOTALL)
-_MAX_S = 2**31 - 1  # what the functions of the database accept
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # older releases are not generic
@@ -59,16 +57,14 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # older releases are
             return float(value)
         if value == FOREVER and self._may_be_forever:
             return math.inf
-        parts = _DURATION.fullmatch(value)
-        if parts is None:
+        seconds = parse_duration(value)
+        if seconds is None:
             forever = f" or {FOREVER}" if self._may_be_forever else ""
             self.fail(
-                f"{value!r} is not a valid duration; write seconds, or a number and a unit: 30, 500ms, 30s, 5m, 2h, "
-                f"1d, 1w{forever}",
+                f"{value!r} is not a valid duration; write seconds, or a number and a unit: {EXAMPLES}{forever}",
                 param,
                 ctx,
             )
-        seconds = round(float(parts[1]) * _SECONDS[parts[2] or "s"], 6)
         if seconds < self._min_s or (self._is_open and seconds == self._min_s):
             self.fail(
                 f"{value!r} is too short; the duration must be "
@@ -78,8 +74,8 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # older releases are
             )
         if self._is_whole and not seconds.is_integer():
             self.fail(f"{value!r} is not a whole number of seconds", param, ctx)
-        if seconds > _MAX_S:
-            self.fail(f"{value!r} is too long; the maximum is {_MAX_S // 86_400}d", param, ctx)
+        if seconds > SECONDS_MAX:
+            self.fail(f"{value!r} is too long; the maximum is {SECONDS_MAX // 86_400}d", param, ctx)
         return int(seconds) if self._is_whole else seconds
 
 

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+from pgsluice.durations import parse_duration
 from pgsluice.errors import ConfigurationError, one_line
 from pgsluice.lake.disk import sync_file, sync_folder
 
@@ -374,10 +375,10 @@ def _seconds(name: str) -> float | None:
     given = os.environ.get(name)
     if given is None:
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s)", given)
-    if found is None:
+    seconds = parse_duration(given)
+    if seconds is None or given[-1:].isdigit():  # delta-rs, which reads it too, needs the unit
         raise ConfigurationError(f"{name} is {given!r}; use a number of seconds such as 30s")
-    return float(found[1]) / (1000 if found[2] == "ms" else 1)
+    return seconds
 
 
 def _of_catalog(folder: ObjectFolder) -> tuple[str, pyarrow.fs.FileSystem]:

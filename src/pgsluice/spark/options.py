@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from pgsluice.durations import parse_duration
 from pgsluice.errors import ConfigurationError
 
 PARTITIONS_DEFAULT = 4
@@ -142,12 +142,12 @@ def duration_s(options: Mapping[str, str], name: str, default: float) -> float:
     text = options.get(name)
     if not text:
         return default
-    match = re.fullmatch(r"(\d+) ?(ms|s|m|h)", text, re.ASCII)
-    if match is None:
+    seconds = parse_duration(text)
+    if seconds is None:
         raise ConfigurationError(
             f"{name} is {text!r}; use a duration such as 500ms, 30s, 15m or 2h"
         )
-    return int(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}[match[2]]
+    return seconds
 
 
 def transaction(options: Mapping[str, str]) -> tuple[str | None, int | None]:

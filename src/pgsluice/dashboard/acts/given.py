@@ -8,11 +8,9 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
 from pgsluice.client.calls.call import require_storable
+from pgsluice.durations import EXAMPLES, SECONDS_MAX, parse_duration
 from pgsluice.errors import ArgumentError, PayloadError
 
-_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)(ms|[smhdw])?", re.ASCII)
-_MAX_S = 2**31 - 1  # what the functions of the database accept
 _ID_MAX = 2**63 - 1
 
 
@@ -92,12 +90,11 @@ class Given:
         Raises:
             ArgumentError: It is not a duration.
         """
-        text = (self.find(name) or "0").strip()
-        parts = _DURATION.fullmatch(text)
-        seconds = float(parts[1]) * _SECONDS[parts[2] or "s"] if parts else 0
-        if parts is None or seconds > _MAX_S:
+        text = self.find(name) or "0"
+        seconds = parse_duration(text)
+        if seconds is None or seconds > SECONDS_MAX:
             raise ArgumentError(
-                f"{name} is {text!r}; write seconds, or a number and a unit: 30, 500ms, 30s, 5m, 2h, 1d, 1w"
+                f"{name} is {text!r}; write seconds, or a number and a unit: {EXAMPLES}"
             )
         return timedelta(seconds=seconds)
 
