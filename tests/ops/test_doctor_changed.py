@@ -349,9 +349,30 @@ def test_capture_trigger_that_does_not_fire_is_reported_until_it_is_enabled(doct
     found = doctor.finding("captures")
 
     assert found.status == "warn"
-    assert "changes of table shop are not captured" in found.what
+    assert "changes of table public.shop are not captured" in found.what
     doctor.run(found)
     assert seen(doctor.finding("captures")) == QUIET
+
+
+def test_malformed_and_unlogged_captures_are_reported_until_they_are_corrected(doctor, log):
+    log.execute(
+        "create table public.broken (id int primary key); create table public.light (id int primary key)"
+    )
+    log.execute("select sluice.capture('broken', 'changes'), sluice.capture('light', 'changes')")
+    log.execute("alter table public.light set unlogged")
+    log.execute(
+        "create or replace trigger sluice_capture_insert_1 after insert on public.broken referencing new table as new_rows "
+        "for each statement execute function sluice.capture_changes('changes', 'no options')"
+    )
+
+    found = doctor.finding("captures")
+
+    assert found.status == "fail"
+    assert "table public.broken cannot be written: trigger sluice_capture_insert_1" in found.what
+    assert "table public.light is unlogged" in found.what
+    doctor.run(found)
+    assert seen(doctor.finding("captures")) == QUIET
+    log.execute("insert into public.broken values (1)")
 
 
 @pytest.mark.slow

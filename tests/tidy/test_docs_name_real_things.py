@@ -29,9 +29,9 @@ QUOTED = re.compile(r"`([^`\n]+)`")
 NAMED = re.compile(
     r"(?<![\w/.-])(pgmq|pgq|pgq_coop|sluice)\.([a-z_][a-z0-9_]*)(?![\w.]*\.(?:md|py|sql))"
 )
-# Written like an object of ours and none: files, notification channels, settings, and the names and keys that depend on a queue.
+# Written like an object of ours and none: files, notification channels, settings, a type of events, and the names and keys that depend on a queue.
 NO_OBJECT = re.compile(
-    r"(md|py|sql)$|[qa]_\w*$|event_\w*$|queue_$|partition_manager$|notifier$|(tick|ticker|rotate)_after$"
+    r"(md|py|sql)$|[qa]_\w*$|event_\w*$|queue_$|partition_manager$|notifier$|partition$|(tick|ticker|rotate)_after$"
 )
 
 

@@ -29,7 +29,7 @@ def status(as_json: bool, dsn: str | None) -> None:
 
     For pipelines of kind changes whose lake this machine can read, also the state of each current-state table: same;
     what a schema change did that the table does not have yet (added, dropped, renamed, widened, redefined); parked or
-    rebuilding; with the reason and the way out.
+    rebuilding; with the reason and the way out; and the dropped partitions whose rows it keeps.
     """
     with event_log(dsn) as events:
         pipelines = events.list_pipelines()
@@ -59,7 +59,11 @@ def tables_of(log: str, lake: str, dsn: str | None) -> Mapping[str, Any]:
         return {"error": str(error)}
     names = sorted(found.states.keys() | found.problems.keys())
     return {
-        name: {"state": found.states.get(name), "problem": found.problems.get(name)}
+        name: {
+            "state": found.states.get(name),
+            "problem": found.problems.get(name),
+            "kept": found.kept.get(name),
+        }
         for name in names
     }
 
@@ -70,7 +74,7 @@ def lines_of(lake: str, states: Mapping[str, Any]) -> list[str]:
         return [f"tables of {lake} not shown: {states['error']}"]
     lines = []
     for name, facts in states.items():
-        said = ": ".join(one for one in (facts["state"], facts["problem"]) if one)
+        said = ": ".join(one for one in facts.values() if one)
         lines.append(f"{name}: {said}")
     return lines
 

@@ -158,9 +158,11 @@ def changes(log: str, lake: str, tables: tuple[str, ...], dsn: str | None, as_js
         for name, since in sorted(found.complete.items()):
             state = found.states.get(name)
             changed = "" if state in (None, "same", "unknown") else f", {state} in PostgreSQL"
-            echo(f"{name}: complete{f' since {since}' if since else ''}{changed}")
+            kept = f"; {found.kept[name]}" if name in found.kept else ""
+            echo(f"{name}: complete{f' since {since}' if since else ''}{changed}{kept}")
         for name, problem in found.problems.items():
-            echo(f"{name}: {problem}")
+            kept = f"; {found.kept[name]}" if name in found.kept else ""
+            echo(f"{name}: {problem}{kept}")
         for gap in found.gaps:
             echo(f"events: {gap}")
     if found.problems:

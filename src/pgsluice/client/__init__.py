@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pgsluice.client.log_records import BatchInfo as BatchInfo
     from pgsluice.client.log_records import BrowsedEvent as BrowsedEvent
     from pgsluice.client.log_records import Capture as Capture
+    from pgsluice.client.log_records import CaptureProblem as CaptureProblem
     from pgsluice.client.log_records import ConsumerInfo as ConsumerInfo
     from pgsluice.client.log_records import ConsumerState as ConsumerState
     from pgsluice.client.log_records import DeadEvent as DeadEvent

@@ -369,6 +369,27 @@ class Capture:
 
 
 @dataclass(frozen=True, slots=True)
+class CaptureProblem:
+    """A reason why changes of a captured table are not captured, or its rows differ from what readers of the log know.
+
+    Attributes:
+        queue_name: Log of the capture; empty if a trigger names none.
+        source_table: The captured table, as in SQL; of a partitioned table, the root.
+        kind: `disabled` (a trigger does not fire or was dropped), `malformed` (writes to the table fail), `replicated`
+            (the option, and a trigger that is not enabled always), `unlogged`, `detached` (from a captured table),
+            `partitions` (dropped, detached or attached since the last maintenance).
+        problem: One line, with the name of the object.
+        way_out: SQL statement or command that corrects it.
+    """
+
+    queue_name: str
+    source_table: str
+    kind: str
+    problem: str
+    way_out: str
+
+
+@dataclass(frozen=True, slots=True)
 class DelayedEvent:
     """A delayed event, which has no ev_id yet.
 

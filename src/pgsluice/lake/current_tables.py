@@ -12,7 +12,7 @@ import re
 import shlex
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -31,6 +31,7 @@ OWN_COLUMNS = (SEQ, CHANGED_AT, DELETED, ROW, BUCKET)
 _STATES, _REQUESTS, _ASIDE = "_state", "_rebuild", "_rebuilding"
 _APPLIED, _GAPS = "_applied.json", "_gaps.json"
 _SEPARATOR = "__"
+_NAMED_MAX = 10  # partitions in a text; it counts the others
 # Delta refuses all of these but the percent sign, which makes the encoding reversible, and the backtick, which delta-rs
 # does not quote in a merge.
 _ENCODED = re.compile(r"[ ,;{}()\n\t=%`]")
@@ -57,6 +58,8 @@ class TableState:
         reshaping: Shape that a commit is about to give the table, with the number that the commit records.
         rebuild_reason: Reason why the pipeline itself rebuilds the table; None if it does not.
         own_rebuilds: Number of rebuilds that the pipeline itself has begun since the table was complete.
+        former_partitions: Dropped and detached partitions whose rows the table may have, by id: `name`, `state` and
+            `policy`.
     """
 
     name: TableName
@@ -74,6 +77,7 @@ class TableState:
     reshaping: Mapping[str, Any] | None = None
     rebuild_reason: str | None = None
     own_rebuilds: int = 0
+    former_partitions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def rebuilds_itself(self) -> bool:
@@ -137,6 +141,7 @@ class Captured:
         uncovered: Partitions without these triggers, in PostgreSQL's notation.
         is_detached: True for a former partition of a captured table.
         names_joined: True if its events tell its name only as `schema.table`, unquoted: those of `pgq.logutriga`.
+        problems: Reasons why changes are not captured or rows differ, each with the way out.
         shape: Its columns now; None if unknown.
     """
 
@@ -146,6 +151,7 @@ class Captured:
     uncovered: Sequence[str] = ()
     is_detached: bool = False
     names_joined: bool = False
+    problems: Sequence[str] = ()
     shape: Shape | None = None
 
     @classmethod
@@ -367,6 +373,8 @@ def problems(
     for table in captured:
         if table.name not in states and table.takes_snapshots:
             found[table.name] = _incomplete(table.name, log)
+        elif table.problems:
+            found.setdefault(table.name, "; ".join(table.problems))
         elif table.uncovered:
             found.setdefault(table.name, _uncovered(table))
         elif table.is_detached:
@@ -402,6 +410,17 @@ def states_now(
             # `Transition.widened` has only the columns whose values are written differently.
             found[name] = "widened" if kind == "same" and was.types != now.types else kind
     return found
+
+
+def kept_rows(state: TableState) -> str | None:
+    """Return which rows a table may have that are not in PostgreSQL; None if there are none."""
+    kept = sorted(
+        one["name"] for one in state.former_partitions.values() if one["policy"] == "keep"
+    )
+    if not kept:
+        return None
+    more = f" and {len(kept) - _NAMED_MAX} more" if len(kept) > _NAMED_MAX else ""
+    return f"may have rows of former partitions {', '.join(kept[:_NAMED_MAX])}{more}"
 
 
 def _change_since(was: Shape, now: Shape) -> Transition:
@@ -460,7 +479,7 @@ def _note(table: TableName) -> str:
 def _state(folder: Folder, name: str) -> TableState | None:
     try:
         stored = json.loads(read_bytes(folder, name))
-        known = {field.name for field in fields(TableState)}
+        known = {one.name for one in fields(TableState)}
         facts = {key: value for key, value in stored.items() if key in known}
         return TableState(**{**facts, "name": TableName(**stored["name"])})
     except FileNotFoundError:

@@ -344,7 +344,7 @@ def changes(
             )
         states.clean()
         rebuilds = Rebuilds(parking, states.wants, notes / "rebuilds")
-        rebuilds_itself = "rebuild" in (on_change, after_loss) or bool(rebuilds.unfinished())
+        rebuilds_itself = not once or after_loss == "rebuild" or rebuilds.may_begin()
         parking.warn(wanted=states.wants, snapshots=wanted.pending())
         ends_by_itself = once and not wanted.pending() and not rebuilds_itself
         applier = _applier(states, table, notes, session, apply_every_s)

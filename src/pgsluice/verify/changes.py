@@ -10,6 +10,7 @@ from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ConfigurationError
 from pgsluice.lake.current_tables import (
     Captured,
+    kept_rows,
     notes_of,
     problems,
     read_gaps,
@@ -30,6 +31,7 @@ class Completeness:
         complete: Time in ISO 8601 since which a table has all rows, by name; None if its capture records no snapshots.
         problems: Why other tables are not complete, by name, with the way out.
         states: State of each table by name, see `pgsluice.lake.current_tables.states_now`.
+        kept: Dropped and detached partitions whose rows a table may have, by name.
         gaps: Events that the table of events lacks, as the log removed them before they were in the lake.
     """
 
@@ -37,6 +39,7 @@ class Completeness:
     problems: Mapping[str, str] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
     gaps: Sequence[str] = ()
+    kept: Mapping[str, str] = field(default_factory=dict)
 
 
 def verify_changes(
@@ -84,4 +87,9 @@ def verify_changes(
         for name, word in states_now(captured, states).items()
         if chosen is None or name in chosen
     }
-    return Completeness(complete, found, words, tuple(map(str, read_gaps(current))))
+    kept = {
+        str(name): text
+        for name, state in states.items()
+        if (chosen is None or name in chosen) and (text := kept_rows(state))
+    }
+    return Completeness(complete, found, words, tuple(map(str, read_gaps(current))), kept)

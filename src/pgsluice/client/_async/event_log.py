@@ -31,6 +31,7 @@ from pgsluice.client.log_records import (
     BatchInfo,
     BrowsedEvent,
     Capture,
+    CaptureProblem,
     ConsumerInfo,
     ConsumerState,
     DelayedEvent,
@@ -78,7 +79,10 @@ class AsyncEventLog:
             queue_name: An existing log.
             options: `columns` or `ignore`: the columns to keep or to leave out (an update of left-out columns alone
                 appends no event); `key`: the columns that identify a row (default: the primary key); `before`: False
-                keeps only the key of the old row; `operations`: a list of insert, update, delete and truncate.
+                keeps only the key of the old row; `operations`: a list of insert, update, delete and truncate;
+                `row_bytes_max`: the size of a row from which on large values are left out; `dropped_partitions`: `keep`
+                (default) or `delete` the rows of dropped and detached partitions in current-state tables; `replicated`:
+                True captures changes in sessions with `session_replication_role = replica` too.
 
         Raises:
             LogNotFoundError: The log does not exist.
@@ -109,6 +113,15 @@ class AsyncEventLog:
         Source: `sluice.list_captures`.
         """
         return await self._runner.run(captures.list_captures(queue_name))
+
+    async def list_capture_problems(self, queue_name: str | None = None) -> list[CaptureProblem]:
+        """Return why changes of captured tables are not captured or differ from what readers know, of one log or all.
+
+        Includes tables with triggers of PgQ that do not fire.
+
+        Source: `sluice.list_capture_problems`.
+        """
+        return await self._runner.run(captures.list_capture_problems(queue_name))
 
     async def capture_snapshot(
         self,

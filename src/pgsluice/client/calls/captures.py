@@ -9,7 +9,7 @@ from pgsluice.client.calls.arguments import whole
 from pgsluice.client.calls.call import Call, nothing, record, scalar
 from pgsluice.client.calls.clients import EventLog, method
 from pgsluice.client.calls.payload import json_parameter
-from pgsluice.client.log_records import Capture
+from pgsluice.client.log_records import Capture, CaptureProblem
 
 
 @method(EventLog)
@@ -26,7 +26,10 @@ def capture(
         queue_name: An existing log.
         options: `columns` or `ignore`: the columns to keep or to leave out (an update of left-out columns alone
             appends no event); `key`: the columns that identify a row (default: the primary key); `before`: False
-            keeps only the key of the old row; `operations`: a list of insert, update, delete and truncate.
+            keeps only the key of the old row; `operations`: a list of insert, update, delete and truncate;
+            `row_bytes_max`: the size of a row from which on large values are left out; `dropped_partitions`: `keep`
+            (default) or `delete` the rows of dropped and detached partitions in current-state tables; `replicated`:
+            True captures changes in sessions with `session_replication_role = replica` too.
 
     Raises:
         LogNotFoundError: The log does not exist.
@@ -71,6 +74,22 @@ def list_captures(queue_name: str | None = None) -> Call[list[Capture]]:
         "from sluice.list_captures(%s::text)",
         (queue_name,),
         record(Capture),
+    )
+
+
+@method(EventLog)
+def list_capture_problems(queue_name: str | None = None) -> Call[list[CaptureProblem]]:
+    """Return why changes of captured tables are not captured or differ from what readers know, of one log or all.
+
+    Includes tables with triggers of PgQ that do not fire.
+
+    Source: `sluice.list_capture_problems`.
+    """
+    return Call(
+        "select p.queue_name, p.source_table::text, p.kind, p.problem, p.way_out "
+        "from sluice.list_capture_problems(%s::text) as p",
+        (queue_name,),
+        record(CaptureProblem),
     )
 
 

@@ -19,30 +19,11 @@ def log_rows() -> Call[list[Symptom]]:
     )
 
 
-def disabled_captures() -> Call[list[Symptom]]:
-    """Return the tables with a trigger that should append their changes to a log, and does not fire."""
+def captures() -> Call[list[Symptom]]:
+    """Return the problems of captured tables, and of tables with triggers of PgQ."""
     return Call(
-        """
-        select 'warn',
-            format(
-                'changes of table %%s are not captured: trigger %%I %%s', t.tgrelid::regclass, t.tgname,
-                case t.tgenabled when 'D' then 'is disabled' else 'fires on replicas only' end
-            ),
-            format(
-                'alter table %%s enable trigger %%I  '
-                '-- changes since then are missing: `pgsluice log snapshot` appends the rows', t.tgrelid::regclass,
-                t.tgname
-            )
-        from pg_trigger as t
-        where t.tgenabled in ('D', 'R')
-          and t.tgfoid in (
-              select p.oid
-              from pg_proc as p
-              where p.pronamespace = to_regnamespace('sluice') and p.proname = 'capture_changes'
-                 or p.pronamespace = to_regnamespace('pgq') and p.proname in ('jsontriga', 'logutriga', 'sqltriga')
-          )
-        order by t.tgrelid::regclass::text, t.tgname
-        """,
+        "select case p.kind when 'malformed' then 'fail' else 'warn' end, p.problem, p.way_out "
+        "from sluice.list_capture_problems(null::text) as p",
         (),
         record(Symptom),
     )

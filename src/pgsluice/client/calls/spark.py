@@ -204,12 +204,13 @@ def queue_slices(
 
 def captured_tables(
     queue_name: str,
-) -> Call[list[tuple[str, str, int, bool, list[str], bool, bool]]]:
+) -> Call[list[tuple[str, str, int, bool, list[str], bool, bool, list[str]]]]:
     """Return the tables with triggers that append their changes to a log.
 
     Returns:
         Schema; name; oid; True if snapshots can be taken; names of the partitions without these triggers; True if it is
-        a detached partition; True if the events of a trigger tell its name only as `schema.table`, unquoted.
+        a detached partition; True if the events of a trigger tell its name only as `schema.table`, unquoted; problems
+        of the capture, each with the way out.
     """
     return Call(
         "select n.nspname, c.relname, c.oid::bigint, "
@@ -217,7 +218,9 @@ def captured_tables(
         "array(select u.partition::text from sluice.list_uncovered_partitions(%s::text) as u "
         "where u.source_table = c.oid order by 1), "
         "bool_or(p.proname = 'capture_changes' and t.tgnargs = 3) and not c.relispartition, "
-        "bool_or(p.proname in ('logutriga', 'sqltriga')) "
+        "bool_or(p.proname in ('logutriga', 'sqltriga')), "
+        "array(select p.problem || '; run: ' || p.way_out from sluice.list_capture_problems(%s::text) as p "
+        "where p.source_table = c.oid and p.kind <> 'detached') "
         "from pg_catalog.pg_trigger as t "
         "join pg_catalog.pg_proc as p on p.oid = t.tgfoid "
         "join pg_catalog.pg_namespace as f on f.oid = p.pronamespace "
@@ -229,7 +232,7 @@ def captured_tables(
         "and substring(t.tgargs from 1 for octet_length(q.name)) = q.name "
         "group by n.nspname, c.relname, c.oid, c.relispartition "
         "order by 1, 2",
-        (queue_name, queue_name),
+        (queue_name, queue_name, queue_name),
         list,
     )
 

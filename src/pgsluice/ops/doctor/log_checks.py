@@ -55,9 +55,9 @@ CHECKS = (
     ),
     Check(
         "captures",
-        "changes of the table are missing in the log, and in all that reads it",
-        "triggers of captured tables fire",
-        lambda probe: probe.fetch(doctor_logs.disabled_captures()),
+        "changes of the table are missing in the log, and in all that reads it, or writes to the table fail",
+        "captured tables have the triggers of their capture, and these fire",
+        lambda probe: probe.fetch(doctor_logs.captures()),
     ),
     Check(
         "consumers",

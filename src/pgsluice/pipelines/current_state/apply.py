@@ -33,7 +33,12 @@ from pgsluice.pipelines.current_state.pieces import (
     collapsed,
     effects,
 )
-from pgsluice.pipelines.current_state.reading import Event, Sources, mark_of
+from pgsluice.pipelines.current_state.reading import (
+    Event,
+    Sources,
+    mark_of,
+    partition_mark_of,
+)
 from pgsluice.pipelines.current_state.shaping import Shaping
 from pgsluice.pipelines.current_state.table import CurrentTable
 
@@ -146,7 +151,7 @@ class CurrentStates:
         Args:
             files: Parquet files with the events, by micro-batch. Earlier ones may be repeated.
             sources: Tables with changes among them.
-            marks: Marks of snapshots among them, in order.
+            marks: Marks of snapshots and partitions among them, in order.
             row_count: Number of events.
             app_id: Id of the writing application.
             tasks: Runs the tasks.
@@ -195,12 +200,17 @@ class CurrentStates:
             finally:
                 remove_folder(scratch)
         wanted = [e for e in marks if (mark := mark_of(e)) is not None and self.wants(mark.table)]
-        for name in self.parking.note_snapshots(wanted, partial(self._finish, app_id)):
+        complete = self.parking.note_snapshots(wanted, partial(self._finish, app_id))
+        partitions = [m for m in map(partition_mark_of, marks) if m and self.wants(m.table)]
+        kept = self.parking.note_partitions(partitions)
+        for name in sorted({*complete, *kept}):
             with self.parking.guard(name):
-                self._discard(name)
+                if name in complete:
+                    self._discard(name)
                 table = CurrentTable.open(self.lake, name)
                 if table is not None:
                     table.describe(self.parking.description(name))
+        self.parking.delete_former_partitions()
         return rows
 
     def clean(self) -> None:

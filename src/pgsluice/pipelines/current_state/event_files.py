@@ -43,7 +43,7 @@ class Written:
     Attributes:
         files: The files.
         sources: Tables with changes among the events.
-        marks: Marks of snapshots among the events.
+        marks: Marks of snapshots and partitions among the events.
     """
 
     files: Sequence[LakeFile]

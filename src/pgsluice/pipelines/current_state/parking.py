@@ -24,6 +24,7 @@ from typing import Any
 
 import psycopg
 
+from pgsluice.client.calls import captures
 from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ChangeError, SchemaChangeError
 from pgsluice.lake.current_tables import (
@@ -32,6 +33,7 @@ from pgsluice.lake.current_tables import (
     Tables,
     TableState,
     described,
+    kept_rows,
     place_of,
     problems,
     read_states,
@@ -45,7 +47,7 @@ from pgsluice.lake.names import TableName
 from pgsluice.lake.shapes import Shape
 from pgsluice.lake.tables import drop_aside, exists, missing
 from pgsluice.pipelines.current_state.failures import change_error
-from pgsluice.pipelines.current_state.reading import Event, mark_of
+from pgsluice.pipelines.current_state.reading import Event, PartitionMark, mark_of
 from pgsluice.spark.access import Access, driver_connection, run
 from pgsluice.spark.failure import engine_errors, translated
 
@@ -107,6 +109,12 @@ class Parking:
         for name, problem in found.items():
             if wanted(name) and (name not in pending or self.is_parked(name)):
                 _log.warning("table not complete: %s", problem, extra={"table": str(name)})
+
+    def deletes_partitions(self) -> bool:
+        """True if a capture of the log has the option to delete the rows of dropped partitions."""
+        with driver_connection(self.access, autocommit=True) as database:
+            found = run(database, captures.list_captures(self.log), self.access.conninfo())
+        return any((one.options or {}).get("dropped_partitions") == "delete" for one in found)
 
     def rebuilding(self) -> list[TableName]:
         """Return the names of the tables whose changes are applied to a table aside."""
@@ -200,10 +208,12 @@ class Parking:
 
     def description(self, name: TableName) -> str:
         """Return the description of a table, which tells since when it is complete."""
-        since = self.state(name).complete_since
-        if since is None:
-            return f"current state of {name}; rows from before its capture may be missing"
-        return f"current state of {name}; complete since {since}"
+        state = self.state(name)
+        since = state.complete_since
+        complete = (
+            f"complete since {since}" if since else "rows from before its capture may be missing"
+        )
+        return "; ".join(filter(None, (f"current state of {name}", complete, kept_rows(state))))
 
     def note_created(self, name: TableName) -> None:
         """Store durably that a table exists."""
@@ -275,6 +285,46 @@ class Parking:
                 self._put(replace(done, complete_since=since))
                 complete.append(name)
         return complete
+
+    def note_partitions(self, marks: Iterable[PartitionMark]) -> list[TableName]:
+        """Store which partitions of tables are gone, while the tables may have their rows; return the tables.
+
+        A partition that is attached again is no longer gone if its changes were captured meanwhile. Else its rows in
+        the lake are not those in PostgreSQL, and the table is parked or rebuilt as after a schema change.
+        """
+        changed = []
+        for mark in marks:
+            name = mark.table
+            if name not in self._states or self.is_parked(name):
+                continue
+            state, oid = self.state(name), str(mark.oid)
+            former = dict(state.former_partitions)
+            if mark.state in ("attached", "uncaptured"):
+                is_known = former.pop(oid, None) is not None
+                if mark.state == "uncaptured" or is_known != mark.is_captured:
+                    with self.guard(name):
+                        raise SchemaChangeError(
+                            f"partition {mark.partition} was attached again or had no triggers of the capture, and its "
+                            f"rows may differ{_WAY_OUT}"
+                        )
+                    continue
+            else:
+                former[oid] = {"name": mark.partition, "state": mark.state, "policy": mark.policy}
+            self._put(replace(state, former_partitions=former))
+            changed.append(name)
+        return changed
+
+    def delete_former_partitions(self) -> None:
+        """Rebuild the tables with rows of partitions that were dropped or detached, if their policy is `delete`.
+
+        Partitions that are dropped during a rebuild are removed by another one after it.
+        """
+        for name, state in sorted(self._states.items()):
+            gone = [one for one in state.former_partitions.values() if one["policy"] == "delete"]
+            if gone and not state.rebuilding and state.parked is None:
+                names = ", ".join(f"{one['name']} was {one['state']}" for one in gone[:3])
+                more = f" and {len(gone) - 3} more" if len(gone) > 3 else ""
+                self._rebuild(name, f"partition {names}{more}")
 
     def _change_error(self, name: TableName, failure: Exception) -> ChangeError | None:
         """Return the error as one of the table, also if Spark's error about a task contains it; None if it is not."""

@@ -16,6 +16,9 @@ from pgsluice.pipelines.current_state.envelope import Change, read_change, table
 COLUMNS = ("ev_id", "ev_time", "ev_type", "ev_data", "ev_extra1", "ev_extra2")
 # Type of the events that mark the begin and end of a snapshot.
 SNAPSHOT_EVENT = "sluice.snapshot"
+# Type of the events about partitions that were dropped, detached or attached again.
+PARTITION_EVENT = "sluice.partition"
+MARKS = pa.array([SNAPSHOT_EVENT, PARTITION_EVENT])
 Event = tuple[int, int, str | None, str | None, str | None, str | None]
 # The types of all events that read_change accepts or refuses; it ignores all others.
 _WITH_SHAPE, _SHAPE = "^[crud]$", "^[0-9a-f]{1,16}$"
@@ -91,9 +94,44 @@ def mark_of(event: Event) -> Mark | None:
     return Mark(table, at_us, token, state == "began")
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionMark:
+    """A partition that was dropped, detached or attached again, behind the events of its rows.
+
+    Attributes:
+        table: The partitioned table.
+        state: `dropped`, `detached`, `attached`, or `uncaptured` if it lost its triggers.
+        partition: Name of the partition.
+        oid: Its id, which a rename keeps.
+        policy: `keep` or `delete`.
+        is_captured: True if its changes were captured while it was detached.
+    """
+
+    table: TableName
+    state: str
+    partition: str
+    oid: int
+    policy: str
+    is_captured: bool
+
+
+def partition_mark_of(event: Event) -> PartitionMark | None:
+    """Return the mark that an event is; None if it is another event."""
+    _, _, kind, data, name, _ = event
+    table = TableName.of(name or "")
+    if kind != PARTITION_EVENT or table is None:
+        return None
+    try:
+        mark = json.loads(data or "")
+        facts = (mark["state"], mark["partition"], mark["oid"], mark["policy"], mark["captured"])
+    except (ValueError, KeyError, TypeError):  # of an application
+        return None
+    return PartitionMark(table, *facts)
+
+
 def marks_in(events: pa.RecordBatch) -> list[Event]:
-    """Return the marks of snapshots among events."""
-    marks = events.filter(pc.equal(events.column("ev_type"), SNAPSHOT_EVENT))
+    """Return the marks of snapshots and partitions among events."""
+    marks = events.filter(pc.is_in(events.column("ev_type"), MARKS))
     return list(_rows(marks.filter(pc.is_valid(marks.column("ev_extra1")))))
 
 

@@ -203,6 +203,11 @@ class Rebuilds(Snapshots):
         """Return the tables that are not complete yet, with the tokens of their rebuilds."""
         return {n: token for n, token in self._parking.own_rebuilds().items() if self._wants(n)}
 
+    def may_begin(self) -> bool:
+        """True if the pipeline may rebuild tables, or has begun to."""
+        parking = self._parking
+        return parking.rebuilds or bool(self.unfinished()) or parking.deletes_partitions()
+
     def pending(self) -> list[str]:
         return [
             str(name) for name, token in self.unfinished().items() if not self._is_done(name, token)

@@ -15,6 +15,8 @@ declare
           and c.queue_name = _cover_partition.queue_name
           and c.operation <> 'truncate'
     );
+    v_part regclass := partition;
+    v_has_rows boolean;
 begin
     perform sluice._create_capture_triggers(partition, queue_name, options);
     if v_was_captured
@@ -23,7 +25,16 @@ begin
     then
         return;
     end if;
-    perform sluice._append_table(v_root, partition, queue_name, options);
+    execute format('select exists (select from %s)', partition) into v_has_rows;
+    if not v_has_rows then
+        return;
+    end if;
+    -- Without a key, a snapshot replaces all rows of a copy, so it takes the whole table.
+    if (sluice._capture_shape(v_root::oid, options, null::text[], null::oid[])).key_columns is null then
+        execute format('lock table %s in share mode', v_root);
+        v_part := v_root;
+    end if;
+    perform sluice._append_table(v_root, v_part, queue_name, options);
 end;
 $$;
 

@@ -57,6 +57,12 @@ begin
             case when v_trigger.is_begin then '_begin_capture' else 'capture_changes' end,
             v_arguments
         );
+        if options -> 'replicated' = 'true' then
+            execute format(
+                'alter table %s enable always trigger %I', relation,
+                format('%ssluice_capture_%s_%s', case when v_trigger.is_begin then '~' end, v_trigger.name, v_queue_id)
+            );
+        end if;
     end loop;
 end;
 $$;

@@ -10,6 +10,8 @@ declare
     v_table constant oid := split_part(v_planned, ' ', 1);
     v_arguments bytea;
     v_queue_name_bytes integer;
+    v_others bytea;
+    v_options jsonb;
     v_is_static boolean;
     v_shape record;
 begin
@@ -18,9 +20,13 @@ begin
     into strict v_arguments, v_queue_name_bytes
     from pg_trigger as t
     where t.tgrelid = v_table and t.tgname = substring(v_planned from position(' ' in v_planned) + 1);
-    if substring(v_arguments from v_queue_name_bytes + 2) not in ('', E'\\x7b7d00')
-        or pg_partition_root(v_table) is not null
-    then
+    v_others := substring(v_arguments from v_queue_name_bytes + 2);
+    v_options := case
+        when v_others = '' then '{}'
+        when position(E'\\x00'::bytea in v_others) = octet_length(v_others)
+            then sluice._capture_options(convert_from(rtrim(v_others, E'\\x00'::bytea), getdatabaseencoding()))
+    end;
+    if v_options - '{replicated,dropped_partitions}'::text[] is distinct from '{}' or pg_partition_root(v_table) is not null then
         return null;
     end if;
     -- Virtual columns are not seen by a trigger, and types that are not built in may run code: see sluice._capture_shape.

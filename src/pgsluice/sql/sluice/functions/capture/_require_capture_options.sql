@@ -23,17 +23,19 @@ begin
         v_wanted := case
             when v_name in ('columns', 'ignore', 'key') then 'a list of columns'
             when v_name = 'operations' then 'a list of insert, update, delete and truncate'
-            when v_name = 'before' then 'true or false'
+            when v_name in ('before', 'replicated') then 'true or false'
+            when v_name = 'dropped_partitions' then '"keep" or "delete"'
             when v_name = 'row_bytes_max' then 'a number of bytes up to 67108864'
         end;
         if v_wanted is null then
             raise exception using
                 errcode = '22023',
                 message = format('a capture has no option %L', v_name),
-                hint = 'use columns, ignore, key, before, operations or row_bytes_max';
+                hint = 'use columns, ignore, key, before, operations, row_bytes_max, dropped_partitions or replicated';
         end if;
         v_good := case
-            when v_name = 'before' then jsonb_typeof(v_value) = 'boolean'
+            when v_name in ('before', 'replicated') then jsonb_typeof(v_value) = 'boolean'
+            when v_name = 'dropped_partitions' then v_value in ('"keep"', '"delete"')
             when v_name = 'row_bytes_max' then v_value::text ~ '^[1-9][0-9]{0,7}$' and v_value <= '67108864'
             when jsonb_typeof(v_value) <> 'array' or v_value = '[]' then false
             when v_name = 'operations' then v_value <@ v_operations

@@ -69,6 +69,7 @@ begin
         execute format('drop trigger %I on %s', v_trigger.trigger_name, v_trigger.trigger_table);
     end loop;
 
+    perform sluice._follow_partitions(queue_name, source_table::oid); -- those of an earlier call
     perform sluice._create_capture_triggers(source_table, queue_name, options);
     for v_partition in
         select p.relid from pg_partition_tree(source_table) as p where p.relid <> source_table order by p.relid::oid
@@ -79,10 +80,11 @@ begin
             perform sluice._cover_partition(v_partition, queue_name, options);
         end if;
     end loop;
+    perform sluice._follow_partitions(queue_name, source_table::oid);
 end;
 $$;
 
 comment on function sluice.capture(regclass, text, jsonb) is
-    'Capture with options: columns or ignore, key, before, operations. Called again it replaces the options, and covers new partitions with their rows.';
+    'Capture with options: columns or ignore, key, before, operations, row_bytes_max, dropped_partitions, replicated. Called again it replaces the options, and covers new partitions with their rows.';
 revoke execute on function sluice.capture(regclass, text, jsonb) from public;
 grant execute on function sluice.capture(regclass, text, jsonb) to pgq_admin, sluice_admin;

@@ -15,6 +15,7 @@ set extra_float_digits = 1
 set lc_monetary = 'C'
 as $$
 declare
+    v_log_number constant text := substring(tg_name from '[0-9]+$');
     v_queue_id integer;
     v_segment integer;
     v_event_id bigint;
@@ -114,7 +115,7 @@ begin
             );
             if pg_trigger_depth() > 1 or current_setting('sluice.nested', true) <> '' then
                 perform sluice._order_nested(
-                    concat(tg_relid, ' ', substring(tg_name from '[0-9]+$')), pg_trigger_depth(),
+                    concat(tg_relid, ' ', v_log_number), pg_trigger_depth(),
                     format('event_%s', v_queue_id), v_planned[2], (v_planned[1] || '0}')::json -> 'key', v_event_id
                 );
             end if;
@@ -137,7 +138,7 @@ begin
             return null;
         end if;
     end if;
-    v_target := sluice._capture_target(tg_argv[0], substring(tg_name from '[0-9]+$')::integer);
+    v_target := sluice._capture_target(tg_argv[0], v_log_number::integer);
     if current_setting('transaction_isolation') <> 'read committed' then
         v_live_columns := sluice._live_columns(v_root);
         if tg_op <> 'TRUNCATE' then
@@ -266,7 +267,7 @@ begin
         v_left_out;
     if v_is_nested then
         perform sluice._order_nested(
-            concat(v_root, ' ', substring(tg_name from '[0-9]+$')), pg_trigger_depth(),
+            concat(v_root, ' ', v_log_number), pg_trigger_depth(),
             substring(v_target.event_table from '^event_[0-9]+'), format('%I.%I', v_shape.schema_name, v_shape.table_name),
             to_json(v_shape.key_columns), v_event_id
         );
