@@ -1,4 +1,4 @@
-"""Partitions of captured tables that are dropped, detached or attached again: their rows in the lake, without Spark."""
+"""Partitions of captured tables that are dropped, detached or attached again: their rows in the lake."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 
 from conftest import Database
+from pgsluice.cli.main import cli
 from pgsluice.lake.current_tables import read_states, request_rebuild
 from pgsluice.lake.names import TableName
 from pgsluice.pipelines.current_state.snapshot import Rebuilds, snapshot
@@ -20,6 +22,9 @@ from pgsluice.spark.access import Access
 from pgsluice.verify import verify_changes, verify_current
 from spark.conftest import LOG
 from spark.current_states import States
+from spark.test_changes import Place, only_delta, place
+
+__all__ = ["place"]
 
 NAME = "public.visit"
 TABLE = TableName.parse(NAME)
@@ -252,3 +257,36 @@ def test_table_whose_capture_has_a_problem_is_not_complete(lake: Lake, statement
     problem, _ = lake.report()
     assert str(problem).startswith(PROBLEMS[statement])
     assert NAME not in verify_changes(LOG, lake.lake, dsn=lake.dsn).complete
+
+
+@pytest.mark.slow
+@only_delta
+def test_pipeline_deletes_the_rows_of_a_dropped_partition_in_the_run_that_applies_the_drop(
+    place: Place, log: psycopg.Connection
+):
+    for policy in ("keep", "delete"):
+        name = f"visit_{policy}"
+        log.execute(f"create table {name} (id int primary key) partition by list (id)")  # type: ignore[arg-type]
+        for value in (1, 2):
+            log.execute(f"create table {name}_{value} partition of {name} for values in ({value})")  # type: ignore[arg-type]
+        options = json.dumps({"dropped_partitions": policy})
+        log.execute("select sluice.capture(%s, %s, %s)", (name, LOG, options))
+        log.execute(f"insert into {name} values (1), (2)")  # type: ignore[arg-type]
+    place.run(snapshots=["visit_keep", "visit_delete"])
+    log.execute("drop table visit_keep_1; drop table visit_delete_1")
+    log.execute("select * from sluice.maintain()")
+
+    assert place.run().progress().parked == ()
+
+    assert place.rows("public.visit_delete") == [(2,)]
+    assert place.rows("public.visit_keep") == [(1,), (2,)]
+    found = verify_changes(LOG, place.lake, dsn=place.dsn)
+    assert found.problems == {}
+    kept = "may have rows of former partitions public.visit_keep_1"
+    assert found.kept == {"public.visit_keep": kept}
+    dsn = ("--dsn", place.dsn)
+    arguments = ["pipeline", "verify", "changes", "--log", LOG, "--lake", str(place.lake), *dsn]
+    for shown in (arguments, ["pipeline", "status", *dsn]):
+        result = CliRunner().invoke(cli, shown, catch_exceptions=False)
+        assert result.exit_code == 0
+        assert kept in result.stdout

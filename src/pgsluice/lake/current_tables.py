@@ -373,10 +373,9 @@ def problems(
     for table in captured:
         if table.name not in states and table.takes_snapshots:
             found[table.name] = _incomplete(table.name, log)
-        elif table.problems:
-            found.setdefault(table.name, "; ".join(table.problems))
-        elif table.uncovered:
-            found.setdefault(table.name, _uncovered(table))
+        elif table.problems or table.uncovered:
+            uncovered = [_uncovered(table)] if table.uncovered else []
+            found.setdefault(table.name, "; ".join([*uncovered, *table.problems]))
         elif table.is_detached:
             found[table.name] = (
                 "detached from a captured table, whose lake table still has its rows; rebuild that table with pgsluice "
