@@ -235,3 +235,35 @@ def test_transactions_that_use_a_shape_first_do_not_wait_for_each_other(database
     of_events, stored = noted(item, table)
     assert len(of_events) == 1
     assert of_events <= stored
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_table_with_a_virtual_column_is_captured(database, item, kind):
+    if item.info.server_version < 180000:
+        pytest.skip("no virtual columns")
+    item.execute("alter table item add column twice int generated always as (id * 2) virtual")
+    with database.connect(autocommit=False) as writer:
+        writer.isolation_level = kind
+        writer.execute("insert into item (id) values (3)")
+        writer.execute("update item set id = 4 where id = 3")
+        writer.execute("delete from item where id = 4")
+        writer.commit()
+    events = rows(item, "select ev_type, ev_data::json ->> 'after' from pgq.event_1 order by ev_id")
+    assert [op for op, _ in events] == ["c", "u", "d"]
+    assert "twice" not in json.loads(events[0][1])
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_virtual_column_that_is_newer_than_the_snapshot_asks_for_a_retry(database, item, kind):
+    if item.info.server_version < 180000:
+        pytest.skip("no virtual columns")
+    with database.connect(autocommit=False) as writer:
+        writer.isolation_level = kind
+        writer.execute("select count(*) from pg_class")  # takes the snapshot
+        item.execute("alter table item add column twice int generated always as (id * 2) virtual")
+        with pytest.raises(psycopg.errors.SerializationFailure, match=r"public\.item"):
+            writer.execute("insert into item (id) values (3)")
+        writer.rollback()
+        writer.execute("insert into item (id) values (3)")
+        writer.commit()
+    assert value(item, "select count(*) from pgq.event_1") == 1

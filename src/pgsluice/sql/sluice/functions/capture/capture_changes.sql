@@ -142,17 +142,32 @@ begin
     if current_setting('transaction_isolation') <> 'read committed' then
         v_live_columns := sluice._live_columns(v_root);
         if tg_op <> 'TRUNCATE' then
-            execute (
-                select format(
-                    'select array[%s] from (values (true)) as v left join (select * from %s limit 1) as r on true',
-                    string_agg(
-                        case when c.name is null then 'null' else format('pg_typeof(r.%I)::oid', c.name) end, ', ' order by c.attnum
-                    ),
-                    case tg_op when 'DELETE' then 'old_rows' else 'new_rows' end
+            begin
+                execute (
+                    select format(
+                        'select array[%s] from (values (true)) as v left join (select * from %s limit 1) as r on true',
+                        string_agg(
+                            case when c.name is not null and a.attnum is null then format('pg_typeof(r.%I)::oid', c.name) else 'null' end,
+                            ', ' order by c.attnum
+                        ),
+                        case tg_op when 'DELETE' then 'old_rows' else 'new_rows' end
+                    )
+                    from unnest(v_live_columns) with ordinality as c (name, attnum)
+                    left join pg_attribute as a on a.attrelid = v_root and a.attnum = c.attnum and a.attgenerated = 'v'
                 )
-                from unnest(v_live_columns) with ordinality as c (name, attnum)
-            )
-            into v_live_types;
+                into v_live_types;
+            exception
+                -- The rows of a trigger have no virtual columns, and the snapshot hides that a new column is one.
+                when internal_error then
+                    raise exception using
+                        errcode = '40001',
+                        message = format(
+                            'could not serialize access to %I.%I due to a concurrent change of its columns', tg_table_schema,
+                            tg_table_name
+                        ),
+                        detail = sqlerrm,
+                        hint = 'retry the transaction';
+            end;
         end if;
     end if;
     v_shape := sluice._capture_shape(v_root, v_options, v_live_columns, v_live_types);
