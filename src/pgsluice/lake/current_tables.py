@@ -404,10 +404,7 @@ def states_now(
         elif state.shape is None or now is None:
             found[name] = "unknown"
         else:
-            was = Shape.from_json(state.shape)
-            kind = _change_since(was, now).kind
-            # `Transition.widened` has only the columns whose values are written differently.
-            found[name] = "widened" if kind == "same" and was.types != now.types else kind
+            found[name] = _change_since(Shape.from_json(state.shape), now).kind
     return found
 
 

@@ -124,7 +124,8 @@ class Transition:
         renamed: Former names and new names.
         dropped: Names.
         added: Names.
-        widened: Names and new types of columns whose values are the same, but can be written differently.
+        widened: Names and new types of columns that hold all former values.
+        rewritten: The names of those among them whose former values have another text now.
         harm: Reason why rows in the lake may differ from those in PostgreSQL without an event; None if there is none.
     """
 
@@ -138,6 +139,7 @@ class Transition:
     def kind(self) -> str:
         """The word for it in reports: `same`, `added`, `dropped`, `renamed`, `widened` or `redefined`."""
         if self.harm:
+    rewritten: tuple[str, ...] = ()
             return "redefined"
         kinds = ("renamed", "dropped", "added", "widened")
         return next((kind for kind in kinds if getattr(self, kind)), "same")
@@ -157,15 +159,15 @@ def transition(was: Shape, now: Shape) -> Transition:
     new = [after[number] for number in after if number not in before]
     common = [(before[number], after[number]) for number in after if number in before]
     renamed = {old.name: column.name for old, column in common if old.name != column.name}
-    widened = {
-        column.name: column.type
-        for old, column in common
-        if _change_of_type(old, column) == "rewritten"
-    }
+    widened = {column.name: column.type for old, column in common if old.type != column.type}
+    rewritten = tuple(
+        column.name for old, column in common if _change_of_type(old, column) == "rewritten"
+    )
     harm = _harm_of_common(common, is_rewritten=_is_rewritten(was, now)) or next(
         filter(None, (_harm_of_new(column, was, now) for column in new)), None
     )
-    return Transition(renamed, dropped, tuple(column.name for column in new), widened, harm)
+    added = tuple(column.name for column in new)
+    return Transition(renamed, dropped, added, widened, rewritten, harm)
 
 
 def _harm_of_common(common: list[tuple[Column, Column]], *, is_rewritten: bool) -> str | None:

@@ -171,7 +171,7 @@ class Shaping:
         there = {names.get(c, c): kind for c, kind in table.kinds.items()}
         kept = {column: kind for column, kind in there.items() if column is not None}
         wider = wider_types(
-            name, kept, table.key, kinds, numeric=unlimited, rewritten=change.widened
+            name, kept, table.key, kinds, numeric=unlimited, rewritten=change.rewritten
         )
         fields = {
             column: (lake_column(now_named), wider.get(now_named, kind))
