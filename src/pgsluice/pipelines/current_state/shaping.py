@@ -60,23 +60,14 @@ class Shaping:
     log: str
     parking: Parking
     column_types: Mapping[ColumnName, pa.DataType]
+    _known: dict[str, Shape] = field(default_factory=dict)  # of the last events
 
     def shapes_of(self, sources: Sources, names: Sequence[TableName]) -> dict[TableName, Shapes]:
         """Return the shapes of the events of these tables in the order of the log.
 
         A table whose events name none, as those of PgQ's triggers, has its current shape.
         """
-        wanted = {shape for found in sources.shapes.values() for shape in found if shape}
-        unshaped = [name for name in names if not any(sources.shapes.get(name, ()))]
-        dsn = self.access.conninfo()
-        with driver_connection(self.access, autocommit=True) as database:
-            stored = run(database, calls.captured_shapes(sorted(wanted)), dsn)
-            now = run(database, calls.list_shapes(self.log), dsn) if unshaped else []
-        # The first that was stored, as its storage is that of the first rows.
-        by_id: dict[str, Shape] = {}
-        for row in stored:
-            by_id.setdefault(row[0], Shape.of(*row))
-        current = {TableName(schema, table): Shape.of(*facts) for schema, table, *facts in now}
+        by_id, current = self._read(sources, names)
         found: dict[TableName, Shapes] = {}
         for name in names:
             firsts = sources.shapes.get(name, {}).items()
@@ -86,6 +77,28 @@ class Shaping:
                 known = [(0, current[name])]
             found[name] = known
         return found
+
+    def _read(
+        self, sources: Sources, names: Sequence[TableName]
+    ) -> tuple[dict[str, Shape], dict[TableName, Shape]]:
+        """Return the shapes that events name by id, and the current shapes if some events name none."""
+        wanted = {shape for name in names for shape in sources.shapes.get(name, ()) if shape}
+        found = {shape: self._known[shape] for shape in wanted & self._known.keys()}
+        current: dict[TableName, Shape] = {}
+        unknown = sorted(wanted - found.keys())
+        unshaped = any(not any(sources.shapes.get(name, ())) for name in names)
+        if unknown or unshaped:
+            dsn = self.access.conninfo()
+            with driver_connection(self.access, autocommit=True) as database:
+                stored = run(database, calls.captured_shapes(unknown), dsn) if unknown else []
+                now = run(database, calls.list_shapes(self.log), dsn) if unshaped else []
+            # The first that was stored, as its storage is that of the first rows.
+            for row in stored:
+                found.setdefault(row[0], Shape.of(*row))
+            current = {TableName(schema, table): Shape.of(*facts) for schema, table, *facts in now}
+        self._known.clear()
+        self._known.update(found)
+        return found, current
 
     def adopt(
         self, name: TableName, table: CurrentTable | None, shapes: Shapes
