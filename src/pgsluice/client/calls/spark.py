@@ -254,21 +254,17 @@ def captured_shapes(
 
 
 def list_shapes(
-    queue_name: str, tables: Sequence[int] | None = None
+    queue_name: str,
 ) -> Call[list[tuple[str, str, str, int, Any, int, str | None]]]:
     """Return the current shapes of the tables that are captured into a log.
-
-    Args:
-        queue_name: An existing log.
-        tables: Oids of the tables; None for all.
 
     Returns:
         Schema; name; and the fields of `captured_shapes`, without the order.
     """
     return Call(
         "select s.schema_name, s.table_name, s.shape, s.table_oid::bigint, s.columns, s.attribute_count, s.storage "
-        "from sluice.list_shapes(%s::text, %s::oid[]) as s order by 1, 2",
-        (queue_name, None if tables is None else list(tables)),
+        "from sluice.list_shapes(%s::text, null::oid[]) as s order by 1, 2",
+        (queue_name,),
         list,
     )
 
