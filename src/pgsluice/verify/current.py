@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -90,9 +90,8 @@ def verify_current(
         if key is None:
             keyed = sorted((c.key_position, c.name) for c in columns if c.key_position)
             key = [name for _, name in keyed]
-        shape = Shape.of(
-            [c for c in columns if c.name not in ignore], there, list(key), captured_form
-        )
+        form = partial(captured_form, are_arrays_text=_is_of_pgq(state))
+        shape = Shape.of([c for c in columns if c.name not in ignore], there, list(key), form)
         if at_tick is not None and not key:
             raise ConfigurationError(
                 f"table {table!r} has no key to identify its changed rows; stop writers, and verify without at_tick"
@@ -166,6 +165,11 @@ def _state(place: Place) -> TableState | None:
         ConfigurationError
     ):  # the table of another tool, in a catalogue without a location for ours
         return None
+
+
+def _is_of_pgq(state: TableState | None) -> bool:
+    """True if PgQ's triggers capture the table: their events name no shape."""
+    return state is not None and state.shape is not None and not state.shape["order"]
 
 
 def _tables_around(place: Place) -> Tables:

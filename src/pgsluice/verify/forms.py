@@ -43,10 +43,17 @@ def own_form(column: Column, lake: pa.DataType) -> str | None:
     return next((form for form, holds in fits.items() if holds), None)
 
 
-def captured_form(column: Column, lake: pa.DataType) -> str | None:
+def captured_form(
+    column: Column, lake: pa.DataType, *, are_arrays_text: bool = False
+) -> str | None:
     """Return the form for values captured as JSON, for which the lake may store any type as text, array or struct.
 
     Current-state tables store infinite dates and timestamps as the first or last ones.
+
+    Args:
+        column: The column in PostgreSQL.
+        lake: Its type in the lake.
+        are_arrays_text: True if arrays are captured as PostgreSQL writes them, as by PgQ's triggers.
     """
     from pgsluice.lake.nested import is_nested
 
@@ -54,6 +61,8 @@ def captured_form(column: Column, lake: pa.DataType) -> str | None:
     if _is_text(lake):
         if column.type_name in _JSON and column.key_position:
             return "text"  # a key may be a JSON null, and cannot be null
+        if are_arrays_text and column.type_name.endswith("[]"):
+            return "text"
         return "document" if is_document else "json" if column.is_core else "text"
     if is_nested(lake):
         return "document" if is_document else None
