@@ -60,6 +60,7 @@ class TableState:
         own_rebuilds: Number of rebuilds that the pipeline itself has begun since the table was complete.
         former_partitions: Dropped and detached partitions whose rows the table may have, by id: `name`, `state` and
             `policy`.
+        other_name: Another name that the table had when it was changed, in SQL; None if it had none since its rebuild.
     """
 
     name: TableName
@@ -78,6 +79,12 @@ class TableState:
     rebuild_reason: str | None = None
     own_rebuilds: int = 0
     former_partitions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    other_name: str | None = None
+
+    @property
+    def table_oid(self) -> int | None:
+        """The id of the table in PostgreSQL; None if unknown."""
+        return self.oid if self.shape is None else self.shape["table_oid"]
 
     @property
     def rebuilds_itself(self) -> bool:
@@ -368,6 +375,10 @@ def problems(
             )
         elif state.complete_since is None and by_name[name].takes_snapshots:
             found[name] = _incomplete(name, log)
+        elif state.other_name is not None:
+            found[name] = (
+                f"its name was {state.other_name} for a while, and its changes went to that table; run: {rebuild}"
+            )
         elif reshaped := _reshaped(state, by_name[name].shape, current):
             found[name] = reshaped
     for table in captured:

@@ -133,13 +133,13 @@ class Transition:
     dropped: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     widened: Mapping[str, str] = field(default_factory=dict)
+    rewritten: tuple[str, ...] = ()
     harm: str | None = None
 
     @property
     def kind(self) -> str:
         """The word for it in reports: `same`, `added`, `dropped`, `renamed`, `widened` or `redefined`."""
         if self.harm:
-    rewritten: tuple[str, ...] = ()
             return "redefined"
         kinds = ("renamed", "dropped", "added", "widened")
         return next((kind for kind in kinds if getattr(self, kind)), "same")

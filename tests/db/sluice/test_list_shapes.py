@@ -49,3 +49,12 @@ def test_table_whose_capture_names_a_missing_column_does_not_hide_others(capture
     captured.execute("alter table item rename note to remark")
 
     assert [name for _, name, _ in rows(captured, LIST)] == ["of_pgq"]
+
+
+def test_truncate_has_the_shape_of_its_table(captured):
+    captured.execute("insert into item (id) values (1)")
+    captured.execute("alter table item rename to renamed; truncate renamed")
+
+    found = rows(captured, "select ev_type, ev_extra1, ev_extra2 from pgq.event_1 order by ev_id")
+    assert found[1][:2] == ("t", "public.renamed")
+    assert found[1][2] == found[0][2]

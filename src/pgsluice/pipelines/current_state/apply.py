@@ -167,7 +167,12 @@ class CurrentStates:
         joined = self.parking.resolved(sources.joined)
         named = sorted(filter(self.wants, {*sources.shapes, *joined.values()}))
         names = [name for name in named if not self.parking.is_parked(name)]
-        shapes = self.shaping.shapes_of(sources, names)
+        # Changes under a name that is not wanted may be those of a wanted table that was renamed for a while.
+        others = [
+            name for name, found in sources.shapes.items() if name not in names and any(found)
+        ]
+        shapes = self.shaping.shapes_of(sources, [*names, *others])
+        self.parking.note_names(shapes)
         plans, applied = {}, {}
         rows: dict[TableName | str, int] = {}
         for name in names:

@@ -228,6 +228,17 @@ class Parking:
         if state.shape != stored or state.reshaping is not None:
             self._put(replace(state, shape=stored, reshaping=None))
 
+    def note_names(self, shapes: Mapping[TableName, Iterable[tuple[int, Shape]]]) -> None:
+        """Store durably which tables had another name when they were changed, by the shapes of events."""
+        named: dict[int | None, set[TableName]] = {}
+        for name, found in shapes.items():
+            for _, shape in found:
+                named.setdefault(shape.table_oid, set()).add(name)
+        for name, state in dict(self._states).items():
+            others = named.get(state.table_oid, set()) - {name}
+            if others and state.other_name is None:
+                self._put(replace(state, other_name=str(min(others))))
+
     def note_reshaping(self, name: TableName, begun: Mapping[str, Any] | None) -> None:
         """Store durably that a commit is about to change the shape of a table, or that none is."""
         self._put(replace(self.state(name), reshaping=begun))

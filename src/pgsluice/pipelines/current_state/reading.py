@@ -21,7 +21,7 @@ PARTITION_EVENT = "sluice.partition"
 MARKS = pa.array([SNAPSHOT_EVENT, PARTITION_EVENT])
 Event = tuple[int, int, str | None, str | None, str | None, str | None]
 # The types of all events that read_change accepts or refuses; it ignores all others.
-_WITH_SHAPE, _SHAPE = "^[crud]$", "^[0-9a-f]{1,16}$"
+_WITH_SHAPE, _SHAPE = "^[crudt]$", "^[0-9a-f]{1,16}$"
 _OF_CHANGES = r'^([crudtRIUD]$|[IUD]:|\{"op":)'
 
 

@@ -178,7 +178,14 @@ begin
         from parse_ident(tg_argv[2]) as p (names);
         v_shape.shape := null;
     elsif tg_op = 'TRUNCATE' and not v_is_partition then
-        v_shape.shape := null; -- its event has no columns
+        -- Its event has no columns, and tells only which table it is, whatever the name of that.
+        v_shape.shape := (
+            select s.shape
+            from sluice.captured_shape as s
+            where s.table_oid = v_root
+            order by s.shape_id desc
+            limit 1
+        );
     elsif not v_shape.is_noted then
         perform sluice._note_shape(v_root, v_shape.shape, v_shape.kept_columns, v_live_columns, v_live_types);
     end if;
