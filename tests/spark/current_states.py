@@ -38,9 +38,10 @@ class States:
         buckets: Mapping[str, int] | None = None,
         column_types: Mapping[str, pa.DataType] | None = None,
         are_many: bool = False,
+        rebuilds: bool = False,
     ) -> None:
         access = Access(dsn=database.url)
-        self.parking = Parking(current, LOG, access)
+        self.parking = Parking(current, LOG, access, rebuilds=rebuilds)
         self.current, self._log, self._folder, self._are_many = current, log, folder, are_many
         kinds = {ColumnName.parse(name): kind for name, kind in (column_types or {}).items()}
         counts = {TableName.parse(name): count for name, count in (buckets or {}).items()}

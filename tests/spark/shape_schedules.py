@@ -9,40 +9,29 @@ import psycopg
 from psycopg import IsolationLevel, sql
 
 from conftest import Database
+from pgsluice.lake.names import TableName
 from spark.conftest import LOG
+from spark.shape_changes import COLUMNS, KINDS, definitions, short
+from support import value
 
 _LEVELS = (
     IsolationLevel.READ_COMMITTED,
     IsolationLevel.REPEATABLE_READ,
     IsolationLevel.SERIALIZABLE,
 )
+_SCHEMAS = ("public", "Odd.Schema")
 _NAMES = ("Odd.Table", "a`b", "t%20", "длинное имя", "user", "plain")
-_COLUMNS = ("note", "Home Town", "w`ork", "_Seq", "д" * 20, "a.b", "x")
-# Types, and values of each.
-_KINDS: dict[str, tuple[str, ...]] = {
-    "int": ("0", "-7", "2147483647"),
-    "bigint": ("1", "9007199254740993"),
-    "text": ("", "a", "ä😀", "null", "7"),
-    "varchar(5)": ("a", "bc "),
-    "char(5)": ("a", "b"),
-    "numeric": ("1.50", "NaN", "1e20"),
-    "numeric(8,2)": ("1.5", "-2.25"),
-    "real": ("0.1", "-0"),
-    "float8": ("0.1", "NaN", "1e300"),
-    "timestamp(3)": ("2026-01-01 12:34:56.789", "infinity"),
-    "json": ('{"b": 1, "a": 2}', '"x"', "null"),
-    "jsonb": ('{"b": 1, "a": 2}', '"1"', "1"),
-    "mood": ("sad", "fine"),
-    "spot": ("(1,2)",),
-    "int[]": ("{1,2}", "{}"),
+# Values that a lake cannot hold: their table is parked.
+_HARD = {
+    "numeric(8,2)": "NaN",
+    "date": "0044-03-15 BC",
+    "timestamptz": "0044-03-15 BC",
+    "json": '"\\ud800"',
 }
-# Of each type, others that a column of it may get.
-_RETYPED = {
-    "int": ("bigint", "numeric", "float8", "text"), "bigint": ("numeric", "text"), "text": ("varchar(5)",),
-    "varchar(5)": ("text", "char(5)"), "char(5)": ("text",), "numeric": ("int", "numeric(8,2)"),
-    "numeric(8,2)": ("numeric", "int"), "real": ("float8",), "float8": ("real",), "timestamp(3)": ("timestamp(0)",),
-    "json": ("jsonb",), "jsonb": ("json",), "int[]": ("bigint[]",),
-}  # fmt: skip
+_HARD_EVERY = 30
+_KEYS = ("int", "int", "text", "numeric(8,2)", "float8", "date", "timestamptz", "int, text", None)
+# A table with this capture leaves larger rows out of its events.
+_ROW_BYTES_MAX = 250
 _FAILURES = (
     psycopg.errors.LockNotAvailable, psycopg.errors.SerializationFailure, psycopg.errors.UniqueViolation,
     psycopg.errors.DeadlockDetected, psycopg.errors.DataError, psycopg.errors.UndefinedColumn,
@@ -50,6 +39,8 @@ _FAILURES = (
     psycopg.errors.DuplicateObject, psycopg.errors.FeatureNotSupported, psycopg.errors.DatatypeMismatch,
     psycopg.errors.DependentObjectsStillExist, psycopg.errors.CannotCoerce, psycopg.errors.InvalidTableDefinition,
     psycopg.errors.ObjectNotInPrerequisiteState, psycopg.errors.InvalidParameterValue, psycopg.errors.UndefinedObject,
+    psycopg.errors.DuplicateTable, psycopg.errors.CheckViolation, psycopg.errors.ObjectInUse,
+    psycopg.errors.UnsafeNewEnumValueUsage, psycopg.errors.InvalidObjectDefinition, psycopg.errors.WrongObjectType,
 )  # fmt: skip
 
 
@@ -60,26 +51,38 @@ class Schedule:
     Attributes:
         database: The database of the tables.
         dice: Decides each step.
+        definitions: Share of the steps that change the definition of a table or type.
         trace: The statements so far, for the report of a failure.
     """
 
     database: Database
     dice: random.Random
+    definitions: float = 0.1
     trace: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.owner = self.database.connect()
         self.owner.execute(
-            "create type mood as enum ('sad', 'fine'); create type spot as (x int, y int)"
+            """create type mood as enum ('sad', 'fine'); create type spot as (x int, y int);
+            create domain few as int; create schema "Odd.Schema" """
         )
-        self.owner.execute("set lock_timeout = '20ms'")
         self.sessions = [self.database.connect(autocommit=False) for _ in range(3)]
-        for session in self.sessions:
-            session.execute("set lock_timeout = '20ms'")
+        for session in (self.owner, *self.sessions):
+            session.execute("set lock_timeout = '20ms'; set timezone = 'UTC'")
             session.commit()
-        self.tables = list(_NAMES[: self.dice.randint(2, 4)])
-        for name in self.tables:
-            self._create(name)
+        for _ in range(self.dice.randint(2, 4)):
+            self._create(self.owner, self._new_name())
+
+    @property
+    def tables(self) -> list[TableName]:
+        """The tables whose creation is committed, in order."""
+        found = self.owner.execute(
+            """select n.nspname::text, c.relname::text from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+            where n.nspname = any (%s) and c.relkind in ('r', 'p') and not c.relispartition and c.relname !~ '^part_'
+            order by 1, 2""",
+            (list(_SCHEMAS),),
+        )
+        return [TableName(*row) for row in found]
 
     def close(self) -> None:
         """End all transactions and sessions."""
@@ -90,29 +93,27 @@ class Schedule:
     def settle(self) -> None:
         """End all transactions."""
         for session in self.sessions:
-            session.rollback()
+            self._end(session, self.dice.choice(["commit", "rollback"]))
 
     def step(self) -> None:
         """Take one random step of a random session."""
-        if self.dice.random() < 0.12:
-            self._define()
+        draw = self.dice.random()
+        if draw < 0.7 * self.definitions:
+            self._define(self.owner)
             return
         session = self.dice.choice(self.sessions)
-        is_idle = session.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
-        if is_idle:
+        if session.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
             session.isolation_level = self.dice.choice(_LEVELS)
             session.execute("select count(*) from pg_class where false")
         elif self.dice.random() < 0.35:
-            end = self.dice.choice(["commit", "commit", "commit", "rollback"])
-            self._note(session, end)
-            try:
-                getattr(session, end)()
-            except psycopg.errors.SerializationFailure:
-                session.rollback()
+            self._end(session, self.dice.choice(["commit", "commit", "commit", "rollback"]))
             return
-        self._change(session)
+        if draw < self.definitions:
+            self._define(session)
+        else:
+            self._change(session)
 
-    def columns(self, name: str) -> list[tuple[str, str, bool]]:
+    def columns(self, name: TableName) -> list[tuple[str, str, bool]]:
         """Return the columns of a table: name, type, and True for those of the key."""
         return self.owner.execute(
             """select a.attname::text, format_type(a.atttypid, a.atttypmod), coalesce(a.attnum = any (i.indkey), false)
@@ -120,144 +121,138 @@ class Schedule:
             left join pg_index as i on i.indrelid = a.attrelid and i.indisprimary
             where a.attrelid = to_regclass(%s) and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
             order by a.attnum""",
-            (sql.Identifier("public", name).as_string(self.owner),),
+            (self.quoted(name),),
         ).fetchall()
 
-    def _create(self, name: str) -> None:
-        names = self.dice.sample(_COLUMNS, 3)
-        kinds = self.dice.choices(list(_KINDS), k=3)
-        key = self.dice.choice(["int", "text", "numeric(8,2)", "float8", None])
-        columns = [f'"{column}" {kind}' for column, kind in zip(names, kinds, strict=True)]
-        columns.insert(0, f"id {key or 'int'}" + (" primary key" if key else ""))
-        table = sql.Identifier("public", name).as_string(self.owner)
-        self._owner_run(f"create table {table} ({', '.join(columns)})")
-        self.owner.execute("select sluice.capture(%s::regclass, %s)", (table, LOG))
+    def quoted(self, name: TableName) -> str:
+        """Return a name as SQL has it."""
+        return sql.Identifier(name.schema, name.table).as_string(self.owner)
+
+    def value(self, kind: str, *, is_key: bool) -> sql.Composable:
+        """Return a random value of a type."""
+        if is_key and self.dice.random() < 0.8:
+            number = self.dice.randint(1, 9)
+            text = f"2026-01-0{number}" if kind.startswith(("date", "time")) else str(number)
+            return sql.SQL("{}::text::{}").format(sql.Literal(text), sql.SQL(kind))
+        if not is_key and self.dice.random() < 0.2:
+            return sql.SQL("null")
+        kind = short(kind)
+        known = KINDS.get(kind, ("1",))
+        if kind in _HARD and not self.dice.randrange(_HARD_EVERY):
+            known = (_HARD[kind],)
+        return sql.SQL("{}::{}").format(sql.Literal(self.dice.choice(known)), sql.SQL(kind))
+
+    def _new_name(self) -> TableName:
+        there = self.tables
+        every = [TableName(schema, table) for schema in _SCHEMAS for table in _NAMES]
+        return self.dice.choice([name for name in every if name not in there])
+
+    def _create(self, session: psycopg.Connection, name: TableName) -> None:
+        names = self.dice.sample(COLUMNS, 3)
+        columns = [f'"{column}" {kind}' for column, kind in zip(names, self._kinds(3), strict=True)]
+        key, table = self.dice.choice(_KEYS), self.quoted(name)
+        is_partitioned = key == "int" and self.dice.random() < 0.4
+        first, _, second = (key or "int").partition(", ")
+        columns.insert(0, f"id {first}")
+        columns += [f"id2 {second}"] if second else []
+        columns += [f"primary key (id{', id2' if second else ''})"] if key else []
+        options = f'{{"row_bytes_max": {_ROW_BYTES_MAX}}}' if self.dice.random() < 0.1 else "{}"
+        statements = [
+            f"create table {table} ({', '.join(columns)}){' partition by range (id)' if is_partitioned else ''}",
+            f"select sluice.capture({sql.Literal(table).as_string()}::regclass, '{LOG}', '{options}')",
+        ]
+        if is_partitioned:
+            low, high = (f"part_{self.dice.getrandbits(40)}" for _ in range(2))
+            statements[1:1] = [
+                f"create table {low} partition of {table} for values from (minvalue) to (4)",
+                f"create table {high} partition of {table} for values from (4) to (maxvalue)",
+            ]
+        for statement in statements:
+            if not self._run(session, statement):
+                return
+
+    def _kinds(self, count: int) -> list[str]:
+        return self.dice.choices(list(KINDS), k=count)
 
     def _change(self, session: psycopg.Connection) -> None:
-        name = self.dice.choice(self.tables)
+        tables = self.tables
+        if not tables:
+            return
+        name = self.dice.choice(tables)
         columns = self.columns(name)
         if not columns:
             return
-        table, draw = sql.Identifier("public", name), self.dice.random()
-        chosen = [
-            columns[0],
-            *self.dice.sample(columns[1:], self.dice.randint(0, len(columns) - 1)),
-        ]
+        table, draw = sql.SQL(self.quoted(name)), self.dice.random()
+        keys = [one for one in columns if one[2]] or columns[:1]
+        others = [one for one in columns if one not in keys]
+        chosen = [*keys, *self.dice.sample(others, self.dice.randint(0, len(others)))]
         names = sql.SQL(", ").join(sql.Identifier(column) for column, *_ in chosen)
-        values = sql.SQL(", ").join(self._value(kind, is_key=is_key) for _, kind, is_key in chosen)
+        values = sql.SQL(", ").join(self.value(kind, is_key=is_key) for _, kind, is_key in chosen)
         if draw < 0.5:
             query = sql.SQL("insert into {} ({}) values ({})").format(table, names, values)
+        elif draw < 0.55:
+            query = sql.SQL(
+                "insert into {0} ({1}) values ({2}), ({2}) on conflict do nothing"
+            ).format(table, names, values)
         elif draw < 0.8:
             query = sql.SQL(
-                "update {} set ({}) = row({}) where ctid = (select max(ctid) from {})"
-            ).format(table, names, values, table)
+                "update {0} set ({1}) = row({2}) where (tableoid, ctid) = (select tableoid, ctid from {0} "
+                "order by ctid desc, tableoid limit 1)"
+            ).format(table, names, values)
         elif draw < 0.97:
-            query = sql.SQL("delete from {} where ctid = (select min(ctid) from {})").format(
-                table, table
-            )
+            query = sql.SQL(
+                "delete from {0} where (tableoid, ctid) = (select tableoid, ctid from {0} order by ctid, tableoid limit 1)"
+            ).format(table)
         else:
             query = sql.SQL("truncate {}").format(table)
-        self._note(session, query.as_string(session))
-        try:
-            session.execute(query)
-        except _FAILURES as error:
-            self._note(session, f"failed: {error.sqlstate}")
-            session.rollback()
+        self._run(session, query.as_string(session))
 
-    def _value(self, kind: str, *, is_key: bool) -> sql.Composable:
-        if is_key and self.dice.random() < 0.8:
-            return sql.SQL("{}::text::{}").format(
-                sql.Literal(str(self.dice.randint(1, 9))), sql.SQL(kind)
-            )
-        if not is_key and self.dice.random() < 0.2:
-            return sql.SQL("null")
-        known = _KINDS.get(
-            kind.replace("character varying", "varchar").replace("character", "char"), ("1",)
-        )
-        return sql.SQL("{}::{}").format(sql.Literal(self.dice.choice(known)), sql.SQL(kind))
-
-    def _define(self) -> None:
-        """Change the definition of a random table or type."""
-        name = self.dice.choice(self.tables)
-        table = sql.Identifier("public", name).as_string(self.owner)
-        columns = self.columns(name)
-        others = [(column, kind) for column, kind, is_key in columns if not is_key] or [
-            ("id", "int")
-        ]
-        column, kind = self.dice.choice(others)
-        quoted, new = f'"{column}"', f'"{self.dice.choice(_COLUMNS)}"'
-        added = self.dice.choice(list(_KINDS))
-        value = self._value(added, is_key=False).as_string(self.owner)
-        retyped = self.dice.choice(_RETYPED.get(_short(kind), (_short(kind),)))
-        choices = {
-            "add": [f"alter table {table} add {new} {added}"],
-            "default": [f"alter table {table} add {new} {added} default {value}"],
-            "drop": [f"alter table {table} drop {quoted}"],
-            "readd": [
-                f"alter table {table} drop {quoted}, add {quoted} {self.dice.choice([_short(kind), added])}"
-            ],
-            "rename": [f"alter table {table} rename {quoted} to {new}"],
-            "retype": [
-                f"alter table {table} alter {quoted} type {retyped} using {quoted}::{retyped}"
-            ],
-            "back": [
-                f"alter table {table} alter {quoted} type {retyped} using {quoted}::{retyped}",
-                f"alter table {table} alter {quoted} type {_short(kind)} using {quoted}::{_short(kind)}",
-            ],
-            "default only": [f"alter table {table} alter {quoted} set default null"],
-            "label": [
-                "alter type mood rename value 'sad' to 'blue'",
-                "alter type mood rename value 'blue' to 'sad'",
-            ][: self.dice.randint(1, 2)],
-            "new label": [
-                f"alter type mood add value if not exists 'mood{self.dice.randint(1, 3)}'"
-            ],
-            "attribute": [f"alter type spot add attribute z{self.dice.randint(1, 99)} int"],
-            "generated": [
-                f"alter table {table} add {new} bool generated always as ({quoted} is null) stored"
-            ],
-            "key": [f"alter table {table} drop constraint if exists {_constraint(name)}"],
-            "full": [f"vacuum full {table}"],
-            "recreate": [f"drop table {table}"],
-        }
-        if len(others) > 1:
-            (one, _), (two, _) = self.dice.sample(others, 2)
-            choices["swap"] = [
-                f'alter table {table} rename "{one}" to "swapped"', f'alter table {table} rename "{two}" to "{one}"',
-                f'alter table {table} rename "swapped" to "{two}"',
-            ]  # fmt: skip
+    def _define(self, session: psycopg.Connection) -> None:
+        """Change the definition of a random table or type, with a session; of the owner without a transaction."""
+        tables = self.tables
+        if not tables or (len(tables) < 4 and self.dice.random() < 0.05):
+            self._create(session, self._new_name())
+            return
+        name = self.dice.choice(tables)
+        choices = definitions(self, name, [one for one in tables if one != name], self._new_name())
         what = self.dice.choice(list(choices))
+        if session is not self.owner and what in ("full", "concurrently"):
+            return
         for statement in choices[what]:
-            if not self._owner_run(statement):
+            if not self._run(session, statement):
                 return
         if what == "recreate":
-            self._create(name)
+            self._create(session, name)
 
-    def _owner_run(self, statement: str) -> bool:
-        self._note(self.owner, statement)
+    def _run(self, session: psycopg.Connection, statement: str) -> bool:
+        number = "ddl" if session is self.owner else str(self.sessions.index(session))
+        self.trace.append(f"{number}: {statement}")
         try:
-            self.owner.execute(statement)
+            session.execute(statement)  # type: ignore[call-overload]
         except _FAILURES as error:
-            self._note(self.owner, f"failed: {error.sqlstate} {error.diag.message_primary}")
+            self.trace.append(f"{number}: failed: {error.sqlstate} {error.diag.message_primary}")
+            session.rollback()
             return False
         return True
 
-    def _note(self, session: psycopg.Connection, what: str) -> None:
-        number = "ddl" if session is self.owner else str(self.sessions.index(session))
-        self.trace.append(f"{number}: {what}")
+    def _end(self, session: psycopg.Connection, how: str) -> None:
+        self.trace.append(f"{self.sessions.index(session)}: {how}")
+        try:
+            getattr(session, how)()
+        except psycopg.errors.SerializationFailure:
+            session.rollback()
 
+    def partitions(self, name: TableName, *, attached: bool) -> list[str]:
+        """Return the partitions of a table, or the tables that are detached from any."""
+        query = (
+            "select inhrelid::regclass::text from pg_inherits where inhparent = to_regclass(%s) order by 1"
+            if attached
+            else "select oid::regclass::text from pg_class where relname ~ '^part_' and relkind = 'r' "
+            "and not relispartition and %s <> '' order by 1"
+        )
+        return [row[0] for row in self.owner.execute(query, (self.quoted(name),))]
 
-def _short(kind: str) -> str:
-    """Return a type as the tables of this module write it."""
-    for long, short in (
-        ("character varying", "varchar"),
-        ("character", "char"),
-        ("integer", "int"),
-        ("double precision", "float8"),
-    ):
-        kind = kind.replace(long, short)
-    return kind.replace(" without time zone", "")
-
-
-def _constraint(name: str) -> str:
-    return sql.Identifier(f"{name}_pkey").as_string(None)
+    def is_partitioned(self, name: TableName) -> bool:
+        """True if a table has partitions or may have them."""
+        query = "select relkind = 'p' from pg_class where oid = to_regclass(%s)"
+        return bool(value(self.owner, query, self.quoted(name)))

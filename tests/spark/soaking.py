@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,10 +77,10 @@ class Program:
         self._process.wait(120)
         kill(self._process)
 
-    def wait(self, deadline_s: float) -> None:
+    def wait(self, deadline_s: float, *, ends: Collection[int] = (0,)) -> None:
         """Wait until it ends in order."""
         ended = self._process.wait(deadline_s)
-        assert ended == 0, f"ended with {ended}:\n{self._log.read_text()[-4000:]}"
+        assert ended in ends, f"ended with {ended}:\n{self._log.read_text()[-4000:]}"
 
     def end(self) -> None:
         kill(self._process)
