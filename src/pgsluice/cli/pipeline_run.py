@@ -12,9 +12,10 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from pgsluice import connection
-from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_ERROR
+from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_ERROR, way_out
 from pgsluice.cli.printing import echo, echo_json
 from pgsluice.cli.signals import interrupt_on_termination, mute_py4j, stop_on_signals
+from pgsluice.errors import SluiceError
 from pgsluice.pipelines.config import Pipeline
 from pgsluice.pipelines.runner import Runner
 from pgsluice.pipelines.tasks import tasks_of
@@ -91,6 +92,7 @@ def _log_lines(form: str, pipelines: Sequence[Pipeline]) -> Iterator[None]:
     secrets = [secret for target in targets for secret in secrets_of(target)]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter((JsonLines if form == "json" else TextLines)(secrets, None))
+    handler.addFilter(_name_commands)
     mute_py4j()
     logger = logging.getLogger("pgsluice")
     level = logger.level
@@ -101,6 +103,15 @@ def _log_lines(form: str, pipelines: Sequence[Pipeline]) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+
+
+def _name_commands(record: logging.LogRecord) -> bool:
+    """Let the errors of a log line name commands in the place of methods."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(
+            way_out(value) if isinstance(value, SluiceError) else value for value in record.args
+        )
+    return True
 
 
 def _show(pipeline: Pipeline, progress: Progress, as_json: bool) -> None:

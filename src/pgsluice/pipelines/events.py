@@ -264,7 +264,7 @@ def log_options(
     Raises:
         ConfigurationError: `starting` is invalid.
     """
-    check_start(starting, option="starting")
+    check_start(starting, option="starting", by_ticks=True)
     return {
         "log": log,
         "consumer": consumer,

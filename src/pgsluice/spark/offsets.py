@@ -112,7 +112,7 @@ class Start:
         return self.word == "latest" or self.latest_if_later
 
 
-def starting(text: str, *, option: str = "startingOffsets") -> Start:
+def starting(text: str, *, option: str = "startingOffsets", by_ticks: bool = False) -> Start:
     """Parse `startingOffsets`: `earliest`, `latest`, `committed`, `{"tick": n}` or `{"snapshot": "a:b:"}`.
 
     Offsets of a checkpoint are also valid.
@@ -120,6 +120,7 @@ def starting(text: str, *, option: str = "startingOffsets") -> Start:
     Args:
         text: The text.
         option: Name of the option, for the error.
+        by_ticks: True if the offsets of the stream are ticks: a snapshot is then invalid.
 
     Raises:
         ConfigurationError: It is invalid.
@@ -134,14 +135,14 @@ def starting(text: str, *, option: str = "startingOffsets") -> Start:
         tick, snapshot, log = value.get("tick"), value.get("snapshot"), value.get("log")
         if isinstance(tick, int) and not isinstance(tick, bool):
             return Start(tick=tick, log=log)
-        if isinstance(snapshot, str):
+        if isinstance(snapshot, str) and not by_ticks:
             try:
                 return Start(snapshot=Snapshot.parse(snapshot), log=log)
             except ArgumentError as error:
                 raise ConfigurationError(f"{option}: {error}") from None
+    positions = '{"tick": 12}' + ("" if by_ticks else ' or {"snapshot": "1005:1008:1005"}')
     raise ConfigurationError(
-        f"{option} is {text!r}; use earliest, latest, committed, "
-        '{"tick": 12} or {"snapshot": "1005:1008:1005"}'
+        f"{option} is {text!r}; use earliest, latest, committed{' or' if by_ticks else ','} {positions}"
     )
 
 
