@@ -72,6 +72,8 @@ class Schedule:
             session.commit()
         for _ in range(self.dice.randint(2, 4)):
             self._create(self.owner, self._new_name())
+        while not value(self.owner, "select count(*) from pgq.event_1"):
+            self._change(self.owner)  # so that the lake has a table
 
     @property
     def tables(self) -> list[TableName]:

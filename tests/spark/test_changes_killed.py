@@ -70,8 +70,7 @@ def check_killed(database: Database, current: Tables, folder: Path, seed: int) -
         log = cleanup.enter_context(database.connect())
         cleanup.callback(schedule.close)
         for stop in range(STOPS):
-            for _ in range(dice.randint(1, 2)):
-                change_and_kill(schedule, pipeline, current, folder)
+            change_and_kill(schedule, pipeline, current, folder)
             schedule.settle()
             pipeline.catch_up()
             try:

@@ -35,7 +35,8 @@ class Event:
         ev_retry: Number of retries by the consumer, or None.
         ev_type: Type of the event.
         ev_data: Text of the event.
-        ev_extra1: Additional text, as are the next three; `schema.table` for captured changes.
+        ev_extra1: Additional text, as are the next three; for captured changes `schema.table`,
+            each part quoted as an SQL identifier if it must be.
     """
 
     ev_id: int

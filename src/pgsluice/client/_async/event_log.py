@@ -75,7 +75,8 @@ class AsyncEventLog:
         Another call replaces the options and includes new partitions.
 
         Args:
-            source_table: The table as in SQL, such as `shop.orders`; of a partitioned table, the root.
+            source_table: The table as an SQL identifier, such as `shop.orders` or `shop."Orders"`: names with
+                upper-case letters or other characters are quoted. Of a partitioned table, the root.
             queue_name: An existing log.
             options: `columns` or `ignore`: the columns to keep or to leave out (an update of left-out columns alone
                 appends no event); `key`: the columns that identify a row (default: the primary key); `before`: False
@@ -96,6 +97,10 @@ class AsyncEventLog:
 
     async def drop_capture(self, source_table: str, queue_name: str) -> bool:
         """Stop capturing a table into a log; its events stay in the log.
+
+        Args:
+            source_table: The table as an SQL identifier, such as `shop.orders` or `shop."Orders"`.
+            queue_name: The log that it is captured into.
 
         Returns:
             False when the table was not captured into this log.
@@ -138,7 +143,7 @@ class AsyncEventLog:
         against changes until the commit.
 
         Args:
-            source_table: A captured table.
+            source_table: A captured table as an SQL identifier, such as `shop.orders` or `shop."Orders"`.
             queue_name: The log that it is captured into.
             after_key: The result of the previous call; None: start.
             qty: The most rows, 1 or more; fewer when another transaction is changing one. A table without a key is
