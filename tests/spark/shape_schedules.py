@@ -59,6 +59,7 @@ class Schedule:
     dice: random.Random
     definitions: float = 0.1
     trace: list[str] = field(default_factory=list)
+    _exclusive: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.owner = self.database.connect()
@@ -85,6 +86,11 @@ class Schedule:
             (list(_SCHEMAS),),
         )
         return [TableName(*row) for row in found]
+
+    @property
+    def is_free(self) -> bool:
+        """True if no transaction holds a lock that readers of a table or of its partitions wait for."""
+        return not self._exclusive
 
     def close(self) -> None:
         """End all transactions and sessions."""
@@ -229,11 +235,14 @@ class Schedule:
     def _run(self, session: psycopg.Connection, statement: str) -> bool:
         number = "ddl" if session is self.owner else str(self.sessions.index(session))
         self.trace.append(f"{number}: {statement}")
+        if session is not self.owner and not statement.startswith(("insert", "update", "delete")):
+            self._exclusive.add(id(session))
         try:
             session.execute(statement)  # type: ignore[call-overload]
         except _FAILURES as error:
             self.trace.append(f"{number}: failed: {error.sqlstate} {error.diag.message_primary}")
             session.rollback()
+            self._exclusive.discard(id(session))
             return False
         return True
 
@@ -243,6 +252,7 @@ class Schedule:
             getattr(session, how)()
         except psycopg.errors.SerializationFailure:
             session.rollback()
+        self._exclusive.discard(id(session))
 
     def partitions(self, name: TableName, *, attached: bool) -> list[str]:
         """Return the partitions of a table, or the tables that are detached from any."""

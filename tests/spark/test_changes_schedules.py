@@ -131,9 +131,9 @@ def check_schedule(
         for stop in range(stops):
             for _ in range(dice.randint(10, 40)):
                 schedule.step()
-                if dice.random() < 0.1:
+                if dice.random() < 0.1 and schedule.is_free:
                     pipeline.read()
-                if dice.random() < 0.1:
+                if dice.random() < 0.1 and schedule.is_free:
                     log.execute("select sluice._maintain_captures()")
             schedule.settle()
             pipeline.run()
