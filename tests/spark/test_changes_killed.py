@@ -1,7 +1,11 @@
-"""The command of the pipeline `changes`, killed at random moments: a table that is called complete is equal."""
+"""The command of the pipeline `changes`, killed at random moments: a table that is called complete is equal.
+
+PGSLUICE_KILLED_STOPS   kills, each with a comparison after the next run (3)
+"""
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections import Counter
@@ -22,7 +26,7 @@ from spark.test_crash import database
 
 __all__ = ["database"]
 
-STOPS = 3
+STOPS = int(os.environ.get("PGSLUICE_KILLED_STOPS", "3"))
 
 
 class Pipeline:
