@@ -52,6 +52,22 @@ def test_logs_are_paged_and_searched(client, connection):
     assert "No log has this in its name." in client.get("/logs?search=third").text
 
 
+def test_captured_tables_are_shown_with_their_problems(client, audit, connection):
+    connection.execute("create table good (id int primary key)")
+    connection.execute("create table light (id int primary key)")
+    for table in ("good", "light"):
+        audit.capture(table, "audit")
+    connection.execute("alter table light set unlogged")
+
+    text = client.get("/log?name=audit").text
+
+    assert "Captured tables" in text
+    assert '<span class="badge warn">unlogged</span>' in text
+    assert "alter table public.light set logged" in text
+    good = text[text.index(">good<") :]
+    assert good[: good.index("</tr>")].count('<span class="badge ok">ok</span>') == 1
+
+
 def test_log_is_shown_with_segments_consumers_and_groups(client, audit):
     audit.set_log_policy("audit", max_lag_events=1000, keepers=["lake"])
 
@@ -99,12 +115,15 @@ def test_names_are_escaped(client, logs, connection):
         assert "<script>alert" not in text
 
 
-def test_role_with_sluice_monitor_sees_logs(monitor, audit):
+def test_role_with_sluice_monitor_sees_logs(monitor, audit, connection):
+    connection.execute("create table captured (id int primary key)")
+    audit.capture("captured", "audit")
     assert "/consumer?log=audit&amp;consumer=etl" in monitor.get("/logs").text
 
     text = monitor.get("/log?name=audit").text
 
     assert "about 5 events behind" in text
+    assert "captured</th>" in text
     assert "permission denied" not in text
 
 

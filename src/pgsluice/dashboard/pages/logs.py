@@ -110,6 +110,10 @@ def log(request: Request) -> Response:
         consumer_count=len(plain),
         shown=plain[:_READERS],
         groups=groups,
+        captures=database.part(lambda s: s.logs.list_captures(name), "captures", name),
+        capture_problems=database.part(
+            lambda s: s.logs.list_capture_problems(name), "capture problems", name
+        ),
         sampled=sampled,
         history=history,
     )

@@ -1,7 +1,9 @@
+-- Security definer: sluice_monitor may not read the triggers' arguments by sluice._captures.
 create or replace function sluice.list_captures(i_queue_name text default null)
 returns table (source_table regclass, queue_name text, options jsonb, operations text[], enabled boolean)
 language plpgsql
 stable
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -18,4 +20,4 @@ $$;
 comment on function sluice.list_captures(text) is
     'Return captured tables with their log, options and operations, of one log or all; enabled: no trigger is disabled or has malformed options, which are null.';
 revoke execute on function sluice.list_captures(text) from public;
-grant execute on function sluice.list_captures(text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
+grant execute on function sluice.list_captures(text) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;
