@@ -70,7 +70,8 @@ def comparable(value: Any, kind: pa.DataType) -> object:
     try:
         return _comparable(value, kind)
     except (ValueError, ArithmeticError):
-        return str(value)  # no value of this type, as after a schema change that the lake does not follow
+        # No value of this type, as after a schema change that the lake does not follow.
+        return str(value)
 
 
 def _comparable(value: Any, kind: pa.DataType) -> object:
