@@ -27,8 +27,8 @@ PACKAGE = ROOT / "src" / "pgsluice"
 _GENERATED = re.compile(r"client/_(a?sync)/")
 _FUNCTION = re.compile(r"^create or replace (?:function|procedure) (\w+\.\w+)", re.MULTILINE)
 _CHILD = re.compile(r" inherits \(| partition of |_\d$")
-# Two modules of one pair define the same name on purpose: a client, and its asynchronous form.
-_TWINS = re.compile(r"\._(a?sync)\b")
+# A client and its asynchronous form are defined under the same name on purpose.
+_BOTH_FORMS = re.compile(r"\._(a?sync)\b")
 
 
 def cycles(graph: grimp.ImportGraph) -> list[list[str]]:
@@ -99,7 +99,7 @@ def names_in_two_modules() -> dict[str, list[str]]:
         module = ".".join(file.relative_to(PACKAGE).with_suffix("").parts)
         for node in ast.parse(file.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found[node.name].add(_TWINS.sub("", module))
+                found[node.name].add(_BOTH_FORMS.sub("", module))
     return {name: sorted(modules) for name, modules in sorted(found.items()) if len(modules) > 1}
 
 
