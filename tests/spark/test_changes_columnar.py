@@ -156,6 +156,10 @@ KEY_1 = {"id": 1}
         [event("d", KEY_1, None)],
         [event("c", None, ROW_1, ("code", "id")), event("u", ROW_1, ROW_2, ("code", "id"))],
         [event("u", ROW_1, {**ROW_1, "note": None}), (SNAPSHOT_EVENT, '{"state": "ended"}')],
+        [
+            event("u", KEY_1, ROW_2, unchanged=["note", "code"]),
+            event("u", ROW_2, ROW_1, unchanged=[]),
+        ],
     ],
 )
 def test_changes_of_plain_values_are_not_parsed_one_by_one(events: list[tuple[str, str]]):

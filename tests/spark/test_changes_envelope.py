@@ -157,6 +157,50 @@ def test_value_left_out_of_a_large_row_is_an_error_where_the_lake_needs_it(log: 
     assert found["no_key"] == ["read", refused, refused, refused, refused]
 
 
+def test_value_unchanged_by_an_update_is_in_both_rows(log: psycopg.Connection):
+    log.execute("create table big (doc text, id int, tags text[], attributes jsonb)")
+    log.execute("select sluice.capture('big', 'changes')")
+    log.execute(
+        """insert into big
+           select string_agg(md5(n::text), ''), 1, array_agg(md5(n::text)), jsonb_agg(md5(n::text))
+           from generate_series(1, 2000) as n"""
+    )
+    log.execute("update big set id = 2")
+    log.execute("update big set doc = null")
+
+    (data,) = log.execute("select ev_data from pgq.event_1 where ev_type = 'u' limit 1").fetchone()
+    assert json.loads(data)["unchanged"] == ["doc", "tags", "attributes"]
+    insert, update, last = (
+        read_change(
+            TableName("public", "big"), ev_id, 1, ev_type, data, "public.big", None,
+            frozenset({"attributes"}),
+        )
+        for ev_id, ev_type, data in rows(
+            log, "select ev_id, ev_type, ev_data from pgq.event_1 order by ev_id"
+        )
+    )  # fmt: skip
+    assert update.before == insert.after
+    assert update.after == {**insert.after, "id": 2} == last.before
+
+
+def test_value_left_out_of_another_row_of_an_update_is_no_error(log: psycopg.Connection):
+    log.execute("create table no_key (id int, doc text)")
+    log.execute("""select sluice.capture('no_key', 'changes', '{"row_bytes_max": 100000}')""")
+    log.execute(
+        """insert into no_key
+           select s, string_agg(md5(n::text), '')
+           from (values (2000), (9000)) as s (s), generate_series(1, s) as n group by s"""
+    )
+    log.execute("update no_key set id = id + 1")
+
+    (data,) = log.execute(
+        "select ev_data from pgq.event_1 where ev_type = 'u' and ev_data like '%: {\"id\":2001,%'"
+    ).fetchone() or ("",)
+    found = read_change(TableName("public", "no_key"), 1, 1, "u", data, "public.no_key")
+    assert json.loads(data)["left_out"] == {"before": ["doc"], "after": ["doc"]}
+    assert found.before == {**found.after, "id": 2000}
+
+
 def test_changes_of_capture_without_the_row_before(log: psycopg.Connection):
     log.execute("""select sluice.capture('odd', 'changes', '{"before": false}')""")
 

@@ -17,7 +17,7 @@ from pgsluice.pipelines.current_state import event_files
 from pgsluice.verify import verify_changes
 from spark.conftest import LOG
 from spark.test_changes import Place, only_delta, place
-from support import wait_until
+from support import value, wait_until
 
 __all__ = ["place"]
 
@@ -122,6 +122,28 @@ def test_snapshot_that_cannot_be_taken_leaves_the_others_complete(
         stream.catch_up()
         assert isinstance(stream.snapshots.failures["uncaptured"], CaptureError)
     assert place.equal("public.good")
+
+
+@pytest.mark.slow
+@only_delta
+@pytest.mark.parametrize("key", ["primary key", ""], ids=["key", "no key"])
+def test_table_with_a_row_too_large_for_a_snapshot_is_parked_beside_healthy_ones(
+    place: Place, log: psycopg.Connection, key: str
+):
+    log.execute(f"create table large (id int {key}, v text)")  # type: ignore[arg-type]
+    log.execute("alter table large alter v set storage external")
+    log.execute("insert into large values (1, 'a'), (2, repeat('x', 200000))")
+    log.execute("""select sluice.capture('large', %s, '{"row_bytes_max": 100000}')""", (LOG,))
+    log.execute("create table good (id int primary key, v text)")
+    log.execute("insert into good values (1, 'a')")
+    log.execute("select sluice.capture('good', %s)", (LOG,))
+
+    for _ in range(2):
+        assert place.run(snapshots=["large", "good"]).progress().parked == ("public.large",)
+        assert place.equal("public.good")
+    assert "no value of v: the row is larger than row_bytes_max" in reasons(place)["public.large"]
+    events = "select count(*) from pgq.event_1 where ev_type = 'r' and ev_extra1 = 'public.large'"
+    assert value(log, events) == 2  # it is taken once, and not again at the next start
 
 
 @pytest.mark.slow

@@ -94,3 +94,33 @@ def test_a_bad_limit_is_refused(connection, big, limit):
             f'{{"row_bytes_max": {limit}}}',
         )
     assert rows(connection, "select * from sluice.list_captures()") == []
+
+
+# Its columns are written one after the other, as no statement could hold them. Not compressed, so each has its size on disk.
+@pytest.mark.long
+def test_a_row_of_more_than_1_gb_in_all_is_updated_and_deleted(database_18):
+    names = ["b", "c", "d", "e"]
+    with database_18.connect() as connection:
+        connection.execute(
+            f"create table big (id int primary key, n int, {', '.join(f'{n} bytea' for n in names)})"
+        )
+        for name in names:
+            connection.execute(f"alter table big alter {name} set storage external")
+        connection.execute("insert into big values (1, 1)")
+        for name in names:
+            connection.execute(
+                f"update big set {name} = convert_to(repeat('x', %s), 'UTF8')", (HUGE,)
+            )
+        connection.execute("select pgq.create_queue('changes')")
+        connection.execute("select sluice.capture('big', 'changes')")
+
+        connection.execute("update big set n = n + 1")
+        connection.execute("select sluice.capture_snapshot('big', 'changes')")
+        connection.execute("delete from big")
+
+        updated, read, deleted = envelopes(connection)
+        row = {"id": 1, "n": 2, **dict.fromkeys(names)}
+        assert updated["after"] == read["after"] == deleted["before"] == row
+        assert updated["left_out"] == {"before": names, "after": names}
+        assert read["left_out"] == {"after": names}
+        assert deleted["left_out"] == {"before": names}

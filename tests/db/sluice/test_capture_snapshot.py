@@ -1,4 +1,4 @@
-"""sluice.capture_snapshot, with _require_capture, _capture_walk (the order) and _append_rows."""
+"""sluice.capture_snapshot, with _require_capture, _capture_walk (the order), _snapshot_sql and _append_rows."""
 
 import json
 
@@ -228,3 +228,78 @@ def test_closed_log_is_reported(filled):
         call(filled, "account")
 
     assert caught.value.diag.message_primary == "Insert into queue disallowed"
+
+
+@pytest.mark.parametrize("key", ["primary key", ""], ids=["key", "no key"])
+def test_values_too_large_for_an_event_are_left_out_and_named(connection, key):
+    connection.execute(f"create table big (id int {key}, n int, b text, c text)")
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute("""select sluice.capture('big', 'changes', '{"row_bytes_max": 10000}')""")
+    connection.execute("alter table big alter b set storage external, disable trigger user")
+    connection.execute(
+        "insert into big select n, n, repeat('x', n * 100000), 'c' from generate_series(0, 2) as n"
+    )
+    connection.execute("alter table big enable trigger user")
+
+    snapshot(connection, "big")
+
+    events = [json.loads(data) for _, data in logged(connection)]
+    assert [event["after"] for event in events] == [
+        {"id": 0, "n": 0, "b": "", "c": "c"},
+        {"id": 1, "n": 1, "b": None, "c": "c"},
+        {"id": 2, "n": 2, "b": None, "c": "c"},
+    ]
+    assert {str(event.get("left_out")) for event in events} == {"{'after': ['b']}"}
+
+
+def test_rows_of_a_new_partition_lack_values_too_large_for_an_event(connection):
+    connection.execute("create table big (id int primary key, b text) partition by range (id)")
+    connection.execute("select pgq.create_queue('changes')")
+    options = '{"row_bytes_max": 10000}'
+    connection.execute("select sluice.capture('big', 'changes', %s::jsonb)", (options,))
+    connection.execute("create table part partition of big default")
+    connection.execute("insert into part values (1, repeat('x', 2000000))")
+    connection.execute("select sluice.capture('big', 'changes', %s::jsonb)", (options,))
+
+    (event,) = [json.loads(data) for op, data in logged(connection) if op == "r"]
+    assert event["after"] == {"id": 1, "b": None}
+    assert event["left_out"] == {"after": ["b"]}
+
+
+@pytest.mark.parametrize(("size", "calls"), [(1_000_000, 3), (100, 1)])
+def test_a_call_ends_at_16_mb(connection, size, calls):
+    connection.execute("create table big (id int primary key, b bytea)")
+    connection.execute("alter table big alter b set storage external")
+    connection.execute(
+        "insert into big select n, convert_to(repeat('x', %s), 'UTF8') from generate_series(1, 50) as n",
+        (size,),
+    )
+    connection.execute("select pgq.create_queue('changes')")
+    connection.execute("select sluice.capture('big', 'changes')")
+    copy_of(connection, "big")
+
+    # One more call finds no further row.
+    assert snapshot(connection, "big") == calls + 1
+
+    apply(connection, logged(connection))
+    assert contents(connection, "copy") == contents(connection, "big")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_rows_whose_text_has_more_than_1_gb_in_all(database_18):
+    with database_18.connect() as connection:
+        connection.execute("create table big (id int, b text)")
+        connection.execute(
+            "insert into big select n, repeat('x', 60000000) from generate_series(1, 20) as n"
+        )
+        connection.execute("select pgq.create_queue('changes')")
+        connection.execute("select sluice.capture('big', 'changes')")
+
+        snapshot(connection, "big")
+
+        found = rows(
+            connection,
+            "select ev_data::json -> 'after' ->> 'id', length(ev_data) > 60000000 from pgq.event_1 order by ev_id",
+        )
+        assert found == [(str(n), True) for n in range(1, 21)]

@@ -99,7 +99,15 @@ def _parsed(data: pa.Array, read_as: Mapping[str, pa.DataType]) -> dict[str, pa.
     """Return the members of the envelopes; None if a value has another type, or an envelope other members."""
     row = pa.struct(dict(read_as))
     schema = pa.schema(
-        {"op": pa.string(), "before": row, "after": row, "source": _SOURCE, "ts_ms": pa.int64()}
+        {
+            "op": pa.string(),
+            "before": row,
+            "after": row,
+            "source": _SOURCE,
+            "ts_ms": pa.int64(),
+            # Of their values only those of the key are needed, which are never left out.
+            "unchanged": pa.list_(pa.string()),
+        }
     )
     if data.null_count or pc.any(pc.match_substring(data, "\n")).as_py():
         return None

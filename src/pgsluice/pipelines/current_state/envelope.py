@@ -159,25 +159,21 @@ def _of_capture(
         is_of_table = source["schema"] == table.schema and source["table"] == table.table
         key = tuple(source["key"] or ())
         before, after = envelope["before"], envelope["after"]
+        unchanged = list(envelope.get("unchanged") or ())
         same = envelope["op"] == ev_type and is_of_table
     except (ValueError, KeyError, TypeError):
         return None  # an application's event whose type is one of these letters
     if not same:
         return None
+    before = _with_key(_flat(before, ev_data, "before", documents), key, documents)
+    after = _with_key(_flat(after, ev_data, "after", documents), key, documents)
+    if unchanged and before is not None and after is not None:
+        before |= {name: after[name] for name in unchanged}
     if left_out := envelope.get("left_out"):
         _require_whole(
             table, ev_id, {"after": after} if key else {"before": before, "after": after}, left_out
         )
-    return Change(
-        table,
-        key,
-        ev_id,
-        at_us,
-        ev_type,
-        _with_key(_flat(before, ev_data, "before", documents), key, documents),
-        _with_key(_flat(after, ev_data, "after", documents), key, documents),
-        source.get("txId"),
-    )
+    return Change(table, key, ev_id, at_us, ev_type, before, after, source.get("txId"))
 
 
 def _require_whole(

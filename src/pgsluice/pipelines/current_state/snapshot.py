@@ -42,8 +42,9 @@ from pgsluice.sessions import has_limits
 from pgsluice.spark.access import Access, access_for, driver_connection, run
 
 _log = logging.getLogger(__name__)
-# Classes of SQLSTATE: feature not supported, data, integrity, schema, syntax or access, limits, raised by a function.
-_OF_STATEMENT = ("0A", "22", "23", "3F", "42", "54", "P0")
+# Classes of SQLSTATE: feature not supported, data, integrity, schema, syntax or access, limits, raised by a function,
+# damaged data.
+_OF_STATEMENT = ("0A", "22", "23", "3F", "42", "54", "P0", "XX")
 _ROWS_AT_ONCE = 1000  # locked against updates until the commit, about 20 ms
 
 

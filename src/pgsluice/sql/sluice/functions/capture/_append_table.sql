@@ -11,30 +11,20 @@ set extra_float_digits = 1
 set lc_monetary = 'C'
 as $$
 declare
-    v_rows_at_once constant integer := 1000;
     v_shape constant record := sluice._capture_shape(source_table::oid, options, null::text[], null::oid[]);
-    v_contents json[];
+    v_sql constant record := sluice._snapshot_sql(v_shape.kept_columns, v_shape.key_columns, v_shape.columns_sql, options);
+    v_piece record;
 begin
     perform sluice._require_all_rows(part);
     perform sluice._note_shape(
         source_table::oid, v_shape.shape, v_shape.kept_columns, null::text[], null::oid[]
     );
-    for v_contents in
-        execute format(
-            'select array_agg(c.content)
-             from (
-                 select (select row_to_json(c.*) from (select %s) as c) as content,
-                     (row_number() over () - 1) / $1 as piece
-                 from %s as r
-             ) as c
-             group by c.piece
-             order by c.piece',
-            v_shape.columns_sql, part
-        )
-        using v_rows_at_once
+    for v_piece in
+        execute format(v_sql.pieces_sql, format('select null::jsonb as key, %s from %s as r', v_sql.row_sql, part))
     loop
         perform sluice._append_rows(
-            queue_name, v_shape.schema_name, v_shape.table_name, v_shape.key_columns, v_shape.shape, v_contents
+            queue_name, v_shape.schema_name, v_shape.table_name, v_shape.key_columns, v_shape.shape, v_piece.contents,
+            v_piece.left_out
         );
     end loop;
 end;

@@ -1,7 +1,7 @@
 -- A BEFORE ROW trigger runs between the rows. It cannot change a row that the statement changes later, as PostgreSQL refuses
 -- that, but it can free a key that the statement then uses. If it was a key of the statement's own row, it was freed later. Two
 -- equal rows do not tell: then it was later if the table has AFTER ROW triggers. Without key, the order of equal rows does not
--- matter.
+-- matter. A large value that an update left unchanged is only in the row after it.
 create or replace function sluice._events_in_front(
     source_table oid, log_table text, table_name text, key json, nested_id bigint, own_id bigint
 )
@@ -34,7 +34,16 @@ begin
                      d.after
                  from pgq.%I as e
                  cross join lateral (
-                     select e.ev_data::json -> ''before'' as before, e.ev_data::json -> ''after'' as after
+                     select
+                         case when json_array_length(i.envelope -> ''unchanged'') > 0 then (
+                             select concat(
+                                 ''{'', string_agg(concat(to_json(n.name), '':'', coalesce(o.value, n.value)), '','' order by n.position), ''}''
+                             )::json
+                             from json_each(i.envelope -> ''after'') with ordinality as n (name, value, position)
+                             left join json_each(i.envelope -> ''before'') as o (name, value) using (name)
+                         ) else i.envelope -> ''before'' end as before,
+                         i.envelope -> ''after'' as after
+                     from (values (e.ev_data::json)) as i (envelope)
                  ) as d
                  where e.ev_txid = pg_current_xact_id()
                    and e.ev_extra1 = $1

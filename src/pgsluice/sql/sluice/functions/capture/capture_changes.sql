@@ -38,6 +38,8 @@ declare
     v_marker text;
     v_is_nested boolean;
     v_bytes_max integer;
+    v_stored_bytes bigint;
+    v_once_bytes integer;
     v_fitting record;
     v_image text;
     v_rows text;
@@ -51,55 +53,61 @@ begin
     -- tables of built-in types without virtual columns. In an older snapshot the catalog would hide a column that rows have.
     -- Each statement, IF and use of tg_argv costs: so one statement reads the log's row and writes the text that
     -- json_build_object would return, and sluice._planned_shape checks what the same trigger always has. The size of a row counts
-    -- compressed values as they are stored, at least a 255th: above 256 kB the row may have more than 64 MB.
+    -- compressed values as they are stored, at least a 255th: above 256 kB the row may have more than 64 MB, and above 32 kB
+    -- an update may repeat a large value. It is measured as a whole, which fails if the row has more than 1 GB.
     if tg_op <> 'TRUNCATE'
         and current_setting('transaction_isolation') = 'read committed'
         and set_config('sluice.planned_trigger', concat(tg_relid, ' ', tg_name), true) is not null
     then
-        if tg_op = 'INSERT' then
-            select q.queue_id, q.queue_cur_table, s.shape,
-                case when s.shape is not null then array(
-                    select case when pg_column_size(n.*) <= 262144 then concat(
-                        '{"op" : "c", "before" : null, "after" : ', row_to_json(n.*), ', "source" : ',
-                        s.shape[1], pg_current_xact_id(),
-                        '}, "ts_ms" : ', (extract(epoch from clock_timestamp()) * 1000)::bigint, '}'
+        begin
+            if tg_op = 'INSERT' then
+                select q.queue_id, q.queue_cur_table, s.shape,
+                    case when s.shape is not null then array(
+                        select case when pg_column_size(n.*) <= 262144 then concat(
+                            '{"op" : "c", "before" : null, "after" : ', row_to_json(n.*), ', "source" : ',
+                            s.shape[1], pg_current_xact_id(),
+                            '}, "ts_ms" : ', (extract(epoch from clock_timestamp()) * 1000)::bigint, '}'
+                        ) end
+                        from new_rows as n
+                        limit 2
                     ) end
-                    from new_rows as n
-                    limit 2
-                ) end
-            into v_queue_id, v_segment, v_planned, v_events
-            from (values (sluice._planned_shape())) as s (shape)
-            left join pgq.queue as q on q.queue_name = s.shape[3] and not q.queue_disable_insert;
-        elsif tg_op = 'DELETE' then
-            select q.queue_id, q.queue_cur_table, s.shape,
-                case when s.shape is not null then array(
-                    select case when pg_column_size(o.*) <= 262144 then concat(
-                        '{"op" : "d", "before" : ', row_to_json(o.*), ', "after" : null, "source" : ',
-                        s.shape[1], pg_current_xact_id(),
-                        '}, "ts_ms" : ', (extract(epoch from clock_timestamp()) * 1000)::bigint, '}'
+                into v_queue_id, v_segment, v_planned, v_events
+                from (values (sluice._planned_shape())) as s (shape)
+                left join pgq.queue as q on q.queue_name = s.shape[3] and not q.queue_disable_insert;
+            elsif tg_op = 'DELETE' then
+                select q.queue_id, q.queue_cur_table, s.shape,
+                    case when s.shape is not null then array(
+                        select case when pg_column_size(o.*) <= 262144 then concat(
+                            '{"op" : "d", "before" : ', row_to_json(o.*), ', "after" : null, "source" : ',
+                            s.shape[1], pg_current_xact_id(),
+                            '}, "ts_ms" : ', (extract(epoch from clock_timestamp()) * 1000)::bigint, '}'
+                        ) end
+                        from old_rows as o
+                        limit 2
                     ) end
-                    from old_rows as o
-                    limit 2
-                ) end
-            into v_queue_id, v_segment, v_planned, v_events
-            from (values (sluice._planned_shape())) as s (shape)
-            left join pgq.queue as q on q.queue_name = s.shape[3] and not q.queue_disable_insert;
-        else
-            select q.queue_id, q.queue_cur_table, s.shape,
-                case when s.shape is not null then array(
-                    select case when pg_column_size(o.*) <= 262144 and pg_column_size(n.*) <= 262144 then concat(
-                        '{"op" : "u", "before" : ', row_to_json(o.*), ', "after" : ', row_to_json(n.*), ', "source" : ',
-                        s.shape[1], pg_current_xact_id(),
-                        '}, "ts_ms" : ', (extract(epoch from clock_timestamp()) * 1000)::bigint, '}'
+                into v_queue_id, v_segment, v_planned, v_events
+                from (values (sluice._planned_shape())) as s (shape)
+                left join pgq.queue as q on q.queue_name = s.shape[3] and not q.queue_disable_insert;
+            else
+                select q.queue_id, q.queue_cur_table, s.shape,
+                    case when s.shape is not null then array(
+                        select case when pg_column_size(o.*) <= 32768 and pg_column_size(n.*) <= 262144 then concat(
+                            '{"op" : "u", "before" : ', row_to_json(o.*), ', "after" : ', row_to_json(n.*), ', "source" : ',
+                            s.shape[1], pg_current_xact_id(),
+                            '}, "ts_ms" : ', (extract(epoch from clock_timestamp()) * 1000)::bigint, '}'
+                        ) end
+                        from old_rows as o
+                        cross join new_rows as n
+                        limit 2
                     ) end
-                    from old_rows as o
-                    cross join new_rows as n
-                    limit 2
-                ) end
-            into v_queue_id, v_segment, v_planned, v_events
-            from (values (sluice._planned_shape())) as s (shape)
-            left join pgq.queue as q on q.queue_name = s.shape[3] and not q.queue_disable_insert;
-        end if;
+                into v_queue_id, v_segment, v_planned, v_events
+                from (values (sluice._planned_shape())) as s (shape)
+                left join pgq.queue as q on q.queue_name = s.shape[3] and not q.queue_disable_insert;
+            end if;
+        exception
+            when internal_error or out_of_memory or program_limit_exceeded then
+                v_events := null;
+        end;
         if v_events[1] is not null and cardinality(v_events) = 1 and v_queue_id is not null then
             if v_planned[5] is not null then
                 v_shape := sluice._capture_shape(tg_relid, '{}'::jsonb, null::text[], null::oid[]);
@@ -194,28 +202,38 @@ begin
     if tg_op <> 'TRUNCATE' or v_is_partition then
         v_bytes_max := coalesce((v_options -> 'row_bytes_max')::integer, 67108864);
         v_fitting := sluice._fitting_columns(v_shape.kept_columns, v_shape.key_columns, v_bytes_max);
+        execute (
+            select format(
+                'select max(s.bytes) from (%s) as s (bytes)',
+                string_agg(format('select %s from %s as r', v_fitting.stored_sql, i.relation), ' union all ')
+            )
+            from (values (v_old_rows, tg_op <> 'INSERT'), (v_new_rows, tg_op in ('INSERT', 'UPDATE'))) as i (relation, applies)
+            where i.applies
+        )
+        into v_stored_bytes;
         for v_image, v_rows in
             select i.image, i.relation
             from (values ('before', v_old_rows, tg_op <> 'INSERT'), ('after', v_new_rows, tg_op in ('INSERT', 'UPDATE')))
                 as i (image, relation, applies)
             where i.applies
+              and v_stored_bytes > v_bytes_max / 255
         loop
             execute format(
                 'select array_agg(distinct n.name order by n.name)
                  from %s as r
+                 cross join lateral %s as s
                  cross join unnest(%s) as n (name)
-                 where %s > $1 and n.name is not null',
-                v_rows, v_fitting.left_out_sql, v_fitting.size_sql
+                 where n.name is not null',
+                v_rows, v_fitting.sizes_sql, v_fitting.left_out_sql
             )
-            using v_bytes_max
             into v_names;
             if v_names is not null then
                 v_left_out := coalesce(v_left_out, '{}') || jsonb_build_object(v_image, v_names);
             end if;
         end loop;
         if v_left_out is not null then
-            v_old_rows := format('(select %s from %s as r)', v_fitting.columns_sql, v_old_rows);
-            v_new_rows := format('(select %s from %s as r)', v_fitting.columns_sql, v_new_rows);
+            v_old_rows := format('(select f.* from %s as r cross join lateral %s as f)', v_old_rows, v_fitting.fitted_sql);
+            v_new_rows := format('(select f.* from %s as r cross join lateral %s as f)', v_new_rows, v_fitting.fitted_sql);
         end if;
     end if;
     -- The whole row is c.*, because c alone could be a column.
@@ -231,6 +249,9 @@ begin
     elsif tg_op = 'UPDATE' and v_shape.partitioned then
         -- A row that moves to another partition is lost if a trigger there returns null.
         execute 'select (select count(*) from old_rows) <> (select count(*) from new_rows)' into v_moved;
+    end if;
+    if tg_op = 'UPDATE' and v_before and v_moved is not true and v_stored_bytes > 32768 then
+        v_once_bytes := 32768;
     end if;
 
     v_changes := case
@@ -251,20 +272,9 @@ begin
              select ''c'', null, row_to_json(c.*) from %s',
             v_gone, v_old, v_new
         )
-        -- Both transition tables are filled together, row by row, and are read in that order: the n-th old row became the
-        -- n-th new one. A key could not pair them, because it may have changed. The order is also that in which keys
-        -- were freed and reused.
-        else format(
-            'select ''u'' as op, %1$s as before, n.content as after
-             from (select row_to_json(c.*) as content, %2$s as key, row_number() over () as position from %3$s) as o
-             join (select row_to_json(c.*) as content, %2$s as key, row_number() over () as position from %4$s) as n
-                 using (position)
-             %5$s
-             order by position',
-            case when v_before then 'o.content' else 'case when o.key::text <> n.key::text then o.key end' end,
-            case when v_before then 'null::json' else v_key end,
-            v_old, v_new,
-            case when v_options ?| '{columns,ignore}' and v_left_out is null then 'where o.content::text <> n.content::text' end
+        else sluice._update_sql(
+            v_shape.kept_columns, v_shape.key_columns, v_shape.columns_sql, v_key, v_old_rows, v_new_rows, v_before, v_once_bytes,
+            v_options ?| '{columns,ignore}' and v_left_out is null
         )
     end;
     v_is_nested := tg_op <> 'TRUNCATE' and (pg_trigger_depth() > 1 or current_setting('sluice.nested', true) <> '');
@@ -279,7 +289,12 @@ begin
              ),
              $4, $5
          from (%s) as change',
-        v_target.event_table, case when v_left_out is not null then ', ''left_out'', $6' end, v_changes
+        v_target.event_table,
+        concat(
+            case when v_left_out is not null then ', ''left_out'', $6' end,
+            case when v_once_bytes is not null then ', ''unchanged'', change.unchanged' end
+        ),
+        v_changes
     )
     using v_target.event_seq,
         sluice._capture_source(v_shape.schema_name, v_shape.table_name, v_shape.key_columns),
@@ -299,6 +314,6 @@ end;
 $$;
 
 comment on function sluice.capture_changes() is
-    'Trigger of captured tables: append each changed row as {op, before, after, source, ts_ms} to the event log.';
+    'Trigger of captured tables: append each changed row as {op, before, after, source, ts_ms} to the event log, with left_out and unchanged for large values.';
 revoke execute on function sluice.capture_changes() from public;
 grant execute on function sluice.capture_changes() to pgq_admin, sluice_admin;

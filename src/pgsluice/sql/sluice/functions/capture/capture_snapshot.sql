@@ -16,7 +16,9 @@
  * Waiting for a row while holding others can deadlock with writers, and the writer may be the victim. So this waits only for
  * the first row of the chunk, when it holds none, and ends the chunk before the next row that another session has locked.
  *
- * Calls: sluice._captures, sluice._capture_shape, sluice._note_shape, sluice._append_rows, sluice._append_table. Reads: the table, in the order of its key.
+ * Large rows: the chunk ends when it has 16 MB as they are stored, and a row beyond row_bytes_max lacks its large values.
+ *
+ * Calls: sluice._captures, sluice._capture_shape, sluice._note_shape, sluice._snapshot_sql, sluice._append_rows, sluice._append_table. Reads: the table, in the order of its key.
  */
 create or replace function sluice.capture_snapshot(
     source_table regclass, queue_name text, after_key jsonb default null, qty integer default 1000
@@ -38,7 +40,8 @@ declare
     v_walk record;
     v_first jsonb;
     v_locked boolean;
-    v_contents json[];
+    v_sql record;
+    v_piece record;
     v_last jsonb;
 begin
     v_options := sluice._require_capture(source_table, queue_name);
@@ -57,6 +60,7 @@ begin
         return null;
     end if;
 
+    v_sql := sluice._snapshot_sql(v_shape.kept_columns, v_shape.key_columns, v_shape.columns_sql, v_options);
     -- The first row, by its key: while this waits, the row may be deleted or get another key, and is searched again.
     loop
         execute format(
@@ -74,38 +78,51 @@ begin
         exit when v_locked;
     end loop;
 
-    execute format(
-        'with wanted as materialized (
-             select %1$s as key, row_number() over (order by %2$s) as position
-             from %3$s as r
-             where %4$s
-             order by %2$s
-             limit $2
-         ), held as materialized (
-             select %1$s as key, (select row_to_json(c.*) from (select %5$s) as c) as content
-             from %3$s as r
-             where %4$s
-             order by %2$s
-             limit $2
-             for share skip locked
-         ), chunk as (
-             select w.position, w.key, h.content, bool_and(h.key is not null) over (order by w.position) as unbroken
-             from wanted as w
-             left join held as h using (key)
-         )
-         select array_agg(c.content order by c.position), (array_agg(c.key order by c.position desc))[1]
-         from chunk as c
-         where c.unbroken',
-        v_walk.key_json_sql, v_walk.key_sql, source_table, v_walk.from_sql, v_shape.columns_sql
-    )
-    using v_first, qty
-    into strict v_contents, v_last;
     perform sluice._note_shape(
         source_table::oid, v_shape.shape, v_shape.kept_columns, null::text[], null::oid[]
     );
-    perform sluice._append_rows(
-        queue_name, v_shape.schema_name, v_shape.table_name, v_shape.key_columns, v_shape.shape, v_contents
-    );
+    for v_piece in
+        execute format(
+            v_sql.pieces_sql,
+            format(
+                'with wanted as materialized (
+                     select w.key, w.position
+                     from (
+                         select %1$s as key, row_number() over (order by %2$s) as position,
+                             sum(%5$s) over (order by %2$s rows between unbounded preceding and 1 preceding) as bytes
+                         from %3$s as r
+                         where %4$s
+                         order by %2$s
+                         limit $2
+                     ) as w
+                     where w.bytes is null or w.bytes < 16777216
+                 ), held as materialized (
+                     select %1$s as key, %6$s
+                     from %3$s as r
+                     where %4$s
+                     order by %2$s
+                     limit (select count(*) from wanted)
+                     for share skip locked
+                 ), chunk as (
+                     select w.position, w.key, h.content, h.left_out, bool_and(h.key is not null) over (order by w.position) as unbroken
+                     from wanted as w
+                     left join held as h using (key)
+                 )
+                 select c.key, c.content, c.left_out
+                 from chunk as c
+                 where c.unbroken
+                 order by c.position',
+                v_walk.key_json_sql, v_walk.key_sql, source_table, v_walk.from_sql, v_sql.stored_sql, v_sql.row_sql
+            )
+        )
+        using v_first, qty
+    loop
+        perform sluice._append_rows(
+            queue_name, v_shape.schema_name, v_shape.table_name, v_shape.key_columns, v_shape.shape, v_piece.contents,
+            v_piece.left_out
+        );
+        v_last := v_piece.last_key;
+    end loop;
     return v_last;
 end;
 $$;
