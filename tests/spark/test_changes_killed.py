@@ -84,7 +84,7 @@ def check_killed(database: Database, current: Tables, folder: Path, seed: int) -
                 raise
             repair(schedule, current)
     print(f"seed {seed}, {on_change}: {dict(seen)}")
-    assert seen["complete"] > 0
+    assert seen["complete"] > 0 or STOPS < 3  # snapshots are taken after the first
 
 
 def change_and_kill(schedule: Schedule, pipeline: Pipeline, current: Tables, folder: Path) -> None:
