@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -21,8 +22,8 @@ PARTITION_EVENT = "sluice.partition"
 MARKS = pa.array([SNAPSHOT_EVENT, PARTITION_EVENT])
 Event = tuple[int, int, str | None, str | None, str | None, str | None]
 # The types of all events that read_change accepts or refuses; it ignores all others.
-_WITH_SHAPE, _SHAPE = "^[crudt]$", "^[0-9a-f]{1,16}$"
-_OF_CHANGES = r'^([crudtRIUD]$|[IUD]:|\{"op":)'
+_OF_CHANGES = re.compile(r'[crudtRIUD]\Z|[IUD]:|\{"op":')
+_WITH_SHAPE, _SHAPE = pa.array(list("crudt")), "^[0-9a-f]{1,16}$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +50,18 @@ class Sources:
 
 def tables_in(events: pa.RecordBatch) -> Sources:
     """Return the tables with changes among events."""
-    found = Sources()
-    for source, is_chosen in _by_source(events):
+    kinds, kind_of = _kinds(events)
+    numbered = pa.table([kind_of, events.column("ev_id")], ["kind", "id"])
+    found: dict[TableName, dict[str, int]] = {}
+    joined = set()
+    for row in numbered.group_by("kind").aggregate([("id", "min")]).to_pylist():
+        source, shape = kinds[row["kind"]]
         if isinstance(source, str):
-            found |= Sources(joined=frozenset([source]))
-            continue
-        ids = events.column("ev_id").filter(is_chosen)
-        firsts = pa.table([ids, _shapes(events).filter(is_chosen)], ["id", "shape"])
-        lowest = firsts.group_by("shape").aggregate([("id", "min")]).to_pylist()
-        found |= Sources({source: {row["shape"]: row["id_min"] for row in lowest}})
-    return found
+            joined.add(source)
+        elif source is not None:
+            shapes = found.setdefault(source, {})
+            shapes[shape] = min(row["id_min"], shapes.get(shape, row["id_min"]))
+    return Sources(found, frozenset(joined))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +148,25 @@ def events_in(
         wanted: The tables.
         joined: The tables by their joined names, see `Sources`; others are not read.
     """
-    chosen: dict[TableName, pa.Array] = {}
-    for source, is_chosen in _by_source(events):
+    kinds, kind_of = _kinds(events)
+    parts: dict[tuple[TableName, str], int] = {}
+    part_of_kind: list[int | None] = []
+    for source, shape in kinds:
         name = joined.get(source) if isinstance(source, str) else source
-        if name is not None and name in wanted:
-            others = chosen.get(name)
-            chosen[name] = is_chosen if others is None else pc.or_(others, is_chosen)
-    shapes = _shapes(events)
-    for name, is_chosen in chosen.items():
-        for shape in pc.unique(shapes.filter(is_chosen)).to_pylist():
-            yield name, shape, events.filter(pc.and_(is_chosen, pc.equal(shapes, shape)))
+        if name is None or name not in wanted:
+            part_of_kind.append(None)
+        else:
+            part_of_kind.append(parts.setdefault((name, shape), len(parts)))
+    part_of = pa.array(part_of_kind, pa.int64()).take(kind_of)
+    chosen = events.filter(pc.is_valid(part_of))
+    part_of = part_of.drop_null()
+    # A stable sort keeps the order of the events of a part.
+    chosen = chosen.take(pc.array_sort_indices(part_of))
+    lengths = {row["values"]: row["counts"] for row in pc.value_counts(part_of).to_pylist()}
+    start = 0
+    for (name, shape), part in parts.items():
+        yield name, shape, chosen.slice(start, lengths[part])
+        start += lengths[part]
 
 
 def changes_of(
@@ -176,25 +188,45 @@ def changes_of(
             yield change
 
 
+def _kinds(events: pa.RecordBatch) -> tuple[list[tuple[TableName | str | None, str]], pa.Array]:
+    """Return the tables that events may be changes of, each with a shape, and for each event its place in this list.
+
+    The table is None for other events, and text if it is named as `schema.table`, unquoted.
+    """
+    parts = (events.column("ev_type"), events.column("ev_extra1"), _shapes(events))
+    types, names, shapes = (part.dictionary_encode(null_encoding="encode") for part in parts)
+    number = _long(types)
+    for part in (names, shapes):
+        number = pc.add(pc.multiply(number, len(part.dictionary)), _long(part))
+    found = number.dictionary_encode()
+    kinds = []
+    for value in found.dictionary.to_pylist():
+        value, shape = divmod(value, len(shapes.dictionary))
+        ev_type, name = divmod(value, len(names.dictionary))
+        source = _source_of(types.dictionary[ev_type].as_py(), names.dictionary[name].as_py())
+        kinds.append((source, shapes.dictionary[shape].as_py()))
+    return kinds, found.indices
+
+
+def _long(part: pa.DictionaryArray) -> pa.Array:
+    return part.indices.cast(pa.int64())
+
+
+def _source_of(ev_type: str | None, name: str | None) -> TableName | str | None:
+    if ev_type is None or _OF_CHANGES.match(ev_type) is None:
+        return None
+    return table_of(ev_type, name)
+
+
 def _shapes(events: pa.RecordBatch) -> pa.Array:
     """Return the shape of each event; empty without one."""
     # Triggers of PgQ write the former row to this column.
-    has_shape = pc.fill_null(pc.match_substring_regex(events.column("ev_type"), _WITH_SHAPE), False)
-    shapes = events.column("ev_extra2")
-    is_shape = pc.fill_null(pc.match_substring_regex(shapes, _SHAPE), False)
-    return pc.if_else(pc.and_(has_shape, is_shape), shapes, "")
-
-
-def _by_source(events: pa.RecordBatch) -> Iterator[tuple[TableName | str, pa.Array]]:
-    """Yield the tables that events may be changes of, each with a mask of its events; a table may occur repeatedly."""
-    types, names = events.column("ev_type"), events.column("ev_extra1")
-    may_be = pc.fill_null(pc.match_substring_regex(types, _OF_CHANGES), False)
-    for ev_type in pc.unique(types.filter(may_be)).to_pylist():
-        is_of_type = pc.fill_null(pc.equal(types, ev_type), False)
-        for name in pc.unique(names.filter(is_of_type)).to_pylist():
-            source = table_of(ev_type, name)
-            if source is not None:
-                yield source, pc.fill_null(pc.and_(is_of_type, pc.equal(names, name)), False)
+    has_shape = pc.is_in(events.column("ev_type"), _WITH_SHAPE)
+    texts = pc.if_else(has_shape, events.column("ev_extra2"), "").dictionary_encode(
+        null_encoding="encode"
+    )
+    is_shape = pc.fill_null(pc.match_substring_regex(texts.dictionary, _SHAPE), False)
+    return pc.if_else(is_shape, texts.dictionary, "").take(texts.indices)
 
 
 def _rows(events: pa.RecordBatch) -> Iterator[Event]:
