@@ -25,9 +25,9 @@ EVENTS = [
 
 def batch(*chosen: int) -> pa.RecordBatch:
     rows = [event for event in EVENTS if not chosen or event[0] in chosen]
-    text = [
-        pa.array(column, pa.string()) for column in list(zip(*rows, strict=True))[1:]
-    ] or 3 * [pa.array([], pa.string())]
+    text = [pa.array(column, pa.string()) for column in list(zip(*rows, strict=True))[1:]] or 3 * [
+        pa.array([], pa.string())
+    ]
     return pa.record_batch(
         [pa.array([row[0] for row in rows], pa.int64()), *text],
         ["ev_id", "ev_type", "ev_extra1", "ev_extra2"],

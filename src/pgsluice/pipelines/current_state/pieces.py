@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import uuid
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -140,7 +140,7 @@ class Collapsing:
     def task(self, unit: tuple[int, Folder, int]) -> list[Piece]:
         """Collapse the events in one row group of a file of a micro-batch."""
         batch_id, path, number = unit
-        wanted = [table for table in self.kinds if self.applied.get(table, -1) < batch_id]
+        wanted = {table for table in self.kinds if self.applied.get(table, -1) < batch_id}
         pieces: list[Piece] = []
         with pq.ParquetFile(open_path(path)) as file, _without_collector():
             batches = file.iter_batches(_EVENTS_AT_ONCE, [number], list(COLUMNS))
@@ -148,7 +148,7 @@ class Collapsing:
                 pieces += self._pieces(batch, wanted)
         return pieces
 
-    def _pieces(self, batch: pa.RecordBatch, wanted: Sequence[TableName]) -> Iterator[Piece]:
+    def _pieces(self, batch: pa.RecordBatch, wanted: Collection[TableName]) -> Iterator[Piece]:
         for table, shape, events in events_in(batch, wanted, self.joined):
             try:
                 with errors_of(table):
