@@ -125,7 +125,9 @@ def main() -> int:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     package = settings["root_package"]
     graph = grimp.build_graph(
-        package, exclude_type_checking_imports=settings["exclude_type_checking_imports"]
+        package,
+        exclude_type_checking_imports=settings["exclude_type_checking_imports"],
+        cache_dir=None,
     )
     rings = circles(graph)
     arrows = [
@@ -137,7 +139,7 @@ def main() -> int:
     print(
         f"{len(graph.modules)} modules, {len(rings)} import cycles, {len(arrows)} imports against the layers"
     )
-    for name, size in sizes(grimp.build_graph(package)).items():
+    for name, size in sizes(grimp.build_graph(package, cache_dir=None)).items():
         print(f"{size:8,}  {name}")
     for ring in rings:
         print(" <-> ".join(ring))

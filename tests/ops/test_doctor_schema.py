@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from pgsluice import schema
-from pgsluice.ops.doctor import CHECKS, Limits, diagnose
+from pgsluice.ops.doctor import CHECKS, Thresholds, diagnose
 from pgsluice.ops.doctor.diagnosis import _run
 from pgsluice.ops.doctor.findings import Check
 from pgsluice.ops.doctor.probe import Probe
@@ -178,7 +178,7 @@ def test_check_that_waits_for_a_lock_is_unknown_within_its_budget(doctor, connec
 def test_error_of_a_check_is_a_finding(connection, work, reason):
     check = Check("broken", "why", "all clear", lambda probe: probe.fetch_text(work))
 
-    found = _run(check, Probe(connection, Limits(), 0.3))
+    found = _run(check, Probe(connection, Thresholds(), 0.3))
 
     assert found.status == "unknown"
     assert reason in found.what

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from pgsluice.cli.main import main
-from pgsluice.ops.doctor import IN_EXPLAIN, Finding, Limits, diagnose, repair, server_facts
+from pgsluice.ops.doctor import IN_EXPLAIN, Finding, Thresholds, diagnose, repair, server_facts
 
 QUIET = ("ok", ())
 
@@ -25,12 +25,12 @@ class Doctor:
 
     url: str
 
-    def finding(self, check: str, *, url: str = "", **limits: float) -> Finding:
+    def finding(self, check: str, *, url: str = "", **thresholds: float) -> Finding:
         """Return the finding of one check; `explain` names the same, if the check is one of its own."""
         for is_last in (False, True):
             with psycopg.connect(url or self.url, autocommit=True) as connection:
                 options = {
-                    "limits": Limits(**limits),
+                    "thresholds": Thresholds(**thresholds),
                     "reconnect": lambda: psycopg.connect(url or self.url, autocommit=True),
                 }
                 [found] = diagnose(connection, only=[check], **options)
@@ -46,11 +46,12 @@ class Doctor:
         assert found.why
         return found
 
-    def statuses(self, **limits: float) -> dict[str, str]:
+    def statuses(self, **thresholds: float) -> dict[str, str]:
         """Return the status of every check."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             return {
-                each.check: each.status for each in diagnose(connection, limits=Limits(**limits))
+                each.check: each.status
+                for each in diagnose(connection, thresholds=Thresholds(**thresholds))
             }
 
     def run(self, finding: Finding) -> None:

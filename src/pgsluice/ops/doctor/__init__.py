@@ -7,16 +7,17 @@ concern our own objects only, and are idempotent and reversible.
 from __future__ import annotations
 
 from pgsluice.ops.doctor.diagnosis import CHECKS, Repair, diagnose, repair
-from pgsluice.ops.doctor.findings import Check, Finding, Limits, problem_of
+from pgsluice.ops.doctor.findings import Check, Finding, problem_of
 from pgsluice.ops.doctor.server_facts import IN_EXPLAIN, server_facts
+from pgsluice.ops.doctor.thresholds import Thresholds
 
 __all__ = [
     "CHECKS",
     "IN_EXPLAIN",
     "Check",
     "Finding",
-    "Limits",
     "Repair",
+    "Thresholds",
     "diagnose",
     "problem_of",
     "repair",

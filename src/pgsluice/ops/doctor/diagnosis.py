@@ -14,8 +14,9 @@ from pgsluice.client.calls.doctor import Symptom
 from pgsluice.connection import tuple_cursor
 from pgsluice.errors import NotInstalledError, PrivilegeError, SluiceError, one_line, translate
 from pgsluice.ops.doctor import log_checks, queue_checks, schema_checks, server_checks
-from pgsluice.ops.doctor.findings import Check, Finding, Limits, Scope
+from pgsluice.ops.doctor.findings import Check, Finding, Scope
 from pgsluice.ops.doctor.probe import BudgetSpentError, Probe
+from pgsluice.ops.doctor.thresholds import Thresholds
 
 CHECKS: tuple[Check, ...] = (
     *server_checks.CHECKS,
@@ -48,7 +49,7 @@ class Repair:
 def diagnose(
     connection: psycopg.Connection[Any],
     *,
-    limits: Limits | None = None,
+    thresholds: Thresholds | None = None,
     budget_s: float = 2.0,
     only: Collection[str] = (),
     reconnect: Callable[[], psycopg.Connection[Any]] | None = None,
@@ -57,7 +58,7 @@ def diagnose(
 
     Args:
         connection: A connection in autocommit mode.
-        limits: Limits beyond which a check reports (default: `Limits()`).
+        thresholds: Thresholds beyond which a check reports (default: `Thresholds()`).
         budget_s: Time of each check, in seconds. A check that needs longer is reported as unknown.
         only: Names of the checks to run (default: all).
         reconnect: Opens another connection in autocommit mode, to tell a pooler's session mode from the others; without
@@ -67,7 +68,7 @@ def diagnose(
     connection.prepare_threshold = None
     # A statement after a lock must see what was committed before the lock.
     connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-    probe = Probe(connection, limits or Limits(), budget_s, reconnect)
+    probe = Probe(connection, thresholds or Thresholds(), budget_s, reconnect)
     found: Scope | None = None
     for check in CHECKS:
         if only and check.name not in only:

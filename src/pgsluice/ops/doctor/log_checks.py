@@ -11,14 +11,14 @@ from pgsluice.ops.doctor.probe import Probe
 
 
 def _ticks(probe: Probe) -> Iterable[Symptom]:
-    yield from probe.fetch(doctor_logs.late_ticks(probe.limits.tick_s))
-    yield from probe.fetch(doctor_logs.future_ticks(probe.limits.clock_s))
+    yield from probe.fetch(doctor_logs.late_ticks(probe.thresholds.tick_s))
+    yield from probe.fetch(doctor_logs.future_ticks(probe.thresholds.clock_s))
 
 
 def _maintenance(probe: Probe) -> Iterable[Symptom]:
     leader = probe.fetch(doctor_logs.leader())
     by_whom = "no process leads maintenance" if leader is None else f"{leader} leads maintenance"
-    for symptom in probe.fetch(doctor_logs.overdue_maintenance(probe.limits.overdue_s)):
+    for symptom in probe.fetch(doctor_logs.overdue_maintenance(probe.thresholds.overdue_s)):
         yield symptom._replace(what=f"{symptom.what}; {by_whom}")
 
 
@@ -51,7 +51,7 @@ CHECKS = (
         "schedules",
         "its messages are not sent in time; to drop a schedule ends it",
         "schedules fire in time",
-        lambda probe: probe.fetch(doctor_logs.schedules(probe.limits.late_s)),
+        lambda probe: probe.fetch(doctor_logs.schedules(probe.thresholds.late_s)),
     ),
     Check(
         "captures",
@@ -66,7 +66,9 @@ CHECKS = (
         "consumers read",
         lambda probe: probe.fetch(
             doctor_logs.consumers(
-                probe.limits.consumer_idle_s, probe.limits.pinned_bytes, probe.limits.unread_s
+                probe.thresholds.consumer_idle_s,
+                probe.thresholds.pinned_bytes,
+                probe.thresholds.unread_s,
             )
         ),
     ),
@@ -74,14 +76,14 @@ CHECKS = (
         "share_groups",
         "events wait, and no consumer claims them; the log keeps them. To drop a group gives up its events and retries",
         "share groups are consumed",
-        lambda probe: probe.fetch(doctor_logs.share_groups(probe.limits.undrained_s)),
+        lambda probe: probe.fetch(doctor_logs.share_groups(probe.thresholds.undrained_s)),
     ),
     Check(
         "event_types",
         "events wait until a worker runs the handler of their type, and the log keeps them; or they were accepted "
         "without a handler",
         "event types of share groups have handlers that a live worker runs",
-        lambda probe: probe.fetch(doctor_logs.event_types(probe.limits.undrained_s)),
+        lambda probe: probe.fetch(doctor_logs.event_types(probe.thresholds.undrained_s)),
     ),
     Check(
         "parked_group_keys",
@@ -94,7 +96,7 @@ CHECKS = (
         "the lake falls behind, and the log keeps all events for it; its row is only its registration",
         "pipelines run or have caught up",
         lambda probe: probe.fetch(
-            doctor_logs.pipelines(probe.limits.unread_s, probe.limits.gone_s)
+            doctor_logs.pipelines(probe.thresholds.unread_s, probe.thresholds.gone_s)
         ),
     ),
 )

@@ -17,7 +17,7 @@ import psycopg
 from pgsluice.client.calls import Call, doctor
 from pgsluice.client.calls.doctor_queues import QueueHead
 from pgsluice.connection import tuple_cursor
-from pgsluice.ops.doctor.findings import Limits
+from pgsluice.ops.doctor.thresholds import Thresholds
 
 Result = TypeVar("Result")
 
@@ -39,7 +39,7 @@ class Probe:
     """
 
     connection: psycopg.Connection[Any]
-    limits: Limits = field(default_factory=Limits)
+    thresholds: Thresholds = field(default_factory=Thresholds)
     budget_s: float = 2.0
     reconnect: Callable[[], psycopg.Connection[Any]] | None = None
     heads: list[QueueHead] = field(default_factory=list, init=False)

@@ -24,7 +24,7 @@ def heads(probe: Probe) -> Iterable[QueueHead]:
     """
     if probe.unread_heads is None:
         probe.unread_heads = probe.fetch(
-            doctor_queues.head_queries(_QUEUES_PER_QUERY, probe.limits.held_s)
+            doctor_queues.head_queries(_QUEUES_PER_QUERY, probe.thresholds.held_s)
         )
     while probe.unread_heads:
         try:
@@ -37,7 +37,7 @@ def heads(probe: Probe) -> Iterable[QueueHead]:
 
 
 def _undrained(probe: Probe) -> Iterable[Symptom]:
-    limit = timedelta(seconds=probe.limits.undrained_s)
+    limit = timedelta(seconds=probe.thresholds.undrained_s)
     now = probe.now()
     waiting = [
         head
@@ -50,7 +50,7 @@ def _undrained(probe: Probe) -> Iterable[Symptom]:
     if not waiting:
         return
     expected = {
-        *probe.fetch(doctor_queues.started_since(probe.limits.undrained_s)),
+        *probe.fetch(doctor_queues.started_since(probe.thresholds.undrained_s)),
         *_pauses(probe),
     }
     for head in waiting:
@@ -97,7 +97,7 @@ def _held(probe: Probe) -> Iterable[Symptom]:
 def _poison(probe: Probe) -> Iterable[Symptom]:
     for head in heads(probe):
         name, msg_id, reads = head.queue_name, head.read_ct_id, head.read_ct
-        if msg_id is None or reads is None or reads < probe.limits.read_ct:
+        if msg_id is None or reads is None or reads < probe.thresholds.read_ct:
             continue
         if not probe.fetch(doctor_queues.released(name, msg_id)):
             yield Symptom(
@@ -108,7 +108,7 @@ def _poison(probe: Probe) -> Iterable[Symptom]:
 
 
 def _future(probe: Probe) -> Iterable[Symptom]:
-    limit = probe.now() + timedelta(seconds=probe.limits.clock_s)
+    limit = probe.now() + timedelta(seconds=probe.thresholds.clock_s)
     for head in heads(probe):
         if head.newest_at is not None and head.newest_at > limit:
             yield Symptom(
@@ -120,7 +120,9 @@ def _future(probe: Probe) -> Iterable[Symptom]:
 
 
 def _without_fifo_index(probe: Probe) -> Iterable[Symptom]:
-    for name, query in probe.fetch(doctor_queues.without_fifo_index(probe.limits.grouped_bytes)):
+    for name, query in probe.fetch(
+        doctor_queues.without_fifo_index(probe.thresholds.grouped_bytes)
+    ):
         if probe.fetch_text(query) == [(True,)]:
             yield doctor_queues.fifo_symptom(name)
 
@@ -181,7 +183,9 @@ CHECKS = (
         "these messages are not processed until they are redriven; correct the cause first",
         "few new dead letters",
         lambda probe: probe.fetch(
-            doctor_queues.new_dead_letters(probe.limits.dead_letters, probe.limits.dead_letters_s)
+            doctor_queues.new_dead_letters(
+                probe.thresholds.dead_letters, probe.thresholds.dead_letters_s
+            )
         ),
     ),
     Check(
@@ -216,7 +220,7 @@ CHECKS = (
         "archives",
         "an archive without a retention grows until the disk is full; a retention deletes older archived messages",
         "large archives have a retention",
-        lambda probe: probe.fetch(doctor_queues.large_archives(probe.limits.archive_bytes)),
+        lambda probe: probe.fetch(doctor_queues.large_archives(probe.thresholds.archive_bytes)),
     ),
     Check(
         "partitions",
@@ -229,7 +233,7 @@ CHECKS = (
         "stages",
         "tables that an aborted write of Spark left occupy disk; their rows were never sent",
         "no abandoned stage",
-        lambda probe: probe.fetch(doctor_queues.orphan_stages(probe.limits.stage_s)),
+        lambda probe: probe.fetch(doctor_queues.orphan_stages(probe.thresholds.stage_s)),
         is_fixable=True,
     ),
 )

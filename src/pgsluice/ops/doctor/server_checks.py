@@ -81,7 +81,7 @@ def _clock(probe: Probe) -> Iterable[Symptom]:
     server_at = probe.fetch_alone(doctor.server_clock())
     after = datetime.now(UTC)
     # The server read its clock between the two.
-    limit = timedelta(seconds=probe.limits.clock_s)
+    limit = timedelta(seconds=probe.thresholds.clock_s)
     ahead = max(server_at - after, before - server_at, timedelta(0))
     if ahead > limit:
         side = "ahead of" if server_at > after else "behind"
@@ -96,7 +96,7 @@ def _connections(probe: Probe) -> Iterable[Symptom]:
     found = probe.fetch(upkeep.connections_left())
     names = {"role": found.role_name, "database": probe.fetch(upkeep.server()).database_name}
     for name, limit, used in found.bounds():
-        if used >= probe.limits.connections * limit:
+        if used >= probe.thresholds.connections * limit:
             status = "fail" if used >= limit else "warn"
             yield Symptom(
                 status,
@@ -145,7 +145,9 @@ CHECKS = (
         "idle_in_transaction",
         "the session keeps its locks and its snapshot: vacuum removes no row deleted since, and reads slow down",
         "no session idles in a transaction",
-        lambda probe: probe.fetch(doctor.idle_in_transaction(probe.limits.idle_in_transaction_s)),
+        lambda probe: probe.fetch(
+            doctor.idle_in_transaction(probe.thresholds.idle_in_transaction_s)
+        ),
         scope="server",
     ),
     Check(
@@ -153,7 +155,7 @@ CHECKS = (
         "vacuum cannot remove rows deleted since the snapshot, so queues bloat and reads slow down",
         "no old snapshot is held",
         lambda probe: probe.fetch(
-            doctor.held_snapshots(probe.limits.snapshot_s, probe.limits.snapshot_age)
+            doctor.held_snapshots(probe.thresholds.snapshot_s, probe.thresholds.snapshot_age)
         ),
         scope="server",
     ),
@@ -161,7 +163,7 @@ CHECKS = (
         "prepared_transactions",
         "a forgotten one keeps its locks and holds back vacuum, even after a restart; a rollback undoes its changes",
         "no old prepared transaction",
-        lambda probe: probe.fetch(doctor.prepared_transactions(probe.limits.prepared_s)),
+        lambda probe: probe.fetch(doctor.prepared_transactions(probe.thresholds.prepared_s)),
         scope="server",
     ),
     Check(
@@ -169,7 +171,7 @@ CHECKS = (
         "the server keeps all WAL since the slot's position, until the disk is full; the standby or subscriber of a "
         "dropped slot must be set up anew",
         "no inactive slot keeps WAL",
-        lambda probe: probe.fetch(doctor.inactive_slots(probe.limits.slot_bytes)),
+        lambda probe: probe.fetch(doctor.inactive_slots(probe.thresholds.slot_bytes)),
         scope="server",
     ),
     Check(
@@ -190,7 +192,9 @@ CHECKS = (
         "dead_rows",
         "reads skip each dead row; usually a held snapshot, or too few autovacuum workers, keeps them",
         "tables are vacuumed",
-        lambda probe: probe.fetch(doctor.dead_rows(probe.limits.dead_rows, probe.limits.vacuum_s)),
+        lambda probe: probe.fetch(
+            doctor.dead_rows(probe.thresholds.dead_rows, probe.thresholds.vacuum_s)
+        ),
         is_fixable=True,
         scope="server",
     ),
@@ -198,21 +202,21 @@ CHECKS = (
         "slow_counts",
         "an exact count reads the whole table, each time; pgmq.metrics and `pgsluice queue metrics` do not",
         "no statement counts the rows of a queue",
-        lambda probe: probe.fetch(doctor.slow_counts(probe.limits.count_s)),
+        lambda probe: probe.fetch(doctor.slow_counts(probe.thresholds.count_s)),
         scope="server",
     ),
     Check(
         "notifications",
         "when the queue is full, each transaction with a notification fails; a listener in a transaction keeps it",
         "the queue of notifications is nearly empty",
-        lambda probe: probe.fetch(doctor.notification_queue(probe.limits.notifications)),
+        lambda probe: probe.fetch(doctor.notification_queue(probe.thresholds.notifications)),
         scope="server",
     ),
     Check(
         "cron_history",
         "pg_cron records each run and deletes none; to truncate the table removes the history, and no job",
         "no large history of pg_cron",
-        lambda probe: probe.fetch(doctor.cron_history(probe.limits.cron_bytes)),
+        lambda probe: probe.fetch(doctor.cron_history(probe.thresholds.cron_bytes)),
         scope="server",
     ),
 )

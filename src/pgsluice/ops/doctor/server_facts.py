@@ -10,7 +10,7 @@ import psycopg
 from pgsluice.client import ExplainedFact
 from pgsluice.ops.doctor import schema_checks, server_checks
 from pgsluice.ops.doctor.diagnosis import diagnose
-from pgsluice.ops.doctor.findings import Limits
+from pgsluice.ops.doctor.thresholds import Thresholds
 
 # Checks of what the SQL functions that explain one object do not look at. Checks that read the heads of all queues are
 # not among them: they need seconds with thousands of queues.
@@ -32,7 +32,7 @@ def server_facts(
     *,
     after: int = 0,
     checks: Collection[str] = IN_EXPLAIN,
-    limits: Limits | None = None,
+    thresholds: Thresholds | None = None,
     reconnect: Callable[[], psycopg.Connection[Any]] | None = None,
 ) -> list[ExplainedFact]:
     """Run the checks of server and database, and return a fact for each that warns or fails.
@@ -43,14 +43,14 @@ def server_facts(
         connection: A connection in autocommit mode.
         after: Ordinal of the last fact before these.
         checks: Names of the checks.
-        limits: Limits beyond which a check reports (default: `Limits()`).
+        thresholds: Thresholds beyond which a check reports (default: `Thresholds()`).
         reconnect: See `diagnose`.
 
     Returns:
         The facts. `cause` in the detail is the name of the check; `status` is `warn` or `fail`; `commands` correct it.
     """
     findings = diagnose(
-        connection, limits=limits, budget_s=_BUDGET_S, only=checks, reconnect=reconnect
+        connection, thresholds=thresholds, budget_s=_BUDGET_S, only=checks, reconnect=reconnect
     )
     bad = (each for each in findings if each.status in ("warn", "fail"))
     return [

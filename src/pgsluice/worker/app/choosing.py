@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pgsluice.errors import ConfigurationError
 from pgsluice.worker.engine.routing import require_whole_consumers
+from pgsluice.worker.engine.worker import Application
 from pgsluice.worker.handlers.handler import ConsumerRoute, GroupRoute, HandlerSpec, QueueRoute
-
-if TYPE_CHECKING:
-    from pgsluice.worker.app.app import App
 
 
 def choose(
-    app: App, handlers: list[str] | None, queues: list[str] | None
+    app: Application, handlers: list[str] | None, queues: list[str] | None
 ) -> dict[str, HandlerSpec]:
     """Return the selected handlers of an app.
 
@@ -64,7 +60,7 @@ def _types(event_types: tuple[str, ...]) -> str:
     return f", {' '.join(event_types)}" if event_types else ""
 
 
-def _require(what: str, named: list[str] | None, there: set[str], app: App) -> None:
+def _require(what: str, named: list[str] | None, there: set[str], app: Application) -> None:
     missing = sorted(set(named or ()) - there)
     if missing:
         known = ", ".join(sorted(there)) or "none"

@@ -7,20 +7,16 @@ import logging
 import threading
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 from pgsluice.backoff import Backoff
 from pgsluice.connection import Target, for_writing, resolve
 from pgsluice.errors import TRANSIENT, SluiceError
 from pgsluice.worker.app.choosing import choose
-from pgsluice.worker.app.startup import start_up
+from pgsluice.worker.app.startup import ScheduledApplication, start_up
 from pgsluice.worker.engine import start_checks
 from pgsluice.worker.engine.status import WorkerStatus
 from pgsluice.worker.engine.worker import Worker, WorkerOptions
 from pgsluice.worker.upkeep.maintainer import Maintainer
-
-if TYPE_CHECKING:
-    from pgsluice.worker.app.app import App
 
 _log = logging.getLogger(__name__)
 _AT_ONCE_S = 3.0
@@ -35,7 +31,7 @@ class BackgroundWorker:
 
     def __init__(
         self,
-        app: App,
+        app: ScheduledApplication,
         *,
         handlers: Sequence[str] | None,
         queues: Sequence[str] | None,
@@ -127,7 +123,7 @@ class BackgroundWorker:
 
 @asynccontextmanager
 async def lifespan(
-    app: App,
+    app: ScheduledApplication,
     *,
     handlers: Sequence[str] | None = None,
     queues: Sequence[str] | None = None,

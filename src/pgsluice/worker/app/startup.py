@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import psycopg
 
@@ -15,18 +15,22 @@ from pgsluice.errors import PrivilegeError, translate
 from pgsluice.sessions import AsyncSluiceConnection
 from pgsluice.settings import Settings
 from pgsluice.worker.engine import start_checks
+from pgsluice.worker.engine.worker import Application
 from pgsluice.worker.handlers.handler import HandlerSpec
 from pgsluice.worker.loops import run_in_thread
-from pgsluice.worker.upkeep.schedules import declare_schedules
-
-if TYPE_CHECKING:
-    from pgsluice.worker.app.app import App
+from pgsluice.worker.upkeep.schedules import ScheduleSpec, declare_schedules
 
 _log = logging.getLogger(__name__)
 
 
+class ScheduledApplication(Application, Protocol):
+    """App interface that the start of a worker needs."""
+
+    schedules: dict[str, ScheduleSpec]
+
+
 async def start_up(
-    app: App, specs: Iterable[HandlerSpec], target: Target, *, connections: int
+    app: ScheduledApplication, specs: Iterable[HandlerSpec], target: Target, *, connections: int
 ) -> dict[str, Any]:
     """Run preflight checks, store the schedules that the app declares, and pause those that it no longer declares.
 
@@ -49,7 +53,7 @@ async def start_up(
     return options
 
 
-async def _declare(app: App, target: Target) -> None:
+async def _declare(app: ScheduledApplication, target: Target) -> None:
     try:
         connection = await AsyncSluiceConnection.connect(
             target.conninfo,

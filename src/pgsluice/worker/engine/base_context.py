@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, MutableMapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection, Connection
@@ -25,9 +25,6 @@ from pgsluice.worker.engine.source import Source
 from pgsluice.worker.engine.time_limit import Waits
 from pgsluice.worker.forks import process_id
 from pgsluice.worker.handlers.handler import Execution, HandlerSpec
-
-if TYPE_CHECKING:
-    from pgsluice.worker.engine.process_pool import Child
 
 _UNREACHABLE = (psycopg.OperationalError, TimeoutError, *TRANSIENT)
 # Also without files, memory or threads for a connection.
@@ -54,8 +51,6 @@ class BaseContext:
         self._began_s = time.monotonic()
         # Shared by the contexts of a batch.
         self.waits = Waits()
-        # The handler process that is reserved for the call.
-        self.process: Child | None = None
         self._pid = process_id()
         self._log: logging.LoggerAdapter[logging.Logger] | None = None
         # True if the handler's transaction settles the message; the engine does not then.

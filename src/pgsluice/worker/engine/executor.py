@@ -17,7 +17,7 @@ from pgsluice.worker.engine.context import Context, SyncContext
 from pgsluice.worker.engine.delivery import Delivery, Failure
 from pgsluice.worker.engine.failures import NotStartedError
 from pgsluice.worker.engine.lost_sessions import LostSessions
-from pgsluice.worker.engine.process_pool import Job, ProcessPool, RemoteError
+from pgsluice.worker.engine.process_pool import Child, Job, ProcessPool, RemoteError
 from pgsluice.worker.engine.settlement import (
     ACKNOWLEDGED,
     LOST,
@@ -73,6 +73,8 @@ class Executor:
         self._middlewares = middlewares
         self.threads = Threads(on_hung)
         self._processes = ProcessPool(max_memory_mb=max_memory_mb)
+        # The processes of calls that have not begun, by the first context of the call.
+        self._reserved: dict[BaseContext, Child] = {}
         self._lost_sessions = LostSessions()
         self._calls: dict[str, HandlerCall] = {}
         self.unstarted: dict[str, str] = {}
@@ -179,14 +181,13 @@ class Executor:
         first = _first(context)
         try:
             if spec.execution is Execution.PROCESS:
-                first.process = await self._processes.reserve(spec)
+                self._reserved[first] = await self._processes.reserve(spec)
             result = await self._call(spec, payload, context)
         except ConfigurationError as error:
             return self._not_started(spec, first.delivery, str(error))
         finally:
-            if first.process is not None:  # not used
-                self._processes.give_back(first.process)
-                first.process = None
+            if (unused := self._reserved.pop(first, None)) is not None:
+                self._processes.give_back(unused)
         if self.unstarted and not (isinstance(result, Settlement) and result.is_unstarted):
             self.unstarted.pop(spec.name, None)
         if first.overrun is not None:
@@ -263,7 +264,7 @@ class Executor:
         is_one = isinstance(context, BaseContext)
         contexts = [context] if is_one else context
         payloads = [payload] if is_one else payload
-        child, contexts[0].process = contexts[0].process, None
+        child = self._reserved.pop(contexts[0], None)
         if child is None:  # middleware that calls a handler twice
             child = await self._processes.reserve(spec)
         return await self._processes.run(child, Job.of(spec, payloads, contexts))
