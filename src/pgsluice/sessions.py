@@ -59,7 +59,7 @@ ENCODING = "UTF8"
 _REFUSED = re.compile(r"unsupported startup (parameter|option)|command-line options", re.IGNORECASE)
 
 
-class Use(Enum):
+class SessionUse(Enum):
     """Purpose of a session.
 
     Attributes:
@@ -83,11 +83,11 @@ class Session:
     """
 
     given: str = ""
-    use: Use = Use.OWN
+    use: SessionUse = SessionUse.OWN
     is_refused: bool = field(default=False, compare=False)
 
     @classmethod
-    def to(cls, dsn: str, use: Use = Use.OWN, options: str | None = None) -> Session:
+    def to(cls, dsn: str, use: SessionUse = SessionUse.OWN, options: str | None = None) -> Session:
         """Return the settings for a DSN.
 
         Args:
@@ -104,7 +104,7 @@ class Session:
 
     def options(self) -> str:
         """Return the options of the startup packet; of two values of one setting the server takes the last."""
-        if self.use is Use.OWN:
+        if self.use is SessionUse.OWN:
             return " ".join(
                 (_text(_UNLIMITED | _GONE), self.given, _text(_FORMS | _ISOLATION))
             ).strip()
@@ -132,7 +132,7 @@ class Session:
             yield _statement("session_forms.sql")
         name, version = _TRANSACTION_TIMEOUT
         if (
-            self.use is Use.OWN
+            self.use is SessionUse.OWN
             and not self.is_refused
             and name not in self.given
             and connection.info.server_version >= version
@@ -150,7 +150,7 @@ class Session:
         result = shown.pgresult
         if result is None or result.get_value(0, 0) == b"read committed":
             return None
-        if self.use is Use.APPLICATION and "default_transaction_isolation" in self.given:
+        if self.use is SessionUse.APPLICATION and "default_transaction_isolation" in self.given:
             return None
         return psycopg.IsolationLevel.READ_COMMITTED
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pgsluice.demo.lake import Lake
+from pgsluice.demo.lake import ChangesLake
 from pgsluice.demo.orphans import RUN_VARIABLE
 from pgsluice.demo.reconcile import CHECKS, VERIFIED, reconcile
 from pgsluice.embedded import EmbeddedServer
@@ -295,7 +295,9 @@ def test_every_check_is_shown_to_find_something():
 
 
 def lake_of(demo: Demo) -> tuple[pa.Table, pa.Table]:
-    return pq.read_table(demo.out / "balances.parquet"), Lake(demo.out / "lake/events").events()
+    return pq.read_table(demo.out / "balances.parquet"), ChangesLake(
+        demo.out / "lake/events"
+    ).events()
 
 
 def failing(connection: psycopg.Connection[Any], balances: pa.Table, events: pa.Table) -> set[str]:

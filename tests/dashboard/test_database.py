@@ -10,7 +10,7 @@ import pytest
 
 from conftest import Database as OwnDatabase
 from pgsluice.connection import resolve
-from pgsluice.dashboard.database import Database, Session
+from pgsluice.dashboard.database import Database, PageSession
 from pgsluice.errors import (
     ConnectionFailedError,
     PrivilegeError,
@@ -30,7 +30,7 @@ def database(database_18: OwnDatabase) -> Iterator[Database]:
     database.close()
 
 
-def execute(session: Session, statement: str) -> object:
+def execute(session: PageSession, statement: str) -> object:
     row = session.connection.execute(statement.encode()).fetchone()
     return None if row is None else row[0]
 
@@ -90,7 +90,7 @@ def test_reading_cannot_write(database):
 
 
 def test_missing_right_is_a_part_with_a_reason(database):
-    def refused(_: Session) -> None:
+    def refused(_: PageSession) -> None:
         raise PrivilegeError("permission denied for table q_orders")
 
     assert database.part(refused).problem == "permission denied for table q_orders"

@@ -16,7 +16,7 @@ import pytest
 import pgsluice
 from pgsluice.cli.clients import one_connection
 from pgsluice.connection import Target, connect
-from pgsluice.sessions import Session, SluiceConnection, Use
+from pgsluice.sessions import Session, SessionUse, SluiceConnection
 from pgsluice.worker.engine import connections
 from support import rows
 
@@ -137,7 +137,7 @@ def test_a_connection_whose_other_end_is_gone_is_given_up_after_a_minute(
     [("", ["30", "10", "3", "60000"]), ("-c tcp_keepalives_idle=7", ["7", "10", "3", "60000"])],
     ids=["by default", "as the DSN says"],
 )
-@pytest.mark.parametrize("use", Use)
+@pytest.mark.parametrize("use", SessionUse)
 def test_the_server_ends_the_session_of_a_client_that_is_gone_after_a_minute(
     database_18, options, expected, use
 ):

@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 from pgsluice.client.calls import spark_exports
 from pgsluice.lake.address import parse
 from pgsluice.pipelines import archive
-from pgsluice.pipelines.archive import ArchiveCopy, ArchiveProgress, Source
+from pgsluice.pipelines.archive import ArchiveCopy, ArchiveProgress, CopySource
 from pgsluice.spark import lake_source
 from pgsluice.spark.access import Access
 from pgsluice.spark.lake_sink import LakeBatchWriter
@@ -105,7 +105,7 @@ def main() -> None:
         # See FAST_JVM in conftest.py.
         conf = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
         spark_session("pgsluice archive driver", conf=conf)
-    source = Source("orders", "archive", "lake", Access(dsn_env="PGSLUICE_DSN"))
+    source = CopySource("orders", "archive", "lake", Access(dsn_env="PGSLUICE_DSN"))
     HeldCopy(source, parse(LAKE), ArchiveProgress()).run(drop=True)
 
 

@@ -21,7 +21,7 @@ from pgsluice.errors import ConfigurationError, ExportError, PrivilegeError, Slu
 from pgsluice.lake.address import parse
 from pgsluice.lake.archived import ranges_of
 from pgsluice.lake.jobs import show
-from pgsluice.pipelines.archive import ArchiveCopy, ArchiveProgress, Source, archive
+from pgsluice.pipelines.archive import ArchiveCopy, ArchiveProgress, CopySource, archive
 from pgsluice.spark.access import Access
 from pgsluice.spark.batch import ARCHIVE_SCHEMA
 from pgsluice.spark.java import find_java
@@ -212,8 +212,8 @@ class FilledCopy(ArchiveCopy):
         pass
 
 
-def source(database: Database) -> Source:
-    return Source("orders", "archive", "lake", Access(dsn=database.url))
+def source(database: Database) -> CopySource:
+    return CopySource("orders", "archive", "lake", Access(dsn=database.url))
 
 
 def filled(database: Database, lake: Path | str) -> FilledCopy:

@@ -30,7 +30,7 @@ from pgsluice.lake.storage import (
     write_whole,
 )
 from pgsluice.lake.table import LakeTable, Replace
-from pgsluice.pipelines.current_state.bad_values import Reject, store_rejects
+from pgsluice.pipelines.current_state.bad_values import RejectedValue, store_rejects
 from pgsluice.spark.lake_tables import table_at
 from pgsluice.spark.schemas import struct
 from spark.lake_reading import delta_rs_rows, lake_column
@@ -198,7 +198,7 @@ def test_rows_and_properties_are_changed_once_although_the_store_does_not_answer
     monkeypatch.setenv("AWS_TIMEOUT", "1s")
     add(lake, 0, version=0)
     folder = folder_at(lake)
-    rejects = [Reject("public.a", "b", "{}", 1, 0, "one", "not a number")]
+    rejects = [RejectedValue("public.a", "b", "{}", 1, 0, "one", "not a number")]
 
     def merge(newest: DeltaTable) -> None:
         changes = Changes(pa.table({"id": [0, 1], "kind": ["b", "b"]}, ROWS), ["id"], "id")

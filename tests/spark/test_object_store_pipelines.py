@@ -13,7 +13,7 @@ from conftest import Database
 from pgsluice import WorkQueue
 from pgsluice.lake.jobs import compact, show
 from pgsluice.lake.storage import files_in, folder_at
-from pgsluice.pipelines.archive import ArchiveCopy, Source, archive
+from pgsluice.pipelines.archive import ArchiveCopy, CopySource, archive
 from pgsluice.pipelines.changes import changes
 from pgsluice.pipelines.current_state.snapshot import rebuild
 from pgsluice.pipelines.events import events
@@ -94,7 +94,7 @@ def test_an_archive_is_copied_verified_and_dropped(
     # A run that is interrupted after its copy: the next one verifies the copy, and adds the rest.
     expected += queue.send_batch("orders", [{"n": n} for n in range(6)])
     queue.archive_batch("orders", expected[-6:-3])
-    there = Source(
+    there = CopySource(
         "orders", "archive", lake.rpartition("/")[2], Access(dsn=database_18.url), spark=spark
     )
     with pytest.raises(InterruptedError):

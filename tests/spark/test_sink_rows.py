@@ -25,7 +25,7 @@ from pgsluice.errors import (
 from pgsluice.spark import sink_rows
 from pgsluice.spark.schemas import struct
 from pgsluice.spark.sink_rows import RowsWritten, commit, drop, is_committed, send, stage
-from pgsluice.spark.sink_target import Target
+from pgsluice.spark.sink_target import SinkTarget
 from support import rows, value
 
 STAGES = "select count(*) from pg_class where relname ~ '^stage_[0-9]+$'"
@@ -38,10 +38,10 @@ def orders(db: psycopg.Connection) -> psycopg.Connection:
     return db
 
 
-def target(database: Database, schema: StructType | None = None, **options: str) -> Target:
+def target(database: Database, schema: StructType | None = None, **options: str) -> SinkTarget:
     if not options:
         options = {"queue": "orders"}
-    return Target.of({"dsn": database.url, **options}, schema or struct(message="string"))
+    return SinkTarget.of({"dsn": database.url, **options}, schema or struct(message="string"))
 
 
 def batches(*columns: list, names: tuple[str, ...] = ("message",)) -> Iterator[pa.RecordBatch]:
@@ -329,7 +329,7 @@ def sink_rows_ingest_forget() -> None:
 )  # fmt: skip
 def test_rows_that_have_no_place_are_refused_before_anything_runs(columns, options, message):
     with pytest.raises(ConfigurationError, match=message):
-        Target.of(options, struct(**columns))
+        SinkTarget.of(options, struct(**columns))
 
 
 @pytest.mark.parametrize("deliver", [stage, send])

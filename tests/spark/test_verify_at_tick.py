@@ -208,7 +208,7 @@ def test_table_that_is_truncated_meanwhile_is_refused(tmp_path: Path):
     from deltalake import CommitProperties, Transaction, write_deltalake
 
     from pgsluice.verify.at_tick import changed_keys
-    from pgsluice.verify.comparing import Shape
+    from pgsluice.verify.comparing import ComparedColumns
     from pgsluice.verify.lake import open_lake
 
     rows = pa.table({"id": pa.array([1, 2], pa.int64()), "_seq": pa.array([5, 9], pa.int64())})
@@ -217,7 +217,7 @@ def test_table_that_is_truncated_meanwhile_is_refused(tmp_path: Path):
         rows,
         commit_properties=CommitProperties(app_transactions=[Transaction("pgsluice:emptied", 7)]),
     )
-    shape = Shape(("id",), ("text",), 1, {}, (), ())
+    shape = ComparedColumns(("id",), ("text",), 1, {}, (), ())
 
     assert changed_keys(open_lake(tmp_path), shape, frozenset({8, 9})) == {b"2"}
     with pytest.raises(LogStateError, match="was truncated meanwhile"):

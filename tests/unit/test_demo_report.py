@@ -15,7 +15,7 @@ pytest.importorskip("matplotlib", reason="the report needs the extra 'report'")
 
 from pgsluice.demo import plots
 from pgsluice.demo.measure import Latency
-from pgsluice.demo.reconcile import CHECKS, Check
+from pgsluice.demo.reconcile import CHECKS, Reconciliation
 from pgsluice.demo.report import render, write_report
 from pgsluice.demo.result import Result, Series
 
@@ -51,7 +51,7 @@ def a_result(folder: Path) -> Result:
         ),
         series=Series(1.0, [300, 310], [290, 320], [0, 610], [0, 10, 0], [0, 300, 0]),
         steps_s={"load": 4.0, "drain": 2.5},
-        checks=[Check(name, words, 5, 5, 0, ()) for name, words in CHECKS.items()],
+        checks=[Reconciliation(name, words, 5, 5, 0, ()) for name, words in CHECKS.items()],
         report=folder / "report.html",
     )
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 import pytest
 
 from pgsluice.errors import ConfigurationError, ConnectionFailedError, ServerError
-from pgsluice.pipelines.runner import Pace, Runner, Task, Tell
+from pgsluice.pipelines.runner import PipelineRunner, RunnerTimes, Task, Tell
 from pgsluice.spark.running import Progress
 from support import wait_until
 
-FAST = Pace(first_delay_s=0.01, max_delay_s=0.05, poll_s=0.01, progress_s=0.0)
+FAST = RunnerTimes(first_delay_s=0.01, max_delay_s=0.05, poll_s=0.01, progress_s=0.0)
 DEADLINE_S = 20
 
 
@@ -55,16 +55,16 @@ class Starts:
 class Background:
     """A runner in a background thread."""
 
-    def __init__(self, *tasks: Task, pace: Pace = FAST) -> None:
+    def __init__(self, *tasks: Task, pace: RunnerTimes = FAST) -> None:
         self.stop = threading.Event()
         self.failed: dict[str, Exception] | None = None
         self.raised: BaseException | None = None
         self._thread = threading.Thread(target=self._run, args=(tasks, pace))
         self._thread.start()
 
-    def _run(self, tasks: tuple[Task, ...], pace: Pace) -> None:
+    def _run(self, tasks: tuple[Task, ...], pace: RunnerTimes) -> None:
         try:
-            self.failed = dict(Runner(self.stop, pace=pace).run(tasks))
+            self.failed = dict(PipelineRunner(self.stop, pace=pace).run(tasks))
         except BaseException as error:
             self.raised = error
 
@@ -184,7 +184,7 @@ def test_a_stream_that_hangs_is_left_after_a_while(caplog: pytest.LogCaptureFixt
         started.set()
         return Hanging()
 
-    running = Background(Task("hangs", start), pace=Pace(poll_s=0.01, stop_s=0.1))
+    running = Background(Task("hangs", start), pace=RunnerTimes(poll_s=0.01, stop_s=0.1))
     assert started.wait(DEADLINE_S)
     running.join(stop=True)
     leave.set()
@@ -200,7 +200,7 @@ def test_progress_on_a_backlog_has_its_part_and_the_time_left(caplog: pytest.Log
         tell(Progress(rows=30, micro_batches=1, rows_left=10))
         return Progress(rows=40, micro_batches=2, rows_left=0)
 
-    Runner(threading.Event(), pace=FAST).run_once([Task("orders", read)])
+    PipelineRunner(threading.Event(), pace=FAST).run_once([Task("orders", read)])
 
     first, second = [
         record.__dict__ for record in caplog.records if record.getMessage() == "progress"
@@ -238,7 +238,7 @@ def test_run_once_runs_tasks_in_order():
 
         return Task(name, start)
 
-    done = Runner(threading.Event(), pace=FAST).run_once([job("b"), job("a")])
+    done = PipelineRunner(threading.Event(), pace=FAST).run_once([job("b"), job("a")])
 
     assert order == ["b", "a"]
     assert {name: progress.rows for name, progress in done.items()} == {"b": 1, "a": 2}
@@ -260,7 +260,7 @@ def test_run_once_retries_only_errors_that_may_pass(failure: Exception, attempts
         raise failure
 
     with pytest.raises(type(failure), match=str(failure)):
-        Runner(threading.Event(), pace=FAST).run_once([Task("a", start)])
+        PipelineRunner(threading.Event(), pace=FAST).run_once([Task("a", start)])
 
     assert len(tried) == attempts
 
@@ -274,13 +274,13 @@ def test_run_once_retries_a_connection_lost_after_progress():
         raise ConnectionFailedError("gone")
 
     with pytest.raises(ConnectionFailedError):
-        Runner(threading.Event(), pace=FAST).run_once([Task("a", start)])
+        PipelineRunner(threading.Event(), pace=FAST).run_once([Task("a", start)])
 
     assert len(tried) == FAST.attempts_once
 
 
 def test_delays_grow_to_a_limit_with_jitter():
-    pace = Pace(first_delay_s=1, max_delay_s=60)
+    pace = RunnerTimes(first_delay_s=1, max_delay_s=60)
 
     for failures, longest_s in ((1, 1), (2, 2), (5, 16), (7, 60), (5000, 60)):
         delays = {pace.delay_s(failures) for _ in range(50)}

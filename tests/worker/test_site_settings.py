@@ -18,7 +18,7 @@ from pgsluice import AsyncWorkQueue, ConfigurationError, EventLog, ShareGroup, W
 from pgsluice.cli.main import cli
 from pgsluice.connection import resolve
 from pgsluice.ops.doctor import diagnose
-from pgsluice.sessions import AsyncSluiceConnection, Session, SluiceConnection, Use
+from pgsluice.sessions import AsyncSluiceConnection, Session, SessionUse, SluiceConnection
 from pgsluice.worker import App, Context, Maintenance, SyncContext
 from pgsluice.worker.engine import start_checks
 from pgsluice.worker.engine.worker import Worker
@@ -236,7 +236,7 @@ def test_pooler_that_refuses_startup_options_gets_what_it_tracks(odd_url, admin,
 
 
 def test_pool_asks_a_pooler_that_refuses_options_only_once():
-    session = Session("-c work_mem=5MB", Use.APPLICATION)
+    session = Session("-c work_mem=5MB", SessionUse.APPLICATION)
 
     assert "standard_conforming_strings=on" in session.arguments()["options"]
     assert session.refused(

@@ -12,7 +12,7 @@ from pgsluice.cli.options import confirm, dsn_option, json_option, yes_option
 from pgsluice.cli.output import show
 from pgsluice.cli.printing import echo, echo_json
 from pgsluice.cli.types import Duration
-from pgsluice.lake.job_results import TARGET_MB_DEFAULT, TableState
+from pgsluice.lake.job_results import TARGET_MB_DEFAULT, TableVersion
 from pgsluice.lake.jobs import HISTORY_DEFAULT, RETENTION_HOURS_DEFAULT
 from pgsluice.lake.jobs import compact as run_compact
 from pgsluice.lake.jobs import show as table_state
@@ -131,7 +131,7 @@ def _print_json(record: Any) -> None:
     echo_json(asdict(record), datetime.isoformat)
 
 
-def _summary(state: TableState) -> dict[str, Any]:
+def _summary(state: TableVersion) -> dict[str, Any]:
     return {
         "format": state.format,
         "version": state.version,

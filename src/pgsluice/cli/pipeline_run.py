@@ -17,7 +17,7 @@ from pgsluice.cli.printing import echo, echo_json
 from pgsluice.cli.signals import interrupt_on_termination, mute_py4j, stop_on_signals
 from pgsluice.errors import SluiceError
 from pgsluice.pipelines.config import Pipeline
-from pgsluice.pipelines.runner import Runner
+from pgsluice.pipelines.runner import PipelineRunner
 from pgsluice.pipelines.tasks import tasks_of
 from pgsluice.spark.running import Progress
 from pgsluice.spark.session import cancel_start, kill_java
@@ -57,14 +57,14 @@ def run_pipelines(
         tasks = tasks_of(placed, once=once, spark=spark)
         if once:
             with interrupt_on_termination(), _java_killed_by_interrupt():
-                done = Runner(threading.Event()).run_once(tasks)
+                done = PipelineRunner(threading.Event()).run_once(tasks)
             for pipeline in placed:
                 _show(pipeline, done[pipeline.name], as_json)
             if any(progress.parked for progress in done.values()):
                 sys.exit(EXIT_DIFFERENCE)  # the log has the reasons
             return
         with stop_on_signals() as stop:
-            failed = Runner(stop, on_stop=cancel_start).run(tasks)
+            failed = PipelineRunner(stop, on_stop=cancel_start).run(tasks)
     if len(placed) == len(failed) == 1:
         raise failed[placed[0].name]
     if failed:

@@ -16,7 +16,7 @@ from pgsluice.cli.types import Duration
 from pgsluice.worker.app.choosing import choose, describe
 from pgsluice.worker.engine import start_checks
 from pgsluice.worker.process.loading import load_app
-from pgsluice.worker.process.service import Service, Settings, run_service, target_of
+from pgsluice.worker.process.service import RunOptions, Service, run_service, target_of
 
 _COUNT = click.IntRange(min=1)
 
@@ -218,7 +218,7 @@ def run(app_name: str, dsn: str | None, no_maintenance: bool, **options: Any) ->
       75  handlers hang and cannot be cancelled; restart the worker (a
           supervisor does)
     """
-    settings = Settings(app_name=app_name, dsn=dsn, maintains=not no_maintenance, **options)
+    settings = RunOptions(app_name=app_name, dsn=dsn, maintains=not no_maintenance, **options)
     sys.exit(run_service(settings))
 
 

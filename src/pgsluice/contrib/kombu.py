@@ -34,7 +34,7 @@ from pgsluice import connection
 from pgsluice.client import Message
 from pgsluice.client.calls.call import storable
 from pgsluice.contrib.exchanges import TYPES, Binding, queue_name_of
-from pgsluice.contrib.kombu_session import HEARTBEATS, Session
+from pgsluice.contrib.kombu_session import HEARTBEATS, KombuSession
 from pgsluice.errors import (
     ArgumentError,
     ConnectionFailedError,
@@ -72,7 +72,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
 
     @property
-    def session(self) -> Session:
+    def session(self) -> KombuSession:
         """The session of the transport in this process.
 
         Raises:
@@ -82,7 +82,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             raise ConnectionFailedError(
                 "the connection of this channel was lost or closed; its unacknowledged messages are redelivered"
             )
-        session: Session = self.connection.session
+        session: KombuSession = self.connection.session
         return session
 
     @property
@@ -357,14 +357,14 @@ class Transport(virtual.Transport):  # type: ignore[misc]
                 f"visibility_timeout is {timeout_s}; use {HEARTBEATS} or more seconds"
             )
         self._visibility_timeout_s = int(timeout_s)
-        self._session: Session | None = None
+        self._session: KombuSession | None = None
         super().__init__(client, **kwargs)
 
     @property
-    def session(self) -> Session:
+    def session(self) -> KombuSession:
         """The session of this process, opened on first use."""
         if self._session is None or self._session.process_id != os.getpid():
-            self._session = Session(
+            self._session = KombuSession(
                 _target(self.client.hostname), self._visibility_timeout_s, self.polling_interval
             )
             weakref.finalize(self, self._session.close)  # also at interpreter exit

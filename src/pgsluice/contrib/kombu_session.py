@@ -31,7 +31,7 @@ _UNREAD_CHECK_S = 60.0
 Claim = tuple[str, Message]  # queue name and message
 
 
-class Session:
+class KombuSession:
     """A connection, the unacknowledged messages, and the thread that renews their visibility timeouts.
 
     It belongs to the process that created it: a fork must neither use nor close it.

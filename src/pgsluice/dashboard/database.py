@@ -38,7 +38,7 @@ _CANCELED = "57014"
 _LOCKED = "55P03"
 
 
-class Session:
+class PageSession:
     """The clients of one transaction."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
@@ -57,7 +57,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Generic[Value]):
+class PagePart(Generic[Value]):
     """A part of a page: a value, or the reason why it is missing.
 
     Attributes:
@@ -143,7 +143,9 @@ class Database:
         self._pool.close()
 
     @contextmanager
-    def session(self, *, writes: bool = False, timeout_s: float | None = None) -> Iterator[Session]:
+    def session(
+        self, *, writes: bool = False, timeout_s: float | None = None
+    ) -> Iterator[PageSession]:
         """Open a transaction with the statement timeout: read-only, except with `writes`.
 
         Args:
@@ -159,7 +161,7 @@ class Database:
                 connection.read_only = not writes
                 try:
                     with connection.transaction():
-                        session = Session(connection)
+                        session = PageSession(connection)
                         limit_ms = (
                             self._timeout_ms if timeout_s is None else round(timeout_s * 1000)
                         )
@@ -190,7 +192,7 @@ class Database:
             f"no connection to {self.target.safe or 'the server'} within {_CONNECT_S:g} s"
         )
 
-    def read(self, read: Callable[[Session], Value], *key: Hashable) -> Value:
+    def read(self, read: Callable[[PageSession], Value], *key: Hashable) -> Value:
         """Return what `read` returns in a read-only transaction, at most `share_s` old if there is a key.
 
         Args:
@@ -224,7 +226,7 @@ class Database:
             value: Value = shared.value
             return value
 
-    def part(self, read: Callable[[Session], Value], *key: Hashable) -> Part[Value]:
+    def part(self, read: Callable[[PageSession], Value], *key: Hashable) -> PagePart[Value]:
         """Return what `read` returns as a part of a page: a timeout, a lock or a missing right concerns this part only.
 
         Raises:
@@ -232,22 +234,22 @@ class Database:
         """
         return self.attempt(lambda: self.read(read, *key))
 
-    def attempt(self, read: Callable[[], Value]) -> Part[Value]:
+    def attempt(self, read: Callable[[], Value]) -> PagePart[Value]:
         """Return what `read`, which calls `read` of this class, returns as a part of a page, as `part` does.
 
         Raises:
             SluiceError: The reading failed for another reason.
         """
         try:
-            return Part(read())
+            return PagePart(read())
         except PrivilegeError as error:
-            return Part(problem=str(error))
+            return PagePart(problem=str(error))
         except SluiceError as error:
             if error.sqlstate == _LOCKED:
-                return Part(problem="locked by another transaction; it is read again soon")
+                return PagePart(problem="locked by another transaction; it is read again soon")
             if error.sqlstate != _CANCELED:
                 raise
-            return Part(
+            return PagePart(
                 problem=f"not read within {self._timeout_ms / 1000:g} s: narrow your filter",
                 is_timeout=True,
             )

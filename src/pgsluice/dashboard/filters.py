@@ -14,7 +14,7 @@ from pgsluice.client.calls.payload import json_parameter
 from pgsluice.errors import PayloadError
 
 
-class Given:
+class PageQuery:
     """The query of a page.
 
     Attributes:

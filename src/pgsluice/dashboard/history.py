@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from pgsluice.client import Sample
 from pgsluice.dashboard.charts import Point, chart
-from pgsluice.dashboard.database import Session
+from pgsluice.dashboard.database import PageSession
 from pgsluice.dashboard.rendering import duration, number
 
 _POINTS = 240
@@ -31,7 +31,7 @@ class Span:
     length: timedelta
     every: timedelta
 
-    def read(self, session: Session, queue_name: str) -> list[Sample]:
+    def read(self, session: PageSession, queue_name: str) -> list[Sample]:
         """Return the samples of a queue in this time."""
         since = datetime.now(UTC) - self.length
         return session.queues.list_samples("queue", queue_name, since=since, every=self.every)

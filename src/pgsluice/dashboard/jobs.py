@@ -22,7 +22,7 @@ _RETRY_AFTER_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 @dataclass
-class Job:
+class ActJob:
     """An act that a form began.
 
     Attributes:
@@ -97,24 +97,24 @@ class Jobs:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, ActJob] = {}
         self._threads: dict[str, threading.Thread] = {}
         self._slots = threading.BoundedSemaphore(_RUNNING_MAX)
         self._is_stopped = False
 
-    def find(self, job_id: str) -> Job | None:
+    def find(self, job_id: str) -> ActJob | None:
         """Return a job; None: it is not known, or no longer."""
         with self._lock:
             self._remove_old()
             return self._jobs.get(job_id)
 
-    def newest(self) -> list[Job]:
+    def newest(self) -> list[ActJob]:
         """Return the jobs, newest first."""
         with self._lock:
             self._remove_old()
             return list(self._jobs.values())[::-1]
 
-    def keep(self, job: Job) -> None:
+    def keep(self, job: ActJob) -> None:
         """Keep a job that is done."""
         job.end("done")
         with self._lock:
@@ -122,7 +122,7 @@ class Jobs:
             self._jobs[job.id] = job
 
     def start(
-        self, job: Job, step: Callable[[int | None], Step], ended: Callable[[], None]
+        self, job: ActJob, step: Callable[[int | None], Step], ended: Callable[[], None]
     ) -> None:
         """Run a job in a thread, step by step.
 
@@ -159,7 +159,9 @@ class Jobs:
         for thread in threads:
             thread.join(max(0.0, deadline_s - time.monotonic()))
 
-    def _run(self, job: Job, step: Callable[[int | None], Step], ended: Callable[[], None]) -> None:
+    def _run(
+        self, job: ActJob, step: Callable[[int | None], Step], ended: Callable[[], None]
+    ) -> None:
         try:
             with self._slots:
                 self._run_steps(job, step)
@@ -174,7 +176,7 @@ class Jobs:
             with self._lock:
                 self._threads.pop(job.id, None)
 
-    def _run_steps(self, job: Job, step: Callable[[int | None], Step]) -> None:
+    def _run_steps(self, job: ActJob, step: Callable[[int | None], Step]) -> None:
         after_id: int | None = None
         while not job.wait(0):
             job.state = "running"
@@ -198,7 +200,7 @@ class Jobs:
 
 
 def _step_with_retries(
-    job: Job, step: Callable[[int | None], Step], after_id: int | None
+    job: ActJob, step: Callable[[int | None], Step], after_id: int | None
 ) -> Step | None:
     """Run a step, again after transient errors; None: it was canceled meanwhile.
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from pgsluice.client import Sample
 from pgsluice.dashboard.charts import Point, chart
-from pgsluice.dashboard.database import Part, Session
+from pgsluice.dashboard.database import PagePart, PageSession
 from pgsluice.dashboard.history import SPANS, Span, count, rates, span_of
 from pgsluice.dashboard.rendering import duration, size
 from pgsluice.dashboard.settings import dashboard_of
@@ -29,7 +29,7 @@ class ReaderHistory:
     """
 
     span: Span
-    part: Part[dict[str, list[Sample]]]
+    part: PagePart[dict[str, list[Sample]]]
 
     @property
     def spans(self) -> Sequence[Span]:
@@ -92,7 +92,7 @@ def read_history(request: Request, kind: str, log: str, readers: Sequence[str]) 
     """
     span = span_of(request.query_params.get("span"))
 
-    def read(session: Session) -> dict[str, list[Sample]]:
+    def read(session: PageSession) -> dict[str, list[Sample]]:
         since = datetime.now(UTC) - span.length
         return {
             each: session.queues.list_samples(

@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, Response
 from pgsluice.client import ExplainedFact
 from pgsluice.dashboard import charts
 from pgsluice.dashboard.guard import prefix_of, viewer_of
-from pgsluice.dashboard.jobs import Job
+from pgsluice.dashboard.jobs import ActJob
 from pgsluice.dashboard.payloads import ERROR_SHOWN, SHOWN
 from pgsluice.dashboard.settings import dashboard_of
 
@@ -66,7 +66,7 @@ def links(request: Request) -> Links:
     return Links(request)
 
 
-def _done(request: Request) -> Job | str | None:
+def _done(request: Request) -> ActJob | str | None:
     """Return what the form has done that returned to this page; its token, if that is not known; None: no form did."""
     token = request.query_params.get("done")
     return token and (dashboard_of(request).jobs.find(token) or token)

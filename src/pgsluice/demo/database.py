@@ -25,7 +25,7 @@ _BACKENDS_DEADLINE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class DemoRun:
     """The progress of a run, as stored in its database.
 
     Attributes:
@@ -101,7 +101,7 @@ class DemoDatabase:
         name = f"pgsluice demo {part}".strip()
         return connection.connect(self.target, autocommit=True, application_name=name)
 
-    def find_run(self) -> Run | None:
+    def find_run(self) -> DemoRun | None:
         """Return the stored run; None if the database does not exist or was just created.
 
         Raises:
@@ -112,7 +112,7 @@ class DemoDatabase:
         with self.connect() as reader:
             if one_value(reader, "run_exists"):
                 return (
-                    reader.cursor(row_factory=class_row(Run))
+                    reader.cursor(row_factory=class_row(DemoRun))
                     .execute(statement("run_read"))
                     .fetchone()
                 )

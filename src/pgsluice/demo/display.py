@@ -16,7 +16,7 @@ from rich.progress import (
 )
 
 
-class Step:
+class DisplayLine:
     """One line of the progress display.
 
     A context manager: the step starts when it is created and is done at the end of the block; if the
@@ -85,9 +85,9 @@ class Display:
     def __exit__(self, *_exception: object) -> None:
         self.progress.stop()
 
-    def step(self, title: str, *, total: float | None = None) -> Step:
+    def step(self, title: str, *, total: float | None = None) -> DisplayLine:
         """Start a step; without a total its bar only indicates activity."""
-        return Step(self, title, total)
+        return DisplayLine(self, title, total)
 
     def print_line(self, words: str) -> None:
         """Print one line, above the bars if there are any."""

@@ -17,7 +17,7 @@ from psycopg_pool import ConnectionPool
 from pgsluice.connection import session_options
 from pgsluice.demo import consume, load
 from pgsluice.demo.database import DemoDatabase
-from pgsluice.demo.lake import Lake
+from pgsluice.demo.lake import ChangesLake
 from pgsluice.demo.reconcile import LOG
 from pgsluice.demo.statements import one_row
 from pgsluice.demo.workspace import Workspace
@@ -44,7 +44,7 @@ _RETRY = RetryPolicy(max_attempts=8, first_delay_s=1, factor=1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class DemoProgress:
     """The progress of all parts.
 
     Attributes:
@@ -90,7 +90,7 @@ class Engine:
     def __init__(self, database: DemoDatabase, workspace: Workspace) -> None:
         self._database = database
         self._workspace = workspace
-        self._lake = Lake(workspace.events)
+        self._lake = ChangesLake(workspace.events)
         self._stop = threading.Event()
         self._threads: list[Future[Any]] = []
         self._stack = ExitStack()
@@ -157,7 +157,7 @@ class Engine:
         self._stack.callback(wait, [working])
         self._stack.callback(lambda: loop.call_soon_threadsafe(worker.stop))
 
-    def poll(self, db: psycopg.Connection[Any]) -> Progress:
+    def poll(self, db: psycopg.Connection[Any]) -> DemoProgress:
         """Return the progress, after a short wait.
 
         Raises:
@@ -172,15 +172,15 @@ class Engine:
             raise LogStateError(
                 "the stream into the lake has ended; start the demo again to continue"
             )
-        return Progress(**one_row(db, "progress"), lake_rows=self._lake.row_count())
+        return DemoProgress(**one_row(db, "progress"), lake_rows=self._lake.row_count())
 
-    def drain(self, db: psycopg.Connection[Any]) -> Iterator[Progress]:
+    def drain(self, db: psycopg.Connection[Any]) -> Iterator[DemoProgress]:
         """Wait until the queue is empty and the lake is complete.
 
         Also ends after a minute without progress: then the reconciliation shows what is missing.
         """
         moved_at = time.monotonic()
-        before: Progress | None = None
+        before: DemoProgress | None = None
         while True:
             now = self.poll(db)
             yield now

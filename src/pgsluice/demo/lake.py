@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class LakeCommit:
+class TableCommit:
     """One commit of a lake table.
 
     Attributes:
@@ -29,7 +29,7 @@ class LakeCommit:
     changed_at: Sequence[float]
 
 
-class Lake:
+class ChangesLake:
     """The Delta table of the change events, read without Spark.
 
     Args:
@@ -56,7 +56,7 @@ class Lake:
         """Return `ev_id` and `ev_type` of every row, unordered."""
         return open_dataset(self._path).to_table(columns=["ev_id", "ev_type"])
 
-    def commits(self) -> list[LakeCommit]:
+    def commits(self) -> list[TableCommit]:
         """Return every commit that added updates, oldest first."""
         import pyarrow.compute as pc
         from pyarrow import parquet
@@ -70,7 +70,7 @@ class Lake:
                 updates = rows.filter(pc.equal(rows["ev_type"], "u"))["ev_time"]
                 times += [micros / 1e6 for micros in updates.cast("int64").to_pylist()]
             if times:
-                commits.append(LakeCommit(_committed_at(log), sorted(times)))
+                commits.append(TableCommit(_committed_at(log), sorted(times)))
         return commits
 
     def _logs(self) -> Iterator[Path]:

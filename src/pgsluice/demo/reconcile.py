@@ -33,7 +33,7 @@ CHECKS: dict[str, str] = {
 }
 
 
-# Comparison of the package `verify`, by row and column → the statement that it checks.
+# Reconciliation of the package `verify`, by row and column → the statement that it checks.
 VERIFIED: dict[str, str] = {
     "current": "current-state table of the accounts in the lake = the table, every column",
     "events": "events in the lake = events of the log, every column",
@@ -42,7 +42,7 @@ VERIFIED: dict[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Reconciliation:
     """A comparison and its outcome.
 
     Attributes:
@@ -69,7 +69,7 @@ class Check:
 
 def reconcile(
     connection: psycopg.Connection[Any], balances: pa.Table, events: pa.Table
-) -> list[Check]:
+) -> list[Reconciliation]:
     """Compare the lake with the database.
 
     Args:
@@ -89,7 +89,7 @@ def reconcile(
         return [_check(connection, name) for name in CHECKS]
 
 
-def verify(dsn: str, workspace: Workspace) -> list[Check]:
+def verify(dsn: str, workspace: Workspace) -> list[Reconciliation]:
     """Compare the lake's tables with the database by the package `verify`, independently of their writers.
 
     Args:
@@ -105,7 +105,7 @@ def verify(dsn: str, workspace: Workspace) -> list[Check]:
         verify_archive(QUEUE, workspace.archives / QUEUE, dsn=dsn),
     )
     return [
-        Check(
+        Reconciliation(
             name,
             VERIFIED[name],
             report.postgresql.rows,
@@ -120,9 +120,9 @@ def verify(dsn: str, workspace: Workspace) -> list[Check]:
     ]
 
 
-def _check(connection: psycopg.Connection[Any], name: str) -> Check:
+def _check(connection: psycopg.Connection[Any], name: str) -> Reconciliation:
     row = one_row(connection, f"checks/{name}")
-    return Check(
+    return Reconciliation(
         name,
         CHECKS[name],
         int(row["expected"]),

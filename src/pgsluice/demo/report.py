@@ -9,7 +9,7 @@ from typing import Any
 
 from pgsluice.demo import plots
 from pgsluice.demo.measure import Latency
-from pgsluice.demo.reconcile import Check
+from pgsluice.demo.reconcile import Reconciliation
 from pgsluice.demo.result import Result
 from pgsluice.report import fill, write_whole
 
@@ -111,14 +111,14 @@ def _latency_row(latency: Latency) -> str:
     return f'<tr><td>{escape(latency.name)}</td><td class="n">{latency.count:,}</td>{cells}</tr>'
 
 
-def _check_row(check: Check) -> str:
+def _check_row(check: Reconciliation) -> str:
     mark = '<td class="ok">✓</td>' if check.holds else '<td class="no">✗</td>'
     numbers = (check.expected, check.found, check.differing)
     cells = "".join(f'<td class="n">{number:,}</td>' for number in numbers)
     return f"<tr>{mark}<td>{escape(check.statement)}</td>{cells}</tr>"
 
 
-def _difference(check: Check) -> str:
+def _difference(check: Reconciliation) -> str:
     return (
         f'<section class="difference"><h3>{escape(check.statement)}</h3>'
         f"<p>{check.differing:,} rows differ; the first:</p>{_sample(check.sample)}</section>"

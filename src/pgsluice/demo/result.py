@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pgsluice.demo.measure import Latency
-from pgsluice.demo.reconcile import Check
+from pgsluice.demo.reconcile import Reconciliation
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Result:
     latencies: Sequence[Latency]
     series: Series
     steps_s: Mapping[str, float]
-    checks: Sequence[Check]
+    checks: Sequence[Reconciliation]
     report: Path
 
     @property

@@ -17,12 +17,12 @@ import psycopg
 from pgsluice import connection, schema
 from pgsluice.client import EventLog, WorkQueue
 from pgsluice.demo import consume, load, orphans, summary
-from pgsluice.demo.database import DemoDatabase, Run, libpq_environment
+from pgsluice.demo.database import DemoDatabase, DemoRun, libpq_environment
 from pgsluice.demo.display import Display
-from pgsluice.demo.engine import WORKERS, Engine, Progress
-from pgsluice.demo.lake import Lake, current_balances
+from pgsluice.demo.engine import WORKERS, DemoProgress, Engine
+from pgsluice.demo.lake import ChangesLake, current_balances
 from pgsluice.demo.load import Load
-from pgsluice.demo.reconcile import LOG, Check, reconcile, verify
+from pgsluice.demo.reconcile import LOG, Reconciliation, reconcile, verify
 from pgsluice.demo.report import write_report
 from pgsluice.demo.result import Result
 from pgsluice.demo.statements import one_row, statement
@@ -57,7 +57,7 @@ def run_demo(options: Options, display: Display) -> Result:
     Args:
         options: Options. They also apply to a resumed run: its load runs again unless it had
             completed.
-        display: Progress display.
+        display: DemoProgress display.
 
     Returns:
         The result, including differences; the report is written.
@@ -100,7 +100,7 @@ def _in_words(source: str) -> str:
     return f"the server of {source}"
 
 
-def _recover(database: DemoDatabase, workspace: Workspace, display: Display) -> Run | None:
+def _recover(database: DemoDatabase, workspace: Workspace, display: Display) -> DemoRun | None:
     """Clean up after a killed run; return it if it can be resumed, or None to start over."""
     run = database.find_run()
     dead = {run_id for run_id in (workspace.run_id(), run and run.run_id) if run_id}
@@ -172,7 +172,7 @@ class _Demo:
                 self._prepare(db, run_id)
             return self._work(db, engine, attempt=0)
 
-    def go_on(self, run: Run) -> Result:
+    def go_on(self, run: DemoRun) -> Result:
         """Do the remaining work of an interrupted run."""
         with self._database.connect() as db, self._engine() as engine:
             db.execute(statement("run_interrupted"))
@@ -227,7 +227,7 @@ class _Demo:
             balances = current_balances(self._workspace.current)
             parquet.write_table(balances, self._workspace.balances)
             checks = [
-                *reconcile(db, balances, Lake(self._workspace.events).events()),
+                *reconcile(db, balances, ChangesLake(self._workspace.events).events()),
                 *verify(self._database.conninfo, self._workspace),
             ]
             failed = sum(not check.holds for check in checks)
@@ -239,7 +239,7 @@ class _Demo:
         db.execute(statement("run_finished"))
         return result
 
-    def _summarise(self, db: psycopg.Connection[Any], checks: Sequence[Check]) -> Result:
+    def _summarise(self, db: psycopg.Connection[Any], checks: Sequence[Reconciliation]) -> Result:
         run = one_row(db, "run_read")
         facts = {
             "run_id": run["run_id"],
@@ -258,7 +258,7 @@ class _Demo:
         working = self._display.step("messages processed")
         lake = self._display.step("events into the lake")
 
-        def show(now: Progress) -> None:
+        def show(now: DemoProgress) -> None:
             done = now.sent - now.queued
             working.show(done, now.sent, f"{done:,} of {now.sent:,}")
             lake.show(now.lake_rows, now.events, f"{now.lake_rows:,} of {now.events:,}")
@@ -279,7 +279,7 @@ class _Demo:
         db: psycopg.Connection[Any],
         engine: Engine,
         attempt: int,
-        show: Callable[[Progress], None],
+        show: Callable[[DemoProgress], None],
     ) -> None:
         seconds = self._options.seconds
         load_run = Load(

@@ -10,9 +10,9 @@ from typing import Any
 import psycopg
 
 from pgsluice.demo import load, measure
-from pgsluice.demo.lake import Lake, LakeCommit
+from pgsluice.demo.lake import ChangesLake, TableCommit
 from pgsluice.demo.measure import Latency
-from pgsluice.demo.reconcile import Check
+from pgsluice.demo.reconcile import Reconciliation
 from pgsluice.demo.result import Result, Series
 from pgsluice.demo.statements import one_row, statement
 from pgsluice.demo.workspace import Workspace
@@ -25,7 +25,7 @@ def summarise(
     workspace: Workspace,
     *,
     run: Mapping[str, Any],
-    checks: Sequence[Check],
+    checks: Sequence[Reconciliation],
     steps_s: Mapping[str, float],
 ) -> Result:
     """Return the result of a completed run.
@@ -37,7 +37,7 @@ def summarise(
         checks: The reconciliation.
         steps_s: Duration of each step.
     """
-    lake = Lake(workspace.events)
+    lake = ChangesLake(workspace.events)
     commits = lake.commits()
     counts = one_row(db, "counts")
     changed = sorted(itertools.chain.from_iterable(commit.changed_at for commit in commits))
@@ -72,13 +72,13 @@ def summarise(
     )
 
 
-def _lake_latencies(commits: Sequence[LakeCommit]) -> list[float]:
+def _lake_latencies(commits: Sequence[TableCommit]) -> list[float]:
     return [
         commit.committed_at - changed_at for commit in commits for changed_at in commit.changed_at
     ]
 
 
-def _arrivals(commits: Sequence[LakeCommit]) -> list[float]:
+def _arrivals(commits: Sequence[TableCommit]) -> list[float]:
     return [commit.committed_at for commit in commits for _ in commit.changed_at]
 
 
@@ -90,7 +90,7 @@ def _series(
     changed: Sequence[float],
     sent: Sequence[float],
     processed: Sequence[float],
-    commits: Sequence[LakeCommit],
+    commits: Sequence[TableCommit],
 ) -> Series:
     in_lake = _arrivals(commits)
     every = [times for times in (changed, sent, processed, in_lake) if times]

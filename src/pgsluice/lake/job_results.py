@@ -53,7 +53,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class TableState:
+class TableVersion:
     """Newest version of a table.
 
     Attributes:

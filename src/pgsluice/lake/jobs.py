@@ -15,7 +15,7 @@ from pgsluice.errors import ConfigurationError
 from pgsluice.extras import require_packages
 from pgsluice.lake.address import IcebergAddress, parse
 from pgsluice.lake.file_errors import plain_errors
-from pgsluice.lake.job_results import TARGET_MB_DEFAULT, Compaction, TableState, Vacuum
+from pgsluice.lake.job_results import TARGET_MB_DEFAULT, Compaction, TableVersion, Vacuum
 
 # One week, the default of Delta and Iceberg.
 RETENTION_HOURS_DEFAULT = 168.0
@@ -88,7 +88,7 @@ def vacuum(
         return delta.vacuum(place, retention_hours=retention_hours, dry_run=dry_run)
 
 
-def show(lake: str | Path, *, history: int = HISTORY_DEFAULT) -> TableState:
+def show(lake: str | Path, *, history: int = HISTORY_DEFAULT) -> TableVersion:
     """Return size, columns and recent commits of a table.
 
     Args:

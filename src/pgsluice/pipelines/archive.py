@@ -69,7 +69,7 @@ class ArchiveProgress(Progress):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CopySource:
     """The source of a copy.
 
     Attributes:
@@ -160,7 +160,7 @@ def archive(
         own_name = place.identifier if isinstance(place, IcebergAddress) else place.name
         name = None if table == "queue" else export or own_name
         access = access_for(dsn, cleanup)
-        source = Source(queue, table, name, access, partitions, spark, tuple(partition_by))
+        source = CopySource(queue, table, name, access, partitions, spark, tuple(partition_by))
         while True:
             copy = ArchiveCopy(source, place, progress, on_progress)
             copy.run(drop=drop)
@@ -174,7 +174,7 @@ class ArchiveCopy:
 
     def __init__(
         self,
-        source: Source,
+        source: CopySource,
         place: Folder | IcebergAddress,
         progress: ArchiveProgress | None = None,
         on_progress: Callable[[ArchiveProgress], None] | None = None,

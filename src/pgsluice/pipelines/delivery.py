@@ -35,7 +35,7 @@ _NO_FAULT_OF_ROW = ("22004", "22023")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DeliveryRow:
     """One row for a queue or a log.
 
     Attributes:
@@ -55,7 +55,7 @@ class Row:
 class Refused:
     """A row that the server refused."""
 
-    row: Row
+    row: DeliveryRow
     reason: str
 
 
@@ -63,7 +63,7 @@ BeforeCommit = Callable[[int, Sequence[Refused]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RowTarget:
     """The destination of rows: either a queue or a log.
 
     Attributes:
@@ -83,10 +83,10 @@ class Target:
         return f"queue {self.queue}" if self.log is None else f"log {self.log}"
 
 
-class Delivery:
+class TargetConnection:
     """A connection that delivers rows to one target; a context manager that closes it."""
 
-    def __init__(self, target: Target, *, dsn: str | None) -> None:
+    def __init__(self, target: RowTarget, *, dsn: str | None) -> None:
         """Connect, and check the target.
 
         Raises:
@@ -126,7 +126,7 @@ class Delivery:
 
     def deliver(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[DeliveryRow],
         *,
         sink_id: str,
         up_to: int,
@@ -170,7 +170,7 @@ class Delivery:
         except psycopg.Error as error:  # from begin or commit
             raise translate(error) from error
 
-    def _add(self, rows: Sequence[Row]) -> list[Refused]:
+    def _add(self, rows: Sequence[DeliveryRow]) -> list[Refused]:
         """Add rows; bisect them if the server refuses one."""
         try:
             with self._database.transaction():  # a savepoint
@@ -185,7 +185,7 @@ class Delivery:
         half = len(rows) // 2
         return self._add(rows[:half]) + self._add(rows[half:])
 
-    def _copy(self, rows: Sequence[Row]) -> None:
+    def _copy(self, rows: Sequence[DeliveryRow]) -> None:
         if self._target.queue is not None:
             table, now = self._runner.run(sinks.queue_table(self._target.queue))
             messages = ((now, row.message, row.headers) for row in rows)

@@ -18,9 +18,9 @@ from typing import Any, Protocol, Self
 
 from pgsluice.client.log_records import NewEvent
 from pgsluice.errors import ConfigurationError
-from pgsluice.pipelines.delivery import Delivery, Refused, Row, Target
+from pgsluice.pipelines.delivery import DeliveryRow, Refused, RowTarget, TargetConnection
 from pgsluice.pipelines.files import Record, find, read
-from pgsluice.pipelines.rejects import Reject, Rejects
+from pgsluice.pipelines.rejects import RejectedRow, Rejects
 from pgsluice.spark.running import Progress
 
 _log = logging.getLogger(__name__)
@@ -75,8 +75,8 @@ def ingest(
 
     Args:
         files: Files, folders, and patterns such as `inbox/*.jsonl.gz`.
-        queue: Target work queue; or
-        log: Target event log, each row an event.
+        queue: RowTarget work queue; or
+        log: RowTarget event log, each row an event.
         ev_type: Event type, with `log`.
         rejects: Folder of rejects, each in `<file>.rejects`; None: beside each file.
         batch_rows: Maximum rows per transaction, 1 or more.
@@ -96,7 +96,7 @@ def ingest(
         raise ConfigurationError(f"batch_rows is {batch_rows}; use 1 or more")
     places = [files] if isinstance(files, str | Path) else list(files)
     work = _Ingest(
-        Target(queue, log),
+        RowTarget(queue, log),
         ev_type=ev_type,
         rejects=None if rejects is None else Path(rejects).expanduser().absolute(),
         batch_rows=batch_rows,
@@ -116,7 +116,7 @@ class _Ingest:
 
     def __init__(
         self,
-        target: Target,
+        target: RowTarget,
         *,
         ev_type: str,
         rejects: Path | None,
@@ -140,7 +140,7 @@ class _Ingest:
         """Add the new rows in these places; return the errors of skipped files."""
         failures: list[ConfigurationError] = []
         due = [path for path in find(places) if self._is_due(path, settled_s)]
-        with Delivery(self._target, dsn=dsn) as delivery:
+        with TargetConnection(self._target, dsn=dsn) as delivery:
             for path in due:
                 if self.stop.is_set():
                     break
@@ -162,7 +162,7 @@ class _Ingest:
         before, self._seen[path] = self._seen.get(path), stamp
         return before == stamp or time.time() - stamp.modified_ns / 1e9 >= settled_s
 
-    def _add(self, path: Path, stamp: _FileStamp, delivery: Delivery) -> None:
+    def _add(self, path: Path, stamp: _FileStamp, delivery: TargetConnection) -> None:
         """Add the new rows of one file."""
         sink_id = f"ingest:{self._target}:{path}"
         done_to, noted = delivery.begin(sink_id, {})
@@ -180,7 +180,7 @@ class _Ingest:
         self,
         path: Path,
         part: _Part,
-        delivery: Delivery,
+        delivery: TargetConnection,
         rejects: Rejects,
         sink_id: str,
         detail: Mapping[str, Any],
@@ -188,16 +188,17 @@ class _Ingest:
         """Add one part, and store its rejects."""
         began_s = time.monotonic()
         up_to = part.records[-1].number
-        kept: list[Reject] = []
+        kept: list[RejectedRow] = []
 
         def keep(after: int, refused: Sequence[Refused]) -> None:
             kept.extend(
-                Reject(str(path), record.number, record.error, record.text)
+                RejectedRow(str(path), record.number, record.error, record.text)
                 for record in part.records
                 if record.error is not None and record.number > after
             )
             kept.extend(
-                Reject(str(path), one.row.number, one.reason, _text_of(one.row)) for one in refused
+                RejectedRow(str(path), one.row.number, one.reason, _text_of(one.row))
+                for one in refused
             )
             kept.sort(key=lambda reject: reject.line)
             rejects.add(kept, after=after, up_to=up_to)
@@ -228,10 +229,10 @@ class _Ingest:
         )
         self._tell(self.progress)
 
-    def _row(self, record: Record) -> Row:
+    def _row(self, record: Record) -> DeliveryRow:
         if self._target.log is None:
-            return Row(record.number, message=record.text)
-        return Row(record.number, event=NewEvent(self._ev_type, record.text))
+            return DeliveryRow(record.number, message=record.text)
+        return DeliveryRow(record.number, event=NewEvent(self._ev_type, record.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,5 +295,5 @@ def _parts(records: Iterable[tuple[Record, Digest]], rows_max: int) -> Iterator[
         yield _Part(part, digest.hexdigest(), is_last=True)
 
 
-def _text_of(row: Row) -> str:
+def _text_of(row: DeliveryRow) -> str:
     return row.message or "" if row.event is None else row.event.ev_data or ""

@@ -14,7 +14,7 @@ SUFFIX = ".rejects"
 
 
 @dataclass(frozen=True, slots=True)
-class Reject:
+class RejectedRow:
     """A rejected row.
 
     Attributes:
@@ -44,7 +44,7 @@ class Rejects:
         self._source = str(source)
         self._line: int | None = None
 
-    def add(self, rejects: Sequence[Reject], *, after: int, up_to: int) -> None:
+    def add(self, rejects: Sequence[RejectedRow], *, after: int, up_to: int) -> None:
         """Write rejects to disk durably.
 
         Args:
@@ -69,7 +69,7 @@ class Rejects:
             ) from error
         self._line = up_to
 
-    def _write(self, rejects: Sequence[Reject]) -> None:
+    def _write(self, rejects: Sequence[RejectedRow]) -> None:
         with self.path.open("a", encoding="utf-8") as file:
             for reject in rejects:
                 file.write(json.dumps(asdict(reject), ensure_ascii=False) + "\n")

@@ -23,7 +23,7 @@ from pgsluice.errors import ConfigurationError, SluiceError
 from pgsluice.lake.address import IcebergAddress, parse
 from pgsluice.lake.delta.opening import Use, open_delta
 from pgsluice.lake.storage import Folder
-from pgsluice.pipelines.delivery import Delivery, Refused, Row, Target
+from pgsluice.pipelines.delivery import DeliveryRow, Refused, RowTarget, TargetConnection
 from pgsluice.pipelines.paths import session_for
 from pgsluice.spark.extra import require_extra
 from pgsluice.spark.lake_reading import read_iceberg, read_table
@@ -107,8 +107,8 @@ def replay(
     Args:
         lake: Folder of a Delta table, or `iceberg:catalogue/namespace.table`.
         name: Name of this replay. Another selection needs another name.
-        queue: Target work queue; or
-        log: Target event log.
+        queue: RowTarget work queue; or
+        log: RowTarget event log.
         ev_type: Event type for messages replayed into a log.
         id_from, id_to: Range of `msg_id` or `ev_id`, both ends included.
         since, until: Range of `enqueued_at` or `ev_time`, the end excluded.
@@ -131,7 +131,7 @@ def replay(
         raise ConfigurationError(
             f"batch_rows is {batch_rows} and rate {rate}; use 1 or more, and more than 0"
         )
-    place, target = parse(lake), Target(queue, log)
+    place, target = parse(lake), RowTarget(queue, log)
     selection = _selection(
         lake=str(place),
         target=str(target),
@@ -142,7 +142,7 @@ def replay(
         where=where,
     )
     sink_id = f"replay:{name}"
-    with Delivery(target, dsn=dsn) as delivery:
+    with TargetConnection(target, dsn=dsn) as delivery:
         done_to, noted = delivery.position(sink_id)
         _require_same(name, noted, selection)
         version = noted.get("lake_version", _newest_version(place))
@@ -190,12 +190,12 @@ class _Replay:
 
     def __init__(
         self,
-        delivery: Delivery,
-        target: Target,
+        delivery: TargetConnection,
+        target: RowTarget,
         *,
         sink_id: str,
         detail: Mapping[str, Any],
-        make: Callable[[Any], Row],
+        make: Callable[[Any], DeliveryRow],
         pace: _Pace,
         tell: Callable[[Progress], None],
         progress: ReplayProgress,
@@ -353,31 +353,31 @@ def _parts(rows: DataFrame, shape: _Shape, rows_max: int) -> Iterator[Sequence[A
 
 
 def _maker(
-    shape: _Shape, target: Target, ev_type: str, *, origin: Mapping[str, str]
-) -> Callable[[Any], Row]:
+    shape: _Shape, target: RowTarget, ev_type: str, *, origin: Mapping[str, str]
+) -> Callable[[Any], DeliveryRow]:
     """Return a function that converts a row of the table for the target."""
 
     def origin_of(row: Any) -> dict[str, Any]:
         return {**origin, shape.id: row[shape.id], shape.time: _utc(row[shape.time])}
 
-    def message(row: Any) -> Row:
-        return Row(row.msg_id, row.message, _headers(row.headers, origin_of(row)))
+    def message(row: Any) -> DeliveryRow:
+        return DeliveryRow(row.msg_id, row.message, _headers(row.headers, origin_of(row)))
 
-    def message_as_event(row: Any) -> Row:
+    def message_as_event(row: Any) -> DeliveryRow:
         event = NewEvent(
             ev_type, row.message, ev_extra1=row.headers, ev_extra4=_dumps(origin_of(row))
         )
-        return Row(row.msg_id, event=event)
+        return DeliveryRow(row.msg_id, event=event)
 
-    def event(row: Any) -> Row:
+    def event(row: Any) -> DeliveryRow:
         fields = [row[text] for text in shape.texts]
         if fields[-1] is None:
             fields[-1] = _dumps(origin_of(row))
-        return Row(row.ev_id, event=NewEvent(*fields))
+        return DeliveryRow(row.ev_id, event=NewEvent(*fields))
 
-    def event_as_message(row: Any) -> Row:
+    def event_as_message(row: Any) -> DeliveryRow:
         fields = row.asDict() | {shape.time: origin_of(row)[shape.time]}
-        return Row(row.ev_id, _dumps(fields), _headers(None, origin_of(row)))
+        return DeliveryRow(row.ev_id, _dumps(fields), _headers(None, origin_of(row)))
 
     if shape is _MESSAGES:
         return message if target.log is None else message_as_event

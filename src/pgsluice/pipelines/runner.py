@@ -57,7 +57,7 @@ _FINAL = (
 Tell = Callable[[Progress], None]
 
 
-class Stream(Protocol):
+class RunnableStream(Protocol):
     """The interface of a stream for the runner; see `RunningStream`."""
 
     def has_ended(self) -> bool: ...
@@ -80,12 +80,12 @@ class Task:
     """
 
     name: str
-    start: Callable[[threading.Event, Tell], Stream | Progress]
+    start: Callable[[threading.Event, Tell], RunnableStream | Progress]
     starts_in_turn: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class RunnerTimes:
     """Delays and timeouts, seconds.
 
     Attributes:
@@ -112,14 +112,14 @@ class Pace:
         return jittered(next_delay_s(failures, self.first_delay_s, self.max_delay_s))
 
 
-class Runner:
+class PipelineRunner:
     """Runs tasks until they are done or stopped."""
 
     def __init__(
         self,
         stop: threading.Event,
         *,
-        pace: Pace | None = None,
+        pace: RunnerTimes | None = None,
         on_stop: Callable[[], None] | None = None,
     ) -> None:
         """Store the arguments.
@@ -131,7 +131,7 @@ class Runner:
         """
         self._stop = stop
         self._on_stop = on_stop
-        self._pace = pace or Pace()
+        self._pace = pace or RunnerTimes()
         self._turn = threading.Lock()
         self._failed: dict[str, SluiceError] = {}
         self._broken: BaseException | None = None
@@ -238,7 +238,7 @@ class Runner:
                 return running.stop()
         return running.progress()
 
-    def _await_first_offset(self, stream: Stream) -> None:
+    def _await_first_offset(self, stream: RunnableStream) -> None:
         """Wait for the stream's first offset, after which the next task may start."""
         end_s = time.monotonic() + self._pace.ready_s
         while not stream.has_ended() and stream.progress().offset is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pgsluice.lake.file_errors import plain_errors
 from pgsluice.pipelines.config import Pipeline, function_of
-from pgsluice.pipelines.runner import Stream, Task, Tell
+from pgsluice.pipelines.runner import RunnableStream, Task, Tell
 from pgsluice.spark.extra import require_extra
 from pgsluice.spark.failure import translated
 from pgsluice.spark.running import Progress
@@ -62,12 +62,14 @@ def _return_memory() -> None:
 
 def _start(
     pipeline: Pipeline, once: bool, session: SparkSession | None
-) -> Callable[[threading.Event, Tell], Stream | Progress]:
-    def start(stop: threading.Event, tell: Tell) -> Stream | Progress:
+) -> Callable[[threading.Event, Tell], RunnableStream | Progress]:
+    def start(stop: threading.Event, tell: Tell) -> RunnableStream | Progress:
         given = {"once": once, "spark": session, "stop": stop, "on_progress": tell}
         taken = {name: value for name, value in given.items() if name in pipeline.arguments()}
         with _said_in_our_words(pipeline):
-            answer: Stream | Progress = function_of(pipeline.kind)(**pipeline.options, **taken)
+            answer: RunnableStream | Progress = function_of(pipeline.kind)(
+                **pipeline.options, **taken
+            )
         return answer
 
     return start

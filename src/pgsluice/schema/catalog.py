@@ -16,7 +16,7 @@ _HARMFUL = ("column", "constraint", "row trigger before", "rule", "invalid index
 _CATALOG, _WAYS_OUT = "catalog.txt", "catalog_ways_out.txt"
 
 
-class Row(NamedTuple):
+class CatalogRow(NamedTuple):
     """A row of catalog.sql.
 
     Attributes:
@@ -33,7 +33,7 @@ class Row(NamedTuple):
     definition: str
 
 
-class Difference(NamedTuple):
+class CatalogDifference(NamedTuple):
     """A difference between the installed schemas and this release, which no installation corrects.
 
     Attributes:
@@ -56,11 +56,11 @@ def catalog_text(connection: psycopg.Connection[Any]) -> str:
     return "".join("\t".join(row) + "\n" for row in rows)
 
 
-def catalog_differences(connection: psycopg.Connection[Any]) -> list[Difference]:
+def catalog_differences(connection: psycopg.Connection[Any]) -> list[CatalogDifference]:
     """Compare with catalog.txt. Where functions are not installed, only the tables of queues are compared."""
-    released = [Row(*line.split("\t")) for line in read(_CATALOG).splitlines()]
+    released = [CatalogRow(*line.split("\t")) for line in read(_CATALOG).splitlines()]
     with translated(), pinned(connection):
-        found = {Row(*row) for row in fetch(connection, read("catalog.sql"))}
+        found = {CatalogRow(*row) for row in fetch(connection, read("catalog.sql"))}
         [(schemas, roles, schema_owner)] = fetch(connection, read("catalog_names.sql"))
     expected = {
         row
@@ -84,7 +84,9 @@ def grant_missing(connection: psycopg.Connection[Any]) -> None:
                 execute(connection, difference.command)
 
 
-def _differences(expected: set[Row], found: set[Row], schema_owner: str) -> Iterator[Difference]:
+def _differences(
+    expected: set[CatalogRow], found: set[CatalogRow], schema_owner: str
+) -> Iterator[CatalogDifference]:
     relations = {row.owner for row in found}
     named = {row[:3]: row for row in found}
     for row in sorted(expected - found):
@@ -101,10 +103,10 @@ def _differences(expected: set[Row], found: set[Row], schema_owner: str) -> Iter
         if row.owner in known and row.kind in _HARMFUL and row[:3] not in same:
             is_harmless = row.kind in ("column", "invalid index")
             command = _way_out(f"exceeding {row.kind}", row, schema_owner)
-            yield Difference(False, _exceeding(row), command, is_harmless)
+            yield CatalogDifference(False, _exceeding(row), command, is_harmless)
 
 
-def _named(row: Row) -> str:
+def _named(row: CatalogRow) -> str:
     match row.kind:
         case "grant":
             return f"grant {row.name} on {row.owner} to {row.definition}"
@@ -115,7 +117,7 @@ def _named(row: Row) -> str:
     return f"{row.kind} {row.owner}.{row.name}" if row.name else f"{row.kind} {row.owner}"
 
 
-def _missing(row: Row, schema_owner: str) -> Difference:
+def _missing(row: CatalogRow, schema_owner: str) -> CatalogDifference:
     command = _way_out(f"missing {row.kind}", row, schema_owner)
     what = f"{_named(row)} is missing"
     if row.kind in ("table", "view", "type"):
@@ -124,10 +126,10 @@ def _missing(row: Row, schema_owner: str) -> Difference:
         what += "; restore it from a backup"
     elif row.kind == "sequence":
         what += "; when created, set it above all numbers in use with setval()"
-    return Difference(True, what, command)
+    return CatalogDifference(True, what, command)
 
 
-def _changed(row: Row, found: Row, schema_owner: str) -> Difference:
+def _changed(row: CatalogRow, found: CatalogRow, schema_owner: str) -> CatalogDifference:
     """Return the difference of an object that has another definition."""
     change = found.definition.partition(" ")[0]
     match change:
@@ -147,10 +149,10 @@ def _changed(row: Row, found: Row, schema_owner: str) -> Difference:
             what = (
                 f"is {found.definition!r}, and in this release {row.definition!r}; change it back"
             )
-    return Difference(False, f"{_named(row)} {what}", _way_out(change, row, schema_owner))
+    return CatalogDifference(False, f"{_named(row)} {what}", _way_out(change, row, schema_owner))
 
 
-def _exceeding(row: Row) -> str:
+def _exceeding(row: CatalogRow) -> str:
     match row.kind:
         case "row trigger before":
             return f"trigger {row.name} of {row.owner} runs before each row, and can discard it"
@@ -161,7 +163,7 @@ def _exceeding(row: Row) -> str:
     return f"{_named(row)} is none of this release"
 
 
-def _way_out(difference: str, row: Row, schema_owner: str) -> str:
+def _way_out(difference: str, row: CatalogRow, schema_owner: str) -> str:
     """Return the statement that corrects a difference; empty if there is none."""
     statements = dict(line.split("\t") for line in read(_WAYS_OUT).splitlines())
     create, _, method = row.definition.partition(" USING ")

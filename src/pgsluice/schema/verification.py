@@ -11,7 +11,7 @@ import psycopg
 
 from pgsluice.errors import ServerError
 from pgsluice.schema import parts, repair
-from pgsluice.schema.catalog import Difference, catalog_differences
+from pgsluice.schema.catalog import CatalogDifference, catalog_differences
 from pgsluice.schema.foreign import foreign_objects
 from pgsluice.schema.installation import install_release, install_release_tables
 from pgsluice.schema.ledger import (
@@ -72,7 +72,7 @@ def plan(connection: psycopg.Connection[Any]) -> Plan:
     )
 
 
-def _line(difference: Difference) -> str:
+def _line(difference: CatalogDifference) -> str:
     sign = "+" if difference.is_missing else "-"
     return sign + "; ".join(filter(None, (difference.what, difference.command)))
 

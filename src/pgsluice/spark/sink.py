@@ -4,7 +4,7 @@
     rows.writeStream.format("pgsluice").option("log", "orders").option("checkpointLocation", …).start()
 
 Options in addition to `dsn`, `dsnFile` and `dsnEnv` of `source`:
-    queue, log          Target. Without either, each row names it in a column `queue` or `log`.
+    queue, log          SinkTarget. Without either, each row names it in a column `queue` or `log`.
     delivery            `staged` (default): exactly-once effect of each micro-batch of a stream; a batch write is
                         atomic. `direct`: each task commits its own rows, and a retried task writes them again: at least
                         once, 10 to 20 % faster.
@@ -39,7 +39,7 @@ from pgsluice.spark.features import DataSourceStreamArrowWriter
 from pgsluice.spark.micro_batch import MicroBatch, reported
 from pgsluice.spark.options import transaction
 from pgsluice.spark.sink_rows import RowsWritten, commit, drop, is_committed, send, stage
-from pgsluice.spark.sink_target import Target
+from pgsluice.spark.sink_target import SinkTarget
 
 # Only the driver itself retries a write without txnAppId, within a minute.
 _KEEP_NAMELESS = timedelta(days=1)
@@ -49,7 +49,7 @@ class RowStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Write each micro-batch of a query."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self.target = Target.of(options, schema)
+        self.target = SinkTarget.of(options, schema)
         self.is_direct = _is_direct(options)
         if options.get("txnAppId") or options.get("txnVersion"):
             raise ConfigurationError(
@@ -83,7 +83,7 @@ class RowBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Write the rows of a DataFrame."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self.target = Target.of(options, schema)
+        self.target = SinkTarget.of(options, schema)
         self.is_direct = _is_direct(options)
         app_id, version = transaction(options)
         if app_id is not None and self.is_direct:

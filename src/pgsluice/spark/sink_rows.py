@@ -38,7 +38,7 @@ from pgsluice.spark.access import driver_connection, run, scrubbed
 from pgsluice.spark.arrow_ingest import ingest
 from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.schemas import conform
-from pgsluice.spark.sink_target import JSON_COLUMNS, Target
+from pgsluice.spark.sink_target import JSON_COLUMNS, SinkTarget
 
 Result = TypeVar("Result")
 
@@ -71,7 +71,7 @@ class RowsWritten(WriterCommitMessage):  # type: ignore[misc]
 
 
 def stage(
-    target: Target, sink_id: str, version: int, batches: Iterator[pa.RecordBatch], *, part: int
+    target: SinkTarget, sink_id: str, version: int, batches: Iterator[pa.RecordBatch], *, part: int
 ) -> RowsWritten:
     """Stage the rows of one task, or return them if they are few.
 
@@ -106,7 +106,7 @@ def stage(
 
 
 def commit(
-    target: Target,
+    target: SinkTarget,
     sink_id: str,
     version: int,
     reports: Sequence[RowsWritten],
@@ -148,19 +148,19 @@ def commit(
     return _in_transaction(target, work, deadline_s=_COMMIT_DEADLINE_S)
 
 
-def drop(target: Target, sink_id: str, version: int) -> None:
+def drop(target: SinkTarget, sink_id: str, version: int) -> None:
     """Drop the stages of an aborted write; on errors leave it to maintenance."""
     with suppress(SluiceError):
         _ask(target, calls.drop_stages(sink_id, version))
 
 
-def is_committed(target: Target, sink_id: str, version: int) -> bool:
+def is_committed(target: SinkTarget, sink_id: str, version: int) -> bool:
     """True if this or a later version of a sink is committed."""
     position = _ask(target, calls.sink_position(sink_id))
     return position is not None and position[0] >= version
 
 
-def send(target: Target, batches: Iterator[pa.RecordBatch]) -> int:
+def send(target: SinkTarget, batches: Iterator[pa.RecordBatch]) -> int:
     """Send the rows of one task in one transaction, at least once: a retry sends them twice.
 
     Returns:
@@ -189,7 +189,7 @@ def send(target: Target, batches: Iterator[pa.RecordBatch]) -> int:
     return count
 
 
-def _send(target: Target, stages: Sequence[tuple[int, int]]) -> Any:
+def _send(target: SinkTarget, stages: Sequence[tuple[int, int]]) -> Any:
     if target.kind == "queue":
         return calls.send_staged(target.name, stages)
     return calls.insert_staged(target.name, stages)
@@ -198,7 +198,7 @@ def _send(target: Target, stages: Sequence[tuple[int, int]]) -> Any:
 def _stage_carried(
     connection: psycopg.Connection[Any],
     dsn: str,
-    target: Target,
+    target: SinkTarget,
     sink_id: str,
     version: int,
     parts: Iterator[RowsWritten],
@@ -278,14 +278,14 @@ def as_messages(
     return _for_server(converted(), wanted)
 
 
-def _ask(target: Target, call: Call[Result]) -> Result:
+def _ask(target: SinkTarget, call: Call[Result]) -> Result:
     return _in_transaction(
         target, lambda connection, dsn: run(connection, call, dsn), deadline_s=_ASK_DEADLINE_S
     )
 
 
 def _in_transaction(
-    target: Target, work: Callable[[psycopg.Connection[Any], str], Result], *, deadline_s: float
+    target: SinkTarget, work: Callable[[psycopg.Connection[Any], str], Result], *, deadline_s: float
 ) -> Result:
     """Run work in one transaction; retry all of it after transient errors until the deadline."""
     dsn = target.access.conninfo()

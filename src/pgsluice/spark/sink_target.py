@@ -39,7 +39,7 @@ JSON_COLUMNS = ("message", "headers")
 
 
 @dataclass(frozen=True)
-class Target:
+class SinkTarget:
     """Work queue or event log, and the columns to write.
 
     Attributes:
@@ -55,7 +55,7 @@ class Target:
     schema: pa.Schema
 
     @classmethod
-    def of(cls, options: Mapping[str, str], schema: StructType) -> Target:
+    def of(cls, options: Mapping[str, str], schema: StructType) -> SinkTarget:
         """Derive the target from options and columns.
 
         Raises:

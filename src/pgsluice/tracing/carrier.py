@@ -21,7 +21,7 @@ System = Literal["pgmq", "pgq"]
 Carrier = Mapping[str, str]
 
 
-class Place(NamedTuple):
+class SpanPlace(NamedTuple):
     """Queue or log of a span.
 
     Attributes:

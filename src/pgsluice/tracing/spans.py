@@ -28,7 +28,7 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from pgsluice.tracing.carrier import Carrier, Place, Sends
+from pgsluice.tracing.carrier import Carrier, Sends, SpanPlace
 
 # SDKs keep 128 links of a span by default.
 LINKS_MAX = 128
@@ -187,7 +187,7 @@ class Tracing:
             sends: What is sent.
             given: Trace contexts that the caller put into messages.
         """
-        place = Place(sends.system, sends.destination)
+        place = SpanPlace(sends.system, sends.destination)
         is_origin = len(given) < sends.messages
         attributes, measured = _attributes("send", place)
         if sends.qty is not None:
@@ -218,7 +218,7 @@ class Tracing:
     @contextmanager
     def processing(
         self,
-        place: Place,
+        place: SpanPlace,
         origins: Sequence[SpanContext],
         *,
         joins: bool,
@@ -260,7 +260,7 @@ class Tracing:
     def record(
         self,
         name: str,
-        place: Place,
+        place: SpanPlace,
         began_ns: int,
         lasted_s: float,
         origins: Sequence[SpanContext],
@@ -301,7 +301,7 @@ class Tracing:
             self._consumed.add(received, measured)
 
 
-def _attributes(operation: str, place: Place) -> tuple[Attributes, Attributes]:
+def _attributes(operation: str, place: SpanPlace) -> tuple[Attributes, Attributes]:
     """Return the attributes of a span and of its metrics."""
     measured: Attributes = {
         "messaging.system": place.system,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from pgsluice.client.calls import verify as calls
-from pgsluice.verify.comparing import Comparison, MayBeAlone, Shape, fetch, reading
+from pgsluice.verify.comparing import ComparedColumns, Comparison, MayBeAlone, fetch, reading
 from pgsluice.verify.forms import own_form
 from pgsluice.verify.lake import open_lake
 from pgsluice.verify.report import Report
@@ -55,7 +55,7 @@ def verify_archive(
         relation = fetch(database, calls.queue_relation(queue, table))
         fetch(database, calls.steady_session())
         columns = [c for c in fetch(database, calls.canonical_columns(relation)) if c.name in names]
-        shape = Shape.of(columns, there, _KEY, own_form)
+        shape = ComparedColumns.of(columns, there, _KEY, own_form)
         return Comparison(
             what=f"the {table} of queue {queue!r}",
             database=database,
@@ -71,7 +71,7 @@ def _always(_fields: Sequence[bytes]) -> bool:
     return True
 
 
-def _later(shape: Shape, moment: datetime | None) -> MayBeAlone | None:
+def _later(shape: ComparedColumns, moment: datetime | None) -> MayBeAlone | None:
     if moment is None or "archived_at" not in shape.columns:
         return None
     at = shape.columns.index("archived_at")

@@ -17,7 +17,7 @@ from pgsluice.client.calls import spark as log_calls
 from pgsluice.errors import ConfigurationError, LogStateError, PrivilegeError, SluiceError
 from pgsluice.lake.address import parse
 from pgsluice.lake.current_tables import Tables, beside, lake_of, read_applied
-from pgsluice.verify.comparing import Shape, fetch
+from pgsluice.verify.comparing import ComparedColumns, fetch
 from pgsluice.verify.lake import Lake, rows_of
 from pgsluice.verify.lines import key_of, lines_of
 
@@ -115,7 +115,7 @@ def events_after(observer: psycopg.Connection[Any], log: str, snapshot: str) -> 
     return ids
 
 
-def changed_keys(lake: Lake, shape: Shape, events: frozenset[int]) -> frozenset[bytes]:
+def changed_keys(lake: Lake, shape: ComparedColumns, events: frozenset[int]) -> frozenset[bytes]:
     """Return the keys of rows and tombstones that these events wrote.
 
     Raises:

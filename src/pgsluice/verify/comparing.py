@@ -27,11 +27,11 @@ from pgsluice.verify.tally import Line, Tally, compare, matching
 # True if a row may be missing on the other side; takes its columns in COPY's text format.
 MayBeAlone = Callable[[Sequence[bytes]], bool]
 # The text form for comparing a PostgreSQL column with a type of the lake, or None if they are incompatible.
-FormOf = Callable[[calls.Column, Any], str | None]
+FormOf = Callable[[calls.StoredColumn, Any], str | None]
 
 
 @dataclass(frozen=True)
-class Shape:
+class ComparedColumns:
     """Columns to compare and their text forms.
 
     Attributes:
@@ -53,11 +53,11 @@ class Shape:
     @classmethod
     def of(
         cls,
-        columns: Sequence[calls.Column],
+        columns: Sequence[calls.StoredColumn],
         lake: Lake,
         key: Sequence[str],
         form_of: FormOf,
-    ) -> Shape:
+    ) -> ComparedColumns:
         """Match the columns of a table with those of the lake.
 
         Args:
@@ -114,7 +114,7 @@ class Comparison:
     database: psycopg.Connection[Any]
     relation: str
     lake: Lake
-    shape: Shape
+    shape: ComparedColumns
     only_where_null: str | None = None
     where: tuple[str, str | bool] | None = None
     here_alone: MayBeAlone | None = None
@@ -269,7 +269,7 @@ def _keyed(rows: Any, key: int, may_be_alone: MayBeAlone | None) -> Iterator[Lin
         yield key_of(row, key), row, may_be_alone(row.split(b"\t"))
 
 
-def _wrong(name: str, here: calls.Column | None, there: Any) -> Difference:
+def _wrong(name: str, here: calls.StoredColumn | None, there: Any) -> Difference:
     return Difference(
         "type",
         {"column": name},

@@ -22,7 +22,7 @@ from pgsluice.lake.current_tables import (
 )
 from pgsluice.lake.properties import property_of
 from pgsluice.verify.at_tick import await_applied, await_lake, changed_keys, events_after
-from pgsluice.verify.comparing import Comparison, Shape, fetch, reading
+from pgsluice.verify.comparing import ComparedColumns, Comparison, fetch, reading
 from pgsluice.verify.forms import captured_form
 from pgsluice.verify.lake import Lake, open_lake, rows_of
 from pgsluice.verify.report import Difference, Report
@@ -91,7 +91,9 @@ def verify_current(
             keyed = sorted((c.key_position, c.name) for c in columns if c.key_position)
             key = [name for _, name in keyed]
         form = partial(captured_form, are_arrays_text=_is_of_pgq(state))
-        shape = Shape.of([c for c in columns if c.name not in ignore], there, list(key), form)
+        shape = ComparedColumns.of(
+            [c for c in columns if c.name not in ignore], there, list(key), form
+        )
         if at_tick is not None and not key:
             raise ConfigurationError(
                 f"table {table!r} has no key to identify its changed rows; stop writers, and verify without at_tick"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pgsluice.client.calls import verify as calls
 from pgsluice.errors import ConfigurationError, LogStateError
-from pgsluice.verify.comparing import Comparison, Shape, fetch, reading
+from pgsluice.verify.comparing import ComparedColumns, Comparison, fetch, reading
 from pgsluice.verify.forms import own_form
 from pgsluice.verify.lake import open_lake
 from pgsluice.verify.report import Report
@@ -71,7 +71,9 @@ def verify_events(
             raise LogStateError(f"event log {log!r} keeps no tick to compare up to; tick it first")
         fetch(database, calls.steady_session())
         columns = fetch(database, calls.canonical_columns(span.relation))
-        shape = Shape.of([c for c in columns if c.name in _COLUMNS], there, _COLUMNS[:2], own_form)
+        shape = ComparedColumns.of(
+            [c for c in columns if c.name in _COLUMNS], there, _COLUMNS[:2], own_form
+        )
         at = shape.columns.index("ev_txid")
         before, upto = seen_by(span.from_snapshot), seen_by(span.to_snapshot)
         return Comparison(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgsluice.client.calls.verify import Column
+from pgsluice.client.calls.verify import StoredColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +17,7 @@ _JSON = ("json", "jsonb")
 _TEXTS = ("text", "character varying", "character", "name", *_JSON)
 
 
-def own_form(column: Column, lake: pa.DataType) -> str | None:
+def own_form(column: StoredColumn, lake: pa.DataType) -> str | None:
     """Return the form for a lake type that stores the column's values natively; None if it does not.
 
     A text column of the lake stores only text and JSON natively.
@@ -44,7 +44,7 @@ def own_form(column: Column, lake: pa.DataType) -> str | None:
 
 
 def captured_form(
-    column: Column, lake: pa.DataType, *, are_arrays_text: bool = False
+    column: StoredColumn, lake: pa.DataType, *, are_arrays_text: bool = False
 ) -> str | None:
     """Return the form for values captured as JSON, for which the lake may store any type as text, array or struct.
 

@@ -30,7 +30,7 @@ class Server(NamedTuple):
     isolation_level: str
 
 
-class Connections(NamedTuple):
+class ConnectionUse(NamedTuple):
     """Connection limits of a role and the connections in use, without that of the call.
 
     Attributes:
@@ -38,9 +38,9 @@ class Connections(NamedTuple):
         server_max: `max_connections` less the connections reserved for other roles.
         server_used: Client connections in use.
         role_max: The `CONNECTION LIMIT` of the role, or None.
-        role_used: Connections of the role in use.
+        role_used: ConnectionUse of the role in use.
         database_max: The `CONNECTION LIMIT` of the database, or None.
-        database_used: Connections to the database in use.
+        database_used: ConnectionUse to the database in use.
     """
 
     role_name: str
@@ -86,7 +86,7 @@ def server() -> Call[Server]:
     )
 
 
-def connections_left() -> Call[Connections]:
+def connections_left() -> Call[ConnectionUse]:
     """Return the connection limits; sessions of other roles may hide their backend_type, and count as clients."""
     return Call(
         "select r.rolname::text, "
@@ -103,7 +103,7 @@ def connections_left() -> Call[Connections]:
         "and coalesce(s.backend_type, 'client backend') = 'client backend') as a "
         "where r.rolname = session_user and d.datname = current_database()",
         (),
-        one(Connections),
+        one(ConnectionUse),
     )
 
 

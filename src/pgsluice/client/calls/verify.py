@@ -9,7 +9,7 @@ from pgsluice.client.calls.call import Call, column, nothing, record, scalar
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class StoredColumn:
     """A stored column of a table.
 
     Attributes:
@@ -78,12 +78,12 @@ def queue_relation(queue_name: str, relation: str) -> Call[str]:
     )
 
 
-def canonical_columns(relation: str) -> Call[list[Column]]:
+def canonical_columns(relation: str) -> Call[list[StoredColumn]]:
     """Return the stored columns of a table, in order."""
     return Call(
         "select c.column_name, c.type_name, c.key_position, c.is_core from sluice.canonical_columns(%s::regclass) as c",
         (relation,),
-        record(Column),
+        record(StoredColumn),
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pgsluice.dashboard.acts.given import Given
-from pgsluice.dashboard.database import Database, Session
+from pgsluice.dashboard.acts.given import FormValues
+from pgsluice.dashboard.database import Database, PageSession
 
 # Also needed by acts whose functions record themselves with the rights of their owner.
 NOTE = "sluice.note_action(text,text,jsonb,bigint,text)"
@@ -77,9 +77,9 @@ class Step:
     after_id: int | None
 
 
-Ask = Callable[[Database, Given], Question]
-Run = Callable[[Session, Given], str]
-RunStep = Callable[[Session, Given, int | None], Step]
+Ask = Callable[[Database, FormValues], Question]
+Run = Callable[[PageSession, FormValues], str]
+RunStep = Callable[[PageSession, FormValues, int | None], Step]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Act:
     arguments: tuple[str, ...]
     functions: tuple[str, ...]
     ask: Ask
-    back: Callable[[Given], Link]
+    back: Callable[[FormValues], Link]
     run: Run | None = None
     step: RunStep | None = None
     done: str = ""

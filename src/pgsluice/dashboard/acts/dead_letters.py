@@ -6,9 +6,9 @@ from datetime import datetime
 
 from pgsluice.client.calls import acts
 from pgsluice.dashboard.acts.act import Act, Link, Question, Step
-from pgsluice.dashboard.acts.given import Given
+from pgsluice.dashboard.acts.given import FormValues
 from pgsluice.dashboard.acts.words import COUNTED_MAX, command, counted
-from pgsluice.dashboard.database import Database, Session
+from pgsluice.dashboard.database import Database, PageSession
 
 # Redriven messages are written to the queue's table and its write-ahead log, whatever their size.
 _REDRIVEN_EACH = 500
@@ -17,12 +17,12 @@ _COUNTED_BY_ERROR = 1_000  # the pattern of an error takes longer than to read i
 _CHOICES = ("reason", "error_type", "error", "since", "until", "dead_letter_id")
 
 
-def _back(given: Given) -> Link:
+def _back(given: FormValues) -> Link:
     queue = given.text("queue")
     return Link("dead_letters", {"queue": queue}, f"Dead letters of queue {queue}")
 
 
-def _ids(session: Session, given: Given, after_id: int | None, qty: int) -> list[int]:
+def _ids(session: PageSession, given: FormValues, after_id: int | None, qty: int) -> list[int]:
     """Return the next ids that the filter matches."""
     chosen = given.find_number("dead_letter_id")
     if chosen is not None and (after_id is not None and after_id >= chosen):
@@ -39,12 +39,12 @@ def _ids(session: Session, given: Given, after_id: int | None, qty: int) -> list
     )
 
 
-def _is_there(given: Given, ids: list[int]) -> bool:
+def _is_there(given: FormValues, ids: list[int]) -> bool:
     chosen = given.find_number("dead_letter_id")
     return bool(ids) and (chosen is None or ids == [chosen])
 
 
-def _filter(given: Given) -> str:
+def _filter(given: FormValues) -> str:
     """Return the filter in words; empty texts stand for no error type and no error."""
     chosen = {"reason": given.find("reason")}
     chosen |= {name: given.find_exactly(name) for name in ("error_type", "error")}
@@ -60,13 +60,13 @@ def _filter(given: Given) -> str:
 
 
 def _question(
-    database: Database, given: Given, verb: str, end: str, *notes: str, shell: str | None
+    database: Database, given: FormValues, verb: str, end: str, *notes: str, shell: str | None
 ) -> Question:
     queue, chosen = given.text("queue"), given.find_number("dead_letter_id")
     until = given.find_time("until") or _now(database)
     counted_max = _COUNTED_BY_ERROR if given.find("error") else COUNTED_MAX
     # Before they are counted: what is dead-lettered meanwhile is not of this question.
-    frozen = Given(given.values | {"until": until.isoformat()}, {*given.values, "until"})
+    frozen = FormValues(given.values | {"until": until.isoformat()}, {*given.values, "until"})
     read = database.part(
         lambda s: _ids(s, frozen, None, counted_max + 1),
         "dead letter ids",
@@ -104,7 +104,7 @@ def _now(database: Database) -> datetime:
     return database.read(lambda s: s.run(acts.rights(()))).now
 
 
-def _ask_redrive(database: Database, given: Given) -> Question:
+def _ask_redrive(database: Database, given: FormValues) -> Question:
     queue, chosen = given.text("queue"), given.find("dead_letter_id")
     database.read(lambda s: s.queues.queue_extent(queue))
     if chosen:
@@ -125,14 +125,14 @@ def _ask_redrive(database: Database, given: Given) -> Question:
     )
 
 
-def _redrive(session: Session, given: Given, after_id: int | None) -> Step:
+def _redrive(session: PageSession, given: FormValues, after_id: int | None) -> Step:
     ids = _ids(session, given, after_id, _REDRIVEN_EACH)
     if not _is_there(given, ids):
         return Step(0, None)
     return Step(len(session.queues.redrive(given.text("queue"), ids)), ids[-1])
 
 
-def _ask_purge(database: Database, given: Given) -> Question:
+def _ask_purge(database: Database, given: FormValues) -> Question:
     queue, chosen = given.text("queue"), given.find("dead_letter_id")
     shell = command("queue dead-letters purge", queue, chosen) if chosen else None
     if not chosen and not any(
@@ -144,7 +144,7 @@ def _ask_purge(database: Database, given: Given) -> Question:
     )
 
 
-def _purge(session: Session, given: Given, after_id: int | None) -> Step:
+def _purge(session: PageSession, given: FormValues, after_id: int | None) -> Step:
     ids = _ids(session, given, after_id, _PURGED_EACH)
     if not _is_there(given, ids):
         return Step(0, None)

@@ -14,7 +14,7 @@ from pgsluice.errors import ArgumentError, PayloadError
 _ID_MAX = 2**63 - 1
 
 
-class Given:
+class FormValues:
     """Values by name; those of other names are ignored."""
 
     def __init__(self, values: Mapping[str, str], names: Collection[str]) -> None:

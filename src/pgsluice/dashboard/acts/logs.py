@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from pgsluice.client.calls import acts
 from pgsluice.dashboard.acts.act import NOTE, Act, Link, Question, Step
-from pgsluice.dashboard.acts.given import Given
+from pgsluice.dashboard.acts.given import FormValues
 from pgsluice.dashboard.acts.words import COUNTED_MAX, command, counted, quantity
-from pgsluice.dashboard.database import Database, Session
+from pgsluice.dashboard.database import Database, PageSession
 from pgsluice.errors import ConsumerNotFoundError
 
 _REDRIVEN_EACH = 500
 _PURGED_EACH = 5_000
 
 
-def _back_to_log(given: Given) -> Link:
+def _back_to_log(given: FormValues) -> Link:
     log = given.text("log")
     return Link("log", {"name": log}, f"Log {log}")
 
 
-def _back_to_group(given: Given) -> Link:
+def _back_to_group(given: FormValues) -> Link:
     log, group = given.text("log"), given.text("group")
     return Link("group", {"log": log, "group": group}, f"Share group {group} of log {log}")
 
 
-def _ask_unregister(database: Database, given: Given) -> Question:
+def _ask_unregister(database: Database, given: FormValues) -> Question:
     log, name = given.text("log"), given.text("consumer")
     listed = database.read(lambda s: s.logs.list_consumers(log))
     consumer = next((each for each in listed if each.consumer_name == name), None)
@@ -50,14 +50,14 @@ def _ask_unregister(database: Database, given: Given) -> Question:
     )
 
 
-def _unregister(session: Session, given: Given) -> str:
+def _unregister(session: PageSession, given: FormValues) -> str:
     log, name = given.text("log"), given.text("consumer")
     if session.logs.unregister_consumer(log, name):
         return f"Consumer {name} of log {log} is unregistered."
     return f"Consumer {name} of log {log} was not registered."
 
 
-def _ask_unpark(database: Database, given: Given) -> Question:
+def _ask_unpark(database: Database, given: FormValues) -> Question:
     log, group, key = given.text("log"), given.text("group"), given.text("key")
     database.read(lambda s: s.group(log, group).info())
     blocked = {
@@ -73,7 +73,7 @@ def _ask_unpark(database: Database, given: Given) -> Question:
     )
 
 
-def _unpark(session: Session, given: Given) -> str:
+def _unpark(session: PageSession, given: FormValues) -> str:
     log, group, key = given.text("log"), given.text("group"), given.text("key")
     number = session.group(log, group).unpark_key(key)
     if number:
@@ -81,7 +81,7 @@ def _unpark(session: Session, given: Given) -> str:
     return f"Key {key} of share group {group} was not parked."
 
 
-def _ids(session: Session, given: Given, after_id: int | None, qty: int) -> list[int]:
+def _ids(session: PageSession, given: FormValues, after_id: int | None, qty: int) -> list[int]:
     group = session.group(given.text("log"), given.text("group"))
     return group.list_dead_event_ids(
         after_dead_event_id=after_id, qty=qty, until=given.find_time("until")
@@ -89,11 +89,11 @@ def _ids(session: Session, given: Given, after_id: int | None, qty: int) -> list
 
 
 def _question(
-    database: Database, given: Given, verb: str, end: str, note: str, shell: str
+    database: Database, given: FormValues, verb: str, end: str, note: str, shell: str
 ) -> Question:
     log, group = given.text("log"), given.text("group")
     until = given.find_time("until") or database.read(lambda s: s.run(acts.rights(()))).now
-    frozen = Given(given.values | {"until": until.isoformat()}, {*given.values, "until"})
+    frozen = FormValues(given.values | {"until": until.isoformat()}, {*given.values, "until"})
     read = database.part(
         lambda s: _ids(s, frozen, None, COUNTED_MAX + 1),
         "dead event ids",
@@ -113,7 +113,7 @@ def _question(
     )
 
 
-def _ask_redrive(database: Database, given: Given) -> Question:
+def _ask_redrive(database: Database, given: FormValues) -> Question:
     log, group = given.text("log"), given.text("group")
     database.read(lambda s: s.group(log, group).info())
     return _question(
@@ -126,7 +126,7 @@ def _ask_redrive(database: Database, given: Given) -> Question:
     )
 
 
-def _redrive(session: Session, given: Given, after_id: int | None) -> Step:
+def _redrive(session: PageSession, given: FormValues, after_id: int | None) -> Step:
     ids = _ids(session, given, after_id, _REDRIVEN_EACH)
     if not ids:
         return Step(0, None)
@@ -135,7 +135,7 @@ def _redrive(session: Session, given: Given, after_id: int | None) -> Step:
     )
 
 
-def _ask_purge(database: Database, given: Given) -> Question:
+def _ask_purge(database: Database, given: FormValues) -> Question:
     return _question(
         database,
         given,
@@ -146,7 +146,7 @@ def _ask_purge(database: Database, given: Given) -> Question:
     )
 
 
-def _purge(session: Session, given: Given, after_id: int | None) -> Step:
+def _purge(session: PageSession, given: FormValues, after_id: int | None) -> Step:
     ids = _ids(session, given, after_id, _PURGED_EACH)
     if not ids:
         return Step(0, None)

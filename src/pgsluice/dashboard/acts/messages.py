@@ -6,30 +6,30 @@ from datetime import timedelta
 
 from pgsluice.client import StoredMessage
 from pgsluice.dashboard.acts.act import NOTE, Act, Field, Link, Question
-from pgsluice.dashboard.acts.given import Given
+from pgsluice.dashboard.acts.given import FormValues
 from pgsluice.dashboard.acts.words import command
-from pgsluice.dashboard.database import Database, Session
+from pgsluice.dashboard.database import Database, PageSession
 from pgsluice.dashboard.rendering import duration
 from pgsluice.errors import ArgumentError
 
 _READ = "If a worker is processing it now, that worker may still finish it."
 
 
-def _back(given: Given) -> Link:
+def _back(given: FormValues) -> Link:
     queue, msg_id = given.text("queue"), given.number("msg_id")
     return Link("message", {"queue": queue, "msg_id": msg_id}, f"Message {msg_id} of queue {queue}")
 
 
-def _back_to_queue(given: Given) -> Link:
+def _back_to_queue(given: FormValues) -> Link:
     queue = given.text("queue")
     return Link("messages", {"queue": queue}, f"Messages of queue {queue}")
 
 
-def _find(database: Database, given: Given) -> tuple[StoredMessage | None, Question]:
+def _find(database: Database, given: FormValues) -> tuple[StoredMessage | None, Question]:
     """Return the message if it is in the queue, and the question that says why nothing can be done."""
     queue, msg_id = given.text("queue"), given.number("msg_id")
 
-    def read(session: Session) -> list[StoredMessage]:
+    def read(session: PageSession) -> list[StoredMessage]:
         session.queues.queue_extent(queue)
         return session.queues.get_messages(queue, [msg_id])
 
@@ -48,7 +48,7 @@ def _notes(message: StoredMessage) -> tuple[str, ...]:
     return (state, _READ) if message.state == "in flight" else (state,)
 
 
-def _ask_retry(database: Database, given: Given) -> Question:
+def _ask_retry(database: Database, given: FormValues) -> Question:
     message, question = _find(database, given)
     if message is None:
         return question
@@ -58,7 +58,7 @@ def _ask_retry(database: Database, given: Given) -> Question:
     )
 
 
-def _retry(session: Session, given: Given) -> str:
+def _retry(session: PageSession, given: FormValues) -> str:
     queue, msg_id, delay = given.text("queue"), given.number("msg_id"), given.duration("delay")
     if delay % timedelta(seconds=1):
         raise ArgumentError("delay is not in whole seconds; use whole seconds")
@@ -70,7 +70,7 @@ def _retry(session: Session, given: Given) -> str:
     return f"Message {msg_id} of queue {queue} is visible {f'in {duration(delay)}' if seconds else 'now'}."
 
 
-def _ask_archive(database: Database, given: Given) -> Question:
+def _ask_archive(database: Database, given: FormValues) -> Question:
     message, question = _find(database, given)
     if message is None:
         return question
@@ -82,7 +82,7 @@ def _ask_archive(database: Database, given: Given) -> Question:
     )
 
 
-def _archive(session: Session, given: Given) -> str:
+def _archive(session: PageSession, given: FormValues) -> str:
     queue, msg_id = given.text("queue"), given.number("msg_id")
     if not session.queues.archive(queue, msg_id):
         return f"Message {msg_id} was no longer in queue {queue}."
@@ -92,7 +92,7 @@ def _archive(session: Session, given: Given) -> str:
     return f"Message {msg_id} of queue {queue} is archived."
 
 
-def _ask_delete(database: Database, given: Given) -> Question:
+def _ask_delete(database: Database, given: FormValues) -> Question:
     message, question = _find(database, given)
     if message is None:
         return question
@@ -104,7 +104,7 @@ def _ask_delete(database: Database, given: Given) -> Question:
     )
 
 
-def _delete(session: Session, given: Given) -> str:
+def _delete(session: PageSession, given: FormValues) -> str:
     queue, msg_id = given.text("queue"), given.number("msg_id")
     if not session.queues.delete(queue, msg_id):
         return f"Message {msg_id} was no longer in queue {queue}."

@@ -7,9 +7,9 @@ from datetime import timedelta
 from pgsluice.client import PausedQueue
 from pgsluice.client.calls import acts
 from pgsluice.dashboard.acts.act import NOTE, Act, Field, Link, Question, Step
-from pgsluice.dashboard.acts.given import Given
+from pgsluice.dashboard.acts.given import FormValues
 from pgsluice.dashboard.acts.words import command, quantity
-from pgsluice.dashboard.database import Database, Session
+from pgsluice.dashboard.database import Database, PageSession
 from pgsluice.dashboard.rendering import duration
 from pgsluice.errors import ArgumentError
 
@@ -18,7 +18,7 @@ _COUNTED_EXACTLY = 5000
 _FOREVER = "forever"
 
 
-def _back(given: Given) -> Link:
+def _back(given: FormValues) -> Link:
     queue = given.text("queue")
     return Link("queue", {"name": queue}, f"Queue {queue}")
 
@@ -28,13 +28,13 @@ def _messages(number: int) -> str:
     return f"{'about ' if number > _COUNTED_EXACTLY else ''}{quantity(number, 'message')}"
 
 
-def _ask_send(database: Database, given: Given) -> Question:
+def _ask_send(database: Database, given: FormValues) -> Question:
     queue = given.text("queue")
     database.read(lambda s: s.queues.queue_extent(queue))
     return Question(f"Send a message to queue {queue}.", command=command("queue send", queue, "{}"))
 
 
-def _send(session: Session, given: Given) -> str:
+def _send(session: PageSession, given: FormValues) -> str:
     queue, delay = given.text("queue"), given.duration("delay")
     if delay % timedelta(seconds=1):
         raise ArgumentError("delay is not in whole seconds; use whole seconds")
@@ -46,7 +46,7 @@ def _send(session: Session, given: Given) -> str:
     return f"Message {msg_id} was sent to queue {queue}."
 
 
-def _ask_purge(database: Database, given: Given) -> Question:
+def _ask_purge(database: Database, given: FormValues) -> Question:
     queue = given.text("queue")
     upto = given.find_number("upto_msg_id")
     extent = database.read(lambda s: s.queues.queue_extent(queue, upto_msg_id=upto))
@@ -68,7 +68,7 @@ def _ask_purge(database: Database, given: Given) -> Question:
     )
 
 
-def _purge(session: Session, given: Given, after_id: int | None) -> Step:
+def _purge(session: PageSession, given: FormValues, after_id: int | None) -> Step:
     done = session.queues.purge_messages(
         given.text("queue"), given.number("upto_msg_id"), after_msg_id=after_id, qty=_PURGED_EACH
     )
@@ -80,7 +80,7 @@ def _find_pause(database: Database, queue: str) -> PausedQueue | None:
     return next((each for each in paused if each.queue_name == queue), None)
 
 
-def _ask_pause(database: Database, given: Given) -> Question:
+def _ask_pause(database: Database, given: FormValues) -> Question:
     queue = given.text("queue")
     extent = database.read(lambda s: s.queues.queue_extent(queue))
     pause = _find_pause(database, queue)
@@ -97,14 +97,14 @@ def _ask_pause(database: Database, given: Given) -> Question:
     )
 
 
-def _pause(session: Session, given: Given) -> str:
+def _pause(session: PageSession, given: FormValues) -> str:
     queue = given.text("queue")
     if session.queues.pause_queue(queue, reason=given.find("reason")):
         return f"Queue {queue} is paused."
     return f"Queue {queue} was paused already."
 
 
-def _ask_resume(database: Database, given: Given) -> Question:
+def _ask_resume(database: Database, given: FormValues) -> Question:
     queue = given.text("queue")
     extent = database.read(lambda s: s.queues.queue_extent(queue))
     pause = _find_pause(database, queue)
@@ -118,14 +118,14 @@ def _ask_resume(database: Database, given: Given) -> Question:
     )
 
 
-def _resume(session: Session, given: Given) -> str:
+def _resume(session: PageSession, given: FormValues) -> str:
     queue = given.text("queue")
     if session.queues.resume_queue(queue):
         return f"Queue {queue} is resumed."
     return f"Queue {queue} was not paused."
 
 
-def _ask_retention(database: Database, given: Given) -> Question:
+def _ask_retention(database: Database, given: FormValues) -> Question:
     queue = given.text("queue")
     database.read(lambda s: s.queues.queue_extent(queue))
     kept = {each.queue_name: each for each in database.read(lambda s: s.queues.list_retentions())}
@@ -139,7 +139,7 @@ def _ask_retention(database: Database, given: Given) -> Question:
     )
 
 
-def _set_retention(session: Session, given: Given) -> str:
+def _set_retention(session: PageSession, given: FormValues) -> str:
     queue, text = given.text("queue"), (given.find("retention") or "").strip()
     if not text:
         raise ArgumentError(f"retention is empty; write a duration such as 30d, or {_FOREVER}")
@@ -148,7 +148,7 @@ def _set_retention(session: Session, given: Given) -> str:
     return f"Queue {queue} keeps archived messages {_FOREVER if kept is None else f'for {duration(kept)}'}."
 
 
-def _ask_unpark(database: Database, given: Given) -> Question:
+def _ask_unpark(database: Database, given: FormValues) -> Question:
     queue, key = given.text("queue"), given.text("key")
     blocked = {
         each.key: each
@@ -168,7 +168,7 @@ def _ask_unpark(database: Database, given: Given) -> Question:
     )
 
 
-def _unpark(session: Session, given: Given) -> str:
+def _unpark(session: PageSession, given: FormValues) -> str:
     queue, key = given.text("queue"), given.text("key")
     if session.queues.unpark_messages(queue, key):
         return f"Key {key} of queue {queue} is unparked."

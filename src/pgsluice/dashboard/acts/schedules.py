@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from pgsluice.client import Schedule
 from pgsluice.dashboard.acts.act import Act, Link, Question
-from pgsluice.dashboard.acts.given import Given
+from pgsluice.dashboard.acts.given import FormValues
 from pgsluice.dashboard.acts.words import command
-from pgsluice.dashboard.database import Database, Session
+from pgsluice.dashboard.database import Database, PageSession
 from pgsluice.errors import ScheduleNotFoundError
 
 
-def _back(given: Given) -> Link:
+def _back(given: FormValues) -> Link:
     name = given.text("name")
     return Link("schedule", {"name": name}, f"Schedule {name}")
 
 
-def _find(database: Database, given: Given) -> Schedule:
+def _find(database: Database, given: FormValues) -> Schedule:
     name = given.text("name")
     listed = database.read(lambda s: s.schedules.list_schedules())
     found = next((each for each in listed if each.name == name), None)
@@ -30,7 +30,7 @@ def _what(schedule: Schedule) -> str:
     return f"event of schedule {schedule.name} to log {schedule.queue_name}"
 
 
-def _ask_run(database: Database, given: Given) -> Question:
+def _ask_run(database: Database, given: FormValues) -> Question:
     schedule = _find(database, given)
     return Question(
         f"Send the {_what(schedule)} now, in addition to its slots.",
@@ -39,12 +39,12 @@ def _ask_run(database: Database, given: Given) -> Question:
     )
 
 
-def _run(session: Session, given: Given) -> str:
+def _run(session: PageSession, given: FormValues) -> str:
     name = given.text("name")
     return f"Schedule {name} has sent {session.schedules.run_schedule(name)}."
 
 
-def _ask_pause(database: Database, given: Given) -> Question:
+def _ask_pause(database: Database, given: FormValues) -> Question:
     schedule = _find(database, given)
     if schedule.paused_at is not None:
         return Question(f"Schedule {schedule.name} is paused already.", is_possible=False)
@@ -55,13 +55,13 @@ def _ask_pause(database: Database, given: Given) -> Question:
     )
 
 
-def _pause(session: Session, given: Given) -> str:
+def _pause(session: PageSession, given: FormValues) -> str:
     name = given.text("name")
     was = "is paused" if session.schedules.pause_schedule(name) else "was paused already"
     return f"Schedule {name} {was}."
 
 
-def _ask_resume(database: Database, given: Given) -> Question:
+def _ask_resume(database: Database, given: FormValues) -> Question:
     schedule = _find(database, given)
     if schedule.paused_at is None:
         return Question(f"Schedule {schedule.name} is not paused.", is_possible=False)
@@ -72,7 +72,7 @@ def _ask_resume(database: Database, given: Given) -> Question:
     )
 
 
-def _resume(session: Session, given: Given) -> str:
+def _resume(session: PageSession, given: FormValues) -> str:
     name = given.text("name")
     was = "is resumed" if session.schedules.resume_schedule(name) else "was not paused"
     return f"Schedule {name} {was}."

@@ -18,10 +18,10 @@ from pgsluice.client.calls import acts
 from pgsluice.client.calls.call import storable
 from pgsluice.dashboard.acts.act import Act, Link, Question, Run, RunStep, Step
 from pgsluice.dashboard.acts.catalog import ACTS
-from pgsluice.dashboard.acts.given import Given
-from pgsluice.dashboard.database import Session
+from pgsluice.dashboard.acts.given import FormValues
+from pgsluice.dashboard.database import PageSession
 from pgsluice.dashboard.guard import viewer_of
-from pgsluice.dashboard.jobs import Job
+from pgsluice.dashboard.jobs import ActJob
 from pgsluice.dashboard.rendering import links, page
 from pgsluice.dashboard.settings import Dashboard, dashboard_of
 from pgsluice.errors import ArgumentError, PayloadError
@@ -81,14 +81,14 @@ def _show(request: Request, found: Act) -> Response:
             text="Start it with --allow-actions, or pass allow_actions=True to pgsluice.dashboard.app.",
             is_live=False,
         )
-    given = Given(request.query_params, found.names)
+    given = FormValues(request.query_params, found.names)
     return _refusal(request, found) or _form_page(request, found, given)
 
 
 def _form_page(
     request: Request,
     found: Act,
-    given: Given,
+    given: FormValues,
     *,
     filled: Mapping[str, str] | None = None,
     problem: str = "",
@@ -152,7 +152,7 @@ def _perform(request: Request, found: Act, form: Mapping[str, str]) -> Response:
     once, also if the first answer was lost, or another process has answered it.
     """
     dashboard = dashboard_of(request)
-    given = Given(form, found.names)
+    given = FormValues(form, found.names)
     for name in found.arguments:
         given.text(name)
     token = form.get("token", "")
@@ -162,7 +162,7 @@ def _perform(request: Request, found: Act, form: Mapping[str, str]) -> Response:
     if refusal is not None:
         return refusal
     viewer = viewer_of(request)
-    begun = Job(token, found.title, "", found.back(given), viewer, done=found.done)
+    begun = ActJob(token, found.title, "", found.back(given), viewer, done=found.done)
     try:
         if found.run is not None:
             _run(dashboard, found.run, given, begun)
@@ -182,7 +182,7 @@ def _return(request: Request, back: Link, token: str) -> Response:
     return RedirectResponse(links(request)(back.page, **back.query, done=token), 303)
 
 
-def _run(dashboard: Dashboard, run: Run, given: Given, begun: Job) -> None:
+def _run(dashboard: Dashboard, run: Run, given: FormValues, begun: ActJob) -> None:
     with dashboard.database.session(writes=True, timeout_s=_STATEMENT_S) as session:
         if not _is_first(session, begun):
             return
@@ -191,7 +191,7 @@ def _run(dashboard: Dashboard, run: Run, given: Given, begun: Job) -> None:
 
 
 def _start(
-    dashboard: Dashboard, run_step: RunStep, question: Question, given: Given, begun: Job
+    dashboard: Dashboard, run_step: RunStep, question: Question, given: FormValues, begun: ActJob
 ) -> None:
     begun = replace(begun, sentence=question.sentence, number=question.number)
     with dashboard.database.session(writes=True, timeout_s=_STATEMENT_S) as session:
@@ -207,13 +207,13 @@ def _start(
     begun.join(_FIRST_S)
 
 
-def _is_first(session: Session, begun: Job) -> bool:
+def _is_first(session: PageSession, begun: ActJob) -> bool:
     """Record the token of a form; False: it was sent before."""
     _name(session, begun.viewer)
     return Inbox(session.connection).once(_SCOPE, begun.id)
 
 
-def _name(session: Session, viewer: str) -> None:
+def _name(session: PageSession, viewer: str) -> None:
     session.run(
         acts.name_application(
             storable(f"pgsluice dashboard: {viewer}" if viewer else "pgsluice dashboard")

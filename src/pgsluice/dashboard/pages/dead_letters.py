@@ -13,8 +13,8 @@ from starlette.responses import Response, StreamingResponse
 
 from pgsluice.client import DeadLetter, DeadLetterGroup, FoundDeadLetters
 from pgsluice.dashboard.acts.words import command
-from pgsluice.dashboard.database import Database, Part, Session
-from pgsluice.dashboard.filters import Given
+from pgsluice.dashboard.database import Database, PagePart, PageSession
+from pgsluice.dashboard.filters import PageQuery
 from pgsluice.dashboard.pages.message import attachment, download, is_failure_cut
 from pgsluice.dashboard.pages.queues import read_queues
 from pgsluice.dashboard.payloads import Redaction, json_line, json_text, shown_json
@@ -30,7 +30,7 @@ _EXPORT_PAGE = 25  # payloads may have megabytes
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class DeadLetterFilter:
     """Which dead letters; None: all.
 
     Attributes:
@@ -64,7 +64,7 @@ class Filter:
         return all(value is None for value in self.query.values())
 
     def search(
-        self, session: Session, name: str, before: int | None, qty: int, *, with_contents: bool
+        self, session: PageSession, name: str, before: int | None, qty: int, *, with_contents: bool
     ) -> FoundDeadLetters:
         """Return the next dead letters, newest first."""
         return session.queues.search_dead_letters(
@@ -83,7 +83,7 @@ class Filter:
 
 def dead_letters(request: Request) -> Response:
     """Show dead letters of a queue, one of them, or the queues that have some."""
-    given = Given(request.query_params)
+    given = PageQuery(request.query_params)
     name = given.text("queue")
     if name is None:
         return _queues(request)
@@ -94,12 +94,12 @@ def dead_letters(request: Request) -> Response:
         return _letter(request, name, dead_letter_id)
     dashboard = dashboard_of(request)
     database = dashboard.database
-    groups: Part[list[DeadLetterGroup]] = Part()
+    groups: PagePart[list[DeadLetterGroup]] = PagePart()
     if wanted.is_empty and before is None:
         groups = database.part(
             lambda s: s.queues.group_dead_letters(name, qty=_GROUPED), "dead groups", name
         )
-    found: Part[FoundDeadLetters] = Part()
+    found: PagePart[FoundDeadLetters] = PagePart()
     if not given.problems:
         key = (name, *wanted.query.values(), before)
         found = database.part(
@@ -133,11 +133,11 @@ def dead_letters(request: Request) -> Response:
     )
 
 
-def _filter(given: Given) -> Filter:
+def _filter(given: PageQuery) -> DeadLetterFilter:
     # A form sends empty fields, a link to a group has them where its dead letters have no error.
     is_group = given.exact("group") is not None
     read = given.exact if is_group else given.text
-    return Filter(
+    return DeadLetterFilter(
         reason=given.text("reason"),
         error_type=read("error_type"),
         error=read("error"),
@@ -165,10 +165,10 @@ def _queues(request: Request) -> Response:
     )
 
 
-def _read_letter(database: Database, name: str, dead_letter_id: int) -> Part[DeadLetter | None]:
+def _read_letter(database: Database, name: str, dead_letter_id: int) -> PagePart[DeadLetter | None]:
     """Return a dead letter, or None."""
 
-    def read(session: Session) -> DeadLetter | None:
+    def read(session: PageSession) -> DeadLetter | None:
         found = session.queues.search_dead_letters(
             name, before_dead_letter_id=dead_letter_id + 1, qty=1, scan=1
         )
@@ -212,7 +212,7 @@ def _letter(request: Request, name: str, dead_letter_id: int) -> Response:
 def export(request: Request) -> Response:
     """Return dead letters as JSON lines, newest first, page by page."""
     dashboard = dashboard_of(request)
-    given = Given(request.query_params)
+    given = PageQuery(request.query_params)
     name = given.text("queue") or ""
     wanted = _filter(given)
     if given.problems:
@@ -225,7 +225,11 @@ def export(request: Request) -> Response:
 
 
 def _lines(
-    database: Database, redaction: Redaction, name: str, wanted: Filter, first: FoundDeadLetters
+    database: Database,
+    redaction: Redaction,
+    name: str,
+    wanted: DeadLetterFilter,
+    first: FoundDeadLetters,
 ) -> Iterator[bytes]:
     found, sent = first, 0
     while True:
@@ -245,6 +249,6 @@ def _lines(
 
 
 def _next_page(
-    database: Database, name: str, wanted: Filter, before: int | None
+    database: Database, name: str, wanted: DeadLetterFilter, before: int | None
 ) -> FoundDeadLetters:
     return database.read(lambda s: wanted.search(s, name, before, _EXPORT_PAGE, with_contents=True))

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from pgsluice.client import BrowsedEvent, EventPosition
-from pgsluice.dashboard.database import Session
+from pgsluice.dashboard.database import PageSession
 from pgsluice.dashboard.pages.parameters import moment_or_none, required, whole_or_none
 from pgsluice.dashboard.payloads import Redaction, Shown, formatted, shown
 from pgsluice.dashboard.rendering import page
@@ -24,7 +24,7 @@ _TEXTS = ("ev_data", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EventsPosition:
     """The place of a page of events in a log, as the query names it.
 
     Attributes:
@@ -82,16 +82,16 @@ def events(request: Request) -> Response:
     )
 
 
-def _place(request: Request) -> Place:
+def _place(request: Request) -> EventsPosition:
     txid, ev_id = whole_or_none(request, "txid"), whole_or_none(request, "after")
     position = EventPosition(txid, ev_id or 0) if txid is not None else None
     is_forward = request.query_params.get("direction") == "newer"
-    return Place(
+    return EventsPosition(
         whole_or_none(request, "ev_id"), moment_or_none(request, "at"), position, is_forward
     )
 
 
-def _read(session: Session, name: str, place: Place) -> Page:
+def _read(session: PageSession, name: str, place: EventsPosition) -> Page:
     position, is_forward = place.position, place.is_forward
     if position is None and place.ev_id is not None:
         found = session.logs.event_position(name, place.ev_id)
@@ -141,7 +141,7 @@ def event(request: Request) -> Response:
         raise HTTPException(400, "the address of this page needs ev_id")
     dashboard = dashboard_of(request)
 
-    def read(session: Session) -> BrowsedEvent | None:
+    def read(session: PageSession) -> BrowsedEvent | None:
         position = session.logs.event_position(name, ev_id)
         if position is None:
             return None

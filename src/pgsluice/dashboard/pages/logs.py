@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from pgsluice.client import ConsumerState, LogState, NewestSample
 from pgsluice.client.calls.samples import list_group_settings
-from pgsluice.dashboard.database import Session
+from pgsluice.dashboard.database import PageSession
 from pgsluice.dashboard.pages.parameters import required
 from pgsluice.dashboard.reader_history import read_history
 from pgsluice.dashboard.rendering import page
@@ -41,7 +41,7 @@ def logs(request: Request) -> Response:
     after = request.query_params.get("after", "")
     database = dashboard_of(request).database
 
-    def read(session: Session) -> list[LogState]:
+    def read(session: PageSession) -> list[LogState]:
         return session.logs.list_log_states(after_name=after, qty=_PAGE + 1, search=search)
 
     found = database.part(read, "logs", after, search)

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pgsluice.dashboard.acts.words import command
-from pgsluice.dashboard.filters import Given
+from pgsluice.dashboard.filters import PageQuery
 from pgsluice.dashboard.pages.queue import registered
 from pgsluice.dashboard.payloads import ERROR_SHOWN, SHOWN, Shown, json_text, shown_json
 from pgsluice.dashboard.rendering import page
@@ -97,7 +97,7 @@ def attachment(name: str) -> dict[str, str]:
 
 def _named(request: Request) -> tuple[str, int]:
     """Return the queue and the msg_id that the address names."""
-    given = Given(request.query_params)
+    given = PageQuery(request.query_params)
     name = registered(dashboard_of(request).database, given.text("queue") or "").queue_name
     msg_id = given.whole("msg_id", "The msg_id")
     if msg_id is None:

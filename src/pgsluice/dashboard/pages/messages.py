@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pgsluice.client import FoundMessages, StoredMessage
-from pgsluice.dashboard.database import Database, Part
-from pgsluice.dashboard.filters import Given
+from pgsluice.dashboard.database import Database, PagePart
+from pgsluice.dashboard.filters import PageQuery
 from pgsluice.dashboard.pages.queue import registered
 from pgsluice.dashboard.payloads import Redaction, shown_line
 from pgsluice.dashboard.rendering import page
@@ -29,7 +29,7 @@ _LISTED_BYTES = 8_000  # a page of larger payloads would take long to read
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class MessageFilter:
     """Conditions of a search.
 
     Attributes:
@@ -79,11 +79,11 @@ class Listed:
 def messages(request: Request) -> Response:
     """Show messages of a queue."""
     dashboard = dashboard_of(request)
-    given = Given(request.query_params)
+    given = PageQuery(request.query_params)
     name = registered(dashboard.database, given.text("queue") or "").queue_name
     msg_id = given.whole("msg_id", "The msg_id")
     wanted = _filter(given)
-    listed: Part[Listed] = Part()
+    listed: PagePart[Listed] = PagePart()
     if not given.problems:
         if msg_id is not None:
             listed = _by_id(dashboard.database, name, msg_id)
@@ -112,11 +112,11 @@ def messages(request: Request) -> Response:
     )
 
 
-def _filter(given: Given) -> Filter:
+def _filter(given: PageQuery) -> MessageFilter:
     state = given.one_of("state", STATES)
     # Of deferred messages, those that become visible first are asked for most.
     orders = _ORDERS[::-1] if state in _BY_VT else _ORDERS
-    return Filter(
+    return MessageFilter(
         state=state,
         order=given.one_of("order", orders),
         key=given.text("key"),
@@ -130,14 +130,14 @@ def _filter(given: Given) -> Filter:
     )
 
 
-def _by_id(database: Database, name: str, msg_id: int) -> Part[Listed]:
+def _by_id(database: Database, name: str, msg_id: int) -> PagePart[Listed]:
     found = database.part(lambda s: s.queues.get_messages(name, [msg_id]), "message", name, msg_id)
     if found.value is None:
-        return Part(problem=found.problem, is_timeout=found.is_timeout)
-    return Part(Listed(FoundMessages(found.value, None, None), True))
+        return PagePart(problem=found.problem, is_timeout=found.is_timeout)
+    return PagePart(Listed(FoundMessages(found.value, None, None), True))
 
 
-def _searched(database: Database, name: str, wanted: Filter) -> Part[Listed]:
+def _searched(database: Database, name: str, wanted: MessageFilter) -> PagePart[Listed]:
     """Search; without payloads if the role may not read them."""
 
     def search(with_contents: bool) -> Listed:
@@ -167,7 +167,7 @@ def _searched(database: Database, name: str, wanted: Filter) -> Part[Listed]:
     return database.attempt(lambda: _with_or_without(search, wanted))
 
 
-def _with_or_without(search: Callable[[bool], Listed], wanted: Filter) -> Listed:
+def _with_or_without(search: Callable[[bool], Listed], wanted: MessageFilter) -> Listed:
     try:
         return search(True)
     except PrivilegeError:

@@ -7,7 +7,7 @@ from datetime import datetime
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from pgsluice.dashboard.filters import Given
+from pgsluice.dashboard.filters import PageQuery
 
 
 def whole_or_none(request: Request, name: str) -> int | None:
@@ -16,7 +16,7 @@ def whole_or_none(request: Request, name: str) -> int | None:
     Raises:
         HTTPException: It is not a number that PostgreSQL's bigint can hold.
     """
-    given = Given(request.query_params)
+    given = PageQuery(request.query_params)
     value = given.whole(name, name)
     _refuse(given)
     return value
@@ -28,7 +28,7 @@ def moment_or_none(request: Request, name: str) -> datetime | None:
     Raises:
         HTTPException: It is not a valid time.
     """
-    given = Given(request.query_params)
+    given = PageQuery(request.query_params)
     value = given.moment(name, name)
     _refuse(given)
     return value
@@ -46,6 +46,6 @@ def required(request: Request, name: str) -> str:
     return text
 
 
-def _refuse(given: Given) -> None:
+def _refuse(given: PageQuery) -> None:
     if given.problems:
         raise HTTPException(400, given.problems[0])

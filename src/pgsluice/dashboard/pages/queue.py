@@ -10,7 +10,7 @@ from starlette.responses import Response
 from pgsluice.client import BlockedMessages, FailingMessages, QueueInfo, QueueLimits, WorkerProcess
 from pgsluice.client.calls import samples
 from pgsluice.client.calls.queue_settings import queue_settings
-from pgsluice.dashboard.database import Database, Part, Session
+from pgsluice.dashboard.database import Database, PagePart, PageSession
 from pgsluice.dashboard.history import SPANS, span_of
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
@@ -43,7 +43,7 @@ def queue(request: Request) -> Response:
         charts=span.charts(history.value or []),
         explained=database.part(lambda s: s.queues.explain_queue(name), "explain queue", name),
         failing=_failing(database, name),
-        limits=Part(limits, listed.problem),
+        limits=PagePart(limits, listed.problem),
         blocked=_blocked(database, name, limits),
         settings=database.part(lambda s: s.run(queue_settings(name)), "queue settings", name),
         workers=workers,
@@ -69,25 +69,25 @@ def registered(database: Database, name: str) -> QueueInfo:
     return next((each for each in same if each.queue_name == name), same[0])
 
 
-def _failing(database: Database, name: str) -> Part[list[FailingMessages]]:
+def _failing(database: Database, name: str) -> PagePart[list[FailingMessages]]:
     """Return the failing messages; they are counted one by one, so this has a shorter timeout."""
 
-    def read(session: Session) -> list[FailingMessages]:
+    def read(session: PageSession) -> list[FailingMessages]:
         session.run(samples.limit_statements(_FAILING_MS))
         return session.queues.list_failing(name)
 
     found = database.part(read, "failing", name)
     if found.is_timeout:
-        return Part(problem=f"not read within {_FAILING_MS} ms: too many messages fail")
+        return PagePart(problem=f"not read within {_FAILING_MS} ms: too many messages fail")
     return found
 
 
 def _blocked(
     database: Database, name: str, limits: QueueLimits | None
-) -> Part[list[BlockedMessages]]:
+) -> PagePart[list[BlockedMessages]]:
     """Return the blocked keys of a queue whose limits concern keys."""
     if limits is None or (limits.key_concurrency is None and limits.when_waiting is None):
-        return Part([])
+        return PagePart([])
     return database.part(lambda s: s.queues.list_blocked_messages(name), "blocked", name)
 
 

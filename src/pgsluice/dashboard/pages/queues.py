@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pgsluice.client import NewestSample, PausedQueue
-from pgsluice.dashboard.database import Session
+from pgsluice.dashboard.database import PageSession
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
 
@@ -56,7 +56,7 @@ class ListedQueue:
         return 0, ""
 
 
-def read_queues(session: Session) -> list[ListedQueue]:
+def read_queues(session: PageSession) -> list[ListedQueue]:
     """Return all queues with their newest figures, by name."""
     sampled = {each.name: each for each in session.queues.list_newest_samples("queue")}
     paused = {each.queue_name: each for each in session.queues.list_paused_queues()}
@@ -75,7 +75,7 @@ def read_queues(session: Session) -> list[ListedQueue]:
     ]
 
 
-def _read_directly(session: Session) -> dict[str, NewestSample]:
+def _read_directly(session: PageSession) -> dict[str, NewestSample]:
     now = datetime.now(UTC)
     return {
         each.queue_name: NewestSample(

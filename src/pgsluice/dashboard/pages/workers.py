@@ -19,7 +19,7 @@ _SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class RunningCall:
+class ReportedCall:
     """A call of a handler, as of the last report of its worker.
 
     Attributes:
@@ -67,10 +67,10 @@ def _matches(worker: WorkerProcess, text: str) -> bool:
     )
 
 
-def running_calls(workers: Sequence[WorkerProcess]) -> list[RunningCall]:
+def running_calls(workers: Sequence[WorkerProcess]) -> list[ReportedCall]:
     """Return what workers run, longest first."""
     calls = [
-        RunningCall(worker, str(call.get("handler", "")), _moment(call.get("since")), call)
+        ReportedCall(worker, str(call.get("handler", "")), _moment(call.get("since")), call)
         for worker in workers
         for call in worker.running
     ]

@@ -22,7 +22,7 @@ from pgsluice.lake.job_results import (
     TARGET_MB_DEFAULT,
     Commit,
     Compaction,
-    TableState,
+    TableVersion,
     Vacuum,
 )
 from pgsluice.lake.reservation import check_retention, old_files, remove_unreferenced
@@ -71,12 +71,12 @@ def vacuum(folder: Folder, *, retention_hours: float, dry_run: bool) -> Vacuum:
     return Vacuum(list(found), sum(found.values()))
 
 
-def show(folder: Folder, *, history: int) -> TableState:
+def show(folder: Folder, *, history: int) -> TableVersion:
     """See `jobs.show`."""
     table = open_delta(folder, Use.READ)
     actions = table.get_add_actions(flatten=True)
     sizes = actions.column("size_bytes").to_pylist()
-    return TableState(
+    return TableVersion(
         format="delta",
         version=table.version(),
         rows=row_count(table),

@@ -27,7 +27,7 @@ from pgsluice.lake.job_results import (
     TARGET_MB_DEFAULT,
     Commit,
     Compaction,
-    TableState,
+    TableVersion,
     Vacuum,
 )
 from pgsluice.lake.reservation import (
@@ -102,7 +102,7 @@ def vacuum(address: IcebergAddress, *, retention_hours: float, dry_run: bool) ->
         return Vacuum(list(found), sum(found.values()))
 
 
-def show(address: IcebergAddress, *, history: int) -> TableState:
+def show(address: IcebergAddress, *, history: int) -> TableVersion:
     """See `jobs.show`."""
     with opened_catalog(address.catalog) as catalog:
         table = _open(catalog, address)
@@ -111,7 +111,7 @@ def show(address: IcebergAddress, *, history: int) -> TableState:
         newest_first = sorted(
             table.snapshots(), key=lambda one: one.sequence_number or 0, reverse=True
         )
-        return TableState(
+        return TableVersion(
             format="iceberg",
             version=snapshot.snapshot_id if snapshot else 0,
             rows=sum(file.record_count for file in files),

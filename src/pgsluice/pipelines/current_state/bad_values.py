@@ -35,7 +35,7 @@ REJECTS = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Reject:
+class RejectedValue:
     """A value that does not fit its column; the fields are the columns of the table `rejects`.
 
     Attributes:
@@ -57,7 +57,7 @@ class Reject:
 
 def nulled(
     changes: pa.Table, name: TableName, key: Collection[str], schema: pa.Schema
-) -> tuple[pa.Table, list[Reject]]:
+) -> tuple[pa.Table, list[RejectedValue]]:
     """Return changes with null for each value that does not fit, and these values.
 
     A value of a key column is left, as its row cannot be identified without it. `ROW` is left too, so that a row
@@ -84,7 +84,7 @@ def nulled(
             (row,) = changes.slice(at, 1).to_pylist()
             known_by = {captured_column(column): row[column] for column in key or there}
             rejects.append(
-                Reject(
+                RejectedValue(
                     str(name),
                     captured_column(field.name),
                     json.dumps(known_by, ensure_ascii=False),
@@ -104,7 +104,7 @@ def nulled(
 def store_rejects(
     place: Folder | IcebergAddress,
     name: TableName,
-    rejects: Sequence[Reject],
+    rejects: Sequence[RejectedValue],
     *,
     app_id: str,
     version: int,

@@ -26,7 +26,7 @@ from pgsluice.lake.files import LakeFile, write_partition
 from pgsluice.lake.mutable import RowFile
 from pgsluice.lake.names import TableName
 from pgsluice.lake.storage import Folder, dataset, open_path
-from pgsluice.pipelines.current_state.bad_values import Reject, nulled, store_rejects
+from pgsluice.pipelines.current_state.bad_values import RejectedValue, nulled, store_rejects
 from pgsluice.pipelines.current_state.collapse import (
     NEVER,
     Identity,
@@ -40,8 +40,8 @@ from pgsluice.pipelines.current_state.failures import errors_of
 from pgsluice.pipelines.current_state.merge import gone
 from pgsluice.pipelines.current_state.pieces import (
     PART_ROWS,
-    Batch,
     Piece,
+    PieceBatch,
     Tasks,
     effects,
     part_of,
@@ -94,7 +94,7 @@ def combine(
 
 
 @dataclass(frozen=True)
-class Part:
+class TablePart:
     """Part of a table to rewrite.
 
     Attributes:
@@ -105,9 +105,9 @@ class Part:
     """
 
     number: int
-    changes: tuple[Batch, ...]
+    changes: tuple[PieceBatch, ...]
     files: tuple[str, ...] = ()
-    rows: tuple[Batch, ...] = ()
+    rows: tuple[PieceBatch, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,12 +139,12 @@ class Rewriting:
     scratch: Folder
     nulls: bool
 
-    def divide(self, row_group: tuple[Folder, int]) -> dict[int, Batch]:
+    def divide(self, row_group: tuple[Folder, int]) -> dict[int, PieceBatch]:
         """Divide the rows in one row group of a file into parts."""
         with errors_of(self.name):
             return self._divided(row_group)
 
-    def _divided(self, row_group: tuple[Folder, int]) -> dict[int, Batch]:
+    def _divided(self, row_group: tuple[Folder, int]) -> dict[int, PieceBatch]:
         path, number = row_group
         with pq.ParquetFile(open_path(path)) as file:
             batches = [pa.Table.from_batches([b]) for b in file.iter_batches(row_groups=[number])]
@@ -161,12 +161,12 @@ class Rewriting:
         known_by = map(text_of_identity, identities_of(rows, self.key, ends))
         return write_parts(self.scratch, rows, self.part_count, list(known_by))
 
-    def rewrite(self, part: Part) -> tuple[list[LakeFile], list[Reject]]:
+    def rewrite(self, part: TablePart) -> tuple[list[LakeFile], list[RejectedValue]]:
         """Rewrite a part with its changes; return its file, none if no row is left, and the values that do not fit."""
         with errors_of(self.name):
             return self._rewritten(part)
 
-    def _rewritten(self, part: Part) -> tuple[list[LakeFile], list[Reject]]:
+    def _rewritten(self, part: TablePart) -> tuple[list[LakeFile], list[RejectedValue]]:
         changes = [batch.read() for batch in part.changes]
         if self.divides_changes and not self.bucket_count:
             parted = (parts_of(rows, self.part_count).get(part.number) for rows in changes)
@@ -177,7 +177,7 @@ class Rewriting:
             there = dataset(self.folder, part.files, self.schema).to_table()
         elif part.rows:
             there = pa.concat_tables(batch.read() for batch in part.rows).select(self.schema.names)
-        rejects: list[Reject] = []
+        rejects: list[RejectedValue] = []
         combined = self._combined(there, changes, rejects) if changes else self._left(there)
         forget_before = pa.scalar(self.forget_before_us, self.schema.field(CHANGED_AT).type)
         combined = combined.filter(~(pc.field(DELETED) & (pc.field(CHANGED_AT) < forget_before)))
@@ -191,7 +191,7 @@ class Rewriting:
         return [file], rejects
 
     def _combined(
-        self, there: pa.Table, changes: Sequence[pa.Table], rejects: list[Reject]
+        self, there: pa.Table, changes: Sequence[pa.Table], rejects: list[RejectedValue]
     ) -> pa.Table:
         if self.key:
             rows = self._rows(last_changes(changes, self.emptied_at), rejects)
@@ -202,7 +202,7 @@ class Rewriting:
         there = there.filter(pc.invert(pc.is_in(there[SEQ], removed)))
         return pa.concat_tables([there, self._rows(left, rejects)])
 
-    def _rows(self, changes: pa.Table, rejects: list[Reject]) -> pa.Table:
+    def _rows(self, changes: pa.Table, rejects: list[RejectedValue]) -> pa.Table:
         if self.nulls:
             changes, found = nulled(changes, self.name, self.key, self.schema)
             rejects += found
@@ -238,7 +238,7 @@ def rewrite(
     emptied_at = emptied(effects(pieces))
     draws_line = emptied_at > table.emptied_at
     line = max(emptied_at, table.emptied_at)
-    changes: dict[int, list[Batch]] = {}
+    changes: dict[int, list[PieceBatch]] = {}
     for piece in pieces:
         for number, batch in piece.batches.items():
             changes.setdefault(number, []).append(batch)
@@ -271,7 +271,7 @@ def rewrite(
         rejects is not None,
     )
     files: dict[int, list[str]] = {}
-    rows: dict[int, list[Batch]] = {}
+    rows: dict[int, list[PieceBatch]] = {}
     if table.bucket_count:
         for file in kept:
             files.setdefault(file.bucket, []).append(file.file.path)
@@ -283,7 +283,7 @@ def rewrite(
                 rows.setdefault(number, []).append(batch)
         numbers = rows.keys() | {n for n in range(part_count) if n % of_changes in changes}
     parts = [
-        Part(
+        TablePart(
             number,
             tuple(changes.get(number if table.bucket_count else number % of_changes, ())),
             tuple(files.get(number, ())),

@@ -56,7 +56,7 @@ def in_turn(act: Callable[[Unit], Result], units: Sequence[Unit]) -> list[Result
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class PieceBatch:
     """A record batch in an Arrow file."""
 
     path: Folder
@@ -88,7 +88,7 @@ class Piece:
 
     table: TableName
     effect: Portion | None
-    batches: Mapping[int, Batch]
+    batches: Mapping[int, PieceBatch]
     part_count: int = 1
     row_count: int = 0
     size_bytes: int = 0
@@ -262,7 +262,7 @@ def effects(pieces: Iterable[Piece]) -> list[Portion]:
 
 def write_parts(
     folder: Folder, rows: pa.Table, count: int, known_by: Sequence[str] | None = None
-) -> dict[int, Batch]:
+) -> dict[int, PieceBatch]:
     """Write rows to a new Arrow file, with a record batch for each part; see `parts_of`."""
     parts, name = parts_of(rows, count, known_by), f"{uuid.uuid4()}.arrow"
     with (
@@ -271,7 +271,7 @@ def write_parts(
     ):
         for part in parts.values():
             file.write_table(part.combine_chunks())
-    return {number: Batch(folder / name, index) for index, number in enumerate(parts)}
+    return {number: PieceBatch(folder / name, index) for index, number in enumerate(parts)}
 
 
 def parts_of(

@@ -30,7 +30,7 @@ _RESHAPED = "pgsluice:reshaped"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReadingPlan:
     """Parameters with which tasks read a table's events.
 
     Attributes:
@@ -102,7 +102,7 @@ class Shaping:
 
     def adopt(
         self, name: TableName, table: CurrentTable | None, shapes: Shapes
-    ) -> tuple[CurrentTable | None, Plan]:
+    ) -> tuple[CurrentTable | None, ReadingPlan]:
         """Give a table the newest shape of its events.
 
         Args:
@@ -135,7 +135,7 @@ class Shaping:
                     raise SchemaChangeError(f"{change.harm}; rebuild the table")
             filled[shape.id] = now = later
         if now is None:
-            return table, Plan({} if table is None else table.kinds)
+            return table, ReadingPlan({} if table is None else table.kinds)
         kinds = self.kinds_of(name, now)
         if table is None:
             self.parking.note_shape(name, now)
@@ -146,7 +146,7 @@ class Shaping:
         changed = {
             one: found for one, found in names.items() if any(a != b for a, b in found.items())
         }
-        return table, Plan(kinds, changed, _documents(now.types, kinds))
+        return table, ReadingPlan(kinds, changed, _documents(now.types, kinds))
 
     def kinds_of(self, name: TableName, shape: Shape) -> dict[str, pa.DataType]:
         """Return the lake types of the columns of a shape."""

@@ -20,7 +20,7 @@ from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import upkeep
 from pgsluice.connection import tcp_options
 from pgsluice.errors import SluiceError, translate
-from pgsluice.sessions import Session, Use
+from pgsluice.sessions import Session, SessionUse
 from pgsluice.tracing.switch import quiet
 from pgsluice.worker.engine.lost_sessions import OUT_OF_TIME
 from pgsluice.worker.engine.pools import Noting, Pool, SyncNoting, SyncPool, end_at
@@ -323,8 +323,8 @@ class Connections:
         options = dict(options or {})
         given = options.pop("options", None)
         options = {**tcp_options(conninfo), "connect_timeout": _CONNECT_S, **options}
-        self._options = {**options, "session": Session.to(conninfo, Use.APPLICATION, given)}
-        own = Session.to(conninfo, Use.OWN, given)
+        self._options = {**options, "session": Session.to(conninfo, SessionUse.APPLICATION, given)}
+        own = Session.to(conninfo, SessionUse.OWN, given)
         self._engine_options = {**options, "session": own, "autocommit": True}
         self._threads_size = handlers_size if threads_size is None else threads_size
         self.engine = Pool[EngineConnection](

@@ -14,7 +14,7 @@ from pgsluice import schema
 from pgsluice.client import EventLog, WorkQueue
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import doctor, group_types, share_groups, upkeep
-from pgsluice.client.calls.upkeep import Connections, Server
+from pgsluice.client.calls.upkeep import ConnectionUse, Server
 from pgsluice.connection import Target, connect
 from pgsluice.errors import (
     TRANSIENT,
@@ -58,7 +58,7 @@ UNKNOWN: dict[str, Any] = {"prepare_threshold": None}
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class StartFinding:
     """Result of one check.
 
     Attributes:
@@ -94,7 +94,7 @@ def require(target: Target, specs: Iterable[HandlerSpec], connections: int = 0) 
             raise finding.error
         if finding.is_short:
             _log.warning('insufficient %s detail="%s"', finding.name, finding.detail)
-    is_pooled = Finding("connection", _POOLED) in findings
+    is_pooled = StartFinding("connection", _POOLED) in findings
     return UNKNOWN if is_pooled else {}
 
 
@@ -104,7 +104,7 @@ def run_checks(
     connections: int = 0,
     *,
     with_groups: bool = False,
-) -> list[Finding]:
+) -> list[StartFinding]:
     """Check the server, schemas, privileges, connection, queues and logs without changing anything.
 
     Args:
@@ -133,11 +133,11 @@ def run_checks(
 
 def _each(
     connection: psycopg.Connection[Any], specs: list[HandlerSpec], connections: int
-) -> Iterator[Finding]:
+) -> Iterator[StartFinding]:
     try:
         server = require_transactions(connection)
     except ConfigurationError as error:
-        yield Finding("connection", str(error), error)
+        yield StartFinding("connection", str(error), error)
         return
     runner = Runner(connection)
     version = connection.info.server_version
@@ -152,10 +152,10 @@ def _each(
         "rights", "sufficient", lambda: _require_rights(runner, needed, server.role_name)
     )
     is_pooled = connection.info.backend_pid != server.backend_pid
-    yield Finding("connection", _POOLED if is_pooled else "direct")
+    yield StartFinding("connection", _POOLED if is_pooled else "direct")
     if connections and not is_pooled:
         yield _connection_headroom(runner.run(upkeep.connections_left()), connections)
-    yield Finding("maintenance", _maintenance(runner, server.role_name))
+    yield StartFinding("maintenance", _maintenance(runner, server.role_name))
     yield from _routes(connection, specs)
 
 
@@ -200,16 +200,16 @@ def require_transactions_of(pool: ConnectionPool[Any]) -> None:
         raise translate(error) from error
 
 
-def _checked(name: str, detail: str, check: Callable[[], None]) -> Finding:
+def _checked(name: str, detail: str, check: Callable[[], None]) -> StartFinding:
     try:
         check()
     except ReadOnlyError as error:  # a TRANSIENT error, but a finding here
-        return Finding(name, str(error), error)
+        return StartFinding(name, str(error), error)
     except TRANSIENT:
         raise
     except SluiceError as error:
-        return Finding(name, str(error), error)
-    return Finding(name, detail)
+        return StartFinding(name, str(error), error)
+    return StartFinding(name, detail)
 
 
 def _require_writable(server: Server) -> None:
@@ -233,13 +233,13 @@ def _require_rights(runner: Runner, function_names: list[str], role_name: str) -
         )
 
 
-def _connection_headroom(left: Connections, wanted: int) -> Finding:
+def _connection_headroom(left: ConnectionUse, wanted: int) -> StartFinding:
     """Compare the connection limit of the process with the connections that the server has left."""
     detail = f"up to {wanted} in this process; {left.left} left for role {left.role_name} (in use: {left.described()})"
     if wanted <= left.left:
-        return Finding("connections", detail)
+        return StartFinding("connections", detail)
     way_out = "; lower --max-connections, or raise the server's limit; else handlers and claims wait for connections"
-    return Finding("connections", detail + way_out, is_short=True)
+    return StartFinding("connections", detail + way_out, is_short=True)
 
 
 def _maintenance(runner: Runner, role_name: str) -> str:
@@ -254,7 +254,9 @@ def _functions_for(route: Route) -> tuple[str, ...]:
     return _OF_GROUPS if isinstance(route, GroupRoute) else _OF_CONSUMERS
 
 
-def _routes(connection: psycopg.Connection[Any], specs: list[HandlerSpec]) -> Iterator[Finding]:
+def _routes(
+    connection: psycopg.Connection[Any], specs: list[HandlerSpec]
+) -> Iterator[StartFinding]:
     """Check that the queues and logs of the handlers exist."""
     routes = [spec.route for spec in specs]
     queues = {route.queue_name.lower() for route in routes if isinstance(route, QueueRoute)}
@@ -271,22 +273,26 @@ def _routes(connection: psycopg.Connection[Any], specs: list[HandlerSpec]) -> It
         )
 
 
-def _groups(connection: psycopg.Connection[Any], specs: Iterable[HandlerSpec]) -> list[Finding]:
+def _groups(
+    connection: psycopg.Connection[Any], specs: Iterable[HandlerSpec]
+) -> list[StartFinding]:
     routes = [spec.route for spec in specs]
     names = {(each.log_name, each.group_name) for each in routes if isinstance(each, GroupRoute)}
     return [_group(Runner(connection), *each) for each in sorted(names)]
 
 
-def _group(runner: Runner, log_name: str, group_name: str) -> Finding:
+def _group(runner: Runner, log_name: str, group_name: str) -> StartFinding:
     """Describe a share group, and its event types that wait for a handler or have none."""
     name = f"group {group_name} of log {log_name}"
     try:
         info = runner.run(share_groups.group_info(log_name, group_name))
         types = runner.run(group_types.list_types(log_name, group_name))
     except GroupNotFoundError:
-        return Finding(name, "is created at the first start")
+        return StartFinding(name, "is created at the first start")
     except PrivilegeError:  # a role that may only claim needs neither
-        return Finding(name, "not checked: its event types need sluice_reader or sluice_monitor")
+        return StartFinding(
+            name, "not checked: its event types need sluice_reader or sluice_monitor"
+        )
     parts = [f"exists; unhandled = {info.unhandled}"]
     for each in types:
         if each.waiting or each.waiting_keys:
@@ -297,11 +303,11 @@ def _group(runner: Runner, log_name: str, group_name: str) -> Finding:
             parts.append(
                 f"type {each.ev_type} has no handler, accepted: {each.accepted}, dead-lettered: {each.dead_lettered}"
             )
-    return Finding(name, "; ".join(parts))
+    return StartFinding(name, "; ".join(parts))
 
 
-def _existing(name: str, is_there: bool, way_out: str) -> Finding:
+def _existing(name: str, is_there: bool, way_out: str) -> StartFinding:
     if is_there:
-        return Finding(name, "exists")
+        return StartFinding(name, "exists")
     error = ConfigurationError(f"{name} does not exist; {way_out}")
-    return Finding(name, str(error), error)
+    return StartFinding(name, str(error), error)

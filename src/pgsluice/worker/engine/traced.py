@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgsluice.client.calls import Call
-from pgsluice.tracing.carrier import EVENT_FIELD, Place, carrier_of
+from pgsluice.tracing.carrier import EVENT_FIELD, SpanPlace, carrier_of
 from pgsluice.tracing.switch import quiet, tracing
 from pgsluice.worker.engine.delivery import Delivery, Failure
 from pgsluice.worker.engine.executor import AnyContext, Executor
@@ -110,7 +110,7 @@ class TracedExecutor(Executor):
 class TracedSource:
     """Record the claims of a source that return messages, and its settlements. See `Source`."""
 
-    def __init__(self, source: Source, place: Place, tracing: Tracing) -> None:
+    def __init__(self, source: Source, place: SpanPlace, tracing: Tracing) -> None:
         """Wrap a source."""
         self._source = source
         self._place = place
@@ -215,15 +215,15 @@ class TracedSource:
         await self._source.close()
 
 
-def place_of(spec: HandlerSpec) -> Place:
+def place_of(spec: HandlerSpec) -> SpanPlace:
     """Return the queue or log of a handler."""
     match spec.route:
         case QueueRoute(queue_name=queue):
-            return Place("pgmq", queue)
+            return SpanPlace("pgmq", queue)
         case GroupRoute(log_name=log, group_name=group):
-            return Place("pgq", log, group)
+            return SpanPlace("pgq", log, group)
         case ConsumerRoute(log_name=log, consumer_name=consumer):
-            return Place("pgq", log, consumer)
+            return SpanPlace("pgq", log, consumer)
 
 
 def _attributes(deliveries: Sequence[Delivery]) -> dict[str, str | int]:

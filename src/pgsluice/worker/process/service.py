@@ -47,7 +47,7 @@ _CHILD = (sys.executable, "-m", "pgsluice", "worker", "child")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class RunOptions:
     """Options of `pgsluice worker run`, documented there."""
 
     app_name: str
@@ -73,7 +73,7 @@ class Settings:
     maintains: bool
 
 
-def run_service(settings: Settings) -> int:
+def run_service(settings: RunOptions) -> int:
     """Run handlers until stopped.
 
     Returns:
@@ -110,7 +110,7 @@ class Service:
     """A process that runs handlers."""
 
     def __init__(
-        self, settings: Settings, shutdown: Shutdown, report: Tell, *, number: int | None = None
+        self, settings: RunOptions, shutdown: Shutdown, report: Tell, *, number: int | None = None
     ) -> None:
         """Prepare a service.
 
@@ -138,7 +138,7 @@ class Service:
         """Prepare a process started by a supervisor; reads its settings from a pipe."""
         supervisor_pipe = SupervisorPipe()
         given = supervisor_pipe.settings
-        settings = Settings(**{field.name: given[field.name] for field in fields(Settings)})
+        settings = RunOptions(**{field.name: given[field.name] for field in fields(RunOptions)})
         _set_up_logs(settings, supervisor_pipe.number)
         shutdown = Shutdown(settings.grace_s)
         supervisor_pipe.follow(shutdown)
@@ -241,13 +241,13 @@ def target_of(app: App, dsn: str | None) -> Target:
     return for_writing(target)
 
 
-def _for_child(settings: Settings) -> dict[str, Any]:
+def _for_child(settings: RunOptions) -> dict[str, Any]:
     given = asdict(settings)
     return given | {"health_file": None, "health_port": None, "supervise": False}
 
 
 @contextlib.contextmanager
-def _health_published(settings: Settings, health: Health) -> Iterator[None]:
+def _health_published(settings: RunOptions, health: Health) -> Iterator[None]:
     """Start the health file and endpoint."""
     with contextlib.ExitStack() as stack:
         if settings.health_file is not None:
@@ -271,7 +271,7 @@ def _faults_shown() -> Iterator[None]:
         faulthandler.disable()
 
 
-def _set_up_logs(settings: Settings, number: int | None, target: Target | None = None) -> None:
+def _set_up_logs(settings: RunOptions, number: int | None, target: Target | None = None) -> None:
     known = [settings.dsn, target and target.conninfo, os.environ.get("PGSLUICE_DSN")]
     secrets = {secret for text in known if text for secret in _secrets_in(text)}
     password = os.environ.get("PGPASSWORD")
