@@ -26,6 +26,7 @@ from pgsluice.errors import (
     SluiceError,
     StoreError,
 )
+from pgsluice.lake.completeness import problems
 from pgsluice.lake.current_tables import (
     OWN_COLUMNS,
     Captured,
@@ -34,7 +35,6 @@ from pgsluice.lake.current_tables import (
     beside,
     captured_column,
     lake_column,
-    problems,
     read_states,
     rebuild_requests,
     request_rebuild,

@@ -8,15 +8,8 @@ from pathlib import Path
 
 from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ConfigurationError
-from pgsluice.lake.current_tables import (
-    Captured,
-    kept_rows,
-    notes_of,
-    problems,
-    read_gaps,
-    read_states,
-    states_now,
-)
+from pgsluice.lake.completeness import kept_rows, problems, states_now
+from pgsluice.lake.current_tables import Captured, notes_of, read_gaps, read_states
 from pgsluice.lake.names import TableName
 from pgsluice.lake.storage import folders_in
 from pgsluice.verify.comparing import fetch, reading
@@ -30,7 +23,7 @@ class Completeness:
     Attributes:
         complete: Time in ISO 8601 since which a table has all rows, by name; None if its capture records no snapshots.
         problems: Why other tables are not complete, by name, with the way out.
-        states: State of each table by name, see `pgsluice.lake.current_tables.states_now`.
+        states: State of each table by name, see `pgsluice.lake.completeness.states_now`.
         kept: Dropped and detached partitions whose rows a table may have, by name.
         gaps: Events that the table of events lacks, as the log removed them before they were in the lake.
     """

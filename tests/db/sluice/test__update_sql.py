@@ -1,7 +1,8 @@
 """Values that an update leaves unchanged: in the event once if they are large, by sluice._update_sql."""
 
+import hashlib
 import json
-import os
+from itertools import count
 
 import psycopg
 import pytest
@@ -18,6 +19,14 @@ TYPES = {
     "text[]": "array_agg(md5(n::text))",
     "part": "row(1, string_agg(md5(n::text), ''))::part",
 }
+
+
+_NUMBERS = count()
+
+
+def incompressible(size):
+    """Return bytes that PostgreSQL cannot compress, other ones at each call."""
+    return hashlib.shake_256(str(next(_NUMBERS)).encode()).digest(size)
 
 
 @pytest.fixture
@@ -42,7 +51,7 @@ def updates(connection):
 @pytest.mark.parametrize("size", [LARGE, pytest.param(30_000_000, marks=pytest.mark.slow)])
 def test_large_value_is_once_in_the_event_of_an_update_of_another_column(big, size):
     capture(big)
-    big.execute("insert into big values (1, 1, %s, 'c')", (os.urandom(size),))
+    big.execute("insert into big values (1, 1, %s, 'c')", (incompressible(size),))
 
     big.execute("update big set n = n + 1")
 
@@ -68,7 +77,9 @@ def test_large_value_is_once_in_the_event_of_an_update_of_another_column(big, si
 )
 def test_only_a_value_with_the_same_bytes_is_unchanged(big, options, change, unchanged):
     capture(big, options)
-    big.execute("insert into big values (1, 1, %s, 'c'), (2, 1, 'b', 'c')", (os.urandom(LARGE),))
+    big.execute(
+        "insert into big values (1, 1, %s, 'c'), (2, 1, 'b', 'c')", (incompressible(LARGE),)
+    )
     before = json.loads(logged(big)[0][1])["after"]
 
     big.execute(f"update big set {change} where id = 1")
@@ -81,8 +92,10 @@ def test_only_a_value_with_the_same_bytes_is_unchanged(big, options, change, unc
 
 def test_a_value_up_to_32_kb_is_in_both_images(big):
     capture(big)
-    big.execute("insert into big values (1, 1, %s, null)", (os.urandom(32_000),))
-    big.execute("insert into big values (2, 1, %s, %s)", (os.urandom(32_764), os.urandom(9).hex()))
+    big.execute("insert into big values (1, 1, %s, null)", (incompressible(32_000),))
+    big.execute(
+        "insert into big values (2, 1, %s, %s)", (incompressible(32_764), incompressible(9).hex())
+    )
 
     big.execute("update big set n = 2 where id = 1")
     big.execute("update big set n = 2 where id = 2")
@@ -96,7 +109,7 @@ def test_a_value_up_to_32_kb_is_in_both_images(big):
 def test_each_row_of_a_statement_has_its_own_unchanged_values(big):
     capture(big)
     big.execute("insert into big select n, n, %s, %s from generate_series(1, 3) as n",
-                (os.urandom(LARGE), os.urandom(LARGE).hex()))  # fmt: skip
+                (incompressible(LARGE), incompressible(LARGE).hex()))  # fmt: skip
     big.execute("insert into big values (4, 4, 'b', null)")
     big.execute("select sluice.capture_snapshot('big', 'changes')")
     copy_of(big, "big")
@@ -133,7 +146,7 @@ def test_values_of_all_types_are_found_unchanged(connection, kind, key):
 
 def test_row_before_is_rebuilt_by_json_populate_record(big):
     capture(big)
-    big.execute("insert into big values (1, 1, %s, null)", (os.urandom(LARGE),))
+    big.execute("insert into big values (1, 1, %s, null)", (incompressible(LARGE),))
     before = value(big, "select (big.*)::text from big")
 
     big.execute("update big set n = 2, c = 'c'")
@@ -151,7 +164,7 @@ def test_row_before_is_rebuilt_by_json_populate_record(big):
 @pytest.mark.parametrize("change", ["n = 2", "id = 7"])
 def test_without_the_row_before_nothing_is_unchanged(big, change):
     capture(big, '{"before": false}')
-    big.execute("insert into big values (1, 1, %s, 'c')", (os.urandom(LARGE),))
+    big.execute("insert into big values (1, 1, %s, 'c')", (incompressible(LARGE),))
 
     big.execute(f"update big set {change}")
 
@@ -163,7 +176,7 @@ def test_without_the_row_before_nothing_is_unchanged(big, change):
 def test_an_update_of_an_ignored_column_has_no_event_beside_a_large_value(big):
     capture(big, '{"ignore": ["n"]}')
     big.execute("insert into big values (1, 1, %s, 'c'), (2, 1, %s, 'c')",
-                (os.urandom(LARGE), os.urandom(LARGE)))  # fmt: skip
+                (incompressible(LARGE), incompressible(LARGE)))  # fmt: skip
 
     big.execute("update big set n = 2, c = case id when 1 then 'd' else c end")
 
@@ -180,7 +193,7 @@ def test_a_row_that_moves_to_another_partition(connection):
     connection.execute("select pgq.create_queue('changes')")
     capture(connection)
     copy_of(connection, "big")
-    connection.execute("insert into big values (1, 1, %s)", (os.urandom(LARGE).hex(),))
+    connection.execute("insert into big values (1, 1, %s)", (incompressible(LARGE).hex(),))
 
     connection.execute("update big set n = 2")
     connection.execute("update big set id = 11")
@@ -198,7 +211,7 @@ def test_columns_with_names_of_the_trigger(connection, columns):
     connection.execute("select pgq.create_queue('changes')")
     capture(connection)
     places = ", ".join(["%s"] * len(names))
-    texts = [os.urandom(LARGE).hex() for _ in names]
+    texts = [incompressible(LARGE).hex() for _ in names]
     connection.execute(f"insert into big values (1, {places}, 1, 1)", texts)
 
     connection.execute("update big set r = 2")
@@ -228,9 +241,9 @@ def test_order_of_nested_events_with_large_values(connection, size, timing):
         connection.execute(
             f"create trigger leave_{when} {when} update on big for each row execute function leave('{timing}')"
         )
-    connection.execute("insert into big values (1, 1, %s)", (os.urandom(size).hex(),))
+    connection.execute("insert into big values (1, 1, %s)", (incompressible(size).hex(),))
     if timing == "before":
-        connection.execute("insert into big values (2, 2, %s)", (os.urandom(size).hex(),))
+        connection.execute("insert into big values (2, 2, %s)", (incompressible(size).hex(),))
 
     connection.execute("update big set id = 2 where id = 1")
 
@@ -254,7 +267,7 @@ def test_a_table_with_the_most_columns(connection):
 
 
 def test_a_snapshot_after_an_update_has_the_value(big: psycopg.Connection):
-    big.execute("insert into big values (1, 1, %s, 'c')", (os.urandom(LARGE),))
+    big.execute("insert into big values (1, 1, %s, 'c')", (incompressible(LARGE),))
     capture(big)
     big.execute("update big set n = 2")
     snapshot(big, "big")

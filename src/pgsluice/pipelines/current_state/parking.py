@@ -27,15 +27,14 @@ import psycopg
 from pgsluice.client.calls import captures
 from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ChangeError, SchemaChangeError
+from pgsluice.lake.completeness import kept_rows, problems
 from pgsluice.lake.current_tables import (
     Captured,
     Request,
     Tables,
     TableState,
     described,
-    kept_rows,
     place_of,
-    problems,
     read_states,
     rebuild_command,
     rebuild_requests,
