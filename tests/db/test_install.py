@@ -328,7 +328,7 @@ def test_a_database_of_a_development_version_is_refused_with_the_way_out(connect
     for act in (schema.install, schema.upgrade, schema.require, schema.plan, schema.verify):
         with pytest.raises(
             SchemaError,
-            match=r"schema pgmq is of a development version before 0\.1\.0, which cannot be upgraded; dump the tables",
+            match=r"schema pgmq is of a development version before 0\.1\.0, which cannot be upgraded; dump the data",
         ):
             act(connection)
     schema.uninstall(connection)

@@ -37,7 +37,7 @@ def refuse_development(versions: tuple[str, ...]) -> None:
     if old:
         raise SchemaError(
             f"schema {', '.join(old)} is of a development version before 0.1.0, which cannot be upgraded; dump the "
-            "tables of its queues (pg_dump --data-only --table='pgmq.[qa]_*'), then run `pgsluice schema uninstall "
+            "data of the queues' tables, pgmq.q_… and pgmq.a_…, with pg_dump, then run `pgsluice schema uninstall "
             "--drop-data` and `pgsluice schema install`, create the queues again, and load the dump"
         )
 
