@@ -289,18 +289,18 @@ def after(what):
     return lambda database, connection: check_alteration(database, connection, alteration)
 
 
-INSERT_BRANCH = """        if tg_op = 'INSERT' then
-            select q.queue_id, q.queue_cur_table, s.shape,
+INSERT_BRANCH = """            if tg_op = 'INSERT' then
+                select q.queue_id, q.queue_cur_table, s.shape,
 """
-BEFORE_SOURCE = """                case when s.shape is not null then array(
-                    select case when pg_column_size(n.*) <= 262144 then concat(
-                        '{"op" : "c", "before" : null, "after" : ', row_to_json(n.*), ', "source" : ',
-                        s.shape[1]"""
-AFTER_ROWS = """                    limit 2
-                ) end
-            into v_queue_id, v_segment, v_planned, v_events
-            from (values (sluice._planned_shape())) as s (shape)
-            """
+BEFORE_SOURCE = """                    case when s.shape is not null then array(
+                        select case when pg_column_size(n.*) <= 262144 then concat(
+                            '{"op" : "c", "before" : null, "after" : ', row_to_json(n.*), ', "source" : ',
+                            s.shape[1]"""
+AFTER_ROWS = """                        limit 2
+                    ) end
+                into v_queue_id, v_segment, v_planned, v_events
+                from (values (sluice._planned_shape())) as s (shape)
+                """
 # Bug → the check that finds it, the function, a part of its source, and the bug that replaces it.
 PLANTED = {
     # The plan of a statement without a transition table does not depend on the captured table.
@@ -308,9 +308,9 @@ PLANTED = {
         after("rename id"),
         CAPTURE,
         INSERT_BRANCH + BEFORE_SOURCE,
-        "        if tg_op = 'INSERT' then\n"
-        "            select s.shape[1] as source into v_target\n"
-        "            from (values (sluice._planned_shape())) as s (shape);\n"
+        "            if tg_op = 'INSERT' then\n"
+        "                select s.shape[1] as source into v_target\n"
+        "                from (values (sluice._planned_shape())) as s (shape);\n"
         + INSERT_BRANCH.partition("\n")[2]
         + BEFORE_SOURCE.replace("s.shape[1]", "v_target.source"),
     ),
@@ -338,11 +338,11 @@ PLANTED = {
         "from new_rows as n\n"
         + AFTER_ROWS
         + "left join pgq.queue as q on q.queue_name = s.shape[3] "
-        "and not q.queue_disable_insert;\n        elsif",
+        "and not q.queue_disable_insert;\n            elsif",
         "from new_rows as n\n"
         + AFTER_ROWS
         + "left join pgq.queue as q on q.queue_name = s.shape[3];\n"
-        "        elsif",
+        "            elsif",
     ),
     "a closed log refuses statements that change nothing": (
         check_closed_log,
@@ -353,8 +353,8 @@ PLANTED = {
     "the first of several rows is the only one": (
         check_several_rows,
         CAPTURE,
-        "from new_rows as n\n                    limit 2",
-        "from new_rows as n\n                    limit 1",
+        "from new_rows as n\n                        limit 2",
+        "from new_rows as n\n                        limit 1",
     ),
     "the catalog is read in the snapshot of an update that waited": (
         check_rename_during_a_statement,
