@@ -338,10 +338,14 @@ def changes(
             current, shaping, chosen, bucket_counts, deleted_kept_h, parking, rejects
         )
         wanted = Snapshots(snapshots, log, notes / "snapshots")
-        if after_loss == "rebuild":
-            options |= skip_gap(
-                ways[""], notes, current, wants=states.wants, forget_snapshots=wanted.forget
-            )
+        options |= skip_gap(
+            ways[""],
+            notes,
+            current,
+            is_allowed=after_loss == "rebuild",
+            wants=states.wants,
+            forget_snapshots=wanted.forget,
+        )
         states.clean()
         rebuilds = Rebuilds(parking, states.wants, notes / "rebuilds")
         rebuilds_itself = not once or after_loss == "rebuild" or rebuilds.may_begin()

@@ -42,6 +42,7 @@ def skip_gap(
     checkpoint: Path,
     current: Tables,
     *,
+    is_allowed: bool,
     wants: Callable[[TableName], bool],
     forget_snapshots: Callable[[], None],
 ) -> dict[str, str]:
@@ -51,12 +52,16 @@ def skip_gap(
         shard: The event log.
         checkpoint: Spark's checkpoint.
         current: The current-state tables; no stream may run.
+        is_allowed: False to skip only a gap that an earlier run recorded, which ended before the stream had passed it.
         wants: True for tables with a current state.
         forget_snapshots: Lets the pipeline take its snapshots again.
 
     Returns:
         Options with which the stream skips the gap; empty if there is none.
     """
+    gaps = read_gaps(current)
+    if not gaps and not is_allowed:
+        return {}
     last = last_planned(checkpoint)
     planned = {batch: planned_offset(checkpoint, batch) for batch in (last - 1, last)}
     offsets = {
@@ -72,7 +77,9 @@ def skip_gap(
     if reason is None:
         return {}
     after = f"tick {start.tick}"
-    if not any(gap.after == after for gap in read_gaps(current)):
+    if all(gap.after != after for gap in gaps):
+        if not is_allowed:
+            return {}
         for name, state in read_states(current).items():
             if wants(name) and state.parked is None:
                 request_rebuild(current, name, reason=f"events were lost, as {reason}")
