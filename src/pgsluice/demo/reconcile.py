@@ -33,7 +33,7 @@ CHECKS: dict[str, str] = {
 }
 
 
-# Reconciliation of the package `verify`, by row and column → the statement that it checks.
+# Comparison of the package `verify`, by row and column → the statement that it checks.
 VERIFIED: dict[str, str] = {
     "current": "current-state table of the accounts in the lake = the table, every column",
     "events": "events in the lake = events of the log, every column",

@@ -57,7 +57,7 @@ def run_demo(options: Options, display: Display) -> Result:
     Args:
         options: Options. They also apply to a resumed run: its load runs again unless it had
             completed.
-        display: DemoProgress display.
+        display: Progress display.
 
     Returns:
         The result, including differences; the report is written.

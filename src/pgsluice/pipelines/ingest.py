@@ -75,8 +75,8 @@ def ingest(
 
     Args:
         files: Files, folders, and patterns such as `inbox/*.jsonl.gz`.
-        queue: RowTarget work queue; or
-        log: RowTarget event log, each row an event.
+        queue: Target work queue; or
+        log: Target event log, each row an event.
         ev_type: Event type, with `log`.
         rejects: Folder of rejects, each in `<file>.rejects`; None: beside each file.
         batch_rows: Maximum rows per transaction, 1 or more.

@@ -107,8 +107,8 @@ def replay(
     Args:
         lake: Folder of a Delta table, or `iceberg:catalogue/namespace.table`.
         name: Name of this replay. Another selection needs another name.
-        queue: RowTarget work queue; or
-        log: RowTarget event log.
+        queue: Target work queue; or
+        log: Target event log.
         ev_type: Event type for messages replayed into a log.
         id_from, id_to: Range of `msg_id` or `ev_id`, both ends included.
         since, until: Range of `enqueued_at` or `ev_time`, the end excluded.

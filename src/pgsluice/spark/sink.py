@@ -4,7 +4,7 @@
     rows.writeStream.format("pgsluice").option("log", "orders").option("checkpointLocation", …).start()
 
 Options in addition to `dsn`, `dsnFile` and `dsnEnv` of `source`:
-    queue, log          SinkTarget. Without either, each row names it in a column `queue` or `log`.
+    queue, log          Target. Without either, each row names it in a column `queue` or `log`.
     delivery            `staged` (default): exactly-once effect of each micro-batch of a stream; a batch write is
                         atomic. `direct`: each task commits its own rows, and a retried task writes them again: at least
                         once, 10 to 20 % faster.

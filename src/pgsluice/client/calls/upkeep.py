@@ -38,9 +38,9 @@ class ConnectionUse(NamedTuple):
         server_max: `max_connections` less the connections reserved for other roles.
         server_used: Client connections in use.
         role_max: The `CONNECTION LIMIT` of the role, or None.
-        role_used: ConnectionUse of the role in use.
+        role_used: Connections of the role in use.
         database_max: The `CONNECTION LIMIT` of the database, or None.
-        database_used: ConnectionUse to the database in use.
+        database_used: Connections to the database in use.
     """
 
     role_name: str
