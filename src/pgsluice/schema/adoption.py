@@ -188,9 +188,6 @@ def _take_over(connection: psycopg.Connection[Any], found: Sequence[str]) -> Non
         run(connection, read("adopt/create_rights.sql"))
         run(connection, read("adopt/as_owner.sql"))
         run(connection, read("adopt/monitor_rights.sql"))
-    if of_logs:
-        run(connection, read("adopt/as_owner.sql"))
-        run(connection, read("adopt/pgq/segments.sql"))
     run(connection, read("adopt/as_adopter.sql"))
     _hand_over(connection, of_queues)
     run(connection, read("adopt/as_owner.sql"))
@@ -198,6 +195,7 @@ def _take_over(connection: psycopg.Connection[Any], found: Sequence[str]) -> Non
         run(connection, text)
     run(connection, read("rows.sql"))
     if of_logs:
+        run(connection, read("adopt/pgq/segments.sql"))
         run(connection, read("adopt/pgq/retries.sql"))
     if of_legacy:
         run(connection, read("adopt/as_adopter.sql"))

@@ -1,8 +1,7 @@
--- After the baseline: moves PgQ's ticks into segments and its subscriptions into the ledgers of positions.
+-- After the functions: moves PgQ's ticks into segments and its subscriptions into the ledgers of positions.
 do $$
 declare
     v_log record;
-    v_segment text;
 begin
     for v_log in
         select q.queue_id, q.queue_ntables, q.queue_cur_table
@@ -18,14 +17,8 @@ begin
         );
         for v_number in 0 .. v_log.queue_ntables - 1
         loop
-            v_segment := format('tick_%s_%s', v_log.queue_id, v_number);
-            execute format(
-                'create table pgq.%I (primary key (tick_id)) inherits (pgq.%I) with (autovacuum_enabled = off)',
-                v_segment, 'tick_' || v_log.queue_id
-            );
-            execute format('grant select on pgq.%I to public', v_segment);
+            perform pgq._create_segment(v_log.queue_id, v_number); -- the event tables exist
         end loop;
-        execute format('grant select on pgq.%I to public', 'tick_' || v_log.queue_id);
         execute format(
             'insert into pgq.%I select t.* from only pgq.tick as t where t.tick_queue = %s',
             format('tick_%s_%s', v_log.queue_id, v_log.queue_cur_table), v_log.queue_id
