@@ -263,7 +263,7 @@ def list_shapes(
     """
     return Call(
         "select s.schema_name, s.table_name, s.shape, s.table_oid::bigint, s.columns, s.attribute_count, s.storage "
-        "from sluice.list_shapes(%s::text, null::oid[]) as s order by 1, 2",
+        "from sluice.list_shapes(%s::text) as s order by 1, 2",
         (queue_name,),
         list,
     )

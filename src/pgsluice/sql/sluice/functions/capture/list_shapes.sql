@@ -1,5 +1,5 @@
 -- Tables with triggers of PgQ have shapes too, which their events do not name.
-create or replace function sluice.list_shapes(i_queue_name text, i_tables oid[] default null)
+create or replace function sluice.list_shapes(i_queue_name text)
 returns table (
     schema_name text, table_name text, table_oid oid, shape text, columns jsonb, attribute_count integer, storage text
 )
@@ -26,7 +26,6 @@ begin
         ) as t
         join pg_class as c on c.oid = t.oid
         join pg_namespace as n on n.oid = c.relnamespace
-        where i_tables is null or c.oid = any (i_tables)
     loop
         begin
             return query
@@ -42,7 +41,7 @@ begin
 end;
 $$;
 
-comment on function sluice.list_shapes(text, oid[]) is
-    'Return the current columns of the tables that are captured into an event log, as sluice.captured_shape has those of their events; of all tables or some. Without tables whose writes fail because an option of the capture names a missing column.';
-revoke execute on function sluice.list_shapes(text, oid[]) from public;
-grant execute on function sluice.list_shapes(text, oid[]) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
+comment on function sluice.list_shapes(text) is
+    'Return the current columns of the tables that are captured into an event log, as sluice.captured_shape has those of their events. Without tables whose writes fail because an option of the capture names a missing column.';
+revoke execute on function sluice.list_shapes(text) from public;
+grant execute on function sluice.list_shapes(text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
