@@ -152,17 +152,19 @@ def changes(log: str, lake: str, tables: tuple[str, ...], dsn: str | None, as_js
     skipped. `current` compares the rows of a table.
     """
     found = verify_changes(log, lake, tables=tables or None, dsn=dsn)
+
+    def kept(name: str) -> str:
+        return f"; {found.kept[name]}" if name in found.kept else ""
+
     if as_json:
         echo_json(asdict(found))
     else:
         for name, since in sorted(found.complete.items()):
             state = found.states.get(name)
             changed = "" if state in (None, "same", "unknown") else f", {state} in PostgreSQL"
-            kept = f"; {found.kept[name]}" if name in found.kept else ""
-            echo(f"{name}: complete{f' since {since}' if since else ''}{changed}{kept}")
+            echo(f"{name}: complete{f' since {since}' if since else ''}{changed}{kept(name)}")
         for name, problem in found.problems.items():
-            kept = f"; {found.kept[name]}" if name in found.kept else ""
-            echo(f"{name}: {problem}{kept}")
+            echo(f"{name}: {problem}{kept(name)}")
         for gap in found.gaps:
             echo(f"events: {gap}")
     if found.problems:

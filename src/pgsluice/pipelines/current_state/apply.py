@@ -168,9 +168,7 @@ class CurrentStates:
         named = sorted(filter(self.wants, {*sources.shapes, *joined.values()}))
         names = [name for name in named if not self.parking.is_parked(name)]
         # Changes under a name that is not wanted may be those of a wanted table that was renamed for a while.
-        others = [
-            name for name, found in sources.shapes.items() if name not in names and any(found)
-        ]
+        others = [n for n in sources.shapes.keys() - set(names) if any(sources.shapes[n])]
         shapes = self.shaping.shapes_of(sources, [*names, *others])
         self.parking.note_names(shapes)
         plans, applied = {}, {}

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -83,18 +84,13 @@ class Mark:
 
 def mark_of(event: Event) -> Mark | None:
     """Return the mark that an event is; None if it is an event of an application with the same type."""
-    _, at_us, kind, data, name, _ = event
-    table = TableName.of(name or "")
-    try:
-        mark = json.loads(data or "")
-        token, state = mark["token"], mark["state"]
-    except (ValueError, KeyError, TypeError):
+    facts = _facts_of(event, SNAPSHOT_EVENT, "token", "state")
+    if facts is None:
         return None
-    if kind != SNAPSHOT_EVENT or table is None:
-        return None
+    table, token, state = facts
     if not isinstance(token, str) or state not in ("began", "ended"):
         return None
-    return Mark(table, at_us, token, state == "began")
+    return Mark(table, event[1], token, state == "began")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +116,22 @@ class PartitionMark:
 
 def partition_mark_of(event: Event) -> PartitionMark | None:
     """Return the mark that an event is; None if it is another event."""
+    members = ("state", "partition", "oid", "policy", "captured")
+    facts = _facts_of(event, PARTITION_EVENT, *members)
+    return None if facts is None else PartitionMark(*facts)
+
+
+def _facts_of(event: Event, ev_type: str, *members: str) -> tuple[Any, ...] | None:
+    """Return the table of a mark and members of its content; None if it is of another type or of an application."""
     _, _, kind, data, name, _ = event
     table = TableName.of(name or "")
-    if kind != PARTITION_EVENT or table is None:
+    if kind != ev_type or table is None:
         return None
     try:
-        mark = json.loads(data or "")
-        facts = (mark["state"], mark["partition"], mark["oid"], mark["policy"], mark["captured"])
-    except (ValueError, KeyError, TypeError):  # of an application
+        content = json.loads(data or "")
+        return (table, *(content[member] for member in members))
+    except (ValueError, KeyError, TypeError):
         return None
-    return PartitionMark(table, *facts)
 
 
 def marks_in(events: pa.RecordBatch) -> list[Event]:
