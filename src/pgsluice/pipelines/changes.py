@@ -302,9 +302,7 @@ def changes(
         SluiceError: Any other error that stopped the stream.
     """
     _check_options(on_bad_value, on_change, after_loss, apply_every_s, vacuum_retention_h)
-    bucket_counts = _checked(buckets or {})
-    chosen = None if tables is None else frozenset(map(TableName.parse, tables))
-    types = {ColumnName.parse(column): kind for column, kind in (column_types or {}).items()}
+    chosen, bucket_counts, types = _parsed_names(tables, buckets or {}, column_types or {})
     from pgsluice.lake.tables import tables_in
     from pgsluice.pipelines.current_state.apply import CurrentStates
     from pgsluice.pipelines.current_state.losses import WAYS_OUT, skip_gap
@@ -338,14 +336,7 @@ def changes(
             current, shaping, chosen, bucket_counts, deleted_kept_h, parking, rejects
         )
         wanted = Snapshots(snapshots, log, notes / "snapshots")
-        options |= skip_gap(
-            ways[""],
-            notes,
-            current,
-            is_allowed=after_loss == "rebuild",
-            wants=states.wants,
-            forget_snapshots=wanted.forget,
-        )
+        options |= skip_gap(ways[""], notes, states, wanted, is_allowed=after_loss == "rebuild")
         states.clean()
         rebuilds = Rebuilds(parking, states.wants, notes / "rebuilds")
         rebuilds_itself = not once or after_loss == "rebuild" or rebuilds.may_begin()
@@ -469,10 +460,17 @@ def _arrow_types(column_types: Mapping[ColumnName, str]) -> dict[ColumnName, pa.
     return found
 
 
-def _checked(buckets: Mapping[str, int]) -> dict[TableName, int]:
+def _parsed_names(
+    tables: Sequence[str] | None, buckets: Mapping[str, int], column_types: Mapping[str, str]
+) -> tuple[frozenset[TableName] | None, dict[TableName, int], dict[ColumnName, str]]:
+    """Return these three options of `changes` by names of tables and columns; the buckets are checked."""
     for table, count in buckets.items():
         if not 2 <= count <= BUCKETS_MAX:
             raise ConfigurationError(
                 f"buckets of {table} are {count}; use a number from 2 to {BUCKETS_MAX}"
             )
-    return {TableName.parse(table): count for table, count in buckets.items()}
+    return (
+        None if tables is None else frozenset(map(TableName.parse, tables)),
+        {TableName.parse(table): count for table, count in buckets.items()},
+        {ColumnName.parse(column): kind for column, kind in column_types.items()},
+    )

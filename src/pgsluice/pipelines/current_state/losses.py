@@ -7,21 +7,21 @@ applied to its rows; then the lake records the gap, and the stream may continue 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pgsluice.lake.current_tables import (
     Gap,
-    Tables,
     add_gap,
     lake_of,
     read_gaps,
     read_states,
     request_rebuild,
 )
-from pgsluice.lake.names import TableName
+from pgsluice.pipelines.current_state.apply import CurrentStates
+from pgsluice.pipelines.current_state.snapshot import Snapshots
 from pgsluice.spark.checkpoint import is_interrupted, last_planned, planned_offset
 from pgsluice.spark.offsets import Offset
 from pgsluice.spark.shards import LogShard
@@ -40,25 +40,24 @@ WAYS_OUT: Mapping[str, str] = {
 def skip_gap(
     shard: LogShard,
     checkpoint: Path,
-    current: Tables,
+    states: CurrentStates,
+    snapshots: Snapshots,
     *,
     is_allowed: bool,
-    wants: Callable[[TableName], bool],
-    forget_snapshots: Callable[[], None],
 ) -> dict[str, str]:
     """Prepare a lake for a stream whose next events are lost.
 
     Args:
         shard: The event log.
         checkpoint: Spark's checkpoint.
-        current: The current-state tables; no stream may run.
+        states: The current-state tables; no stream may run.
+        snapshots: The snapshots of the pipeline; it takes them again after a gap.
         is_allowed: False to skip only a gap that an earlier run recorded, which ended before the stream had passed it.
-        wants: True for tables with a current state.
-        forget_snapshots: Lets the pipeline take its snapshots again.
 
     Returns:
         Options with which the stream skips the gap; empty if there is none.
     """
+    current = states.lake
     gaps = read_gaps(current)
     if not gaps and not is_allowed:
         return {}
@@ -81,9 +80,9 @@ def skip_gap(
         if not is_allowed:
             return {}
         for name, state in read_states(current).items():
-            if wants(name) and state.parked is None:
+            if states.wants(name) and state.parked is None:
                 request_rebuild(current, name, reason=f"events were lost, as {reason}")
-        forget_snapshots()
+        snapshots.forget()
         found_at = datetime.now(UTC).isoformat(timespec="seconds")
         add_gap(current, Gap(after, found_at, reason))
     _log.warning(
