@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from bench.goal import Goal
 from bench.place import Place
 from bench.systems.pgsluice import Pgsluice
+from pgsluice.lake.names import TableName
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +37,7 @@ OPTIONS = {
     "spark_current_middle": 10_000_000,
     "spark_current_large": 50_000_000,
 }
-NAME = "public.account"
+NAME = TableName("public", "account")
 CHANGES = 20_000
 BUCKET_ROWS = 62_500
 BUCKETS_CHANGED = 8
@@ -174,7 +175,7 @@ def updates(rows: int, bucket_count: int, first_seq: int) -> list[Event]:
         data = json.dumps(
             {"op": "u", "before": before, "after": after, "source": source, "ts_ms": 0}
         )
-        events[aid] = (first_seq + len(events), 0, "u", data, NAME, None)
+        events[aid] = (first_seq + len(events), 0, "u", data, str(NAME), None)
     return list(events.values())
 
 
