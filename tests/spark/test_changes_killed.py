@@ -93,7 +93,8 @@ def change_and_kill(schedule: Schedule, pipeline: Pipeline, current: Tables, fol
     program = pipeline.start()
     try:
         if dice.random() < 0.8:
-            go_on(schedule, 240, until=pipeline.is_running)
+            # Slowly: on a busy machine it takes minutes to start, and each table would be redefined meanwhile.
+            go_on(schedule, 240, until=pipeline.is_running, pause_s=0.5)
         go_on(schedule, dice.uniform(1, 10))
         tables = [place_of(current, name) for name in schedule.tables]
         there = [place for place in tables if exists(place)]
@@ -106,12 +107,18 @@ def change_and_kill(schedule: Schedule, pipeline: Pipeline, current: Tables, fol
         program.end()
 
 
-def go_on(schedule: Schedule, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
-    """Take steps for a time."""
+def go_on(
+    schedule: Schedule,
+    seconds: float,
+    until: Callable[[], bool] = lambda: False,
+    *,
+    pause_s: float = 0.05,
+) -> None:
+    """Take steps for a time, with a pause between two statements as of an application."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and not until():
         schedule.step()
-        time.sleep(0.05)  # between two statements of an application
+        time.sleep(pause_s)
 
 
 @pytest.mark.long
