@@ -3,9 +3,9 @@
     pgsluice schema install
     python dead_letters.py setup
     pgsluice worker run dead_letters:app --until-empty     # exit code 1: there are dead letters
-    pgsluice queue browse labels --in dead
+    pgsluice dead-letters list labels
     touch fixed
-    pgsluice queue dead-letters redrive labels --all
+    pgsluice dead-letters redrive labels --all
     pgsluice worker run dead_letters:app --until-empty
     python dead_letters.py show
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pgsluice import WorkQueue, connect
+from pgsluice import DeadLetters, WorkQueue, connect
 from pgsluice.worker import App, RetryPolicy, SyncContext
 
 app = App(name="dead letters")
@@ -55,7 +55,7 @@ def show() -> None:
             str(label) for (label,) in connection.execute("select label from printed order by 1")
         ]
         print("printed:", *labels)
-        print("dead letters:", WorkQueue(connection).count_dead_letters("labels"))
+        print("dead letters:", DeadLetters(connection, "labels").count())
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ ABOUT = {
     "legacy": "PGMQ 0.20's names over the same queues, in schema `public`: `pgsluice schema install --with legacy`.",
 }
 PYTHON = (
-    *("WorkQueue", "TableQueue", "EventLog", "ShareGroup", "EventConsumer"),
+    *("WorkQueue", "TableQueue", "EventLog", "ShareGroup", "DeadLetters", "EventConsumer"),
     *("EventBatch", "ConsumedBatch", "Listener", "AsyncListener"),
     *(
         "App",
@@ -103,9 +103,9 @@ def python_page() -> str:
     """Return the page of the public classes; async forms have the same methods, awaited."""
     lines = [
         NOTE,
-        "# Python\n\n`AsyncWorkQueue`, `AsyncTableQueue`, `AsyncEventLog`, `AsyncShareGroup`, `AsyncSchedules`, ",
-        "`AsyncEventConsumer` and `AsyncEventBatch` have the same methods as those without `Async`, awaited; ",
-        "their handlers are awaited too.\n",
+        "# Python\n\n`AsyncWorkQueue`, `AsyncTableQueue`, `AsyncEventLog`, `AsyncShareGroup`, ",
+        "`AsyncDeadLetters`, `AsyncSchedules`, `AsyncEventConsumer` and `AsyncEventBatch` have the same methods as those ",
+        "without `Async`, awaited; their handlers are awaited too.\n",
     ]
     for name in PYTHON:
         kind = getattr(pgsluice, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -165,31 +165,25 @@ def event_log(dsn: str | None, queue_name: str | None = None) -> Iterator[EventL
 
 
 @contextmanager
-def naming_missing_group(
-    queue_name: str, group_name: str, other_log: str | None = None
-) -> Iterator[None]:
+def naming_missing_group(queue_name: str, group_name: str) -> Iterator[None]:
     """Name a missing log, or the command that creates a missing share group, in its error."""
-    with ExitStack() as stack:
-        if other_log is None:  # else the server names the missing one of the two
-            stack.enter_context(naming_missing_log(queue_name))
-        try:
+    try:
+        with naming_missing_log(queue_name):
             yield
-        except GroupNotFoundError as error:
-            raise GroupNotFoundError(
-                f"log {queue_name!r} has no share group {group_name!r}; create it with: "
-                f"pgsluice group create {queue_name} {group_name}",
-                sqlstate=error.sqlstate,
-            ) from error
+    except GroupNotFoundError as error:
+        raise GroupNotFoundError(
+            f"log {queue_name!r} has no share group {group_name!r}; create it with: "
+            f"pgsluice group create {queue_name} {group_name}",
+            sqlstate=error.sqlstate,
+        ) from error
 
 
 @contextmanager
-def share_group(
-    dsn: str | None, queue_name: str, group_name: str, other_log: str | None = None
-) -> Iterator[ShareGroup]:
+def share_group(dsn: str | None, queue_name: str, group_name: str) -> Iterator[ShareGroup]:
     """Open a client in autocommit mode; an error for a missing log or group names the command that creates it."""
     with (
         connect(resolve(dsn), autocommit=True) as connection,
-        naming_missing_group(queue_name, group_name, other_log),
+        naming_missing_group(queue_name, group_name),
     ):
         yield ShareGroup(connection, queue_name, group_name)
 

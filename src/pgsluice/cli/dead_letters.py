@@ -1,17 +1,12 @@
-"""`pgsluice queue dead-letters` and `pgsluice group dead-letters`: list, redrive and purge.
-
-Both have the same commands; `Letters`, the filters and the help texts differ.
-"""
+"""`pgsluice dead-letters`: list, redrive and purge the dead letters of a queue, share group or consumer."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
-from operator import attrgetter
 from typing import Any
 
 import click
@@ -19,294 +14,47 @@ import click
 from pgsluice.cli.clients import (
     STEP,
     check_queue_exists,
+    naming_missing_log,
     pages,
     queue_exists,
-    share_group,
     work_queue,
 )
 from pgsluice.cli.options import (
-    Decorator,
     combined,
     confirm,
     dsn_option,
-    group_argument,
     json_lines_option,
     json_option,
-    log_argument,
-    name_argument,
     yes_option,
 )
 from pgsluice.cli.output import interruptible, print_lines, print_result, progress, report
 from pgsluice.cli.parsing import filter_options, read_filter
 from pgsluice.cli.printing import echo
-from pgsluice.cli.types import Duration, Time
-from pgsluice.client import WorkQueue
-from pgsluice.errors import QueueNotFoundError
+from pgsluice.cli.types import Duration
+from pgsluice.client import DeadLetters, EventLog, WorkQueue
+from pgsluice.connection import connect, resolve
+from pgsluice.errors import ConsumerNotFoundError, QueueNotFoundError
 
+_place = combined(
+    click.argument("queue_name", metavar="QUEUE"),
+    click.option(
+        "--consumer",
+        "consumer_name",
+        metavar="NAME",
+        help="Share group or consumer of the log QUEUE.  [default: QUEUE is a queue]",
+    ),
+)
 _ids_argument = click.argument("ids", metavar="[ID]...", type=int, nargs=-1)
-
-
-@dataclass(frozen=True)
-class Letters:
-    """The dead letters of a queue or of a share group.
-
-    Attributes:
-        noun: Their name in messages.
-        where: Their place in messages.
-        id_name: Name of their id.
-        check_exists: Raises if the queue or group does not exist; called when no dead letter was found.
-        browse, count, redrive, redrive_matching, purge: Methods of the client.
-    """
-
-    noun: str
-    where: str
-    id_name: str
-    check_exists: Callable[[], object]
-    browse: Callable[..., list[Any]]
-    count: Callable[..., int]
-    redrive: Callable[..., list[Any]]
-    redrive_matching: Callable[..., list[Any]]
-    purge: Callable[..., int]
-
-
-def letters_of_queue(work: WorkQueue, queue_name: str) -> Letters:
-    """Return the dead letters of a queue."""
-
-    def check_exists() -> None:
-        if not queue_exists(work, queue_name):
-            raise QueueNotFoundError(
-                f"queue {queue_name!r} does not exist and has no dead letters; see: pgsluice queue list"
-            )
-
-    return Letters(
-        "dead letters",
-        "the dead letters of the queue",
-        "dead_letter_id",
-        check_exists,
-        partial(work.browse_dead_letters, queue_name),
-        partial(work.count_dead_letters, queue_name),
-        partial(work.redrive, queue_name),
-        partial(work.redrive_matching, queue_name),
-        partial(work.purge_dead_letters, queue_name),
-    )
-
-
-def redrive_ids(letters: Letters, ids: Sequence[int], target: str | None) -> None:
-    """Redrive dead letters by id and print the old and new ids. Exits with 1 if one was not found."""
-    redriven = letters.redrive(ids, target_queue_name=target)
-    print_lines(redriven)
-    report(ids, map(attrgetter(letters.id_name), redriven), letters.where)
-
-
-def redrive_matching(
-    letters: Letters,
-    target: str | None,
-    rate: int | None,
-    matching: dict[str, Any],
-    *,
-    as_json: bool,
-) -> None:
-    """Redrive dead letters that match a filter, at most `rate` per second, and print their number."""
-    # Limited to the current number: messages that fail again immediately would be redriven forever.
-    total = left = letters.count(**matching)
-    after: dict[str, int] = {}
-    step = STEP if rate is None else min(STEP, rate)
-    began_s = time.monotonic()
-    with (
-        interruptible(lambda: f"redrove {total - left}; run the command again to continue"),
-        progress("redriven", lambda: total) as advance,
-    ):
-        if left == 0:
-            letters.check_exists()
-        going_on = left > 0
-        while going_on:
-            qty = max(1, min(left, step))
-            moved = letters.redrive_matching(target_queue_name=target, qty=qty, **after, **matching)
-            left -= len(moved)
-            advance(len(moved))
-            going_on = bool(moved) and left > 0
-            if going_on:
-                after = {f"after_{letters.id_name}": getattr(moved[-1], letters.id_name)}
-                if rate is not None:
-                    time.sleep(max(0.0, began_s + (total - left) / rate - time.monotonic()))
-    print_result({"redriven": total - left}, f"{total - left} {letters.noun} redriven", as_json)
-
-
-def _purge(
-    letters: Letters, ids: Sequence[int], older_than_s: float | None, *, as_json: bool
-) -> None:
-    began_s = time.monotonic()
-    purged = 0
-    with interruptible(lambda: f"deleted {purged}; run the command again to continue"):
-        while True:
-            if older_than_s is None:
-                deleted = letters.purge(**{f"{letters.id_name}s": ids})
-            else:
-                # A message that is dead-lettered during the purge is not older.
-                age_s = older_than_s + time.monotonic() - began_s
-                deleted = letters.purge(older_than=timedelta(seconds=age_s))
-            purged += deleted
-            if deleted == 0:
-                break
-    if purged == 0:
-        letters.check_exists()
-    print_result({"purged": purged}, f"{purged} {letters.noun} deleted", as_json)
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """Differences between the commands of queues and of share groups.
-
-    Attributes:
-        letters: Opens the dead letters of a queue or group.
-        place_arguments: Arguments that name the queue or group.
-        filters: Filter options, named as the client's arguments.
-        into_help: Help of --into.
-        helps: Help of each command by name, and of the group by "".
-    """
-
-    letters: Callable[..., AbstractContextManager[Letters]]
-    place_arguments: Decorator
-    filters: Decorator
-    into_help: str
-    helps: dict[str, str]
-
-
-def _commands(kind: _Kind) -> click.Group:
-    commands = [_list_command(kind), _redrive_command(kind), _purge_command(kind)]
-    return click.Group("dead-letters", commands, help=kind.helps[""])
-
-
-def _list_command(kind: _Kind) -> click.Command:
-    @click.command("list", help=kind.helps["list"])
-    @kind.place_arguments
-    @click.option("--after", "after_id", type=int, metavar="ID", help="Only higher ids.")
-    @click.option("--qty", type=click.IntRange(1), help="Maximum number.  [default: all]")
-    @click.option("--count", "count_only", is_flag=True, help="Print the number only.")
-    @kind.filters
-    @json_lines_option
-    @dsn_option
-    def list_(
-        after_id: int | None, qty: int | None, count_only: bool, dsn: str | None, **given: Any
-    ) -> None:
-        if count_only and (after_id is not None or qty is not None):
-            raise click.UsageError("--count and --after or --qty are mutually exclusive")
-        place = _pop_place(given)
-        matching = read_filter(**given)
-        with kind.letters(dsn, **place) as letters:
-            if count_only:
-                found = letters.count(**matching)
-                echo(found)
-            else:
-                found = 0
-                for page in pages(letters.browse, letters.id_name, after_id, qty, matching):
-                    print_lines(page)
-                    found += len(page)
-            if found == 0:
-                letters.check_exists()
-
-    return list_
-
-
-def _redrive_command(kind: _Kind) -> click.Command:
-    @click.command("redrive", help=kind.helps["redrive"])
-    @kind.place_arguments
-    @_ids_argument
-    @click.option("--into", "target", metavar="QUEUE", help=kind.into_help)
-    @click.option("--all", "everything", is_flag=True, help="Redrive all.")
-    @click.option(
-        "--rate", type=click.IntRange(1), help="Maximum number per second.  [default: no limit]"
-    )
-    @kind.filters
-    @json_option
-    @dsn_option
-    def redrive(
-        ids: tuple[int, ...],
-        target: str | None,
-        everything: bool,
-        rate: int | None,
-        as_json: bool,
-        dsn: str | None,
-        **given: Any,
-    ) -> None:
-        place = _pop_place(given)
-        matching = read_filter(**given)
-        if bool(ids) + bool(matching or everything) != 1:
-            raise click.UsageError("give one of: ids, a filter or --all")
-        if ids and rate is not None:
-            raise click.UsageError(
-                "--rate requires a filter or --all; ids are redriven in one transaction"
-            )
-        if target is not None:
-            with work_queue(dsn) as work:
-                check_queue_exists(work, target)
-        with kind.letters(dsn, **place) as letters:
-            if ids:
-                redrive_ids(letters, ids, target)
-            else:
-                redrive_matching(letters, target, rate, matching, as_json=as_json)
-
-    return redrive
-
-
-def _purge_command(kind: _Kind) -> click.Command:
-    @click.command("purge", help=kind.helps["purge"])
-    @kind.place_arguments
-    @_ids_argument
-    @click.option(
-        "--older-than",
-        "older_than_s",
-        type=Duration(),
-        help="Purge what was dead-lettered longer ago than this; 0 purges all.",
-    )
-    @yes_option
-    @json_option
-    @dsn_option
-    def purge(
-        ids: tuple[int, ...],
-        older_than_s: float | None,
-        yes: bool,
-        as_json: bool,
-        dsn: str | None,
-        **place: str,
-    ) -> None:
-        if bool(ids) == (older_than_s is not None):
-            raise click.UsageError("give one of: ids, --older-than")
-        confirm(yes, "Delete these dead letters permanently?")
-        with kind.letters(dsn, **place) as letters:
-            _purge(letters, ids, older_than_s, as_json=as_json)
-
-    return purge
-
-
-def _pop_place(given: dict[str, Any]) -> dict[str, str]:
-    return {name: given.pop(name) for name in ("queue_name", "group_name") if name in given}
-
-
-@contextmanager
-def _queue_letters(dsn: str | None, queue_name: str) -> Iterator[Letters]:
-    with work_queue(dsn, queue_name) as work:
-        yield letters_of_queue(work, queue_name)
-
-
-@contextmanager
-def _group_letters(dsn: str | None, queue_name: str, group_name: str) -> Iterator[Letters]:
-    with share_group(dsn, queue_name, group_name) as shared:
-        yield Letters(
-            "dead letters",
-            "the dead letters of the group",
-            "dead_event_id",
-            shared.info,
-            shared.browse_dead_events,
-            shared.count_dead_events,
-            shared.redrive_events,
-            shared.redrive_events_matching,
-            shared.purge_dead_events,
-        )
-
-
-_queue_filters = combined(
+_filters = combined(
     filter_options("dead-lettered"),
+    click.option(
+        "--msg-id",
+        "msg_ids",
+        type=int,
+        multiple=True,
+        help="Only this msg_id, or ev_id of an event; repeatable.",
+    ),
+    click.option("--ev-type", metavar="TEXT", help="Only events of this type."),
     click.option(
         "--reason",
         metavar="TEXT",
@@ -318,65 +66,235 @@ _queue_filters = combined(
         help="Only dead letters whose last error has this type, such as ValueError.",
     ),
 )
-_group_filters = combined(
-    click.option("--ev-type", metavar="TEXT", help="Only events of this type."),
-    click.option(
-        "--reason",
-        metavar="TEXT",
-        help='Only dead letters with this reason, such as "too many attempts".',
-    ),
-    click.option("--ev-id", "ev_ids", type=int, multiple=True, help="Only this ev_id; repeatable."),
-    click.option("--since", type=Time(), help="Only events dead-lettered at this time or later."),
-    click.option("--until", type=Time(), help="Only events dead-lettered before this time."),
+
+
+@click.group("dead-letters")
+def dead_letters() -> None:
+    """List, redrive or purge the dead letters of a queue, or of a share group or consumer of a log.
+
+    A message or event becomes a dead letter after its last attempt or delivery, or immediately if its handler rejects
+    it.
+    """
+
+
+@dataclass(frozen=True)
+class _Letters:
+    """The dead letters of a queue, share group or consumer.
+
+    Attributes:
+        client: Their client.
+        work: Client of queues on the same connection.
+        log: Client of logs on the same connection.
+        queue_name: The queue, or the log.
+        consumer_name: The share group or consumer, or None.
+    """
+
+    client: DeadLetters
+    work: WorkQueue
+    log: EventLog
+    queue_name: str
+    consumer_name: str | None
+
+    def check_exists(self) -> None:
+        """Raise an error if nothing is there; called when no dead letter was found."""
+        if self.consumer_name is None:
+            if not queue_exists(self.work, self.queue_name):
+                raise QueueNotFoundError(
+                    f"queue {self.queue_name!r} does not exist and has no dead letters; see: pgsluice queue list"
+                )
+            return
+        with naming_missing_log(self.queue_name):
+            consumers = self.log.list_consumers(self.queue_name)
+        if all(each.consumer_name != self.consumer_name for each in consumers):
+            raise ConsumerNotFoundError(
+                f"log {self.queue_name!r} has neither a share group nor a consumer {self.consumer_name!r}, and no dead "
+                f"letters of it; see: pgsluice log consumers {self.queue_name}"
+            )
+
+
+@contextmanager
+def _open(dsn: str | None, queue_name: str, consumer_name: str | None) -> Iterator[_Letters]:
+    with connect(resolve(dsn), autocommit=True) as connection:
+        yield _Letters(
+            DeadLetters(connection, queue_name, consumer_name),
+            WorkQueue(connection),
+            EventLog(connection),
+            queue_name,
+            consumer_name,
+        )
+
+
+@dead_letters.command("list")
+@_place
+@click.option("--after", "after_id", type=int, metavar="ID", help="Only higher ids.")
+@click.option("--qty", type=click.IntRange(1), help="Maximum number.  [default: all]")
+@click.option("--count", "count_only", is_flag=True, help="Print the number only.")
+@_filters
+@json_lines_option
+@dsn_option
+def list_(
+    queue_name: str,
+    consumer_name: str | None,
+    after_id: int | None,
+    qty: int | None,
+    count_only: bool,
+    dsn: str | None,
+    **given: Any,
+) -> None:
+    """Print dead letters in order of dead_letter_id; those of a dropped queue, log or share group are kept.
+
+    Each has the message and headers, or the fields of the event, the reason, the last error with its type and
+    traceback, the number of attempts, the first attempt and the last worker. Reads page by page; to continue later,
+    pass the last id to --after.
+    """
+    if count_only and (after_id is not None or qty is not None):
+        raise click.UsageError("--count and --after or --qty are mutually exclusive")
+    matching = read_filter(**given)
+    with _open(dsn, queue_name, consumer_name) as letters:
+        if count_only:
+            found = letters.client.count(**matching)
+            echo(found)
+        else:
+            found = 0
+            for page in pages(letters.client.browse, "dead_letter_id", after_id, qty, matching):
+                print_lines(page)
+                found += len(page)
+        if found == 0:
+            letters.check_exists()
+
+
+@dead_letters.command()
+@_place
+@_ids_argument
+@click.option(
+    "--into", "target", metavar="QUEUE", help="Destination queue.  [default: where they came from]"
 )
-_QUEUE = _Kind(
-    _queue_letters,
-    name_argument,
-    _queue_filters,
-    into_help="Destination queue.  [default: QUEUE]",
-    helps={
-        "": """List, redrive or purge the dead letters of a queue.
-
-        Workers move a message here after its last attempt, or immediately if its handler rejects it.
-        """,
-        "list": """Print dead letters in order of dead_letter_id; those of a dropped queue are kept.
-
-        Each has the message and headers, the reason, the last error with its type and traceback, the number of
-        attempts, the first attempt and the last worker. Reads page by page; to continue later, pass the last id to
-        --after.
-        """,
-        "redrive": """Move dead letters back to their queue or another, by id, by filter, or all.
-
-        Each becomes a new message with the attempt count reset, and its origin in the header x-pgmq-replayed-from.
-        With ids, prints the old and new ids, and exits with 1 if one was not found. With a filter, works in
-        transactions of at most 1,000 and prints the number.
-        """,
-        "purge": """Delete dead letters permanently, by id or age, in batches of 10,000, and print their number.""",
-    },
+@click.option("--all", "everything", is_flag=True, help="Redrive all.")
+@click.option(
+    "--rate", type=click.IntRange(1), help="Maximum number per second.  [default: no limit]"
 )
-_GROUP = _Kind(
-    _group_letters,
-    combined(log_argument, group_argument),
-    _group_filters,
-    into_help="Destination work queue.  [default: the group]",
-    helps={
-        "": """List, redrive or purge the dead letters of a share group.
+@_filters
+@json_option
+@dsn_option
+def redrive(
+    queue_name: str,
+    consumer_name: str | None,
+    ids: tuple[int, ...],
+    target: str | None,
+    everything: bool,
+    rate: int | None,
+    as_json: bool,
+    dsn: str | None,
+    **given: Any,
+) -> None:
+    """Move dead letters back, or to another queue, by id, by filter, or all.
 
-        An event is moved here after its last attempt or delivery, or immediately if its consumer rejects it.
-        """,
-        "list": """Print dead letters in order of dead_event_id; those of a dropped group or log are kept.
+    A message becomes a new message of its queue, an event a new event of its log that only its share group or consumer
+    receives, with the attempt count reset. Messages have their origin in the header x-pgmq-replayed-from. With ids,
+    prints the old and new ids, and exits with 1 if one was not found. With a filter, works in transactions of at most
+    1,000 and prints the number.
+    """
+    matching = read_filter(**given)
+    if bool(ids) + bool(matching or everything) != 1:
+        raise click.UsageError("give one of: ids, a filter or --all")
+    if ids and rate is not None:
+        raise click.UsageError(
+            "--rate requires a filter or --all; ids are redriven in one transaction"
+        )
+    if target is not None:
+        with work_queue(dsn) as work:
+            check_queue_exists(work, target)
+    with _open(dsn, queue_name, consumer_name) as letters:
+        if ids:
+            redriven = letters.client.redrive(ids, target_queue_name=target)
+            print_lines(redriven)
+            report(ids, (each.dead_letter_id for each in redriven), "the dead letters")
+        else:
+            _redrive_matching(letters, target, rate, matching, as_json=as_json)
 
-        Reads page by page; to continue later, pass the last id to --after.
-        """,
-        "redrive": """Move dead letters back to their group or to a work queue, by id, by filter, or all.
 
-        In the group, each becomes a new event with the attempt count reset, for this group only; in a queue, a message
-        with its origin in the header x-pgmq-replayed-from. With ids, prints the old and new ids, and exits with 1 if
-        one was not found. With a filter, works in transactions of at most 1,000 and prints the number.
-        """,
-        "purge": """Delete dead letters permanently, by id or age, in batches of 10,000.""",
-    },
+def _redrive_matching(
+    letters: _Letters,
+    target: str | None,
+    rate: int | None,
+    matching: dict[str, Any],
+    *,
+    as_json: bool,
+) -> None:
+    # Limited to the current number: messages that fail again immediately would be redriven forever.
+    total = left = letters.client.count(**matching)
+    after_id: int | None = None
+    step = STEP if rate is None else min(STEP, rate)
+    began_s = time.monotonic()
+    with (
+        interruptible(lambda: f"redrove {total - left}; run the command again to continue"),
+        progress("redriven", lambda: total) as advance,
+    ):
+        if left == 0:
+            letters.check_exists()
+        going_on = left > 0
+        while going_on:
+            moved = letters.client.redrive_matching(
+                target_queue_name=target,
+                after_dead_letter_id=after_id,
+                qty=max(1, min(left, step)),
+                **matching,
+            )
+            left -= len(moved)
+            advance(len(moved))
+            going_on = bool(moved) and left > 0
+            if going_on:
+                after_id = moved[-1].dead_letter_id
+                if rate is not None:
+                    time.sleep(max(0.0, began_s + (total - left) / rate - time.monotonic()))
+    print_result({"redriven": total - left}, f"{total - left} dead letters redriven", as_json)
+
+
+@dead_letters.command()
+@_place
+@_ids_argument
+@click.option(
+    "--older-than",
+    "older_than_s",
+    type=Duration(),
+    help="Purge what was dead-lettered longer ago than this; 0 purges all.",
 )
+@yes_option
+@json_option
+@dsn_option
+def purge(
+    queue_name: str,
+    consumer_name: str | None,
+    ids: tuple[int, ...],
+    older_than_s: float | None,
+    yes: bool,
+    as_json: bool,
+    dsn: str | None,
+) -> None:
+    """Delete dead letters permanently, by id or age, in batches of 10,000, and print their number."""
+    if bool(ids) == (older_than_s is not None):
+        raise click.UsageError("give one of: ids, --older-than")
+    confirm(yes, "Delete these dead letters permanently?")
+    with _open(dsn, queue_name, consumer_name) as letters:
+        _purge(letters, ids, older_than_s, as_json=as_json)
 
-queue_dead_letters = _commands(_QUEUE)
-group_dead_letters = _commands(_GROUP)
+
+def _purge(
+    letters: _Letters, ids: Sequence[int], older_than_s: float | None, *, as_json: bool
+) -> None:
+    began_s = time.monotonic()
+    purged = 0
+    with interruptible(lambda: f"deleted {purged}; run the command again to continue"):
+        while True:
+            if older_than_s is None:
+                deleted = letters.client.purge(dead_letter_ids=ids)
+            else:
+                # A message that is dead-lettered during the purge is not older.
+                age_s = older_than_s + time.monotonic() - began_s
+                deleted = letters.client.purge(older_than=timedelta(seconds=age_s))
+            purged += deleted
+            if deleted == 0:
+                break
+    if purged == 0:
+        letters.check_exists()
+    print_result({"purged": purged}, f"{purged} dead letters deleted", as_json)

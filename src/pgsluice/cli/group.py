@@ -10,7 +10,6 @@ from typing import Any, Literal, cast
 import click
 
 from pgsluice.cli.clients import event_log, share_group
-from pgsluice.cli.dead_letters import group_dead_letters
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
     Decorator,
@@ -102,12 +101,6 @@ def _settings(*, has_defaults: bool) -> Decorator:
             help="Multiply each back-off by a random factor from 0.5 to 1." + default("jitter"),
         ),
         click.option(
-            "--dead-letter-log",
-            metavar="LOG",
-            help="Append dead-lettered events to this log."
-            + default("only keep them in the group's dead letters"),
-        ),
-        click.option(
             "--unhandled",
             type=click.Choice(["accept", "leave", "dead-letter"]),
             help="Events of a type that no worker has declared a handler for: acknowledge and count them, leave them "
@@ -171,7 +164,7 @@ def create(
 
     The log then keeps events until the group has settled them. --start has no effect on an existing group.
     """
-    with share_group(dsn, queue_name, group_name, options["dead_letter_log"]) as shared:
+    with share_group(dsn, queue_name, group_name) as shared:
         shared.create(start=start, key=key, when_waiting=when_waiting, **_given(options))
 
 
@@ -179,30 +172,17 @@ def create(
 @log_argument
 @group_argument
 @_settings(has_defaults=False)
-@click.option(
-    "--no-dead-letter-log",
-    is_flag=True,
-    help="Keep dead-lettered events only in the group's dead letters.",
-)
 @json_lines_option
 @dsn_option
-def set_(
-    queue_name: str, group_name: str, no_dead_letter_log: bool, dsn: str | None, **options: Any
-) -> None:
+def set_(queue_name: str, group_name: str, dsn: str | None, **options: Any) -> None:
     """Change settings of a share group; the others and open claims keep theirs.
 
     --start, --key and --when-waiting cannot be changed.
     """
     given = _given(options)
-    if no_dead_letter_log:
-        if "dead_letter_log" in given:
-            raise click.UsageError(
-                "--no-dead-letter-log and --dead-letter-log are mutually exclusive"
-            )
-        given["dead_letter_log"] = None
     if not given:
         raise click.UsageError("give at least one setting to change")
-    with share_group(dsn, queue_name, group_name, options["dead_letter_log"]) as shared:
+    with share_group(dsn, queue_name, group_name) as shared:
         shared.set_options(**given)
 
 
@@ -331,6 +311,3 @@ def drop(queue_name: str, group_name: str, yes: bool, dsn: str | None) -> None:
         if not shared.drop():
             echo(f"log {queue_name!r} has no share group {group_name!r}", err=True)
             sys.exit(EXIT_DIFFERENCE)
-
-
-group.add_command(group_dead_letters)

@@ -45,6 +45,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "queue": ("pgsluice.cli.queue", "queue", "Manage work queues and their messages."),
     "log": ("pgsluice.cli.log", "log", "Manage event logs and their consumers."),
     "group": ("pgsluice.cli.group", "group", "Manage share groups of event logs."),
+    "dead-letters": (
+        "pgsluice.cli.dead_letters",
+        "dead_letters",
+        "List, redrive or purge dead letters.",
+    ),
     "schedule": (
         "pgsluice.cli.schedule",
         "schedule",

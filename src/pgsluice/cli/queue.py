@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from pgsluice.cli.clients import list_queues, send_texts, work_queue
-from pgsluice.cli.dead_letters import queue_dead_letters
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
     confirm,
@@ -245,7 +244,7 @@ def _acknowledged(asked: tuple[int, ...], found: list[int]) -> None:
 
 
 for _command in (
-    *(blocked, browse, count, queue_dead_letters, exports, failing, get, limits, partitions),
+    *(blocked, browse, count, exports, failing, get, limits, partitions),
     *(pause, peek, replay, replays, resume, retention, retry_policy, streams, tail, topics, unpark),
 ):
     queue.add_command(_command)

@@ -165,7 +165,7 @@ def replay(
 
     Sends each as a new message, with its origin in the header x-pgmq-replayed-from. With ids, prints the old and new
     ids, and exits with 1 if one was not found. With a filter, works in transactions of 1,000 and prints the number of
-    messages; after an interruption, --continue resumes it. To replay dead letters: pgsluice queue dead-letters redrive.
+    messages; after an interruption, --continue resumes it. To replay dead letters: pgsluice dead-letters redrive.
     """
     matching = read_filter(**given)
     ways = (bool(ids), bool(matching) or everything, replay_id is not None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -26,10 +26,10 @@ from pgsluice.errors import NotInstalledError
 _in = click.option(
     "--in",
     "relation",
-    type=click.Choice(["queue", "archive", "dead"]),
+    type=click.Choice(["queue", "archive"]),
     default="queue",
     show_default=True,
-    help="The queue, its archive or its dead letters (dead).",
+    help="The queue or its archive.",
 )
 
 
@@ -104,7 +104,7 @@ def failing(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
     """List failed messages that are still retried, of one queue or all, grouped by error, most frequent first.
 
     Numbers and UUIDs in errors are replaced by #. `queue get` prints the error and traceback of the example, and
-    `queue dead-letters list` the messages that are no longer retried.
+    `dead-letters list` the messages that are no longer retried.
     """
     with work_queue(dsn, queue_name) as work:
         show(work.list_failing(queue_name), as_json, empty="no failing messages")
@@ -118,7 +118,7 @@ def failing(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
     "after_id",
     type=int,
     metavar="ID",
-    help="Only messages with a higher msg_id (dead letters: dead_letter_id).",
+    help="Only messages with a higher msg_id.",
 )
 @click.option("--qty", type=click.IntRange(1), help="Maximum number of messages.  [default: all]")
 @filter_options("sent (in the archive: archived)")
@@ -132,18 +132,14 @@ def browse(
     dsn: str | None,
     **given: Any,
 ) -> None:
-    """List messages of a queue, its archive or dead letters by filter, without reading them.
+    """List messages of a queue or its archive by filter, without reading them.
 
     Prints in order of id. Reads page by page; to continue later, pass the last id to --after.
     """
     matching = read_filter(**given)
     with work_queue(dsn, queue_name) as work:
-        if relation == "dead":
-            method: Callable[..., Any] = partial(work.browse_dead_letters, queue_name)
-            id_name = "dead_letter_id"
-        else:
-            method, id_name = partial(work.browse, queue_name, relation), "msg_id"
-        for page in pages(method, id_name, after_id, qty, matching):
+        method = partial(work.browse, queue_name, relation)
+        for page in pages(method, "msg_id", after_id, qty, matching):
             print_lines(page)
 
 
@@ -157,7 +153,4 @@ def count(queue_name: str, relation: str, dsn: str | None, **given: Any) -> None
     """Count the messages that match the options; scans the whole table."""
     matching = read_filter(**given)
     with work_queue(dsn, queue_name) as work:
-        if relation == "dead":
-            echo(work.count_dead_letters(queue_name, **matching))
-        else:
-            echo(work.count_messages(queue_name, relation, **matching))
+        echo(work.count_messages(queue_name, relation, **matching))

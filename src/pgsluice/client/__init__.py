@@ -9,18 +9,25 @@ from typing import TYPE_CHECKING
 from pgsluice.lazily import lazily
 
 if TYPE_CHECKING:
+    from pgsluice.client._async.dead_letters import AsyncDeadLetters as AsyncDeadLetters
     from pgsluice.client._async.event_log import AsyncEventLog as AsyncEventLog
     from pgsluice.client._async.inbox import AsyncInbox as AsyncInbox
     from pgsluice.client._async.schedules import AsyncSchedules as AsyncSchedules
     from pgsluice.client._async.share_group import AsyncShareGroup as AsyncShareGroup
     from pgsluice.client._async.table_queue import AsyncTableQueue as AsyncTableQueue
     from pgsluice.client._async.work_queue import AsyncWorkQueue as AsyncWorkQueue
+    from pgsluice.client._sync.dead_letters import DeadLetters as DeadLetters
     from pgsluice.client._sync.event_log import EventLog as EventLog
     from pgsluice.client._sync.inbox import Inbox as Inbox
     from pgsluice.client._sync.schedules import Schedules as Schedules
     from pgsluice.client._sync.share_group import ShareGroup as ShareGroup
     from pgsluice.client._sync.table_queue import TableQueue as TableQueue
     from pgsluice.client._sync.work_queue import WorkQueue as WorkQueue
+    from pgsluice.client.dead_letter_records import DeadLetter as DeadLetter
+    from pgsluice.client.dead_letter_records import DeadLetterFilter as DeadLetterFilter
+    from pgsluice.client.dead_letter_records import DeadLetterGroup as DeadLetterGroup
+    from pgsluice.client.dead_letter_records import FoundDeadLetters as FoundDeadLetters
+    from pgsluice.client.dead_letter_records import Redriven as Redriven
     from pgsluice.client.explain_records import ExplainedFact as ExplainedFact
     from pgsluice.client.group_records import BlockedKey as BlockedKey
     from pgsluice.client.group_records import ClaimedEvent as ClaimedEvent
@@ -35,7 +42,6 @@ if TYPE_CHECKING:
     from pgsluice.client.log_records import CaptureProblem as CaptureProblem
     from pgsluice.client.log_records import ConsumerInfo as ConsumerInfo
     from pgsluice.client.log_records import ConsumerState as ConsumerState
-    from pgsluice.client.log_records import DeadEvent as DeadEvent
     from pgsluice.client.log_records import DelayedEvent as DelayedEvent
     from pgsluice.client.log_records import Event as Event
     from pgsluice.client.log_records import EventPosition as EventPosition
@@ -46,7 +52,6 @@ if TYPE_CHECKING:
     from pgsluice.client.log_records import LogTick as LogTick
     from pgsluice.client.log_records import NewEvent as NewEvent
     from pgsluice.client.log_records import OpenBatch as OpenBatch
-    from pgsluice.client.log_records import RedrivenEvent as RedrivenEvent
     from pgsluice.client.log_records import RestoredLog as RestoredLog
     from pgsluice.client.log_records import RotationStep as RotationStep
     from pgsluice.client.log_records import Segment as Segment
@@ -57,7 +62,6 @@ if TYPE_CHECKING:
     from pgsluice.client.operation_records import WorkerProcess as WorkerProcess
     from pgsluice.client.records import ArchiveRetention as ArchiveRetention
     from pgsluice.client.records import ClaimOutcome as ClaimOutcome
-    from pgsluice.client.records import DeadLetter as DeadLetter
     from pgsluice.client.records import Export as Export
     from pgsluice.client.records import MaintenanceFailure as MaintenanceFailure
     from pgsluice.client.records import MaintenanceStep as MaintenanceStep
@@ -67,7 +71,6 @@ if TYPE_CHECKING:
     from pgsluice.client.records import QueueInfo as QueueInfo
     from pgsluice.client.records import QueueMetrics as QueueMetrics
     from pgsluice.client.records import QueueStream as QueueStream
-    from pgsluice.client.records import Redriven as Redriven
     from pgsluice.client.records import Replay as Replay
     from pgsluice.client.records import Replayed as Replayed
     from pgsluice.client.records import ReplayStep as ReplayStep
@@ -86,8 +89,6 @@ if TYPE_CHECKING:
     from pgsluice.client.schedule_records import Schedule as Schedule
     from pgsluice.client.schedule_records import ScheduleOptions as ScheduleOptions
     from pgsluice.client.schedule_records import ScheduleState as ScheduleState
-    from pgsluice.client.search_records import DeadLetterGroup as DeadLetterGroup
-    from pgsluice.client.search_records import FoundDeadLetters as FoundDeadLetters
     from pgsluice.client.search_records import FoundMessages as FoundMessages
     from pgsluice.client.unloadable import UnloadableJson as UnloadableJson
 else:

@@ -22,7 +22,6 @@ class GroupOptions(TypedDict, total=False):
         backoff_cap_s: Maximum back-off in seconds, 0 or more. Default: 600.
         backoff_jitter: Randomise the back-off (50 to 100 %), to spread the retries of events that failed together.
             Default: True.
-        dead_letter_log: An event log for dead-lettered events. Default: none, they are stored as dead events.
         unhandled: Treatment of events of a type that no handler is declared for: `accept` acknowledges and counts them,
             `leave` keeps them until a worker declares the type, `dead-letter` dead-letters them. Default: accept.
     """
@@ -34,7 +33,6 @@ class GroupOptions(TypedDict, total=False):
     backoff_base_s: float | None
     backoff_cap_s: float | None
     backoff_jitter: bool | None
-    dead_letter_log: str | None
     unhandled: Literal["accept", "leave", "dead-letter"] | None
 
 
@@ -81,7 +79,7 @@ class GroupInfo:
 
     Attributes:
         lease: Default lease of a claim.
-        max_attempts: As in `GroupOptions`, as are the fields up to `dead_letter_log`; durations as timedelta.
+        max_attempts: As in `GroupOptions`, as are the fields up to `backoff_jitter`; durations as timedelta.
         key: Ordering key, or None.
         when_waiting: Handling of a key while one of its events awaits a retry: `block`, `skip` or `park`.
         unhandled: As in `GroupOptions`.
@@ -90,7 +88,7 @@ class GroupInfo:
         lag_s: Age of the oldest unclaimed event in seconds; 0 without any.
         leased: Claimed, unsettled events.
         retrying: Events that await redelivery.
-        dead: Dead events, counted up to 10,000, without those in a `dead_letter_log`.
+        dead: Dead letters, counted up to 10,000.
     """
 
     queue_name: str
@@ -102,7 +100,6 @@ class GroupInfo:
     backoff_base: timedelta
     backoff_cap: timedelta
     backoff_jitter: bool
-    dead_letter_log: str | None
     key: str | None
     when_waiting: str
     unhandled: str
@@ -125,7 +122,6 @@ class GroupSettings:
     backoff: str
     backoff_base: timedelta
     backoff_cap: timedelta
-    dead_letter_log: str | None
     key: str | None
     when_waiting: str
     lost: str | None

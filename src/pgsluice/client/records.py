@@ -110,42 +110,6 @@ class StoredMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """A dead-lettered message.
-
-    Attributes:
-        dead_letter_id: Id among the dead letters of all queues, ascending in the order of dead-lettering.
-        queue_name: The queue, spelled as in the call that dead-lettered the message.
-        msg_id: As in `Message`, as are the fields not listed here.
-        reason: Reason in a word or two.
-        error: The last error, or None.
-        dead_at: Time of dead-lettering.
-        attempts: Number of attempts; None, like the fields below, if attempts were not recorded.
-        first_failed_at: Time of the first failure.
-        error_type: Type of the last error: the name of an exception, or a word such as `timeout`.
-        trace: Traceback of the last error.
-        worker: Worker of the last attempt.
-    """
-
-    dead_letter_id: int
-    queue_name: str
-    msg_id: int
-    read_ct: int
-    enqueued_at: datetime
-    last_read_at: datetime | None
-    message: Any
-    headers: Any
-    reason: str
-    error: str | None
-    dead_at: datetime
-    attempts: int | None = None
-    first_failed_at: datetime | None = None
-    error_type: str | None = None
-    trace: str | None = None
-    worker: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ArchiveRetention:
     """Retention of a queue's archive; `archive_retention` is None: keep forever."""
 
@@ -198,14 +162,6 @@ class Replayed:
     """An archived message and the new message with its contents."""
 
     archived_msg_id: int
-    msg_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class Redriven:
-    """A redriven dead letter and its new message."""
-
-    dead_letter_id: int
     msg_id: int
 
 

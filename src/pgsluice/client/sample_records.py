@@ -45,7 +45,7 @@ class Sample:
         in_flight: For a share group: events claimed and not settled.
         sent: For a log: events so far.
         finished: For a consumer or share group: events so far that are behind its position.
-        dead: Dead letters of the queue, or dead events of the share group.
+        dead: Dead letters of the queue or share group.
         lag_events: Consumer lag in events.
         lag_s: Consumer lag in seconds.
         pinned_bytes: Bytes of segments kept for the consumer.

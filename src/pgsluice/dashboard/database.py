@@ -19,7 +19,7 @@ from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from pgsluice.client import EventLog, Schedules, ShareGroup, WorkQueue
+from pgsluice.client import DeadLetters, EventLog, Schedules, ShareGroup, WorkQueue
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import samples
 from pgsluice.client.calls.call import Call
@@ -50,6 +50,10 @@ class PageSession:
     def group(self, queue_name: str, group_name: str) -> ShareGroup:
         """Return the client of a share group."""
         return ShareGroup(self.connection, queue_name, group_name)
+
+    def dead_letters(self, queue_name: str, consumer_name: str | None) -> DeadLetters:
+        """Return the client of the dead letters of a queue, or of a share group or consumer of a log."""
+        return DeadLetters(self.connection, queue_name, consumer_name)
 
     def run(self, call: Call[Value]) -> Value:
         """Run a call that no client has."""

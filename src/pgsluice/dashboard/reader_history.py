@@ -59,7 +59,7 @@ class ReaderHistory:
 
     @property
     def outcomes(self) -> Markup:
-        """A chart of the leased, redelivered and dead events of the first share group."""
+        """A chart of the leased, redelivered and dead-lettered events of the first share group."""
         fields = {"leased": "in_flight", "waiting for redelivery": "redeliveries", "dead": "dead"}
         series = [(name, self._first(field)) for name, field in fields.items()]
         return self._chart("Events of the group", series, count)

@@ -1,4 +1,4 @@
--- Data that an uninstallation would destroy: one row per queue and log, and for dead letters and dead events if any. Of
+-- Data that an uninstallation would destroy: one row per queue and log, and for dead letters if any. Of
 -- tables that are missing nothing can be listed; tables of queues are named where pgmq.meta is missing.
 do $$
 declare
@@ -12,7 +12,6 @@ begin
             ('pgmq.meta', 'select ''queue'' as kind, m.queue_name::text as name from pgmq.meta as m'),
             ('pgq.queue', 'select ''log'' as kind, q.queue_name as name from pgq.queue as q'),
             ('sluice.dead_letter', 'select distinct ''dead letters of'' as kind, d.queue_name as name from sluice.dead_letter as d'),
-            ('sluice.dead_event', 'select distinct ''dead events of'' as kind, d.queue_name as name from sluice.dead_event as d'),
             ('sluice.schedule', 'select ''schedule'' as kind, s.name from sluice.schedule as s')
         ) as s (table_name, query)
         where to_regclass(s.table_name) is not null

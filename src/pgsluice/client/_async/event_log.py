@@ -14,6 +14,7 @@ from psycopg_pool import AsyncConnectionPool
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import (
     captures,
+    dead_letters,
     delayed,
     explain,
     logs,
@@ -162,6 +163,49 @@ class AsyncEventLog:
         """
         return await self._runner.run(
             captures.capture_snapshot(source_table, queue_name, after_key=after_key, qty=qty)
+        )
+
+    async def reject_event(
+        self,
+        batch_id: int,
+        ev_id: int,
+        reason: str,
+        *,
+        error_type: str | None = None,
+        error: str | None = None,
+        trace: str | None = None,
+        worker: str | None = None,
+    ) -> bool:
+        """Dead-letter an event of an open batch for its consumer; finish the batch as usual.
+
+        Args:
+            batch_id: An open batch.
+            ev_id: Id of an event of the batch.
+            reason: Reason in a word or two.
+            error_type: Type of the error, such as the name of an exception.
+            error: The error. Characters that the database's encoding lacks are escaped here and in `trace`.
+            trace: Traceback of the error.
+            worker: Name of the worker.
+
+        Returns:
+            False when the event had been dead-lettered before.
+
+        Raises:
+            BatchNotFoundError: The batch is not open.
+            ArgumentError: The event is not in the batch.
+
+        Source: `sluice.reject_event`.
+        """
+        return await self._runner.run(
+            dead_letters.reject_event(
+                batch_id,
+                ev_id,
+                reason,
+                error_type=error_type,
+                error=error,
+                trace=trace,
+                worker=worker,
+            )
         )
 
     async def insert_delayed_event(

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal, Unpack
 
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import dead_events, explain, group_keys, group_types, share_groups
+from pgsluice.client.calls import explain, group_keys, group_types, share_groups
 from pgsluice.client.explain_records import ExplainedFact
 from pgsluice.client.group_records import (
     AcknowledgeType,
@@ -22,7 +22,6 @@ from pgsluice.client.group_records import (
     GroupType,
     OpenClaim,
 )
-from pgsluice.client.log_records import DeadEvent, RedrivenEvent
 
 
 class AsyncShareGroup:
@@ -33,8 +32,7 @@ class AsyncShareGroup:
     LeaseLostError and changes nothing.
 
     Methods raise LogNotFoundError if the log does not exist, and all except `create` and `drop` raise
-    GroupNotFoundError if the group does not exist; browsing, counting and purging dead events needs neither. All
-    methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
+    GroupNotFoundError if the group does not exist. All methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
     def __init__(
@@ -54,215 +52,6 @@ class AsyncShareGroup:
         """
         self._runner = AsyncRunner(source)
         self._name = (queue_name, group_name)
-
-    async def browse_dead_events(
-        self,
-        *,
-        after_dead_event_id: int | None = None,
-        qty: int = 100,
-        ev_type: str | None = None,
-        reason: str | None = None,
-        ev_ids: Sequence[int] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> list[DeadEvent]:
-        """Return a page of the group's dead events; they outlive their group and log.
-
-        Args:
-            after_dead_event_id: Only dead events with a higher id; None: start at the first.
-            qty: The most to return, 1 or more.
-            ev_type: Only events of this type.
-            reason: Only dead events with this reason.
-            ev_ids: Only events with these ids in the log.
-            since: Only events dead-lettered at this time or later, with a time zone.
-            until: Only events dead-lettered before this time, with a time zone.
-
-        Returns:
-            0 to `qty` dead events, lowest `dead_event_id` first; fewer than `qty`: this is the last page.
-
-        Raises:
-            ArgumentError: `qty` or an id is out of range, or a time has no zone.
-
-        Source: `sluice.browse_dead_events`.
-        """
-        return await self._runner.run(
-            dead_events.browse_dead_events(
-                *self._name,
-                after_dead_event_id=after_dead_event_id,
-                qty=qty,
-                ev_type=ev_type,
-                reason=reason,
-                ev_ids=ev_ids,
-                since=since,
-                until=until,
-            )
-        )
-
-    async def count_dead_events(
-        self,
-        *,
-        ev_type: str | None = None,
-        reason: str | None = None,
-        ev_ids: Sequence[int] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> int:
-        """Count the group's dead events that match a filter.
-
-        Args:
-            ev_type: As for `browse_dead_events`, as are the other filters.
-
-        Raises:
-            ArgumentError: As for `browse_dead_events`.
-
-        Source: `sluice.count_dead_events`.
-        """
-        return await self._runner.run(
-            dead_events.count_dead_events(
-                *self._name, ev_type=ev_type, reason=reason, ev_ids=ev_ids, since=since, until=until
-            )
-        )
-
-    async def list_dead_event_ids(
-        self,
-        *,
-        after_dead_event_id: int | None = None,
-        qty: int = 1000,
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> list[int]:
-        """Return the ids of the group's dead events, to redrive or purge them page by page.
-
-        Args:
-            after_dead_event_id: Only dead events with a higher id; None: start at the first.
-            qty: The most to return, 1 or more.
-            since: As for `browse_dead_events`.
-            until: As for `browse_dead_events`.
-
-        Returns:
-            0 to `qty` ids, lowest first.
-
-        Raises:
-            ArgumentError: `qty` or an id is out of range, or a time has no zone.
-
-        Source: `sluice.list_dead_event_ids`.
-        """
-        return await self._runner.run(
-            dead_events.list_dead_event_ids(
-                *self._name,
-                after_dead_event_id=after_dead_event_id,
-                qty=qty,
-                since=since,
-                until=until,
-            )
-        )
-
-    async def redrive_events(
-        self, dead_event_ids: Sequence[int], *, target_queue_name: str | None = None
-    ) -> list[RedrivenEvent]:
-        """Redrive dead events: move them back to this group as new events, or to a work queue as messages.
-
-        Only this group receives the new events. Their attempts start at 0, and `redriven` increases by 1. In a work
-        queue, a message is an object with the fields of the event, and its header `x-pgmq-replayed-from` has `log`,
-        `group`, `ev_id`, `dead_event_id`, `dead_at`, `reason` and `redriven`. Concurrent calls move each event once.
-
-        Args:
-            dead_event_ids: Ids of the dead events; all are moved in one transaction.
-            target_queue_name: The work queue to move them to; None: the group.
-
-        Returns:
-            The dead events found with their new ev_ids or msg_ids, each once, lowest `dead_event_id` first.
-
-        Raises:
-            GroupNotFoundError: The group was dropped; its dead events can still be moved to a work queue. Nothing was
-                moved.
-            LogStateError: The log accepts no events, or not this many in one transaction. Nothing was moved.
-            QueueNotFoundError: The queue does not exist; the error names it. Nothing was moved.
-            ArgumentError: An id is out of range.
-
-        Source: `sluice.redrive_events`.
-        """
-        return await self._runner.run(
-            dead_events.redrive_events(
-                *self._name, dead_event_ids, target_queue_name=target_queue_name
-            )
-        )
-
-    async def redrive_events_matching(
-        self,
-        *,
-        target_queue_name: str | None = None,
-        after_dead_event_id: int | None = None,
-        qty: int = 1000,
-        ev_type: str | None = None,
-        reason: str | None = None,
-        ev_ids: Sequence[int] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> list[RedrivenEvent]:
-        """Redrive the next dead events that match a filter, as `redrive_events` does.
-
-        Skips events that another transaction is moving. In a loop, set `until` or limit the number of calls: an event
-        that fails again immediately is dead-lettered again, and the loop would not terminate.
-
-        Args:
-            target_queue_name: The work queue to move them to; None: the group.
-            after_dead_event_id: Only dead events with a higher id; None: start at the first.
-            qty: The most to move, 1 or more.
-            ev_type: As for `browse_dead_events`, as are the other filters.
-
-        Returns:
-            The events moved, lowest `dead_event_id` first; pass the last as `after_dead_event_id` of the next call.
-
-        Raises:
-            GroupNotFoundError: As for `redrive_events`.
-            LogStateError: As for `redrive_events`.
-            QueueNotFoundError: As for `redrive_events`.
-            ArgumentError: As for `browse_dead_events`.
-
-        Source: `sluice.redrive_events_matching`.
-        """
-        return await self._runner.run(
-            dead_events.redrive_events_matching(
-                *self._name,
-                target_queue_name=target_queue_name,
-                after_dead_event_id=after_dead_event_id,
-                qty=qty,
-                ev_type=ev_type,
-                reason=reason,
-                ev_ids=ev_ids,
-                since=since,
-                until=until,
-            )
-        )
-
-    async def purge_dead_events(
-        self,
-        *,
-        older_than: timedelta | None = None,
-        dead_event_ids: Sequence[int] | None = None,
-        qty: int = 10000,
-    ) -> int:
-        """Delete dead events by age, oldest first, or by id.
-
-        Args:
-            older_than: Minimum time since dead-lettering; 0 selects all.
-            dead_event_ids: Ids of the dead events. Give either this or `older_than`.
-            qty: The most to delete, 1 or more; a longer list takes several calls.
-
-        Returns:
-            The number of deleted events; call it again until this is 0.
-
-        Raises:
-            ArgumentError: Neither or both selections are given, or `qty` or an id is out of range.
-
-        Source: `sluice.purge_dead_events`.
-        """
-        return await self._runner.run(
-            dead_events.purge_dead_events(
-                *self._name, older_than=older_than, dead_event_ids=dead_event_ids, qty=qty
-            )
-        )
 
     async def explain(self) -> list[ExplainedFact]:
         """Explain the group: its events by state, its open claims and their leases, and why events are not claimed.
@@ -345,7 +134,7 @@ class AsyncShareGroup:
                 `$.customer`. Events of one key are claimed by one consumer at a time, in the order of the log. None: no
                 order.
             when_waiting: Handling of a key while one of its events awaits a retry: `block` holds back its later events;
-                `skip` delivers them first; `park` moves the event and the later ones to the dead events until
+                `skip` delivers them first; `park` moves the event and the later ones to the dead letters until
                 `unpark_key`, a redrive or a purge. None: `block`. An immediate redelivery precedes the later events in
                 any case.
             **options: See `GroupOptions`.
@@ -383,7 +172,7 @@ class AsyncShareGroup:
     async def drop(self) -> bool:
         """Drop the group with its claims and retries; the log no longer keeps events for it.
 
-        Its dead events stay.
+        Its dead letters stay.
 
         Returns:
             False when the group did not exist.
@@ -471,7 +260,7 @@ class AsyncShareGroup:
             ev_ids: Only these events of the claim; only with a claim_id.
             delay_s: For `release` and `retry`: seconds until redelivery, 0 or more. None: immediately for `release`,
                 the group's back-off for `retry`.
-            error: The error with its traceback, stored with the retry or the dead event; NULs are escaped.
+            error: The error with its traceback, stored with the retry or the dead letter; NULs are escaped.
             reason: For `reject`: reason in a word or two.
 
         Returns:

@@ -14,7 +14,6 @@ from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import (
     archives,
     claims,
-    dead_letters,
     deduplication,
     explain,
     groups,
@@ -41,7 +40,6 @@ from pgsluice.client.operation_records import (
 from pgsluice.client.records import (
     ArchiveRetention,
     ClaimOutcome,
-    DeadLetter,
     Export,
     MaintenanceFailure,
     MaintenanceStep,
@@ -51,7 +49,6 @@ from pgsluice.client.records import (
     QueueInfo,
     QueueMetrics,
     QueueStream,
-    Redriven,
     Replay,
     Replayed,
     ReplayStep,
@@ -68,7 +65,7 @@ from pgsluice.client.retry_records import (
     QueueRetryPolicy,
 )
 from pgsluice.client.sample_records import NewestSample, QueueState, Sample
-from pgsluice.client.search_records import DeadLetterGroup, FoundDeadLetters, FoundMessages
+from pgsluice.client.search_records import FoundMessages
 
 
 class WorkQueue:
@@ -465,258 +462,6 @@ class WorkQueue:
         """
         return self._runner.run(
             claims.reject(queue_name, msg_id, read_ct, reason, error, enqueued_at=enqueued_at)
-        )
-
-    def browse_dead_letters(
-        self,
-        queue_name: str,
-        *,
-        after_dead_letter_id: int | None = None,
-        qty: int = 100,
-        conditional: dict[str, Any] | None = None,
-        conditional_headers: dict[str, Any] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        reason: str | None = None,
-        error_type: str | None = None,
-    ) -> list[DeadLetter]:
-        """Return a page of a queue's dead letters; they outlive their queue.
-
-        Args:
-            queue_name: The queue of the messages; it may have been dropped.
-            after_dead_letter_id: Only dead letters with a higher id; None: start at the first.
-            qty: The most to return, 1 or more.
-            conditional: As for `browse`.
-            conditional_headers: As for `browse`.
-            since: Only messages dead-lettered at this time or later, with a time zone.
-            until: Only messages dead-lettered before this time, with a time zone.
-            reason: Only messages with this reason.
-            error_type: Only messages whose last error was of this type.
-
-        Returns:
-            0 to `qty` dead letters, lowest `dead_letter_id` first; fewer than `qty`: this is the last page.
-
-        Raises:
-            ArgumentError: As for `browse`.
-            PayloadError: As for `browse`.
-
-        Source: `sluice.browse_dead_letters`.
-        """
-        return self._runner.run(
-            dead_letters.browse_dead_letters(
-                queue_name,
-                after_dead_letter_id=after_dead_letter_id,
-                qty=qty,
-                conditional=conditional,
-                conditional_headers=conditional_headers,
-                since=since,
-                until=until,
-                reason=reason,
-                error_type=error_type,
-            )
-        )
-
-    def count_dead_letters(
-        self,
-        queue_name: str,
-        *,
-        conditional: dict[str, Any] | None = None,
-        conditional_headers: dict[str, Any] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        reason: str | None = None,
-        error_type: str | None = None,
-    ) -> int:
-        """Count a queue's dead letters that match a filter.
-
-        Args:
-            queue_name: As for `browse_dead_letters`.
-            conditional: As for `browse`.
-            conditional_headers: As for `browse`.
-            since: As for `browse_dead_letters`.
-            until: As for `browse_dead_letters`.
-            reason: As for `browse_dead_letters`.
-            error_type: As for `browse_dead_letters`.
-
-        Raises:
-            ArgumentError: As for `browse`.
-            PayloadError: As for `browse`.
-
-        Source: `sluice.count_dead_letters`.
-        """
-        return self._runner.run(
-            dead_letters.count_dead_letters(
-                queue_name,
-                conditional=conditional,
-                conditional_headers=conditional_headers,
-                since=since,
-                until=until,
-                reason=reason,
-                error_type=error_type,
-            )
-        )
-
-    def list_dead_letter_ids(
-        self,
-        queue_name: str,
-        *,
-        after_dead_letter_id: int | None = None,
-        qty: int = 1000,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        reason: str | None = None,
-        error_type: str | None = None,
-        error: str | None = None,
-    ) -> list[int]:
-        """Return the ids of a queue's dead letters that match a filter, to redrive or purge them page by page.
-
-        Args:
-            queue_name: As for `browse_dead_letters`, as are the arguments not listed here.
-            after_dead_letter_id: Only dead letters with a higher id; None: start at the first.
-            qty: The most to return, 1 or more.
-            since: Only messages dead-lettered at this time or later, with a time zone.
-            until: Only messages dead-lettered before this time, with a time zone.
-            reason: Only messages with this reason.
-            error_type: Only messages whose last error was of this type.
-            error: Only messages with this last error, or with this pattern of it: its first line with # for numbers and
-                UUIDs. Empty: only those without an error.
-
-        Returns:
-            0 to `qty` ids, lowest first.
-
-        Raises:
-            ArgumentError: `qty` or an id is out of range, or a time has no zone.
-
-        Source: `sluice.list_dead_letter_ids`.
-        """
-        return self._runner.run(
-            dead_letters.list_dead_letter_ids(
-                queue_name,
-                after_dead_letter_id=after_dead_letter_id,
-                qty=qty,
-                since=since,
-                until=until,
-                reason=reason,
-                error_type=error_type,
-                error=error,
-            )
-        )
-
-    def redrive(
-        self,
-        queue_name: str,
-        dead_letter_ids: Sequence[int],
-        *,
-        target_queue_name: str | None = None,
-    ) -> list[Redriven]:
-        """Redrive dead letters: move them back to their queue, as new messages that are visible immediately.
-
-        The new messages keep the headers and get `x-pgmq-replayed-from`: an object with `queue`, `msg_id`,
-        `dead_letter_id`, `dead_at` and `reason`, and with `headers` if the original headers were not an object.
-        Concurrent calls move each dead letter once.
-
-        Args:
-            queue_name: The queue of the messages.
-            dead_letter_ids: Ids of the dead letters; all are moved in one transaction.
-            target_queue_name: The queue to move them to; None: the same queue.
-
-        Returns:
-            The dead letters found with their new msg_ids, each once, lowest `dead_letter_id` first.
-
-        Raises:
-            QueueNotFoundError: The target queue does not exist; the error names it. Nothing was moved.
-
-        Source: `sluice.redrive`.
-        """
-        return self._runner.run(
-            dead_letters.redrive(queue_name, dead_letter_ids, target_queue_name=target_queue_name)
-        )
-
-    def redrive_matching(
-        self,
-        queue_name: str,
-        *,
-        target_queue_name: str | None = None,
-        after_dead_letter_id: int | None = None,
-        qty: int = 1000,
-        conditional: dict[str, Any] | None = None,
-        conditional_headers: dict[str, Any] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        reason: str | None = None,
-        error_type: str | None = None,
-    ) -> list[Redriven]:
-        """Redrive the next dead letters that match a filter, as `redrive` does.
-
-        Skips dead letters that another transaction is moving. In a loop, set `until` or limit the number of calls: a
-        message that fails again immediately is dead-lettered again, and the loop would not terminate.
-
-        Args:
-            queue_name: The queue of the messages.
-            target_queue_name: The queue to move them to; None: the same queue.
-            after_dead_letter_id: Only dead letters with a higher id; None: start at the first.
-            qty: The most to move, 1 or more.
-            conditional: As for `browse`.
-            conditional_headers: As for `browse`.
-            since: As for `browse_dead_letters`.
-            until: As for `browse_dead_letters`.
-            reason: As for `browse_dead_letters`.
-            error_type: As for `browse_dead_letters`.
-
-        Returns:
-            The dead letters moved, lowest `dead_letter_id` first; pass the last as `after_dead_letter_id` of the next
-            call.
-
-        Raises:
-            QueueNotFoundError: The target queue does not exist; the error names it. Nothing was moved.
-            ArgumentError: As for `browse`.
-            PayloadError: As for `browse`.
-
-        Source: `sluice.redrive_matching`.
-        """
-        return self._runner.run(
-            dead_letters.redrive_matching(
-                queue_name,
-                target_queue_name=target_queue_name,
-                after_dead_letter_id=after_dead_letter_id,
-                qty=qty,
-                conditional=conditional,
-                conditional_headers=conditional_headers,
-                since=since,
-                until=until,
-                reason=reason,
-                error_type=error_type,
-            )
-        )
-
-    def purge_dead_letters(
-        self,
-        queue_name: str,
-        *,
-        older_than: timedelta | None = None,
-        dead_letter_ids: Sequence[int] | None = None,
-        qty: int = 10000,
-    ) -> int:
-        """Delete dead letters of a queue by age, oldest first, or by id; call it, and commit, until it returns 0.
-
-        Args:
-            queue_name: The queue of the messages; it may have been dropped.
-            older_than: Minimum time since dead-lettering; 0 selects all.
-            dead_letter_ids: Ids of the dead letters. Give either this or `older_than`.
-            qty: The most to delete, 1 or more.
-
-        Returns:
-            The number of deleted dead letters.
-
-        Raises:
-            ArgumentError: Neither or both selections are given, or `qty` is out of range. Nothing was deleted.
-
-        Source: `sluice.purge_dead_letters`.
-        """
-        return self._runner.run(
-            dead_letters.purge_dead_letters(
-                queue_name, older_than=older_than, dead_letter_ids=dead_letter_ids, qty=qty
-            )
         )
 
     def set_deduplication(self, queue_name: str, window: timedelta | None) -> None:
@@ -2134,70 +1879,6 @@ class WorkQueue:
                 message_bytes_max=message_bytes_max,
             )
         )
-
-    def search_dead_letters(
-        self,
-        queue_name: str,
-        *,
-        before_dead_letter_id: int | None = None,
-        qty: int = 100,
-        scan: int = 10000,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        reason: str | None = None,
-        error_type: str | None = None,
-        error: str | None = None,
-        with_contents: bool = True,
-    ) -> FoundDeadLetters:
-        """Search the dead letters of a queue at a bounded cost, newest first.
-
-        A search ends after `qty` dead letters that match, or `scan` dead letters in all; it can be continued.
-
-        Args:
-            queue_name: The queue of the messages; it may have been dropped.
-            before_dead_letter_id: `searched_dead_letter_id` of the search to continue; None: start at the newest.
-            qty: The most to return, 1 or more.
-            scan: The most to look at, 1 or more.
-            since: Only messages dead-lettered at this time or later, with a time zone.
-            until: Only messages dead-lettered before this time, with a time zone.
-            reason: Only messages with this reason.
-            error_type: Only messages whose last error was of this type; empty: of none.
-            error: Only messages with this error, as in `DeadLetterGroup`; empty: without.
-            with_contents: False: leave out payloads, headers and traces.
-
-        Raises:
-            ArgumentError: `qty` or `scan` is out of range, or a time has no zone.
-
-        Source: `sluice.search_dead_letters`.
-        """
-        return self._runner.run(
-            searching.search_dead_letters(
-                queue_name,
-                before_dead_letter_id=before_dead_letter_id,
-                qty=qty,
-                scan=scan,
-                since=since,
-                until=until,
-                reason=reason,
-                error_type=error_type,
-                error=error,
-                with_contents=with_contents,
-            )
-        )
-
-    def group_dead_letters(self, queue_name: str, *, qty: int = 10000) -> list[DeadLetterGroup]:
-        """Return the newest dead letters of a queue grouped by reason and error, the most frequent first.
-
-        Args:
-            queue_name: The queue of the messages; it may have been dropped.
-            qty: The most to group, 1 or more. As many in all groups together mean that there may be older ones.
-
-        Raises:
-            ArgumentError: `qty` is out of range.
-
-        Source: `sluice.group_dead_letters`.
-        """
-        return self._runner.run(searching.group_dead_letters(queue_name, qty=qty))
 
     def release_claims(self, stream_name: str) -> int | None:
         """Drop a stream of a queue; its unsettled messages become visible immediately.

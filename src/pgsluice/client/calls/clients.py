@@ -93,8 +93,7 @@ class ShareGroup:
     LeaseLostError and changes nothing.
 
     Methods raise LogNotFoundError if the log does not exist, and all except `create` and `drop` raise
-    GroupNotFoundError if the group does not exist; browsing, counting and purging dead events needs neither. All
-    methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
+    GroupNotFoundError if the group does not exist. All methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
     def __init__(
@@ -111,6 +110,31 @@ class ShareGroup:
                 transaction, and commits only in autocommit mode. The caller opens and closes it.
             queue_name: An existing log.
             group_name: The share group; create it with `create`.
+        """
+
+
+class DeadLetters:
+    """List, redrive and purge the dead letters of a queue, or of a share group or consumer of a log.
+
+    A dead letter is a message or event after its last attempt, or that its handler rejected, with the reason and the
+    last error. Dead letters outlive their queue, log, share group and consumer.
+
+    All methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
+    """
+
+    def __init__(
+        self,
+        source: AsyncConnectionPool[Any] | AsyncConnection[Any],
+        queue_name: str,
+        consumer_name: str | None = None,
+    ) -> None:
+        """Use a pool or a connection. Neither queue nor log is checked here.
+
+        Args:
+            source: With a pool, each call is a transaction of its own. With a connection, each call runs in the
+                caller's transaction, and commits only in autocommit mode. The caller opens and closes it.
+            queue_name: A queue, or a log.
+            consumer_name: A share group or consumer of the log; None: `queue_name` is a queue.
         """
 
 

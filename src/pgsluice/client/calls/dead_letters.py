@@ -1,210 +1,246 @@
-"""Dead letters of work queues: browsing, redriving and purging; functions of schema `sluice` as calls."""
+"""Dead letters of queues, share groups and consumers; functions of schema `sluice` as calls."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import Any, LiteralString
+from dataclasses import fields
+from datetime import timedelta
+from typing import Any, LiteralString, Unpack
 
-from pgsluice.client.calls.arguments import (
-    after_id,
-    checked_ids,
-    conditions,
-    whole,
-    zoned_time,
-)
-from pgsluice.client.calls.call import Call, column, record, scalar
-from pgsluice.client.calls.clients import WorkQueue, method
-from pgsluice.client.records import (
+from psycopg.types.json import Jsonb
+
+from pgsluice.client.calls.arguments import after_id, checked_ids, whole, zoned_time
+from pgsluice.client.calls.call import Call, column, record, scalar, truth
+from pgsluice.client.calls.clients import DeadLetters, EventLog, method
+from pgsluice.client.calls.payload import json_parameter
+from pgsluice.client.dead_letter_records import (
     DeadLetter,
+    DeadLetterFilter,
+    DeadLetterGroup,
+    FoundDeadLetters,
     Redriven,
 )
+from pgsluice.errors import ArgumentError
+
+# Most drivers do not know xid8: it is cast to bigint.
+_COLUMNS: LiteralString = (
+    "({0}).dead_letter_id, ({0}).queue_name, ({0}).consumer_name, ({0}).msg_id, ({0}).read_ct, "
+    "({0}).enqueued_at, ({0}).last_read_at, ({0}).message, ({0}).headers, ({0}).reason, ({0}).error, "
+    "({0}).dead_at, ({0}).attempts, ({0}).first_failed_at, ({0}).error_type, ({0}).trace, ({0}).worker, "
+    "({0}).redriven, ({0}).claim_id, ({0}).ev_txid::text::bigint, ({0}).ev_type, ({0}).ev_data, "
+    "({0}).ev_extra1, ({0}).ev_extra2, ({0}).ev_extra3, ({0}).ev_extra4, ({0}).key"
+)
 
 
-@method(WorkQueue)
-def browse_dead_letters(
+@method(DeadLetters)
+def browse(
     queue_name: str,
+    consumer_name: str | None,
     *,
     after_dead_letter_id: int | None = None,
     qty: int = 100,
-    conditional: dict[str, Any] | None = None,
-    conditional_headers: dict[str, Any] | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    reason: str | None = None,
-    error_type: str | None = None,
+    **matching: Unpack[DeadLetterFilter],
 ) -> Call[list[DeadLetter]]:
-    """Return a page of a queue's dead letters; they outlive their queue.
+    """Return a page of dead letters.
 
     Args:
-        queue_name: The queue of the messages; it may have been dropped.
         after_dead_letter_id: Only dead letters with a higher id; None: start at the first.
         qty: The most to return, 1 or more.
-        conditional: As for `browse`.
-        conditional_headers: As for `browse`.
-        since: Only messages dead-lettered at this time or later, with a time zone.
-        until: Only messages dead-lettered before this time, with a time zone.
-        reason: Only messages with this reason.
-        error_type: Only messages whose last error was of this type.
+        matching: Members of `DeadLetterFilter`.
 
     Returns:
         0 to `qty` dead letters, lowest `dead_letter_id` first; fewer than `qty`: this is the last page.
 
     Raises:
-        ArgumentError: As for `browse`.
-        PayloadError: As for `browse`.
+        ArgumentError: `qty` or an id is out of range, a time has no zone, or there is no such filter.
+        PayloadError: `conditional` or `conditional_headers` has no JSON form; the error names the path.
 
     Source: `sluice.browse_dead_letters`.
     """
-    parameters = (
-        queue_name,
-        after_id(after_dead_letter_id, "after_dead_letter_id"),
-        whole(qty, "qty", 1),
-        *conditions(conditional, conditional_headers, since, until),
-        reason,
-        error_type,
-    )
     sql: LiteralString = (
-        "select dead_letter_id, queue_name, msg_id, read_ct, enqueued_at, last_read_at, message, "
-        "headers, reason, error, dead_at, attempts, first_failed_at, error_type, trace, worker "
-        "from sluice.browse_dead_letters(%s::text, %s::bigint, %s::integer, "
-        "%s::jsonb, %s::jsonb, %s::timestamptz, %s::timestamptz, %s::text, %s::text)"
+        f"select {_COLUMNS.format('d')} from sluice.browse_dead_letters("
+        "%s::text, %s::text, %s::jsonb, %s::bigint, %s::integer) as d"
     )
-    return Call(sql, parameters, record(DeadLetter))
+    return Call(
+        sql,
+        (
+            queue_name,
+            consumer_name,
+            _filter(**matching),
+            after_id(after_dead_letter_id, "after_dead_letter_id"),
+            whole(qty, "qty", 1),
+        ),
+        record(DeadLetter),
+    )
 
 
-@method(WorkQueue)
-def count_dead_letters(
-    queue_name: str,
-    *,
-    conditional: dict[str, Any] | None = None,
-    conditional_headers: dict[str, Any] | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    reason: str | None = None,
-    error_type: str | None = None,
+@method(DeadLetters)
+def count(
+    queue_name: str, consumer_name: str | None, **matching: Unpack[DeadLetterFilter]
 ) -> Call[int]:
-    """Count a queue's dead letters that match a filter.
+    """Count the dead letters that match a filter.
 
     Args:
-        queue_name: As for `browse_dead_letters`.
-        conditional: As for `browse`.
-        conditional_headers: As for `browse`.
-        since: As for `browse_dead_letters`.
-        until: As for `browse_dead_letters`.
-        reason: As for `browse_dead_letters`.
-        error_type: As for `browse_dead_letters`.
+        matching: As for `browse`.
 
     Raises:
-        ArgumentError: As for `browse`.
-        PayloadError: As for `browse`.
+        ArgumentError, PayloadError: As for `browse`.
 
     Source: `sluice.count_dead_letters`.
     """
-    parameters = (
-        queue_name,
-        *conditions(conditional, conditional_headers, since, until),
-        reason,
-        error_type,
-    )
-    sql: LiteralString = (
-        "select sluice.count_dead_letters("
-        "%s::text, %s::jsonb, %s::jsonb, %s::timestamptz, %s::timestamptz, %s::text, %s::text)"
-    )
-    return Call(sql, parameters, scalar)
+    sql: LiteralString = "select sluice.count_dead_letters(%s::text, %s::text, %s::jsonb)"
+    return Call(sql, (queue_name, consumer_name, _filter(**matching)), scalar)
 
 
-@method(WorkQueue)
-def list_dead_letter_ids(
+@method(DeadLetters)
+def list_ids(
     queue_name: str,
+    consumer_name: str | None,
     *,
     after_dead_letter_id: int | None = None,
     qty: int = 1000,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    reason: str | None = None,
-    error_type: str | None = None,
-    error: str | None = None,
+    **matching: Unpack[DeadLetterFilter],
 ) -> Call[list[int]]:
-    """Return the ids of a queue's dead letters that match a filter, to redrive or purge them page by page.
+    """Return the ids of dead letters that match a filter, to redrive or purge them page by page.
 
     Args:
-        queue_name: As for `browse_dead_letters`, as are the arguments not listed here.
         after_dead_letter_id: Only dead letters with a higher id; None: start at the first.
         qty: The most to return, 1 or more.
-        since: Only messages dead-lettered at this time or later, with a time zone.
-        until: Only messages dead-lettered before this time, with a time zone.
-        reason: Only messages with this reason.
-        error_type: Only messages whose last error was of this type.
-        error: Only messages with this last error, or with this pattern of it: its first line with # for numbers and
-            UUIDs. Empty: only those without an error.
+        matching: As for `browse`.
 
     Returns:
         0 to `qty` ids, lowest first.
 
     Raises:
-        ArgumentError: `qty` or an id is out of range, or a time has no zone.
+        ArgumentError, PayloadError: As for `browse`.
 
     Source: `sluice.list_dead_letter_ids`.
     """
+    sql: LiteralString = (
+        "select * from sluice.list_dead_letter_ids("
+        "%s::text, %s::text, %s::jsonb, %s::bigint, %s::integer)"
+    )
     parameters = (
         queue_name,
+        consumer_name,
+        _filter(**matching),
         after_id(after_dead_letter_id, "after_dead_letter_id"),
         whole(qty, "qty", 1),
-        zoned_time(since, "since"),
-        zoned_time(until, "until"),
-        reason,
-        error_type,
-        error,
-    )
-    sql: LiteralString = (
-        "select * from sluice.list_dead_letter_ids(%s::text, %s::bigint, %s::integer, "
-        "%s::timestamptz, %s::timestamptz, %s::text, %s::text, %s::text)"
     )
     return Call(sql, parameters, column)
 
 
-@method(WorkQueue)
-def redrive(
-    queue_name: str, dead_letter_ids: Sequence[int], *, target_queue_name: str | None = None
-) -> Call[list[Redriven]]:
-    """Redrive dead letters: move them back to their queue, as new messages that are visible immediately.
+@method(DeadLetters)
+def search(
+    queue_name: str,
+    consumer_name: str | None,
+    *,
+    before_dead_letter_id: int | None = None,
+    qty: int = 100,
+    scan: int = 10_000,
+    with_contents: bool = True,
+    **matching: Unpack[DeadLetterFilter],
+) -> Call[FoundDeadLetters]:
+    """Search dead letters at a bounded cost, newest first.
 
-    The new messages keep the headers and get `x-pgmq-replayed-from`: an object with `queue`, `msg_id`,
-    `dead_letter_id`, `dead_at` and `reason`, and with `headers` if the original headers were not an object.
-    Concurrent calls move each dead letter once.
+    A search ends after `qty` dead letters that match, or `scan` dead letters in all; it can be continued.
 
     Args:
-        queue_name: The queue of the messages.
-        dead_letter_ids: Ids of the dead letters; all are moved in one transaction.
-        target_queue_name: The queue to move them to; None: the same queue.
-
-    Returns:
-        The dead letters found with their new msg_ids, each once, lowest `dead_letter_id` first.
+        before_dead_letter_id: `searched_dead_letter_id` of the search to continue; None: start at the newest.
+        qty: The most to return, 1 or more.
+        scan: The most to look at, 1 or more.
+        with_contents: False: leave out payloads, headers and traces.
+        matching: As for `browse`.
 
     Raises:
-        QueueNotFoundError: The target queue does not exist; the error names it. Nothing was moved.
+        ArgumentError, PayloadError: As for `browse`.
+
+    Source: `sluice.search_dead_letters`.
+    """
+    parameters = (
+        queue_name,
+        consumer_name,
+        _filter(**matching),
+        after_id(before_dead_letter_id, "before_dead_letter_id"),
+        whole(qty, "qty", 1),
+        whole(scan, "scan", 1),
+        with_contents,
+    )
+    sql: LiteralString = (
+        f"select {_COLUMNS.format('f.letter')}, f.searched_dead_letter_id from sluice.search_dead_letters("
+        "%s::text, %s::text, %s::jsonb, %s::bigint, %s::integer, %s::integer, %s::boolean) as f"
+    )
+    return Call(sql, parameters, _found)
+
+
+@method(DeadLetters)
+def group_by_error(
+    queue_name: str, consumer_name: str | None, *, qty: int = 10_000
+) -> Call[list[DeadLetterGroup]]:
+    """Return the newest dead letters grouped by reason and error, the most frequent first.
+
+    Args:
+        qty: The most to group, 1 or more. As many in all groups together mean that there may be older ones.
+
+    Raises:
+        ArgumentError: `qty` is out of range.
+
+    Source: `sluice.group_dead_letters`.
+    """
+    sql: LiteralString = "select * from sluice.group_dead_letters(%s::text, %s::text, %s::integer)"
+    return Call(sql, (queue_name, consumer_name, whole(qty, "qty", 1)), record(DeadLetterGroup))
+
+
+@method(DeadLetters)
+def redrive(
+    queue_name: str,
+    consumer_name: str | None,
+    dead_letter_ids: Sequence[int],
+    *,
+    target_queue_name: str | None = None,
+) -> Call[list[Redriven]]:
+    """Redrive dead letters: move them back to their queue, share group or consumer.
+
+    A message becomes a new message, which is visible immediately and keeps the headers. An event becomes a new event of
+    the log that only its share group or consumer receives, or with `target_queue_name` a message: an object with the
+    fields of the event. Messages get the header `x-pgmq-replayed-from`: an object with `queue` and `msg_id`, or `log`,
+    `consumer` and `ev_id`, with `dead_letter_id`, `dead_at` and `reason`, and with `headers` if the original headers
+    were not an object. Concurrent calls move each dead letter once.
+
+    Args:
+        dead_letter_ids: Ids of the dead letters; all are moved in one transaction.
+        target_queue_name: A queue to move them to; None: where they came from.
+
+    Returns:
+        The dead letters found with their new ids, each once, lowest `dead_letter_id` first.
+
+    Raises:
+        QueueNotFoundError: The queue to move them to does not exist; the error names it. Nothing was moved.
+        GroupNotFoundError: The log has neither a share group nor a consumer of this name. Nothing was moved.
+        LogNotFoundError: The log does not exist. Nothing was moved.
 
     Source: `sluice.redrive`.
     """
-    parameters = (queue_name, checked_ids(dead_letter_ids, "dead_letter_id"), target_queue_name)
-    sql: LiteralString = "select * from sluice.redrive(%s::text, %s::bigint[], %s::text)"
-    return Call(sql, parameters, record(Redriven))
+    ids = checked_ids(dead_letter_ids, "dead_letter_id")
+    return _redrive(
+        queue_name,
+        consumer_name,
+        Jsonb({"dead_letter_ids": ids}),
+        target_queue_name,
+        None,
+        max(len(ids), 1),
+    )
 
 
-@method(WorkQueue)
+@method(DeadLetters)
 def redrive_matching(
     queue_name: str,
+    consumer_name: str | None,
     *,
     target_queue_name: str | None = None,
     after_dead_letter_id: int | None = None,
     qty: int = 1000,
-    conditional: dict[str, Any] | None = None,
-    conditional_headers: dict[str, Any] | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    reason: str | None = None,
-    error_type: str | None = None,
+    **matching: Unpack[DeadLetterFilter],
 ) -> Call[list[Redriven]]:
     """Redrive the next dead letters that match a filter, as `redrive` does.
 
@@ -212,56 +248,51 @@ def redrive_matching(
     message that fails again immediately is dead-lettered again, and the loop would not terminate.
 
     Args:
-        queue_name: The queue of the messages.
-        target_queue_name: The queue to move them to; None: the same queue.
+        target_queue_name: As for `redrive`.
         after_dead_letter_id: Only dead letters with a higher id; None: start at the first.
         qty: The most to move, 1 or more.
-        conditional: As for `browse`.
-        conditional_headers: As for `browse`.
-        since: As for `browse_dead_letters`.
-        until: As for `browse_dead_letters`.
-        reason: As for `browse_dead_letters`.
-        error_type: As for `browse_dead_letters`.
+        matching: As for `browse`.
 
     Returns:
         The dead letters moved, lowest `dead_letter_id` first; pass the last as `after_dead_letter_id` of the next
         call.
 
     Raises:
-        QueueNotFoundError: The target queue does not exist; the error names it. Nothing was moved.
-        ArgumentError: As for `browse`.
-        PayloadError: As for `browse`.
+        QueueNotFoundError, GroupNotFoundError, LogNotFoundError: As for `redrive`.
+        ArgumentError, PayloadError: As for `browse`.
 
-    Source: `sluice.redrive_matching`.
+    Source: `sluice.redrive`.
     """
-    parameters = (
+    return _redrive(
         queue_name,
+        consumer_name,
+        _filter(**matching),
         target_queue_name,
         after_id(after_dead_letter_id, "after_dead_letter_id"),
         whole(qty, "qty", 1),
-        *conditions(conditional, conditional_headers, since, until),
-        reason,
-        error_type,
     )
+
+
+def _redrive(*parameters: Any) -> Call[list[Redriven]]:
     sql: LiteralString = (
-        "select * from sluice.redrive_matching(%s::text, %s::text, %s::bigint, %s::integer, "
-        "%s::jsonb, %s::jsonb, %s::timestamptz, %s::timestamptz, %s::text, %s::text)"
+        "select * from sluice.redrive("
+        "%s::text, %s::text, %s::jsonb, %s::text, %s::bigint, %s::integer)"
     )
     return Call(sql, parameters, record(Redriven))
 
 
-@method(WorkQueue)
-def purge_dead_letters(
+@method(DeadLetters)
+def purge(
     queue_name: str,
+    consumer_name: str | None,
     *,
     older_than: timedelta | None = None,
     dead_letter_ids: Sequence[int] | None = None,
     qty: int = 10000,
 ) -> Call[int]:
-    """Delete dead letters of a queue by age, oldest first, or by id; call it, and commit, until it returns 0.
+    """Delete dead letters by age, oldest first, or by id; call it, and commit, until it returns 0.
 
     Args:
-        queue_name: The queue of the messages; it may have been dropped.
         older_than: Minimum time since dead-lettering; 0 selects all.
         dead_letter_ids: Ids of the dead letters. Give either this or `older_than`.
         qty: The most to delete, 1 or more.
@@ -276,6 +307,71 @@ def purge_dead_letters(
     """
     ids = None if dead_letter_ids is None else checked_ids(dead_letter_ids, "dead_letter_id")
     sql: LiteralString = (
-        "select sluice.purge_dead_letters(%s::text, %s::interval, %s::bigint[], %s::integer)"
+        "select sluice.purge_dead_letters("
+        "%s::text, %s::text, %s::interval, %s::bigint[], %s::integer)"
     )
-    return Call(sql, (queue_name, older_than, ids, whole(qty, "qty", 1)), scalar)
+    return Call(sql, (queue_name, consumer_name, older_than, ids, whole(qty, "qty", 1)), scalar)
+
+
+@method(EventLog)
+def reject_event(
+    batch_id: int,
+    ev_id: int,
+    reason: str,
+    *,
+    error_type: str | None = None,
+    error: str | None = None,
+    trace: str | None = None,
+    worker: str | None = None,
+) -> Call[bool]:
+    """Dead-letter an event of an open batch for its consumer; finish the batch as usual.
+
+    Args:
+        batch_id: An open batch.
+        ev_id: Id of an event of the batch.
+        reason: Reason in a word or two.
+        error_type: Type of the error, such as the name of an exception.
+        error: The error. Characters that the database's encoding lacks are escaped here and in `trace`.
+        trace: Traceback of the error.
+        worker: Name of the worker.
+
+    Returns:
+        False when the event had been dead-lettered before.
+
+    Raises:
+        BatchNotFoundError: The batch is not open.
+        ArgumentError: The event is not in the batch.
+
+    Source: `sluice.reject_event`.
+    """
+    sql: LiteralString = (
+        "select sluice.reject_event("
+        "%s::bigint, %s::bigint, %s::text, %s::text, %s::text, %s::text, %s::text)"
+    )
+    parameters = (batch_id, ev_id, reason, error_type, error, trace, worker)
+    return Call(sql, parameters, truth, is_report=True)
+
+
+def _filter(**matching: Unpack[DeadLetterFilter]) -> Jsonb:
+    """Return a filter as the JSON object that the functions take."""
+    if unknown := sorted(matching.keys() - DeadLetterFilter.__annotations__.keys()):
+        raise ArgumentError(
+            f"dead letters have no filter {unknown[0]!r}; use {', '.join(DeadLetterFilter.__annotations__)}"
+        )
+    given: dict[str, Any] = {name: value for name, value in matching.items() if value is not None}
+    for name in ("conditional", "conditional_headers"):
+        json_parameter(given.get(name), name)
+    for name in ("since", "until"):
+        zoned_time(given.get(name), name)
+    if "msg_ids" in given:
+        given["msg_ids"] = checked_ids(given["msg_ids"], "msg_id")
+    found = json_parameter(given, "filter")
+    assert found is not None  # noqa: S101 - a dict
+    return found
+
+
+def _found(rows: Sequence[tuple[Any, ...]]) -> FoundDeadLetters:
+    """Return the dead letters, and the id in the last row, which has no dead letter."""
+    is_open = bool(rows) and rows[-1][-1] is not None
+    found = [DeadLetter(*row[:-1]) for row in (rows[:-1] if is_open else rows)]
+    return FoundDeadLetters(found, rows[-1][-1] if is_open else None)

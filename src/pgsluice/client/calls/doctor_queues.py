@@ -341,7 +341,7 @@ def new_dead_letters(count: int, within_s: float) -> Call[list[Symptom]]:
                     100
                 )
             ),
-            format('pgsluice queue dead-letters redrive %%L --all', n.queue_name)
+            format('pgsluice dead-letters redrive %%L --all', n.queue_name)
         from (select d.* from sluice.dead_letter as d order by d.dead_letter_id desc limit 1000) as n
         where n.dead_at > clock_timestamp() - make_interval(secs => %s)
         group by n.queue_name

@@ -1,4 +1,4 @@
-"""Bounded searches in work queues, their archives and dead letters: functions of schema `sluice` as calls."""
+"""Bounded searches in work queues and their archives: functions of schema `sluice` as calls."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any, Literal, LiteralString
 
 from pgsluice.client.calls.arguments import after_id, whole, zoned_time
-from pgsluice.client.calls.call import Call, record
+from pgsluice.client.calls.call import Call
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.calls.payload import json_parameter
-from pgsluice.client.records import DeadLetter, StoredMessage
-from pgsluice.client.search_records import DeadLetterGroup, FoundDeadLetters, FoundMessages
+from pgsluice.client.records import StoredMessage
+from pgsluice.client.search_records import FoundMessages
 
 
 @method(WorkQueue)
@@ -83,81 +83,6 @@ def search_messages(
     return Call(sql, parameters, _found_messages, queue_name)
 
 
-@method(WorkQueue)
-def search_dead_letters(
-    queue_name: str,
-    *,
-    before_dead_letter_id: int | None = None,
-    qty: int = 100,
-    scan: int = 10_000,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    reason: str | None = None,
-    error_type: str | None = None,
-    error: str | None = None,
-    with_contents: bool = True,
-) -> Call[FoundDeadLetters]:
-    """Search the dead letters of a queue at a bounded cost, newest first.
-
-    A search ends after `qty` dead letters that match, or `scan` dead letters in all; it can be continued.
-
-    Args:
-        queue_name: The queue of the messages; it may have been dropped.
-        before_dead_letter_id: `searched_dead_letter_id` of the search to continue; None: start at the newest.
-        qty: The most to return, 1 or more.
-        scan: The most to look at, 1 or more.
-        since: Only messages dead-lettered at this time or later, with a time zone.
-        until: Only messages dead-lettered before this time, with a time zone.
-        reason: Only messages with this reason.
-        error_type: Only messages whose last error was of this type; empty: of none.
-        error: Only messages with this error, as in `DeadLetterGroup`; empty: without.
-        with_contents: False: leave out payloads, headers and traces.
-
-    Raises:
-        ArgumentError: `qty` or `scan` is out of range, or a time has no zone.
-
-    Source: `sluice.search_dead_letters`.
-    """
-    parameters = (
-        queue_name,
-        after_id(before_dead_letter_id, "before_dead_letter_id"),
-        whole(qty, "qty", 1),
-        whole(scan, "scan", 1),
-        zoned_time(since, "since"),
-        zoned_time(until, "until"),
-        reason,
-        error_type,
-        error,
-        with_contents,
-    )
-    sql: LiteralString = (
-        "select (f.letter).dead_letter_id, (f.letter).queue_name, (f.letter).msg_id, (f.letter).read_ct, "
-        "(f.letter).enqueued_at, (f.letter).last_read_at, (f.letter).message, (f.letter).headers, "
-        "(f.letter).reason, (f.letter).error, (f.letter).dead_at, (f.letter).attempts, "
-        "(f.letter).first_failed_at, (f.letter).error_type, (f.letter).trace, (f.letter).worker, "
-        "f.searched_dead_letter_id from sluice.search_dead_letters(%s::text, %s::bigint, %s::integer, "
-        "%s::integer, %s::timestamptz, %s::timestamptz, %s::text, %s::text, %s::text, %s::boolean) as f"
-    )
-    return Call(sql, parameters, _found_letters)
-
-
-@method(WorkQueue)
-def group_dead_letters(queue_name: str, *, qty: int = 10_000) -> Call[list[DeadLetterGroup]]:
-    """Return the newest dead letters of a queue grouped by reason and error, the most frequent first.
-
-    Args:
-        queue_name: The queue of the messages; it may have been dropped.
-        qty: The most to group, 1 or more. As many in all groups together mean that there may be older ones.
-
-    Raises:
-        ArgumentError: `qty` is out of range.
-
-    Source: `sluice.group_dead_letters`.
-    """
-    sql: LiteralString = "select * from sluice.group_dead_letters(%s::text, %s::integer)"
-    return Call(sql, (queue_name, whole(qty, "qty", 1)), record(DeadLetterGroup))
-
-
 def _found_messages(rows: Sequence[tuple[Any, ...]]) -> FoundMessages:
     """Return the messages, and the place in the last row, which has no message."""
     is_open = bool(rows) and rows[-1][-2] is not None
@@ -169,10 +94,3 @@ def _found_messages(rows: Sequence[tuple[Any, ...]]) -> FoundMessages:
         searched_vt,
         frozenset(row[0] for row in members if row[-3]),
     )
-
-
-def _found_letters(rows: Sequence[tuple[Any, ...]]) -> FoundDeadLetters:
-    """Return the dead letters, and the id in the last row, which has no dead letter."""
-    is_open = bool(rows) and rows[-1][-1] is not None
-    found = [DeadLetter(*row[:-1]) for row in (rows[:-1] if is_open else rows)]
-    return FoundDeadLetters(found, rows[-1][-1] if is_open else None)

@@ -46,7 +46,7 @@ def create_group(
             `$.customer`. Events of one key are claimed by one consumer at a time, in the order of the log. None: no
             order.
         when_waiting: Handling of a key while one of its events awaits a retry: `block` holds back its later events;
-            `skip` delivers them first; `park` moves the event and the later ones to the dead events until
+            `skip` delivers them first; `park` moves the event and the later ones to the dead letters until
             `unpark_key`, a redrive or a purge. None: `block`. An immediate redelivery precedes the later events in
             any case.
         **options: See `GroupOptions`.
@@ -96,7 +96,7 @@ def set_group_options(
 def drop_group(queue_name: str, group_name: str) -> Call[bool]:
     """Drop the group with its claims and retries; the log no longer keeps events for it.
 
-    Its dead events stay.
+    Its dead letters stay.
 
     Returns:
         False when the group did not exist.
@@ -234,7 +234,7 @@ def acknowledge(
         ev_ids: Only these events of the claim; only with a claim_id.
         delay_s: For `release` and `retry`: seconds until redelivery, 0 or more. None: immediately for `release`,
             the group's back-off for `retry`.
-        error: The error with its traceback, stored with the retry or the dead event; NULs are escaped.
+        error: The error with its traceback, stored with the retry or the dead letter; NULs are escaped.
         reason: For `reject`: reason in a word or two.
 
     Returns:

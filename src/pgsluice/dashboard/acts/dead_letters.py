@@ -1,25 +1,37 @@
-"""Acts on dead letters of a work queue, those that a filter matches: redrive and purge."""
+"""Acts on dead letters of a queue, share group or consumer, those that a filter matches: redrive and purge."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
+from pgsluice.client import DeadLetters
 from pgsluice.client.calls import acts
 from pgsluice.dashboard.acts.act import Act, Link, Question, Step
 from pgsluice.dashboard.acts.given import FormValues
 from pgsluice.dashboard.acts.words import COUNTED_MAX, command, counted
 from pgsluice.dashboard.database import Database, PageSession
+from pgsluice.errors import ConsumerNotFoundError
 
 # Redriven messages are written to the queue's table and its write-ahead log, whatever their size.
 _REDRIVEN_EACH = 500
 _PURGED_EACH = 5_000
 _COUNTED_BY_ERROR = 1_000  # the pattern of an error takes longer than to read it
-_CHOICES = ("reason", "error_type", "error", "since", "until", "dead_letter_id")
+_CHOICES = ("consumer", "reason", "error_type", "error", "since", "until", "dead_letter_id")
+
+
+def _whose(given: FormValues) -> str:
+    """Return whose dead letters they are, in words."""
+    queue, consumer = given.text("queue"), given.find("consumer")
+    return f"queue {queue}" if consumer is None else f"{consumer} of log {queue}"
 
 
 def _back(given: FormValues) -> Link:
-    queue = given.text("queue")
-    return Link("dead_letters", {"queue": queue}, f"Dead letters of queue {queue}")
+    place = {"queue": given.text("queue"), "consumer": given.find("consumer")}
+    return Link("dead_letters", place, f"Dead letters of {_whose(given)}")
+
+
+def _letters(session: PageSession, given: FormValues) -> DeadLetters:
+    return session.dead_letters(given.text("queue"), given.find("consumer"))
 
 
 def _ids(session: PageSession, given: FormValues, after_id: int | None, qty: int) -> list[int]:
@@ -27,8 +39,7 @@ def _ids(session: PageSession, given: FormValues, after_id: int | None, qty: int
     chosen = given.find_number("dead_letter_id")
     if chosen is not None and (after_id is not None and after_id >= chosen):
         return []
-    return session.queues.list_dead_letter_ids(
-        given.text("queue"),
+    return _letters(session, given).list_ids(
         after_dead_letter_id=after_id if chosen is None else chosen - 1,
         qty=qty if chosen is None else 1,
         since=given.find_time("since"),
@@ -62,7 +73,7 @@ def _filter(given: FormValues) -> str:
 def _question(
     database: Database, given: FormValues, verb: str, end: str, *notes: str, shell: str | None
 ) -> Question:
-    queue, chosen = given.text("queue"), given.find_number("dead_letter_id")
+    whose, chosen = _whose(given), given.find_number("dead_letter_id")
     until = given.find_time("until") or _now(database)
     counted_max = _COUNTED_BY_ERROR if given.find("error") else COUNTED_MAX
     # Before they are counted: what is dead-lettered meanwhile is not of this question.
@@ -78,22 +89,25 @@ def _question(
     if chosen is not None:
         if not _is_there(given, read.value or []):
             return Question(
-                f"Dead letter {chosen} of queue {queue} does not exist, or no longer.",
+                f"Dead letter {chosen} of {whose} does not exist, or no longer.",
                 is_possible=False,
             )
         return Question(
-            f"{verb} dead letter {chosen} of queue {queue}{end}.",
+            f"{verb} dead letter {chosen} of {whose}{end}.",
             notes[:1],
             shell,
             {"until": until.isoformat()},
             1,
         )
-    what = f"dead letters of queue {queue}{_filter(given)}"
+    what = f"dead letters of {whose}{_filter(given)}"
     if number == 0:
         return Question(f"There are no {what}.", is_possible=False)
     return Question(
-        f"{verb} {counted(number, 'message', counted_max=counted_max)} of the {what}{end}.",
-        (*notes, f"Messages that are dead-lettered after {until:%Y-%m-%d %H:%M:%S %Z} stay."),
+        f"{verb} {counted(number, _noun(given), counted_max=counted_max)} of the {what}{end}.",
+        (
+            *notes,
+            f"{_noun(given).capitalize()}s that are dead-lettered after {until:%Y-%m-%d %H:%M:%S %Z} stay.",
+        ),
         shell,
         {"until": until.isoformat()},
         None if number is not None and number > counted_max else number,
@@ -104,41 +118,66 @@ def _now(database: Database) -> datetime:
     return database.read(lambda s: s.run(acts.rights(()))).now
 
 
+def _noun(given: FormValues) -> str:
+    return "message" if given.find("consumer") is None else "event"
+
+
+def _command(verb: str, given: FormValues, *arguments: str, **options: str | None) -> str:
+    return command(
+        f"dead-letters {verb}",
+        given.text("queue"),
+        *arguments,
+        **({"consumer": given.find("consumer")} | options),
+    )
+
+
 def _ask_redrive(database: Database, given: FormValues) -> Question:
-    queue, chosen = given.text("queue"), given.find("dead_letter_id")
-    database.read(lambda s: s.queues.queue_extent(queue))
+    queue, consumer, chosen = (
+        given.text("queue"),
+        given.find("consumer"),
+        given.find("dead_letter_id"),
+    )
+    if consumer is None:
+        end, origin = (
+            ": each becomes a new message of the queue",
+            ", and the header x-pgmq-replayed-from has the origin",
+        )
+        database.read(lambda s: s.queues.queue_extent(queue))
+    else:
+        end, origin = f": each becomes a new event for {consumer} alone", ""
+        if all(
+            each.consumer_name != consumer
+            for each in database.read(lambda s: s.logs.list_consumers(queue))
+        ):
+            raise ConsumerNotFoundError(
+                f"log {queue!r} has neither a share group nor a consumer {consumer!r}; redrive its dead letters into a "
+                "queue with: pgsluice dead-letters redrive --into"
+            )
     if chosen:
-        shell: str | None = command("queue dead-letters redrive", queue, chosen)
+        shell: str | None = _command("redrive", given, chosen)
     elif given.find_exactly("error") is not None or given.find_exactly("error_type") == "":
         shell = None  # the command has no option for it
     else:
         options = {name: given.find(name) for name in ("reason", "error_type", "since", "until")}
         every = "" if any(options.values()) else " --all"
-        shell = command(f"queue dead-letters redrive{every}", queue, **options)
-    return _question(
-        database,
-        given,
-        "Redrive",
-        ": each becomes a new message of the queue",
-        "Attempts start at 0, and the header x-pgmq-replayed-from has the origin.",
-        shell=shell,
-    )
+        shell = _command(f"redrive{every}", given, **options)
+    return _question(database, given, "Redrive", end, f"Attempts start at 0{origin}.", shell=shell)
 
 
 def _redrive(session: PageSession, given: FormValues, after_id: int | None) -> Step:
     ids = _ids(session, given, after_id, _REDRIVEN_EACH)
     if not _is_there(given, ids):
         return Step(0, None)
-    return Step(len(session.queues.redrive(given.text("queue"), ids)), ids[-1])
+    return Step(len(_letters(session, given).redrive(ids)), ids[-1])
 
 
 def _ask_purge(database: Database, given: FormValues) -> Question:
-    queue, chosen = given.text("queue"), given.find("dead_letter_id")
-    shell = command("queue dead-letters purge", queue, chosen) if chosen else None
+    chosen = given.find("dead_letter_id")
+    shell = _command("purge", given, chosen) if chosen else None
     if not chosen and not any(
         given.find_exactly(name) for name in ("reason", "error_type", "error")
     ):
-        shell = command("queue dead-letters purge", queue, older_than="0")
+        shell = _command("purge", given, older_than="0")
     return _question(
         database, given, "Delete", " permanently", "They cannot be restored.", shell=shell
     )
@@ -148,9 +187,7 @@ def _purge(session: PageSession, given: FormValues, after_id: int | None) -> Ste
     ids = _ids(session, given, after_id, _PURGED_EACH)
     if not _is_there(given, ids):
         return Step(0, None)
-    number = session.queues.purge_dead_letters(
-        given.text("queue"), dead_letter_ids=ids, qty=len(ids)
-    )
+    number = _letters(session, given).purge(dead_letter_ids=ids, qty=len(ids))
     return Step(number, ids[-1])
 
 
@@ -159,7 +196,7 @@ ACTS = (
         name="redrive",
         title="Redrive dead letters",
         arguments=("queue",),
-        functions=("sluice.redrive(text,bigint[],text)",),
+        functions=("sluice.redrive(text,text,jsonb,text,bigint,integer)",),
         ask=_ask_redrive,
         back=_back,
         step=_redrive,
@@ -170,7 +207,7 @@ ACTS = (
         name="purge_dead_letters",
         title="Purge dead letters",
         arguments=("queue",),
-        functions=("sluice.purge_dead_letters(text,interval,bigint[],integer)",),
+        functions=("sluice.purge_dead_letters(text,text,interval,bigint[],integer)",),
         ask=_ask_purge,
         back=_back,
         step=_purge,

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from pgsluice.client.calls import acts
-from pgsluice.dashboard.acts.act import NOTE, Act, Link, Question, Step
+from pgsluice.dashboard.acts.act import NOTE, Act, Link, Question
 from pgsluice.dashboard.acts.given import FormValues
-from pgsluice.dashboard.acts.words import COUNTED_MAX, command, counted, quantity
+from pgsluice.dashboard.acts.words import command, quantity
 from pgsluice.dashboard.database import Database, PageSession
 from pgsluice.errors import ConsumerNotFoundError
-
-_REDRIVEN_EACH = 500
-_PURGED_EACH = 5_000
 
 
 def _back_to_log(given: FormValues) -> Link:
@@ -81,79 +77,6 @@ def _unpark(session: PageSession, given: FormValues) -> str:
     return f"Key {key} of share group {group} was not parked."
 
 
-def _ids(session: PageSession, given: FormValues, after_id: int | None, qty: int) -> list[int]:
-    group = session.group(given.text("log"), given.text("group"))
-    return group.list_dead_event_ids(
-        after_dead_event_id=after_id, qty=qty, until=given.find_time("until")
-    )
-
-
-def _question(
-    database: Database, given: FormValues, verb: str, end: str, note: str, shell: str
-) -> Question:
-    log, group = given.text("log"), given.text("group")
-    until = given.find_time("until") or database.read(lambda s: s.run(acts.rights(()))).now
-    frozen = FormValues(given.values | {"until": until.isoformat()}, {*given.values, "until"})
-    read = database.part(
-        lambda s: _ids(s, frozen, None, COUNTED_MAX + 1),
-        "dead event ids",
-        *sorted(frozen.values.items()),
-    )
-    if read.value is None and not read.is_timeout:
-        return Question(read.problem or "", is_possible=False)
-    number = None if read.value is None else len(read.value)
-    if number == 0:
-        return Question(f"Share group {group} of log {log} has no dead events.", is_possible=False)
-    return Question(
-        f"{verb} {counted(number, 'dead event')} of share group {group} of log {log}{end}.",
-        (note, f"Events that are dead-lettered after {until:%Y-%m-%d %H:%M:%S %Z} stay."),
-        shell,
-        {"until": until.isoformat()},
-        None if number is not None and number > COUNTED_MAX else number,
-    )
-
-
-def _ask_redrive(database: Database, given: FormValues) -> Question:
-    log, group = given.text("log"), given.text("group")
-    database.read(lambda s: s.group(log, group).info())
-    return _question(
-        database,
-        given,
-        "Redrive",
-        ": each becomes a new event for this group alone",
-        "Attempts start at 0.",
-        command("group dead-letters redrive --all", log, group),
-    )
-
-
-def _redrive(session: PageSession, given: FormValues, after_id: int | None) -> Step:
-    ids = _ids(session, given, after_id, _REDRIVEN_EACH)
-    if not ids:
-        return Step(0, None)
-    return Step(
-        len(session.group(given.text("log"), given.text("group")).redrive_events(ids)), ids[-1]
-    )
-
-
-def _ask_purge(database: Database, given: FormValues) -> Question:
-    return _question(
-        database,
-        given,
-        "Delete",
-        " permanently",
-        "They cannot be restored.",
-        command("group dead-letters purge", given.text("log"), given.text("group"), older_than="0"),
-    )
-
-
-def _purge(session: PageSession, given: FormValues, after_id: int | None) -> Step:
-    ids = _ids(session, given, after_id, _PURGED_EACH)
-    if not ids:
-        return Step(0, None)
-    group = session.group(given.text("log"), given.text("group"))
-    return Step(group.purge_dead_events(dead_event_ids=ids, qty=len(ids)), ids[-1])
-
-
 ACTS = (
     Act(
         name="unregister_consumer",
@@ -172,27 +95,5 @@ ACTS = (
         ask=_ask_unpark,
         back=_back_to_group,
         run=_unpark,
-    ),
-    Act(
-        name="redrive_events",
-        title="Redrive dead events",
-        arguments=("log", "group"),
-        functions=("sluice.redrive_events(text,text,bigint[],text)",),
-        ask=_ask_redrive,
-        back=_back_to_group,
-        step=_redrive,
-        done="redriven",
-        choices=("until",),
-    ),
-    Act(
-        name="purge_dead_events",
-        title="Purge dead events",
-        arguments=("log", "group"),
-        functions=("sluice.purge_dead_events(text,text,interval,bigint[],integer)",),
-        ask=_ask_purge,
-        back=_back_to_group,
-        step=_purge,
-        done="deleted",
-        choices=("until",),
     ),
 )

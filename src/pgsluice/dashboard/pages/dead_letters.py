@@ -1,9 +1,9 @@
-"""Dead letters of a queue: grouped by error, listed, one with its trace, and exported as JSON lines."""
+"""Dead letters of a queue, share group or consumer: grouped by error, listed, one with its trace, and exported."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,13 +15,14 @@ from pgsluice.client import DeadLetter, DeadLetterGroup, FoundDeadLetters
 from pgsluice.dashboard.acts.words import command
 from pgsluice.dashboard.database import Database, PagePart, PageSession
 from pgsluice.dashboard.filters import PageQuery
+from pgsluice.dashboard.pages.events import EVENT_TEXTS
 from pgsluice.dashboard.pages.message import attachment, download, is_failure_cut
 from pgsluice.dashboard.pages.queues import read_queues
 from pgsluice.dashboard.payloads import Redaction, json_line, json_text, shown_json
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
 
-_GROUPED = 3_000
+GROUPED = 3_000
 _GROUPS = 100
 _PAGE = 50
 _SCAN = 5_000
@@ -30,10 +31,12 @@ _EXPORT_PAGE = 25  # payloads may have megabytes
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetterFilter:
+class Wanted:
     """Which dead letters; None: all.
 
     Attributes:
+        queue: Their queue, or the log.
+        consumer: Their share group or consumer.
         reason: Their reason.
         error_type: Type of their error; empty: none.
         error: Pattern of their error, as in `DeadLetterGroup`; empty: none.
@@ -41,6 +44,8 @@ class DeadLetterFilter:
         until: Dead-lettered before this time.
     """
 
+    queue: str
+    consumer: str | None
     reason: str | None
     error_type: str | None
     error: str | None
@@ -64,11 +69,10 @@ class DeadLetterFilter:
         return all(value is None for value in self.query.values())
 
     def search(
-        self, session: PageSession, name: str, before: int | None, qty: int, *, with_contents: bool
+        self, session: PageSession, before: int | None, qty: int, *, with_contents: bool
     ) -> FoundDeadLetters:
         """Return the next dead letters, newest first."""
-        return session.queues.search_dead_letters(
-            name,
+        return session.dead_letters(self.queue, self.consumer).search(
             before_dead_letter_id=before,
             qty=qty,
             scan=_SCAN,
@@ -82,28 +86,29 @@ class DeadLetterFilter:
 
 
 def dead_letters(request: Request) -> Response:
-    """Show dead letters of a queue, one of them, or the queues that have some."""
+    """Show dead letters of a queue, share group or consumer, one of them, or the queues that have some."""
     given = PageQuery(request.query_params)
-    name = given.text("queue")
+    name, consumer = given.text("queue"), given.text("consumer")
     if name is None:
         return _queues(request)
     dead_letter_id = given.whole("dead_letter_id", "The dead_letter_id")
-    wanted = _filter(given)
+    wanted = _wanted(given, name)
     before = given.whole("before", "The place to continue")
     if dead_letter_id is not None:
-        return _letter(request, name, dead_letter_id)
+        return _letter(request, name, consumer, dead_letter_id)
     dashboard = dashboard_of(request)
     database = dashboard.database
     groups: PagePart[list[DeadLetterGroup]] = PagePart()
     if wanted.is_empty and before is None:
         groups = database.part(
-            lambda s: s.queues.group_dead_letters(name, qty=_GROUPED), "dead groups", name
+            lambda s: s.dead_letters(name, consumer).group_by_error(qty=GROUPED),
+            *("dead groups", name, consumer),
         )
     found: PagePart[FoundDeadLetters] = PagePart()
     if not given.problems:
-        key = (name, *wanted.query.values(), before)
+        key = (name, consumer, *wanted.query.values(), before)
         found = database.part(
-            lambda s: wanted.search(s, name, before, _PAGE, with_contents=False),
+            lambda s: wanted.search(s, before, _PAGE, with_contents=False),
             "dead letters",
             *key,
         )
@@ -113,8 +118,9 @@ def dead_letters(request: Request) -> Response:
         request,
         "dead_letters.html",
         400 if given.problems else 200,
-        section="queues",
+        section="queues" if consumer is None else "logs",
         name=name,
+        consumer=consumer,
         given=request.query_params,
         problems=given.problems,
         wanted=wanted,
@@ -122,7 +128,7 @@ def dead_letters(request: Request) -> Response:
         groups=groups,
         shown_groups=(groups.value or [])[:_GROUPS],
         grouped=sum(each.letters for each in groups.value or ()),
-        grouped_max=_GROUPED,
+        grouped_max=GROUPED,
         found=found,
         letters=letters,
         searched=searched,
@@ -133,11 +139,13 @@ def dead_letters(request: Request) -> Response:
     )
 
 
-def _filter(given: PageQuery) -> DeadLetterFilter:
+def _wanted(given: PageQuery, name: str) -> Wanted:
     # A form sends empty fields, a link to a group has them where its dead letters have no error.
     is_group = given.exact("group") is not None
     read = given.exact if is_group else given.text
-    return DeadLetterFilter(
+    return Wanted(
+        queue=name,
+        consumer=given.text("consumer"),
         reason=given.text("reason"),
         error_type=read("error_type"),
         error=read("error"),
@@ -165,47 +173,83 @@ def _queues(request: Request) -> Response:
     )
 
 
-def _read_letter(database: Database, name: str, dead_letter_id: int) -> PagePart[DeadLetter | None]:
+def _read_letter(
+    database: Database, name: str, consumer: str | None, dead_letter_id: int
+) -> PagePart[DeadLetter | None]:
     """Return a dead letter, or None."""
 
     def read(session: PageSession) -> DeadLetter | None:
-        found = session.queues.search_dead_letters(
-            name, before_dead_letter_id=dead_letter_id + 1, qty=1, scan=1
+        found = session.dead_letters(name, consumer).search(
+            before_dead_letter_id=dead_letter_id + 1, qty=1, scan=1
         )
         return next((each for each in found.letters if each.dead_letter_id == dead_letter_id), None)
 
-    return database.part(read, "dead letter", name, dead_letter_id)
+    return database.part(read, "dead letter", name, consumer, dead_letter_id)
 
 
-def _letter(request: Request, name: str, dead_letter_id: int) -> Response:
+def _letter(request: Request, name: str, consumer: str | None, dead_letter_id: int) -> Response:
     """Show a dead letter with its trace, or return its payload as a file."""
     dashboard = dashboard_of(request)
-    found = _read_letter(dashboard.database, name, dead_letter_id)
+    found = _read_letter(dashboard.database, name, consumer, dead_letter_id)
     letter = found.value
     if letter is None and found.problem is None:
         raise HTTPException(404, "Dead letter not found: it was redriven or purged")
 
-    def redacted(value: Any) -> Any:
-        return dashboard.redaction.apply(name, value)
-
+    if letter is not None:
+        letter = _redacted(dashboard.redaction, letter)
     part = request.query_params.get("download")
     if letter is not None and part in ("message", "headers"):
-        value = letter.headers if part == "headers" else letter.message
-        return download(json_text(redacted(value)), f"{name}-dead-{dead_letter_id}-{part}.json")
+        value = letter.headers if part == "headers" else _payload(letter)
+        return download(json_text(value), f"{name}-dead-{dead_letter_id}-{part}.json")
     return page(
         request,
         "dead_letter.html",
-        section="queues",
+        section="queues" if consumer is None else "logs",
         name=name,
+        consumer=consumer,
         dead_letter_id=dead_letter_id,
         found=found,
         letter=letter,
         is_cut=letter is not None and is_failure_cut(letter.error, letter.trace),
-        get=letter and command("queue get", name, str(letter.msg_id)),
-        payload=letter and shown_json(redacted(letter.message)),
-        headers=shown_json(redacted(letter.headers))
-        if letter and letter.headers is not None
-        else None,
+        get=letter and _print_command(letter),
+        payload=letter and shown_json(_payload(letter)),
+        headers=shown_json(letter.headers) if letter and letter.headers is not None else None,
+    )
+
+
+def _redacted(redaction: Redaction, letter: DeadLetter) -> DeadLetter:
+    """Return a dead letter as it is shown."""
+    name = letter.queue_name
+    if letter.consumer_name is None:
+        return replace(
+            letter,
+            message=redaction.apply(name, letter.message),
+            headers=redaction.apply(name, letter.headers),
+        )
+    texts = {field: getattr(letter, field) for field in EVENT_TEXTS}
+    shown: dict[str, Any] = {
+        field: text and redaction.text(name, text) for field, text in texts.items()
+    }
+    return replace(letter, **shown)
+
+
+def _payload(letter: DeadLetter) -> Any:
+    """Return the message, or the texts of an event that it has."""
+    if letter.consumer_name is None:
+        return letter.message
+    texts = {field: getattr(letter, field) for field in ("ev_type", *EVENT_TEXTS)}
+    return {field: text for field, text in texts.items() if text is not None}
+
+
+def _print_command(letter: DeadLetter) -> str:
+    if letter.consumer_name is None:
+        return command("queue get", letter.queue_name, str(letter.msg_id))
+    return command(
+        "dead-letters list",
+        letter.queue_name,
+        consumer=letter.consumer_name,
+        after=str(letter.dead_letter_id - 1),
+        qty="1",
     )
 
 
@@ -214,12 +258,12 @@ def export(request: Request) -> Response:
     dashboard = dashboard_of(request)
     given = PageQuery(request.query_params)
     name = given.text("queue") or ""
-    wanted = _filter(given)
+    wanted = _wanted(given, name)
     if given.problems:
         raise HTTPException(400, given.problems[0])
     # Read before the answer starts, so that an error is an error page.
-    first = _next_page(dashboard.database, name, wanted, None)
-    lines = _lines(dashboard.database, dashboard.redaction, name, wanted, first)
+    first = _next_page(dashboard.database, wanted, None)
+    lines = _lines(dashboard.database, dashboard.redaction, wanted, first)
     headers = attachment(f"{name}-dead-letters.jsonl")
     return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
 
@@ -227,16 +271,13 @@ def export(request: Request) -> Response:
 def _lines(
     database: Database,
     redaction: Redaction,
-    name: str,
-    wanted: DeadLetterFilter,
+    wanted: Wanted,
     first: FoundDeadLetters,
 ) -> Iterator[bytes]:
     found, sent = first, 0
     while True:
         for letter in found.letters[: _EXPORTED - sent]:
-            values = asdict(letter)
-            for part in ("message", "headers"):
-                values[part] = redaction.apply(name, values[part])
+            values = asdict(_redacted(redaction, letter))
             for key, value in values.items():
                 if isinstance(value, datetime):
                     values[key] = value.isoformat()
@@ -245,10 +286,8 @@ def _lines(
         before = found.searched_dead_letter_id
         if before is None or sent >= _EXPORTED:
             return
-        found = _next_page(database, name, wanted, before)
+        found = _next_page(database, wanted, before)
 
 
-def _next_page(
-    database: Database, name: str, wanted: DeadLetterFilter, before: int | None
-) -> FoundDeadLetters:
-    return database.read(lambda s: wanted.search(s, name, before, _EXPORT_PAGE, with_contents=True))
+def _next_page(database: Database, wanted: Wanted, before: int | None) -> FoundDeadLetters:
+    return database.read(lambda s: wanted.search(s, before, _EXPORT_PAGE, with_contents=True))

@@ -20,7 +20,7 @@ from pgsluice.dashboard.settings import dashboard_of
 _PAGE = 50
 _READ = 1_000  # characters of each text of a listed event
 _LISTED = 160  # characters shown
-_TEXTS = ("ev_data", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
+EVENT_TEXTS = ("ev_data", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def _texts(
     """Return the texts of an event by field, without nulls."""
     if event is None:
         return []
-    texts = [(field, getattr(event, field)) for field in _TEXTS]
+    texts = [(field, getattr(event, field)) for field in EVENT_TEXTS]
     return [
         (field, shown(text) if is_stored else formatted(text))
         for field, text in ((f, redaction.text(name, t)) for f, t in texts if t is not None)
@@ -188,7 +188,7 @@ def _download(
     request: Request, name: str, ev_id: int, event: BrowsedEvent | None, redaction: Redaction
 ) -> Response:
     field = request.query_params["download"]
-    text = getattr(event, field) if event is not None and field in _TEXTS else None
+    text = getattr(event, field) if event is not None and field in EVENT_TEXTS else None
     if text is None:
         raise HTTPException(404, "the event does not have this text, or it is hidden")
     file = quote(f"{name}-{ev_id}-{field}.txt", safe="")

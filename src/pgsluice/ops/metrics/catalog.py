@@ -165,7 +165,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("pgsluice_group_claimed_events", "gauge", _GROUP, "Events claimed and not settled."),
     Metric("pgsluice_group_redelivery_events", "gauge", _GROUP, "Events waiting for redelivery."),
-    Metric("pgsluice_group_dead_events", "gauge", _GROUP, "Dead events of a share group."),
+    Metric("pgsluice_group_dead_letters", "gauge", _GROUP, "Dead letters of a share group."),
     Metric(
         "pgsluice_schedule_late_seconds",
         "gauge",

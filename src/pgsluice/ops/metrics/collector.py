@@ -238,7 +238,7 @@ class DatabaseCollector(Collector):
             families.add("pgsluice_group_lag_seconds", group.lag_s, *labels)
             families.add("pgsluice_group_claimed_events", group.leased, *labels)
             families.add("pgsluice_group_redelivery_events", group.retrying, *labels)
-            families.add("pgsluice_group_dead_events", group.dead, *labels)
+            families.add("pgsluice_group_dead_letters", group.dead, *labels)
 
     def _schedules(self, connection: psycopg.Connection[Any], families: _Families) -> None:
         found = Runner(connection).run(samples.schedule_lateness())

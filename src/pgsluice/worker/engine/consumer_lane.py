@@ -30,7 +30,7 @@ from pgsluice.worker.engine.context import Context, SyncContext
 from pgsluice.worker.engine.delivery import Delivery, Failure
 from pgsluice.worker.engine.executor import Executor
 from pgsluice.worker.engine.failure_log import FailureLog, Origin
-from pgsluice.worker.engine.failures import EventFailedError, NotStartedError
+from pgsluice.worker.engine.failures import TOO_MANY, EventFailedError, NotStartedError
 from pgsluice.worker.engine.lane import IDLE_S
 from pgsluice.worker.engine.routing import Routing
 from pgsluice.worker.engine.settlement import Counts, Settlement
@@ -61,7 +61,7 @@ class ConsumerLane:
     Events are handled in log order, and a batch is finished in the transaction that its handlers write in
     (`AsyncEventConsumer`). Events without a handler are skipped, and each type of them is logged once. A failed event
     is redelivered after a back-off, and later events are handled first. After the last attempt, or when rejected, it
-    goes to the dead-letter queue. Without such a queue the consumer is blocked on the event and retries its batch.
+    is dead-lettered. If its route has no dead letters, the consumer is blocked on the event and retries its batch.
 
     A handler that is not `async def` runs outside of that transaction.
     """
@@ -110,7 +110,7 @@ class ConsumerLane:
             on_event=self._on_event,
             # This lane counts attempts: an error is final, and a retry is a `Release`.
             retry=RetryPolicy(max_attempts=1),
-            dead_letter_queue=route.dead_letter_queue,
+            dead_letters=route.dead_letters,
             register=False,
         )
         self._counts = {spec.name: Counts() for spec in specs}
@@ -322,7 +322,10 @@ class ConsumerLane:
                     raise Release(next_s)
         if isinstance(settlement.outcome, Retry | Reject):
             self._note(spec, delivery, failed.with_result("dead"))
-            raise EventFailedError(f"{failure.error_type}: {failure.message}")
+            reason = (
+                settlement.outcome.reason if isinstance(settlement.outcome, Reject) else TOO_MANY
+            )
+            raise EventFailedError(failure, reason)
 
     def _note(self, spec: HandlerSpec, delivery: Delivery, settlement: Settlement) -> None:
         # An event handled twice within a batch, as after a failure, counts once.

@@ -17,7 +17,10 @@ from pgsluice.errors import (
     HandlerError,
     translate,
 )
+from pgsluice.worker.engine.delivery import Failure
 
+# Reason of a dead letter after its last attempt, as in SQL.
+TOO_MANY = "too many attempts"
 # Conflicts with other transactions; retry the same work.
 _CONFLICTS = frozenset({"40001", "40P01"})
 
@@ -56,7 +59,18 @@ def is_passing(error: Exception) -> bool:
 
 
 class EventFailedError(Exception):
-    """An event was rejected or failed its last attempt; the raiser logs the failure."""
+    """An event was rejected or failed its last attempt; the raiser logs the failure.
+
+    Attributes:
+        failure: The error of that attempt.
+        reason: Reason of its dead letter.
+    """
+
+    def __init__(self, failure: Failure, reason: str) -> None:
+        """Word the error as that of the handler."""
+        super().__init__(f"{failure.error_type}: {failure.message}")
+        self.failure = failure
+        self.reason = reason
 
 
 class NotStartedError(ConfigurationError):

@@ -29,6 +29,7 @@ from pgsluice.outcome import Done, Reject, Release, Retry
 from pgsluice.worker.engine.connections import unhurried
 from pgsluice.worker.engine.declared_limits import compare_attempts, group_options
 from pgsluice.worker.engine.delivery import Delivery, Failure
+from pgsluice.worker.engine.failures import TOO_MANY
 from pgsluice.worker.engine.group_types import GroupTypes
 from pgsluice.worker.engine.lock_waits import LockWaits
 from pgsluice.worker.engine.polling import Polling
@@ -40,7 +41,6 @@ from pgsluice.worker.wakeups.listener import AsyncListener
 
 _log = logging.getLogger(__name__)
 _FIELDS = ("ev_type", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
-_TOO_MANY = "too many attempts"
 # Consecutive claims with only unhandled events; then the process's other lanes get a turn.
 _PASSED_OVER_MAX = 10
 # A statement without a result after this long may wait for a lock. Then claims are settled one by one for a while, with
@@ -423,7 +423,7 @@ class GroupSource:
                 if retry is not None:
                     delay_s = retry.next_delay_s(delivery.attempt, delay_s)
                     if delay_s is None:
-                        return _Said(delivery.fence, "reject", error=error, reason=_TOO_MANY)
+                        return _Said(delivery.fence, "reject", error=error, reason=TOO_MANY)
                 return _Said(delivery.fence, "retry", delay_s, error or outcome.reason)
             case _:
                 raise AssertionError(f"invalid outcome {outcome!r}")

@@ -74,14 +74,14 @@ class ConsumerRoute:
         log_name: The log.
         consumer_name: The consumer; registered when the worker starts, if it is not.
         event_types: As for `GroupRoute`.
-        dead_letter_queue: A work queue for events that are rejected or failed their last attempt; None: the consumer is
+        dead_letters: True to dead-letter events that are rejected or failed their last attempt; False: the consumer is
             blocked on such an event, and retries it.
     """
 
     log_name: str
     consumer_name: str
     event_types: tuple[str, ...] = ()
-    dead_letter_queue: str | None = None
+    dead_letters: bool = False
 
 
 Route = QueueRoute | GroupRoute | ConsumerRoute

@@ -12,7 +12,6 @@ create table sluice.share_group (
     backoff_base interval not null default '1 second' check (backoff_base >= '0'),
     backoff_cap interval not null default '10 minutes' check (backoff_cap >= '0'),
     backoff_jitter boolean not null default true,
-    dead_letter_log text,
     key text,
     when_waiting text not null default 'block' check (when_waiting in ('block', 'skip', 'park')),
     lost text,
@@ -28,7 +27,6 @@ comment on column sluice.share_group.sub_key is 'The group as a consumer of the 
 comment on column sluice.share_group.owner is 'The sub_id of the consumer whose own events it sees in addition to those for all consumers.';
 comment on column sluice.share_group.max_deliveries is
     'Deliveries after which an event is dead-lettered even without an outcome: a lost reply is not an attempt.';
-comment on column sluice.share_group.dead_letter_log is 'The log that dead events are appended to; null: sluice.dead_event.';
 comment on column sluice.share_group.key is
     'Ordering key of events: a field, ev_type to ev_extra4, or a JSON path into ev_data; null: no order.';
 comment on column sluice.share_group.lost is 'Why its position was dropped; null: it was not.';

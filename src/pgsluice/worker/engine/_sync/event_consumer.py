@@ -17,7 +17,7 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool
 
 from pgsluice.backoff import DELAY_MAX_S, Backoff, pause
-from pgsluice.client import Event, EventLog, WorkQueue
+from pgsluice.client import Event, EventLog
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import Call, logs
 from pgsluice.client.sources import require_pool
@@ -28,19 +28,17 @@ from pgsluice.errors import (
     PrivilegeError,
     RetryableError,
 )
-from pgsluice.outcome import Done, Outcome, Release, Retry
-from pgsluice.sessions import server_encoding
+from pgsluice.outcome import Done, Outcome, Reject, Release, Retry
 from pgsluice.worker.engine._sync.event_batch import BatchHandler, EventBatch, EventHandler
 from pgsluice.worker.engine._sync.lease import leased
 from pgsluice.worker.engine.consumed_batch import (
     BatchProgress,
     ConsumedBatch,
     attempt_of,
-    dead_letter,
-    dead_letter_headers,
 )
 from pgsluice.worker.engine.failure_log import FailureLog, Origin
 from pgsluice.worker.engine.failures import (
+    TOO_MANY,
     BusyError,
     EventFailedError,
     is_passing,
@@ -80,7 +78,7 @@ class EventConsumer:
         on_event: EventHandler | None = None,
         on_batch: BatchHandler | None = None,
         retry: RetryPolicy | None = None,
-        dead_letter_queue: str | None = None,
+        dead_letters: bool = False,
         own_transactions: bool = False,
         register: bool = True,
         subconsumer_name: str | None = None,
@@ -106,7 +104,7 @@ class EventConsumer:
                 increasing back-off, and continue with the next. After the last attempt, or without a policy, the
                 error stops the consumer, and the batch is redelivered after a restart. A batch with a failed event is
                 processed twice: the first transaction is rolled back.
-            dead_letter_queue: A work queue for events whose last attempt failed; the consumer continues.
+            dead_letters: Dead-letter events that are rejected or whose last attempt failed, and continue.
             own_transactions: The handler's connection is in autocommit mode and the handler manages its own
                 transactions; the batch is finished afterwards. For effects outside the database: at least once.
             register: Register the consumer at the latest tick when `run` or the first `run_once` starts.
@@ -122,12 +120,10 @@ class EventConsumer:
         require_pool(pool, ConnectionPool)
         if (on_event is None) == (on_batch is None):
             raise ArgumentError("pass either on_event or on_batch")
-        if on_event is None and (retry is not None or dead_letter_queue is not None):
-            raise ArgumentError("retry and dead_letter_queue require on_event")
-        if dead_letter_queue is not None and retry is None:
-            raise ArgumentError(
-                "dead_letter_queue requires retry, which sets the number of attempts"
-            )
+        if on_event is None and (retry is not None or dead_letters):
+            raise ArgumentError("retry and dead_letters require on_event")
+        if dead_letters and retry is None:
+            raise ArgumentError("dead_letters requires retry, which sets the number of attempts")
         if not poll_interval_s > 0:
             raise ArgumentError(f"poll_interval_s is {poll_interval_s}; use more than 0 seconds")
         if dead_interval_s is not None and subconsumer_name is None:
@@ -138,7 +134,7 @@ class EventConsumer:
         self._on_event = on_event
         self._on_batch = on_batch
         self._retry = retry
-        self._dead_letter_queue = dead_letter_queue
+        self._dead_letters = dead_letters
         self._own_transactions = own_transactions
         self._is_registered = not register
         self._subconsumer_name = subconsumer_name
@@ -260,7 +256,7 @@ class EventConsumer:
         self, connection: Connection[Any], batch_id: int, *, is_careful: bool
     ) -> ConsumedBatch:
         """Handle and finish a batch in one transaction."""
-        progress = BatchProgress()
+        progress = BatchProgress(batch_id)
         batch = self._batch(connection, batch_id, progress)
         with connection.transaction():
             try:
@@ -278,11 +274,11 @@ class EventConsumer:
                         else:
                             self._handle(connection, progress, event)
             self._finish(connection, batch_id, progress)
-        return progress.consumed(batch_id)
+        return progress.consumed()
 
     def _consume_apart(self, connection: Connection[Any], batch_id: int) -> ConsumedBatch:
         """Handle a batch outside of our transactions, then finish it."""
-        progress = BatchProgress()
+        progress = BatchProgress(batch_id)
         batch = self._batch(connection, batch_id, progress)
         if self._on_batch is not None:
             self._call_with_batch(connection, batch)
@@ -293,7 +289,7 @@ class EventConsumer:
                     self._attempt(connection, progress, event)
         with connection.transaction():
             self._finish(connection, batch_id, progress)
-        return progress.consumed(batch_id)
+        return progress.consumed()
 
     def _call_with_batch(self, connection: Connection[Any], batch: EventBatch) -> None:
         assert self._on_batch is not None  # noqa: S101 - checked by the callers
@@ -375,13 +371,18 @@ class EventConsumer:
         event: Event,
         error: Exception,
     ) -> None:
-        """Dead-letter an event; raise its error if there is no dead-letter queue."""
-        if self._dead_letter_queue is None:
+        """Dead-letter an event; raise its error if the consumer has no dead letters."""
+        if not self._dead_letters:
             raise error
-        WorkQueue(connection).send(
-            self._dead_letter_queue,
-            dead_letter(self._queue_name, self._consumer_name, event),
-            headers=dead_letter_headers(error, attempt_of(event), server_encoding(connection)),
+        failure = error.failure if isinstance(error, EventFailedError) else failure_of(error)
+        reason = error.reason if isinstance(error, EventFailedError | Reject) else TOO_MANY
+        EventLog(connection).reject_event(
+            progress.batch_id,
+            event.ev_id,
+            reason,
+            error_type=failure.error_type,
+            error=failure.message,
+            trace=failure.trace,
         )
         self._report(event, error, "dead")
         progress.dead += 1

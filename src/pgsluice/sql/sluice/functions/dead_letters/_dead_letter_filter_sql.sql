@@ -1,19 +1,33 @@
-create or replace function sluice._dead_letter_filter_sql()
+create or replace function sluice._dead_letter_filter_sql(consumer_name text)
 returns text
 language sql
 immutable
 set search_path = pg_catalog, pg_temp
 as $$
     select format(
-        $condition$lower(m.queue_name) = lower($5)
-        and ($6 is null or m.reason = $6)
-        and ($7 is null or coalesce(m.error_type, '') = $7)
-        and %s$condition$,
-        sluice._filter_sql('dead_at')
+        $condition$%s
+        and %s
+        and (($7).dead_letter_ids is null or m.dead_letter_id = any (($7).dead_letter_ids))
+        and (($7).msg_ids is null or m.msg_id = any (($7).msg_ids))
+        and (($7).ev_type is null or m.ev_type = ($7).ev_type)
+        and (($7).reason is null or m.reason = ($7).reason)
+        and (($7).error_type is null or coalesce(m.error_type, '') = ($7).error_type)
+        -- Cheaper than a pattern, which does not change the text before its first #.
+        and (($7).error is null or starts_with(coalesce(m.error, ''), split_part(($7).error, '#', 1)))
+        and (
+            ($7).error is null
+            or coalesce(m.error, '') = ($7).error
+            or coalesce(sluice._error_pattern(m.error), '') = ($7).error
+        )$condition$,
+        case when consumer_name is null
+            then 'lower(m.queue_name) = lower($5)'
+            else 'm.queue_name = $5 and m.consumer_name = $6'
+        end,
+        sluice._filter_sql('dead_at'::text)
     );
 $$;
 
-comment on function sluice._dead_letter_filter_sql() is
-    'Return a condition on dead letter m: sluice._filter_sql plus queue $5, reason $6 and error type $7, empty for none; null means no condition.';
-revoke execute on function sluice._dead_letter_filter_sql() from public;
-grant execute on function sluice._dead_letter_filter_sql() to sluice_admin, sluice_reader;
+comment on function sluice._dead_letter_filter_sql(text) is
+    'Return a condition on dead letter m: sluice._filter_sql plus queue or log $5, share group or consumer $6 and the other members of filter $7.';
+revoke execute on function sluice._dead_letter_filter_sql(text) from public;
+grant execute on function sluice._dead_letter_filter_sql(text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

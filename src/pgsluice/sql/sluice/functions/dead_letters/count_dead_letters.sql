@@ -1,29 +1,25 @@
 create or replace function sluice.count_dead_letters(
-    queue_name text,
-    conditional jsonb default '{}',
-    conditional_headers jsonb default '{}',
-    since timestamptz default null,
-    until timestamptz default null,
-    reason text default null,
-    error_type text default null
+    queue_name text, consumer_name text default null, filter jsonb default '{}'
 )
 returns bigint
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_filter constant sluice.dead_letter_filter := sluice._dead_letter_filter(filter);
     v_count bigint;
 begin
     execute format(
-        'select count(*) from sluice.dead_letter as m where %s', sluice._dead_letter_filter_sql()
+        'select count(*) from sluice.%I as m where %s',
+        sluice._dead_letter_table(consumer_name), sluice._dead_letter_filter_sql(consumer_name)
     )
-    using conditional, conditional_headers, since, until, queue_name, reason, error_type
+    using v_filter.message, v_filter.headers, v_filter.since, v_filter.until, queue_name, consumer_name, v_filter
     into v_count;
     return v_count;
 end;
 $$;
 
-comment on function sluice.count_dead_letters(text, jsonb, jsonb, timestamptz, timestamptz, text, text) is
-    'Return the number of dead letters of a queue that match a filter; since and until apply to dead_at.';
-revoke execute on function sluice.count_dead_letters(text, jsonb, jsonb, timestamptz, timestamptz, text, text) from public;
-grant execute on function sluice.count_dead_letters(text, jsonb, jsonb, timestamptz, timestamptz, text, text) to sluice_admin, sluice_reader;
+comment on function sluice.count_dead_letters(text, text, jsonb) is
+    'Return the number of dead letters of a queue, or of a share group or consumer of a log, that match a filter as that of sluice.browse_dead_letters.';
+revoke execute on function sluice.count_dead_letters(text, text, jsonb) from public;
+grant execute on function sluice.count_dead_letters(text, text, jsonb) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,13 +1,10 @@
 -- Ids only: payloads may be large, and those who redrive or purge need none.
 create or replace function sluice.list_dead_letter_ids(
     queue_name text,
+    consumer_name text default null,
+    filter jsonb default '{}',
     after_dead_letter_id bigint default null,
-    qty integer default 1000,
-    since timestamptz default null,
-    until timestamptz default null,
-    reason text default null,
-    error_type text default null,
-    error text default null
+    qty integer default 1000
 )
 returns setof bigint
 language plpgsql
@@ -18,24 +15,26 @@ set enable_bitmapscan = off
 set enable_sort = off
 set jit = off
 as $$
+declare
+    v_filter constant sluice.dead_letter_filter := sluice._dead_letter_filter(filter);
 begin
     return query execute format(
         'select m.dead_letter_id
-         from sluice.dead_letter as m
+         from sluice.%I as m
          where ($8 is null or m.dead_letter_id > $8)
-           -- Cheaper than a pattern, which does not change the text before its first #.
-           and ($10 is null or starts_with(coalesce(m.error, ''''), split_part($10, ''#'', 1)))
-           and ($10 is null or coalesce(m.error, '''') = $10 or coalesce(sluice._error_pattern(m.error), '''') = $10)
            and %s
-         order by lower(m.queue_name), m.dead_letter_id
+         order by %s, m.dead_letter_id
          limit $9',
-        sluice._dead_letter_filter_sql()
+        sluice._dead_letter_table(consumer_name),
+        sluice._dead_letter_filter_sql(consumer_name),
+        case when consumer_name is null then 'lower(m.queue_name)' else 'm.queue_name, m.consumer_name' end
     )
-    using null::jsonb, null::jsonb, since, until, queue_name, reason, error_type, after_dead_letter_id, qty, error;
+    using v_filter.message, v_filter.headers, v_filter.since, v_filter.until, queue_name, consumer_name, v_filter,
+        after_dead_letter_id, qty;
 end;
 $$;
 
-comment on function sluice.list_dead_letter_ids(text, bigint, integer, timestamptz, timestamptz, text, text, text) is
-    'Return ids of dead letters of a queue after a dead_letter_id, lowest first, at most qty; since and until apply to dead_at, and error is the whole error or its first line with # for numbers and UUIDs, empty for none.';
-revoke execute on function sluice.list_dead_letter_ids(text, bigint, integer, timestamptz, timestamptz, text, text, text) from public;
-grant execute on function sluice.list_dead_letter_ids(text, bigint, integer, timestamptz, timestamptz, text, text, text) to sluice_admin, sluice_reader;
+comment on function sluice.list_dead_letter_ids(text, text, jsonb, bigint, integer) is
+    'Return the ids of the dead letters that sluice.browse_dead_letters returns.';
+revoke execute on function sluice.list_dead_letter_ids(text, text, jsonb, bigint, integer) from public;
+grant execute on function sluice.list_dead_letter_ids(text, text, jsonb, bigint, integer) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,6 +1,7 @@
--- Bounded step; letters that another session moves are skipped. Call it until it returns 0.
+-- Bounded step; dead letters that another session moves are skipped. Call it until it returns 0.
 create or replace function sluice.purge_dead_letters(
     queue_name text,
+    consumer_name text default null,
     older_than interval default null,
     dead_letter_ids bigint[] default null,
     qty integer default 10000
@@ -21,25 +22,32 @@ begin
     end if;
     -- An array instead of a join: without an estimate of the rows, the planner would scan the whole table.
     execute format(
-        'delete from sluice.dead_letter as d
+        'delete from sluice.%1$I as d
          where d.dead_letter_id = any (array(
              select m.dead_letter_id
-             from sluice.dead_letter as m
-             where lower(m.queue_name) = lower($1) and %s
-             limit $4
+             from sluice.%1$I as m
+             where %2$s and %3$s
+             limit $5
              for update skip locked
          ))',
+        sluice._dead_letter_table(consumer_name),
+        case when consumer_name is null
+            then 'lower(m.queue_name) = lower($1)'
+            else 'm.queue_name = $1 and m.consumer_name = $2'
+        end,
         case when older_than is null
-            then 'm.dead_letter_id = any ($3)'
-            else 'm.dead_at < $2 order by m.dead_at'
+            then 'm.dead_letter_id = any ($4)'
+            else 'm.dead_at < $3 order by m.dead_at'
         end
     )
-    using queue_name, v_dead_before, dead_letter_ids, qty;
+    using queue_name, consumer_name, v_dead_before, dead_letter_ids, qty;
     get diagnostics v_deleted = row_count;
     if v_deleted > 0 then
         perform sluice._note_action(
             'purge_dead_letters'::text, queue_name,
-            jsonb_build_object('older_than', older_than, 'dead_letter_ids', sluice._some_ids(dead_letter_ids)),
+            jsonb_build_object(
+                'consumer_name', consumer_name, 'older_than', older_than, 'dead_letter_ids', sluice._some_ids(dead_letter_ids)
+            ),
             v_deleted, null::text
         );
     end if;
@@ -47,7 +55,7 @@ begin
 end;
 $$;
 
-comment on function sluice.purge_dead_letters(text, interval, bigint[], integer) is
-    'Delete dead letters of a queue permanently, at most qty: the oldest beyond older_than, or those with the given ids; returns their number: call it until it returns 0.';
-revoke execute on function sluice.purge_dead_letters(text, interval, bigint[], integer) from public;
-grant execute on function sluice.purge_dead_letters(text, interval, bigint[], integer) to sluice_admin;
+comment on function sluice.purge_dead_letters(text, text, interval, bigint[], integer) is
+    'Delete dead letters of a queue, or of a share group or consumer of a log, permanently, at most qty: the oldest beyond older_than, or those with the given ids; returns their number: call it until it returns 0.';
+revoke execute on function sluice.purge_dead_letters(text, text, interval, bigint[], integer) from public;
+grant execute on function sluice.purge_dead_letters(text, text, interval, bigint[], integer) to pgq_admin, sluice_admin;

@@ -1,22 +1,19 @@
 /*
- * A search with a bounded cost, newest first: it reads at most scan dead letters of the queue, and returns those that match.
- * The last row has no dead letter, only the id at which the search ended: pass searched_dead_letter_id as
- * before_dead_letter_id to continue. It is missing if the search reached the end.
+ * A search with a bounded cost, newest first: it reads at most scan dead letters, and returns those that match. The last row
+ * has no dead letter, only the id at which the search ended: pass searched_dead_letter_id as before_dead_letter_id to
+ * continue. It is missing if the search reached the end.
  *
  * Without contents, payloads, headers and traces are neither read nor returned.
  *
- * Calls: sluice._error_pattern. Reads: sluice.dead_letter, by queue and dead_letter_id.
+ * Calls: sluice._dead_letter_filter_sql. Reads: sluice.dead_letter, by queue and dead_letter_id.
  */
 create or replace function sluice.search_dead_letters(
     queue_name text,
+    consumer_name text default null,
+    filter jsonb default '{}',
     before_dead_letter_id bigint default null,
     qty integer default 100,
     scan integer default 10000,
-    since timestamptz default null,
-    until timestamptz default null,
-    reason text default null,
-    error_type text default null,
-    error text default null,
     with_contents boolean default true
 )
 returns table (letter sluice.dead_letter, searched_dead_letter_id bigint)
@@ -29,32 +26,41 @@ set enable_sort = off
 set jit = off
 as $$
 declare
-    v_scanned constant text :=
-        'sluice.dead_letter as d
-         where lower(d.queue_name) = lower($1) and ($2 is null or d.dead_letter_id < $2)
-         order by lower(d.queue_name) desc, d.dead_letter_id desc';
+    v_filter constant sluice.dead_letter_filter := sluice._dead_letter_filter(filter);
+    v_scanned constant text := format(
+        'sluice.%I as d where %s',
+        sluice._dead_letter_table(consumer_name),
+        case when consumer_name is null
+            then 'lower(d.queue_name) = lower($5) and ($8 is null or d.dead_letter_id < $8)
+                  order by lower(d.queue_name) desc, d.dead_letter_id desc'
+            else 'd.queue_name = $5 and d.consumer_name = $6 and ($8 is null or d.dead_letter_id < $8)
+                  order by d.queue_name desc, d.consumer_name desc, d.dead_letter_id desc'
+        end
+    );
     v_count integer := 0;
     v_last bigint;
 begin
     for letter in
         execute format(
-            'select m.dead_letter_id, m.queue_name, m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at,
-                case when $10 then m.message end, case when $10 then m.headers end, m.reason, m.error, m.dead_at, m.attempts,
-                m.first_failed_at, m.error_type, case when $10 then m.trace end, m.worker
-             from (select d.* from %s limit $3) as m
-             where ($4 is null or m.dead_at >= $4)
-               and ($5 is null or m.dead_at < $5)
-               and ($6 is null or m.reason = $6)
-               and ($7 is null or coalesce(m.error_type, '''') = $7)
-               and ($8 is null or coalesce(sluice._error_pattern(m.error), '''') = $8)
-             limit $9 + 1',
-            v_scanned
+            'select m.* from (select d.* from %s limit $9) as m where %s limit $10 + 1',
+            v_scanned, sluice._dead_letter_filter_sql(consumer_name)
         )
-        using queue_name, before_dead_letter_id, scan, since, until, reason, error_type, error, qty, with_contents
+        using v_filter.message, v_filter.headers, v_filter.since, v_filter.until, queue_name, consumer_name, v_filter,
+            before_dead_letter_id, scan, qty
     loop
         v_count := v_count + 1;
         exit when v_count > qty;
         v_last := letter.dead_letter_id;
+        if not with_contents then
+            letter.message := null;
+            letter.headers := null;
+            letter.trace := null;
+            letter.ev_data := null;
+            letter.ev_extra1 := null;
+            letter.ev_extra2 := null;
+            letter.ev_extra3 := null;
+            letter.ev_extra4 := null;
+        end if;
         return next;
     end loop;
 
@@ -62,8 +68,8 @@ begin
     if v_count > qty then
         searched_dead_letter_id := v_last;
     else
-        execute format('select d.dead_letter_id from %s offset $3 - 1 limit 1', v_scanned)
-        using queue_name, before_dead_letter_id, scan
+        execute format('select d.dead_letter_id from %s offset $9 - 1 limit 1', v_scanned)
+        using null, null, null, null, queue_name, consumer_name, null, before_dead_letter_id, scan
         into searched_dead_letter_id;
     end if;
     if searched_dead_letter_id is not null then
@@ -72,7 +78,7 @@ begin
 end;
 $$;
 
-comment on function sluice.search_dead_letters(text, bigint, integer, integer, timestamptz, timestamptz, text, text, text, boolean) is
-    'Return the dead letters of a queue that match a filter, newest first, among the next scan; the last row says where the search ended, and is missing at the end. Error: as in sluice.group_dead_letters; empty texts select dead letters without an error type or an error.';
-revoke execute on function sluice.search_dead_letters(text, bigint, integer, integer, timestamptz, timestamptz, text, text, text, boolean) from public;
-grant execute on function sluice.search_dead_letters(text, bigint, integer, integer, timestamptz, timestamptz, text, text, text, boolean) to sluice_admin, sluice_reader;
+comment on function sluice.search_dead_letters(text, text, jsonb, bigint, integer, integer, boolean) is
+    'Return the dead letters of a queue, or of a share group or consumer of a log, that match a filter as that of sluice.browse_dead_letters, newest first, among the next scan; the last row says where the search ended, and is missing at the end.';
+revoke execute on function sluice.search_dead_letters(text, text, jsonb, bigint, integer, integer, boolean) from public;
+grant execute on function sluice.search_dead_letters(text, text, jsonb, bigint, integer, integer, boolean) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

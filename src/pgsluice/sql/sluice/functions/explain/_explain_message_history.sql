@@ -22,10 +22,10 @@ begin
         m.enqueued_at,
         case
             when m.schedule is not null then format('Sent by schedule %s', m.schedule ->> 'name')
+            when m.origin ? 'log' then
+                format('Sent by the redrive of event %s of log %s', m.origin ->> 'ev_id', m.origin ->> 'log')
             when m.origin ? 'dead_letter_id' then
                 format('Sent by the redrive of message %s of queue %s', m.origin ->> 'msg_id', m.origin ->> 'queue')
-            when m.origin ? 'dead_event_id' then
-                format('Sent by the redrive of event %s of log %s', m.origin ->> 'ev_id', m.origin ->> 'log')
             when m.origin is not null then
                 format('Sent by the replay of message %s of queue %s', m.origin ->> 'msg_id', m.origin ->> 'queue')
             else 'Sent'

@@ -34,8 +34,8 @@ begin
         return query values (
             null::timestamptz, 'Nothing, until it is redriven or purged',
             jsonb_build_object(
-                'sql', format('select sluice.redrive(%L, array[%s]::bigint[])', i_queue_name, m.dead_letter_id),
-                'command', format('pgsluice queue dead-letters redrive %s %s', sluice._shell_word(i_queue_name), m.dead_letter_id)
+                'sql', format('select sluice.redrive(%L, filter => %L)', i_queue_name, jsonb_build_object('dead_letter_ids', array[m.dead_letter_id])),
+                'command', format('pgsluice dead-letters redrive %s %s', sluice._shell_word(i_queue_name), m.dead_letter_id)
             )
         );
     elsif m.state = 'archived' then

@@ -42,10 +42,10 @@ begin
                 sluice._counted(count(*), 'message'), case when count(*) = v_counted_max then ' or more' end,
                 ' with ' || nullif((array_agg(concat_ws(': ', d.error_type, case when i_may_read then d.error end) order by d.dead_at desc))[1], '')
             ),
-            jsonb_build_object('dead', count(*), 'command', format('pgsluice queue dead-letters list %s', sluice._shell_word(i_queue_name)))
+            jsonb_build_object('dead', count(*), 'command', format('pgsluice dead-letters list %s', sluice._shell_word(i_queue_name)))
         from (
             select d.dead_at, d.error_type, d.error
-            from sluice.dead_letter as d
+            from sluice.dead_letter_message as d
             where lower(d.queue_name) = lower(i_queue_name) and d.dead_at > now() - interval '1 day'
             order by d.dead_at desc
             limit v_counted_max

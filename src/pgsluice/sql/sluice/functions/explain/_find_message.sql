@@ -59,7 +59,7 @@ begin
                 union all
                 select 3, ''dead letters'', m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, null,
                     null, m.dead_letter_id, m.dead_at, m.reason, m.attempts, m.first_failed_at, m.error_type, m.error, m.worker, m.xmax, %3$s
-                from sluice.dead_letter as m
+                from sluice.dead_letter_message as m
                 where lower(m.queue_name) = lower($2) and m.msg_id = $1
             ) as stored
             left join sluice.attempt as noted

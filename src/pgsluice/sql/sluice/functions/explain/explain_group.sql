@@ -8,7 +8,7 @@ as $$
 declare
     v_group constant sluice.share_group := sluice._require_group(queue_name, group_name);
     v_claim constant sluice.claim := sluice._last_claim(v_group.group_id);
-    v_may_read constant boolean := sluice._may_read('sluice.dead_event'::regclass);
+    v_may_read constant boolean := sluice._may_read('sluice.dead_letter_event'::regclass);
     v_log pgq.queue;
     i record;
 begin
@@ -23,7 +23,12 @@ begin
         null::bigint as retrying,
         (
             select count(*)
-            from (select from sluice.dead_event as d where d.queue_name = v_group.queue_name and d.group_name = v_group.group_name limit 1000) as d
+            from (
+                select
+                from sluice.dead_letter_event as d
+                where d.queue_name = v_group.queue_name and d.consumer_name = v_group.group_name
+                limit 1000
+            ) as d
         ) as dead
     into i;
     if i.lag_events <= 10000 and i.dead < 1000 then

@@ -48,14 +48,14 @@ begin
     where t.group_id = v_group.group_id and t.key = explain_key.key
     order by t.turn_id desc
     limit 1;
-    select min(d.dead_at) as since, count(*) as events, (array_agg(d.ev_id order by d.ev_place))[1] as ev_id
+    select min(d.dead_at) as since, count(*) as events, (array_agg(d.msg_id order by d.place))[1] as ev_id
     into v_parked
     from (
-        select d.dead_at, d.ev_id, d.ev_place
-        from sluice.dead_event as d
-        where d.queue_name = explain_key.queue_name and d.group_name = explain_key.group_name and d.ev_key = explain_key.key
+        select d.dead_at, d.msg_id, d.place
+        from sluice.dead_letter_event as d
+        where d.queue_name = explain_key.queue_name and d.consumer_name = explain_key.group_name and d.key = explain_key.key
           and d.reason = 'parked'
-        order by d.ev_place
+        order by d.place
         limit 1000
     ) as d;
     return query

@@ -1,13 +1,13 @@
--- Never in a dead-letter log: parked events are not dead-lettered, they wait for an operator.
+-- Parked events are not dead-lettered: they wait for an operator.
 create or replace function sluice._park_events(i_group sluice.share_group, i_claim_id bigint, i_events sluice.redelivery[])
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    insert into sluice.dead_event (
-        queue_name, group_name, claim_id, ev_id, ev_time, ev_txid, ev_type, ev_data,
-        ev_extra1, ev_extra2, ev_extra3, ev_extra4, redriven, attempts, deliveries, reason, error, ev_key, ev_place
+    insert into sluice.dead_letter_event (
+        queue_name, consumer_name, claim_id, msg_id, enqueued_at, ev_txid, ev_type, ev_data,
+        ev_extra1, ev_extra2, ev_extra3, ev_extra4, redriven, attempts, read_ct, reason, error, key, place
     )
     select q.queue_name, i_group.group_name, i_claim_id, e.ev_id, e.ev_time, e.ev_txid, e.ev_type, e.ev_data,
         e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4, e.redriven, e.attempts, e.deliveries, 'parked', e.error, e.key, e.place

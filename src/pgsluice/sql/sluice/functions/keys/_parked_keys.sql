@@ -18,10 +18,10 @@ begin
         from unnest(i_keys) as k (key)
         where exists (
             select
-            from sluice.dead_event as d
+            from sluice.dead_letter_event as d
             where d.queue_name = v_queue_name
-              and d.group_name = i_group.group_name
-              and d.ev_key = k.key
+              and d.consumer_name = i_group.group_name
+              and d.key = k.key
               and d.reason = 'parked'
         )
     );

@@ -27,13 +27,13 @@ begin
             on w.group_id = t.group_id and w.key = t.key and w.is_returned and w.waiting_id = t.returned[1]
         where t.claim_id is null and t.due_at - v_shift > clock_timestamp()
         union all
-        select d.ev_key, min(d.dead_at), 'parked', count(*) - 1, null, (array_agg(d.ev_id order by d.ev_place))[1], null
-        from sluice.dead_event as d
+        select d.key, min(d.dead_at), 'parked', count(*) - 1, null, (array_agg(d.msg_id order by d.place))[1], null
+        from sluice.dead_letter_event as d
         where d.queue_name = list_blocked_keys.queue_name
-          and d.group_name = list_blocked_keys.group_name
+          and d.consumer_name = list_blocked_keys.group_name
           and d.reason = 'parked'
-          and d.ev_key is not null
-        group by d.ev_key
+          and d.key is not null
+        group by d.key
         order by 2, 1;
 end;
 $$;

@@ -18,8 +18,8 @@ begin
     -- Behind the parked ones, those not parked yet.
     execute format(
         'with parked as (
-            delete from sluice.dead_event as d
-            where d.queue_name = $1 and d.group_name = $2 and d.ev_key = $3 and d.reason = ''parked''
+            delete from sluice.dead_letter_event as d
+            where d.queue_name = $1 and d.consumer_name = $2 and d.key = $3 and d.reason = ''parked''
             returning d.*
         ),
         moved as (
@@ -29,8 +29,8 @@ begin
             from (
                 select o.*, nextval(''sluice.key_place_seq'') as place
                 from (
-                    select d.ev_id, d.ev_time, d.ev_txid, d.ev_type, d.ev_data, d.ev_extra1, d.ev_extra2, d.ev_extra3, d.ev_extra4,
-                        d.redriven + (d.deliveries > 0)::integer as redriven, d.error, 0 as part, d.ev_place as number
+                    select d.msg_id as ev_id, d.enqueued_at as ev_time, d.ev_txid, d.ev_type, d.ev_data, d.ev_extra1, d.ev_extra2, d.ev_extra3,
+                        d.ev_extra4, d.redriven + (d.read_ct > 0)::integer as redriven, d.error, 0 as part, d.place as number
                     from parked as d
                     union all
                     select w.ev_id, w.ev_time, w.ev_txid, w.ev_type, w.ev_data, w.ev_extra1, w.ev_extra2, w.ev_extra3, w.ev_extra4,

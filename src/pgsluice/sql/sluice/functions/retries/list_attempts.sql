@@ -19,7 +19,7 @@ begin
          (
              select distinct on (d.msg_id) d.msg_id, d.attempts, ''dead'', d.first_failed_at, d.dead_at, null::timestamptz,
                  d.error_type, coalesce(d.error, d.reason), d.trace, d.worker
-             from sluice.dead_letter as d
+             from sluice.dead_letter_message as d
              where lower(d.queue_name) = lower($1) and d.msg_id = any ($2)
              order by d.msg_id, d.dead_letter_id desc
          )

@@ -9,7 +9,7 @@ as $$
     select count(*)
     from (
         select
-        from sluice.dead_letter as d
+        from sluice.dead_letter_message as d
         where lower(d.queue_name) = lower(_count_dead.queue_name)
         limit 10000
     ) as counted;

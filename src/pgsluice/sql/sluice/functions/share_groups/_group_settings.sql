@@ -6,7 +6,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_options constant text[] := array[
-        'lease', 'max_attempts', 'max_deliveries', 'backoff', 'backoff_base', 'backoff_cap', 'backoff_jitter', 'dead_letter_log',
+        'lease', 'max_attempts', 'max_deliveries', 'backoff', 'backoff_base', 'backoff_cap', 'backoff_jitter',
         'unhandled', 'key', 'when_waiting', 'start'
     ];
     v_group sluice.share_group;
@@ -49,8 +49,6 @@ begin
         when v_group.backoff not in ('constant', 'linear', 'exponential') then format('a backoff %L', v_group.backoff)
         when v_group.backoff_base not between '0' and '100 years' then format('a backoff_base of %s', v_group.backoff_base)
         when v_group.backoff_cap not between '0' and '100 years' then format('a backoff_cap of %s', v_group.backoff_cap)
-        -- The group would receive its own dead letters.
-        when v_group.dead_letter_log = v_group.queue_name then 'its own log as dead_letter_log'
         when v_group.when_waiting not in ('block', 'skip', 'park') then format('when_waiting %L', v_group.when_waiting)
         when v_group.unhandled not in ('accept', 'leave', 'dead-letter') then format('unhandled %L', v_group.unhandled)
     end;
@@ -59,7 +57,7 @@ begin
             errcode = '22023',
             message = format('a share group cannot have %s', v_wrong),
             hint = 'lease more than 0; max_attempts and max_deliveries 1 or more; backoff constant, linear or exponential; no time over 100 years; '
-                'when_waiting block, skip or park; unhandled accept, leave or dead-letter; dead_letter_log another log';
+                'when_waiting block, skip or park; unhandled accept, leave or dead-letter';
     end if;
     -- The canonical text of a jsonpath has quoted names. Filters, functions and wildcards are refused: they can be slow or fail.
     if v_group.key not in ('ev_type', 'ev_data', 'ev_extra1', 'ev_extra2', 'ev_extra3', 'ev_extra4')
@@ -69,9 +67,6 @@ begin
             errcode = '22023',
             message = format('a share group cannot have the key %L', v_group.key),
             hint = 'use ev_type, ev_data, ev_extra1 to ev_extra4, or a path into ev_data such as $.customer.id or $.lines[0].sku';
-    end if;
-    if v_group.dead_letter_log is not null then
-        perform pgq._require_log(v_group.dead_letter_log);
     end if;
     return v_group;
 end;

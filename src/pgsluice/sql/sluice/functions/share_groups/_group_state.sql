@@ -69,8 +69,8 @@ begin
         select count(*) as dead
         from (
             select
-            from sluice.dead_event as d
-            where d.queue_name = i_queue_name and d.group_name = i_group.group_name
+            from sluice.dead_letter_event as d
+            where d.queue_name = i_queue_name and d.consumer_name = i_group.group_name
             limit 10000
         ) as counted
     ) as d;
@@ -106,6 +106,6 @@ end;
 $$;
 
 comment on function sluice._group_state(sluice.share_group, text) is
-    'Return the lag of a share group in events and seconds, and its numbers of leased, retrying and dead events, the last counted up to 10,000.';
+    'Return the lag of a share group in events and seconds, and its numbers of leased, retrying and dead-lettered events, the last counted up to 10,000.';
 revoke execute on function sluice._group_state(sluice.share_group, text) from public;
 grant execute on function sluice._group_state(sluice.share_group, text) to pgq_admin, sluice_admin;

@@ -3,8 +3,7 @@
 -- sluice.lapsed_events.
 --
 -- So max_attempts = 1 does not mean one delivery: an expired lease without a renewal or outcome redelivers the event up to max_deliveries (three
--- times max_attempts unless set). The size of the event makes no difference: one that the dead-letter log does not take is dead-lettered
--- into sluice.dead_event, in the same transaction (sluice._dead_letter).
+-- times max_attempts unless set).
 --
 -- In a group with keys, an event that is due immediately precedes the later ones of its key, whatever when_waiting is. If it has to wait:
 --

@@ -2,7 +2,7 @@ create or replace function sluice.list_groups(
     queue_name text default null,
     out log_name text, out group_name text, out lease interval, out max_attempts integer, out max_deliveries integer,
     out backoff text, out backoff_base interval, out backoff_cap interval, out backoff_jitter boolean,
-    out dead_letter_log text, out key text, out when_waiting text, out unhandled text, out lost text,
+    out key text, out when_waiting text, out unhandled text, out lost text,
     out lag_events bigint, out lag_s double precision, out leased bigint, out retrying bigint, out dead bigint
 )
 returns setof record
@@ -36,6 +36,6 @@ end;
 $$;
 
 comment on function sluice.list_groups(text) is
-    'Return the share groups of one log or all, with their settings, lag, and numbers of leased, retrying and dead events; dead events are counted up to 10,000.';
+    'Return the share groups of one log or all, with their settings, lag, and numbers of leased, retrying and dead-lettered events; dead letters are counted up to 10,000.';
 revoke execute on function sluice.list_groups(text) from public;
 grant execute on function sluice.list_groups(text) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

@@ -30,7 +30,6 @@ begin
         backoff_base = v_group.backoff_base,
         backoff_cap = v_group.backoff_cap,
         backoff_jitter = v_group.backoff_jitter,
-        dead_letter_log = v_group.dead_letter_log,
         unhandled = v_group.unhandled
     where g.group_id = v_group.group_id;
 end;

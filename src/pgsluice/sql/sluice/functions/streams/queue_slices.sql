@@ -30,7 +30,7 @@ declare
     v_bounds bigint[];
 begin
     if relation = 'dead_letters' then
-        v_table := 'sluice.dead_letter';
+        v_table := 'sluice.dead_letter_message';
         v_id := 'dead_letter_id';
         v_condition := format('lower(m.queue_name) = %L', lower(queue_name));
     else

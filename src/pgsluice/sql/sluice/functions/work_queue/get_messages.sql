@@ -10,7 +10,7 @@ begin
          union all
          select %s from pgmq.%I as m where m.msg_id = any ($1)
          union all
-         select %s from sluice.dead_letter as m where lower(m.queue_name) = lower($2) and m.msg_id = any ($1)
+         select %s from sluice.dead_letter_message as m where lower(m.queue_name) = lower($2) and m.msg_id = any ($1)
          order by 1',
         sluice._stored_columns('queue'), pgmq.format_table_name(queue_name, 'q'),
         sluice._stored_columns('archive'), pgmq.format_table_name(queue_name, 'a'),

@@ -26,7 +26,7 @@ begin
             verdict as (
                 select distinct on (t.msg_id) t.* from unnest($2) as t where t.note = ''dead'' order by t.msg_id, t.position
             )
-            insert into sluice.dead_letter (
+            insert into sluice.dead_letter_message (
                 queue_name, msg_id, read_ct, enqueued_at, last_read_at, message, headers,
                 reason, error, attempts, first_failed_at, error_type, trace, worker
             )

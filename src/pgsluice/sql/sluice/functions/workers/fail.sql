@@ -47,7 +47,7 @@ begin
             v_message.attempts := null;
             select 'dead', d.attempts
             into v_message.outcome, v_message.attempts
-            from sluice.dead_letter as d
+            from sluice.dead_letter_message as d
             where lower(d.queue_name) = lower(fail.queue_name)
               and d.msg_id = v_message.msg_id
               and d.read_ct = v_failure.read_ct

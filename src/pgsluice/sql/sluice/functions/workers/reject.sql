@@ -17,7 +17,7 @@ begin
             where msg_id = $1 and read_ct = $2 and (enqueued_at = $6 or $6 is null)
             returning msg_id, read_ct, enqueued_at, last_read_at, message, headers
         )
-        insert into sluice.dead_letter (
+        insert into sluice.dead_letter_message (
             queue_name, msg_id, read_ct, enqueued_at, last_read_at, message, headers, reason, error,
             attempts, first_failed_at, worker
         )
