@@ -113,23 +113,6 @@ def test_json_on_standard_input_that_is_deep_or_pretty_printed_is_refused(comman
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("list", "nope"),
-        ("list", "nope", "--count"),
-        ("redrive", "nope", "--all"),
-        ("purge", "nope", "--older-than", "0", "--yes"),
-    ],
-)
-def test_dead_letters_of_an_unknown_queue_are_an_error(command, arguments):
-    refused = command("queue", "dead-letters", *arguments, code=3).stderr
-
-    assert (
-        "queue 'nope' does not exist and has no dead letters; see: pgsluice queue list" in refused
-    )
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
         "queue partitions nope",
         "queue exports list nope",
         "queue topics list nope",
@@ -231,13 +214,3 @@ def test_command_without_the_schema_names_the_installation_in_one_line(database_
     assert "install it with: pgsluice schema install" in errors
     assert uninstalled == 1
     assert "nothing was dropped" in refused
-
-
-def test_dead_letters_are_not_redriven_to_an_unknown_queue(command):
-    command("queue", "create", "orders")
-
-    refused = command(
-        "queue", "dead-letters", "redrive", "orders", "--all", "--into", "nope", code=3
-    )
-
-    assert "queue 'nope' does not exist" in refused.stderr

@@ -25,7 +25,7 @@ def connection(database_18):
 
 
 def settings(connection):
-    query = "select lease::text, max_attempts, backoff, dead_letter_log from sluice.share_group"
+    query = "select lease::text, max_attempts, backoff, backoff_jitter from sluice.share_group"
     return rows(connection, query)
 
 
@@ -59,19 +59,17 @@ def test_a_group_is_created_listed_shown_and_dropped(group, connection):
 
 
 def test_settings_are_given_and_changed_one_by_one(group, connection):
-    EventLog(connection).create_queue("dead")
     options = ("--lease", "2m", "--max-attempts", "3", "--backoff", "linear")
 
-    group("create", "orders", "billing", *options, "--dead-letter-log", "dead", "--no-jitter")
-    assert settings(connection) == [("00:02:00", 3, "linear", "dead")]
+    group("create", "orders", "billing", *options, "--no-jitter")
+    assert settings(connection) == [("00:02:00", 3, "linear", False)]
     assert "another lease" in group("create", "orders", "billing", "--lease", "3m", code=3).stderr
     group("set", "orders", "billing", "--max-attempts", "7", "--backoff-base", "5s")
-    assert settings(connection) == [("00:02:00", 7, "linear", "dead")]
-    group("set", "orders", "billing", "--no-dead-letter-log", "--jitter")
+    assert settings(connection) == [("00:02:00", 7, "linear", False)]
+    group("set", "orders", "billing", "--jitter")
 
-    assert settings(connection) == [("00:02:00", 7, "linear", None)]
-    more = "select backoff_base::text, backoff_jitter from sluice.share_group"
-    assert rows(connection, more) == [("00:00:05", True)]
+    assert settings(connection) == [("00:02:00", 7, "linear", True)]
+    assert value(connection, "select backoff_base::text from sluice.share_group") == "00:00:05"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +81,6 @@ def test_settings_are_given_and_changed_one_by_one(group, connection):
         ("create", "orders", "billing", "--max-attempts", "0"),
         ("create", "orders", "billing", "--backoff", "quadratic"),
         ("set", "orders", "billing"),
-        ("set", "orders", "billing", "--dead-letter-log", "d", "--no-dead-letter-log"),
         ("set", "orders", "billing", "--start", "end"),
     ],
 )
@@ -155,13 +152,6 @@ def test_an_unknown_log_is_an_error_with_the_way_out(group, connection, argument
     assert "event log 'missing' does not exist; create it with: pgsluice log create missing" in (
         done.stderr
     )
-
-
-def test_an_unknown_dead_letter_log_is_the_one_that_is_named(group, connection):
-    done = group("create", "orders", "billing", "--dead-letter-log", "missing", code=3)
-
-    assert "event log 'missing' does not exist" in done.stderr
-    assert value(connection, "select count(*) from sluice.share_group") == 0
 
 
 def test_a_parked_key_is_shown_and_unparked(group, connection):

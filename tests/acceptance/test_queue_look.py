@@ -93,14 +93,10 @@ def test_browse_and_count_agree_on_what_a_filter_matches(queue, orders):
         (["--in", "archive", "--since", (now + timedelta(hours=1)).isoformat()], []),
         # A time without a zone is local.
         (["--in", "archive", "--since", "2026-01-01", "--until", "2126-01-01T10:00"], [1, 2, 3]),
-        (["--in", "dead"], [4]),
-        (["--in", "dead", "--conditional", '{"n": 5}'], []),
     ):
         assert ids(queue("browse", "orders", *arguments)) == wanted
         assert queue("count", "orders", *arguments) == f"{len(wanted)}\n"
     assert ids(queue("browse", "orders", "--after", "5", "--qty", "1")) == [6]
-    (letter,) = records(queue("browse", "orders", "--in", "dead"))
-    assert (letter["dead_letter_id"], letter["reason"], letter["error"]) == (1, "bad", "trace")
 
 
 def test_browse_goes_on_from_page_to_page(queue, orders):
@@ -200,14 +196,10 @@ def test_archived_messages_are_replayed_by_a_filter_in_steps(queue, orders):
 
 
 def test_progress_is_shown_on_a_terminal_and_beside_the_output(queue, orders, monkeypatch):
-    for command in (["replay"], ["dead-letters", "redrive"]):
-        monkeypatch.delenv("FORCE_COLOR", raising=False)
-        assert queue(*command, "orders", "--all", errors=True) == ""
-    orders.execute("select pgmq.read('orders', 600, 9)")
-    orders.execute("select sluice.reject('orders', 7, 1, 'bad')")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    assert queue("replay", "orders", "--all", errors=True) == ""
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
     assert "3/3" in queue("replay", "orders", "--all", errors=True)
-    assert "1/1" in queue("dead-letters", "redrive", "orders", "--all", errors=True)
     assert json.loads(queue("replay", "orders", "--all", "--json"))["replayed"] == 3
 
 
@@ -242,42 +234,6 @@ def test_an_interrupted_replay_is_continued(queue, orders, monkeypatch):
     assert found
     assert json.loads(queue(*found[1].split(), "--json")) == {"replay_id": 1, "replayed": 1503}
     assert value(orders, "select count(distinct headers) from pgmq.q_again") == 1503
-
-
-def test_dead_letters_are_moved_back_by_id_and_by_a_filter(queue, orders):
-    orders.execute(
-        "insert into sluice.dead_letter (queue_name, msg_id, read_ct, enqueued_at, message, reason) "
-        "select 'orders', n, 1, now(), to_jsonb(n), 'r' from generate_series(1001, 2500) as n"
-    )
-    assert records(queue("dead-letters", "redrive", "orders", "1")) == [
-        {"dead_letter_id": 1, "msg_id": 8}
-    ]
-    assert "not found in the dead letters of the queue: 1" in queue(
-        "dead-letters", "redrive", "orders", "1", code=1, errors=True
-    )
-
-    assert queue("dead-letters", "redrive", "orders", "--conditional", "1001") == (
-        "1 dead letters redriven\n"
-    )
-    printed = queue("dead-letters", "redrive", "orders", "--all", "--into", "again", "--json")
-
-    assert json.loads(printed) == {"redriven": 1499}
-    assert value(orders, "select count(*) from sluice.dead_letter") == 0
-
-
-def test_letters_that_fail_again_at_once_are_not_moved_again(queue, orders):
-    orders.execute(
-        "create function public.fail() returns trigger language plpgsql as $$ begin "
-        "insert into sluice.dead_letter (queue_name, msg_id, read_ct, enqueued_at, reason) "
-        "values ('orders', new.msg_id, 1, now(), 'again'); return null; end $$"
-    )
-    orders.execute(
-        "create trigger fail before insert on pgmq.q_orders for each row execute function public.fail()"
-    )
-
-    queue("dead-letters", "redrive", "orders", "--all")
-
-    assert rows(orders, "select dead_letter_id, reason from sluice.dead_letter") == [(2, "again")]
 
 
 def test_topics_are_bound_listed_tested_sent_to_and_unbound(queue, orders):

@@ -18,12 +18,14 @@ import psycopg_pool
 import pytest
 
 from pgsluice import (
+    AsyncDeadLetters,
     AsyncEventLog,
     AsyncInbox,
     AsyncSchedules,
     AsyncShareGroup,
     AsyncTableQueue,
     AsyncWorkQueue,
+    DeadLetters,
     EventLog,
     Inbox,
     Schedules,
@@ -84,10 +86,16 @@ class Clients:
         self.run = run
         self._is_pool = hasattr(source, "getconn")
         self._share_groups = AsyncShareGroup if style == "async" else ShareGroup
+        self._dead_letters = AsyncDeadLetters if style == "async" else DeadLetters
 
     def share_group(self, queue_name: str, group_name: str) -> Any:
         """Return the client of a share group, on the same source."""
         return Blocking(self._share_groups(self.source._inner, queue_name, group_name), self.run)
+
+    def dead_letters(self, queue_name: str, consumer_name: str | None = None) -> Any:
+        """Return the client of the dead letters of a queue, share group or consumer, on the same source."""
+        inner = self._dead_letters(self.source._inner, queue_name, consumer_name)
+        return Blocking(inner, self.run)
 
     def inbox(self) -> Any:
         """Return the client of the inbox, on the same connection."""

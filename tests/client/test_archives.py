@@ -1,4 +1,4 @@
-"""Methods to browse, retain, replay and redrive, sync and async, on a pool and a connection."""
+"""Methods to browse, retain and replay, sync and async, on a pool and a connection."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import pytest
 
 from pgsluice import (
     ArchiveRetention,
-    DeadLetter,
     Export,
-    Redriven,
     Replay,
     Replayed,
     ReplayStep,
@@ -131,35 +129,6 @@ def test_a_replay_is_begun_continued_and_listed(clients, filled):
     assert [m.message["n"] for m in clients.queue.pop(other, 9)] == [1, 3]
 
 
-def test_dead_letters_are_browsed_counted_and_moved_back(clients, filled):
-    (letter,) = clients.queue.browse_dead_letters(filled)
-    assert type(letter) is DeadLetter
-    assert (letter.queue_name, letter.msg_id, letter.reason, letter.error, letter.message["n"]) == (
-        filled, 4, "bad", "trace", 4,
-    )  # fmt: skip
-    after = {"after_dead_letter_id": letter.dead_letter_id}
-    assert clients.queue.browse_dead_letters(filled, **after) == []
-    chosen = {"reason": "bad", "error": "trace", "until": NOW + HOUR}
-    assert clients.queue.list_dead_letter_ids(filled, **chosen) == [letter.dead_letter_id]
-    assert clients.queue.list_dead_letter_ids(filled, error="other") == []
-    assert clients.queue.list_dead_letter_ids(filled, **after) == []
-    assert clients.queue.count_dead_letters(filled, conditional={"n": 4}) == 1
-    assert clients.queue.count_dead_letters(filled, conditional_headers={"h": 9}) == 0
-    assert clients.queue.redrive_matching(filled, until=NOW - HOUR) == []
-    assert clients.queue.redrive_matching(filled, **after) == []
-
-    assert clients.queue.redrive(filled, [letter.dead_letter_id, 0]) == [
-        Redriven(letter.dead_letter_id, 8)
-    ]
-    assert clients.queue.redrive(filled, [letter.dead_letter_id]) == []
-
-    clients.queue.read(filled, 600, 9)
-    clients.queue.reject(filled, 8, 1, "again")
-    moved = clients.queue.redrive_matching(filled, target_queue_name=filled, qty=5)
-    assert [record.msg_id for record in moved] == [9]
-    assert clients.queue.count_dead_letters(filled) == 0
-
-
 def test_a_queue_that_does_not_exist_is_named(clients, queue_name):
     for call in (
         lambda: clients.queue.peek("nope"),
@@ -170,8 +139,6 @@ def test_a_queue_that_does_not_exist_is_named(clients, queue_name):
         lambda: clients.queue.replay("nope", [1]),
         lambda: clients.queue.replay(queue_name, [1], target_queue_name="nope"),
         lambda: clients.queue.start_replay(queue_name, target_queue_name="nope"),
-        lambda: clients.queue.redrive(queue_name, [1], target_queue_name="nope"),
-        lambda: clients.queue.redrive_matching("nope"),
     ):
         with pytest.raises(QueueNotFoundError, match="queue 'nope' does not exist; create it"):
             call()

@@ -1,4 +1,4 @@
-"""Attempts, failures, retry policies and dead letters of queues, sync and async."""
+"""Attempts, failures and retry policies of queues, sync and async."""
 
 from __future__ import annotations
 
@@ -40,12 +40,11 @@ def test_message_is_attempted_retried_and_dead_lettered_with_its_error(clients, 
     assert clients.queue.count_retrying(queue_name) == 0
     rejected = replace(failed, message=message, outcome=Reject("bad shape"))
     assert clients.queue.fail(queue_name, [rejected], worker="v") == [ClaimOutcome(1, "dead", 3)]
-    (letter,) = clients.queue.browse_dead_letters(queue_name)
+    (letter,) = clients.dead_letters(queue_name).browse()
     assert (letter.attempts, letter.error_type, letter.error, letter.trace, letter.worker) == (
         3, "KeyError", "k\\x00\\ud83d", "t", "v",
     )  # fmt: skip
     assert letter.first_failed_at < letter.dead_at
-    assert clients.queue.purge_dead_letters(queue_name, older_than=timedelta()) == 1
 
 
 def test_messages_are_released_uncounted_and_locked(clients, queue_name):
@@ -100,8 +99,6 @@ def test_policy_out_of_range_is_refused_and_missing_queue_is_named(clients, queu
         lambda: clients.queue.set_retry_policy(queue_name, backoff="fast"),
         lambda: clients.queue.set_retry_policy(queue_name, backoff_factor=0.5),
         lambda: clients.queue.set_retry_policy(queue_name, backoff_base=timedelta(seconds=-1)),
-        lambda: clients.queue.purge_dead_letters(queue_name),
-        lambda: clients.queue.purge_dead_letters(queue_name, dead_letter_ids=[1], qty=0),
     ):
         with pytest.raises(ArgumentError):
             call()

@@ -73,7 +73,6 @@ def test_a_group_with_other_options_or_the_name_of_a_consumer_is_not_created(cli
 
 def test_options_are_kept_as_they_were_given(clients, log_name):
     group = clients.share_group(log_name, "g")
-    clients.log.create_queue(f"{log_name}_dead")
 
     group.create(
         lease_s=0.5,
@@ -83,7 +82,6 @@ def test_options_are_kept_as_they_were_given(clients, log_name):
         backoff_base_s=0.25,
         backoff_cap_s=7,
         backoff_jitter=False,
-        dead_letter_log=f"{log_name}_dead",
     )
 
     info = group.info()
@@ -98,7 +96,6 @@ def test_options_are_kept_as_they_were_given(clients, log_name):
         backoff_base=timedelta(seconds=0.25),
         backoff_cap=timedelta(seconds=7),
         backoff_jitter=False,
-        dead_letter_log=f"{log_name}_dead",
         key=None,
         when_waiting="block",
         unhandled="accept",
@@ -114,14 +111,13 @@ def test_options_are_kept_as_they_were_given(clients, log_name):
 
 def test_options_that_are_given_are_changed_and_none_is_the_default(clients, log_name):
     group = clients.share_group(log_name, "g")
-    clients.log.create_queue(f"{log_name}_dead")
-    group.create(max_attempts=2, lease_s=7, dead_letter_log=f"{log_name}_dead")
+    group.create(max_attempts=2, lease_s=7)
 
-    group.set_options(max_attempts=3, dead_letter_log=None, lease_s=None)
+    group.set_options(max_attempts=3, lease_s=None)
 
     info = group.info()
-    assert (info.max_attempts, info.dead_letter_log) == (3, None)
-    assert (info.lease, info.max_deliveries) == (timedelta(seconds=30), 6)
+    assert (info.max_attempts, info.lease) == (3, timedelta(seconds=30))
+    assert info.max_deliveries == 6
 
 
 @pytest.mark.parametrize(
@@ -335,7 +331,7 @@ def test_the_last_attempt_and_a_rejection_are_dead(clients, log_name, group, cla
 
     dead = rows(
         observer,
-        "select ev_id, ev_data, reason, error, attempts from sluice.dead_event where queue_name = %s order by ev_id",
+        "select msg_id, ev_data, reason, error, attempts from sluice.dead_letter where queue_name = %s order by msg_id",
         log_name,
     )
     assert dead == [
@@ -355,7 +351,7 @@ def test_acknowledge_says_every_outcome(group, claimed, observer, log_name):
     assert group.acknowledge(four, "reject", reason="broken", error="trace") == 1
 
     assert sorted((e.ev_data, e.attempt) for e in group.claim(5)) == [("b", 1), ("c", 2)]
-    query = "select reason, error from sluice.dead_event where queue_name = %s"
+    query = "select reason, error from sluice.dead_letter where queue_name = %s"
     assert rows(observer, query, log_name) == [("broken", "trace")]
 
 

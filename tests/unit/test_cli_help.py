@@ -55,7 +55,7 @@ def test_exit_codes_of_the_help_and_of_the_guide_are_the_same():
 
 @pytest.mark.parametrize(
     ("words", "number", "expected"),
-    [("pgsluice que", 1, "queue"), ("pgsluice queue dead-", 2, "dead-letters")],
+    [("pgsluice que", 1, "queue"), ("pgsluice dead-letters re", 2, "redrive")],
 )
 def test_shell_completion_completes_commands(words, number, expected):
     environ = {

@@ -128,9 +128,9 @@ def test_options_have_their_sql_names_and_times_are_intervals():
 
 
 def test_none_goes_as_null_which_is_the_default():
-    call = share_groups.set_group_options("l", "g", lease_s=None, dead_letter_log=None)
+    call = share_groups.set_group_options("l", "g", lease_s=None, max_attempts=None)
 
-    assert call.parameters[2].obj == {"lease": None, "dead_letter_log": None}
+    assert call.parameters[2].obj == {"lease": None, "max_attempts": None}
 
 
 def test_a_claim_of_its_own_transaction_commits_asynchronously_and_no_other_unless_asked_to():
