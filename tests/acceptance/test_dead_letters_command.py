@@ -144,7 +144,10 @@ def test_list_reads_page_by_page(dead, monkeypatch):
     ],
 )
 def test_filters_select_dead_letters(dead, options, wanted):
-    for filters, chosen in ((options, wanted), ([*options, *dead.odd], [n for n in wanted if n % 2])):
+    for filters, chosen in (
+        (options, wanted),
+        ([*options, *dead.odd], [n for n in wanted if n % 2]),
+    ):
         assert [letter["msg_id"] for letter in records(dead("list", *filters))] == chosen
         assert dead("list", "--count", *filters) == f"{len(chosen)}\n"
     assert dead("list", "--count", *dead.by_error) == "6\n"

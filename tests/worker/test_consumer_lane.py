@@ -8,7 +8,17 @@ import threading
 
 import pytest
 
-from pgsluice import App, Context, EventLog, Maintenance, RetryPolicy, SyncContext, Ticker, Worker
+from pgsluice import (
+    App,
+    Context,
+    DeadLetters,
+    EventLog,
+    Maintenance,
+    RetryPolicy,
+    SyncContext,
+    Ticker,
+    Worker,
+)
 from pgsluice.errors import HandlerError
 from pgsluice.outcome import Reject, Release
 from pgsluice.worker.handlers.handler import ConsumerRoute, Execution, HandlerSpec
@@ -108,7 +118,7 @@ def test_events_are_handled_in_order_and_what_is_written_is_committed_with_the_b
 
 
 def test_failed_event_is_retried_and_then_dead_lettered(
-    worker_url, pool, observer, queue_name, log_name, ticker
+    worker_url, pool, observer, log_name, ticker
 ):
     async def handle(payload: str, context: Context) -> object:
         if payload == "fails":
@@ -119,7 +129,7 @@ def test_failed_event_is_retried_and_then_dead_lettered(
 
     send(observer, log_name, "a", "fails", "rejected", "early", "b")
     ledger = spec(
-        ConsumerRoute(log_name, "ledger", dead_letter_queue=queue_name),
+        ConsumerRoute(log_name, "ledger", dead_letters=True),
         function=handle,
         takes_context=True,
         retry=RetryPolicy(max_attempts=2, first_delay_s=0.05),
@@ -134,14 +144,11 @@ def test_failed_event_is_retried_and_then_dead_lettered(
             what="all to be settled",
         )
 
-    letters = rows(
-        observer,
-        f"select message->>'ev_data', headers->>'error' from pgmq.q_{queue_name} order by msg_id",
-    )
-    assert letters == [
-        ("rejected", "EventFailedError: Reject: not ours"),
-        ("fails", "EventFailedError: ValueError: no such account"),
-    ]
+    rejected, failed = DeadLetters(observer, log_name, "ledger").browse()
+    assert (rejected.ev_data, rejected.reason, rejected.attempts) == ("rejected", "not ours", 1)
+    assert (failed.ev_data, failed.reason, failed.attempts) == ("fails", "too many attempts", 2)
+    assert (failed.error_type, failed.error) == ("ValueError", "no such account")
+    assert "in handle" in failed.trace
     counts = counts_of(status)
     assert (counts.done, counts.retry, counts.dead, counts.released) == (3, 1, 2, 1)
     assert status.handlers[0].last_error in ("ValueError", "Reject")
@@ -169,7 +176,7 @@ async def _note(seen, name, payload):
     seen.append((name, payload))
 
 
-def test_without_a_dead_letter_queue_it_stays_before_what_fails_for_good(
+def test_without_dead_letters_it_stays_before_what_fails_for_good(
     worker_url, observer, log_name, ticker
 ):
     tries = []

@@ -14,6 +14,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from pgsluice import (
     AsyncEventConsumer,
     ConsumedBatch,
+    DeadLetters,
     Done,
     EventConsumer,
     EventLog,
@@ -21,7 +22,6 @@ from pgsluice import (
     Release,
     Retry,
     RetryPolicy,
-    WorkQueue,
 )
 from pgsluice.errors import (
     ArgumentError,
@@ -286,12 +286,11 @@ def test_failed_event_is_redelivered_after_the_delay_of_its_policy(
 def test_after_the_last_attempt_an_event_is_a_dead_letter_and_the_others_go_on(
     consuming, observer, log_name, fail_on
 ):
-    WorkQueue(observer).create(f"dead_{log_name}")
     _, ev_id = insert(observer, log_name, "a", "bad\ud83d".encode("utf-8", "replace").decode())
     options = {
         "on_event": fail_on("bad?"),
         "retry": RetryPolicy(max_attempts=2, first_delay_s=0),
-        "dead_letter_queue": f"dead_{log_name}",
+        "dead_letters": True,
     }
 
     (first,) = consuming.once(log_name, "c", **options)
@@ -301,11 +300,63 @@ def test_after_the_last_attempt_an_event_is_a_dead_letter_and_the_others_go_on(
     assert (first.retried, first.dead) == (1, 0)
     assert (second.events, second.retried, second.dead) == (1, 0, 1)
     assert effects(observer, log_name) == [("a",)]
-    (letter,) = WorkQueue(observer).read(f"dead_{log_name}", 30)
-    assert letter.message["queue_name"] == log_name
-    assert letter.message["consumer_name"] == "c"
-    assert (letter.message["ev_id"], letter.message["ev_data"]) == (ev_id, "bad?")
-    assert letter.headers == {"attempts": 2, "error": "ValueError: bad?"}
+    (letter,) = DeadLetters(observer, log_name, "c").browse()
+    assert (letter.msg_id, letter.ev_data, letter.attempts) == (ev_id, "bad?", 2)
+    assert (letter.reason, letter.error_type, letter.error) == (
+        "too many attempts",
+        "ValueError",
+        "bad?",
+    )
+    assert "in handler" in letter.trace
+    assert letter.trace.endswith("ValueError: bad?\n")
+    assert state(observer, log_name)[1] is False
+
+
+@pytest.mark.parametrize("own_transactions", [False, True])
+def test_redriven_event_is_handled_again_by_its_consumer_with_attempts_from_1(
+    consuming, observer, log_name, fail_on, own_transactions
+):
+    EventLog(observer).register_consumer(log_name, "other")
+    insert(observer, log_name, "bad", "a")
+    letters = DeadLetters(observer, log_name, "c")
+    options = {"dead_letters": True, "own_transactions": own_transactions}
+    retry = RetryPolicy(max_attempts=2, first_delay_s=0)
+
+    consuming.once(log_name, "c", on_event=fail_on("bad"), retry=retry, **options)
+    redeliver_due(observer, log_name)
+    consuming.once(log_name, "c", on_event=fail_on("bad"), retry=retry, **options)
+    (redriven,) = letters.redrive([letters.browse()[0].dead_letter_id])
+    EventLog(observer).log_tick(log_name)
+    (again,) = consuming.once(log_name, "c", on_event=fail_on("bad"), retry=retry, **options)
+
+    assert (again.events, again.retried, again.dead) == (1, 1, 0), "it is its first attempt again"
+    assert [e.ev_id for e in redeliver_due(observer, log_name)] == [redriven.msg_id]
+    consuming.once(log_name, "c", on_event=fail_on("bad"), retry=retry, **options)
+    assert [(e.msg_id, e.attempts) for e in letters.browse()] == [(redriven.msg_id, 2)]
+    letters.redrive_matching()
+    EventLog(observer).log_tick(log_name)
+    (mended,) = consuming.once(log_name, "c", on_event=fail_on(), retry=retry, **options)
+    assert (mended.events, mended.dead, letters.count()) == (1, 0, 0)
+    seen = consuming.once(log_name, "other", on_event=fail_on(), rounds=9)
+    assert sum(batch.events for batch in seen if batch) == 2, "the other consumer sees no redrive"
+
+
+def test_dead_letter_of_a_batch_that_is_rolled_back_is_rolled_back_with_it(
+    consuming, observer, log_name, write
+):
+    insert(observer, log_name, "rejected", "fatal")
+
+    def handler(connection, event):
+        yield from write(connection, event)
+        if event.ev_data == "rejected":
+            raise Reject("not ours")
+        raise psycopg.errors.SerializationFailure
+
+    with pytest.raises(RetryableError):
+        consuming.once(log_name, "c", on_event=handler, retry=RetryPolicy(), dead_letters=True)
+
+    assert DeadLetters(observer, log_name, "c").count() == 0
+    assert state(observer, log_name) == (1, True)
 
 
 @pytest.mark.parametrize("is_raised", [False, True], ids=["returned", "raised"])
@@ -321,7 +372,6 @@ def test_after_the_last_attempt_an_event_is_a_dead_letter_and_the_others_go_on(
 def test_an_outcome_is_applied_and_at_the_last_attempt_a_retry_is_a_dead_letter(
     consuming, observer, log_name, write, outcome, result, is_raised
 ):
-    WorkQueue(observer).create(f"dead_{log_name}")
     insert(observer, log_name, "a")
 
     def handler(connection, event):
@@ -335,12 +385,17 @@ def test_an_outcome_is_applied_and_at_the_last_attempt_a_retry_is_a_dead_letter(
         "c",
         on_event=handler,
         retry=RetryPolicy(max_attempts=1),
-        dead_letter_queue=f"dead_{log_name}",
+        dead_letters=True,
     )
 
     assert (done.retried, done.dead) == result
     is_kept = not is_raised or outcome == Done()
     assert effects(observer, log_name) == ([("a",)] if is_kept else [])
+    letters = DeadLetters(observer, log_name, "c").browse()
+    reason = "not an order" if isinstance(outcome, Reject) else "too many attempts"
+    assert [(each.reason, each.error_type) for each in letters] == (
+        [(reason, type(outcome).__name__)] if done.dead else []
+    )
 
 
 def test_a_rejected_event_ends_the_consumer_where_there_are_no_dead_letters(
@@ -653,7 +708,8 @@ async def test_a_cancelled_consumer_rolls_its_batch_back_and_gives_its_connectio
         ({}, "either on_event or on_batch"),
         ({"on_event": print, "on_batch": print}, "either on_event or on_batch"),
         ({"on_batch": print, "retry": RetryPolicy()}, "require on_event"),
-        ({"on_event": print, "dead_letter_queue": "d"}, "requires retry"),
+        ({"on_batch": print, "dead_letters": True}, "require on_event"),
+        ({"on_event": print, "dead_letters": True}, "requires retry"),
         ({"on_event": print, "poll_interval_s": 0}, "more than 0 seconds"),
         ({"on_event": print, "dead_interval_s": 1}, "requires subconsumer_name"),
     ],

@@ -107,14 +107,12 @@ def test_share_group_logs_the_error_next_retry_and_dead_letter(
 
 @pytest.mark.parametrize("has_dead_letters", [True, False])
 def test_consumer_logs_a_failure_once_although_its_batch_is_handled_twice(
-    worker_url, observer, log_name, queue_name, lines, has_dead_letters
+    worker_url, observer, log_name, lines, has_dead_letters
 ):
     observer.execute("select pgq.register_consumer(%s, 'ledger')", [log_name])
     EventLog(observer).insert_event(log_name, "t", "x")
     tick(observer, log_name)
-    route = ConsumerRoute(
-        log_name, "ledger", dead_letter_queue=queue_name if has_dead_letters else None
-    )
+    route = ConsumerRoute(log_name, "ledger", dead_letters=has_dead_letters)
 
     work(
         worker_url,
@@ -131,7 +129,7 @@ def test_consumer_logs_a_failure_once_although_its_batch_is_handled_twice(
     assert "error=\"KeyError: 'colour'\"" in lines()[0]
 
 
-def test_event_consumer_logs_the_error(pool, observer, log_name, queue_name, lines):
+def test_event_consumer_logs_the_error(pool, observer, log_name, lines):
     observer.execute("select pgq.register_consumer(%s, 'ledger')", [log_name])
     EventLog(observer).insert_event(log_name, "t", "x")
     tick(observer, log_name)
@@ -140,7 +138,7 @@ def test_event_consumer_logs_the_error(pool, observer, log_name, queue_name, lin
         connection.execute("insert into packed values (1)")
 
     consumer = EventConsumer(
-        pool, log_name, "ledger", on_event=handle, retry=RetryPolicy(max_attempts=1), dead_letter_queue=queue_name
+        pool, log_name, "ledger", on_event=handle, retry=RetryPolicy(max_attempts=1), dead_letters=True
     )  # fmt: skip
     stop = threading.Event()
     consumed = consumer.run_once()

@@ -77,7 +77,7 @@ def send(observer, log_name):
 
 
 def state(observer, log_name) -> tuple[int, int, int]:
-    """Return lag, leased and dead events."""
+    """Return lag, leased events and dead letters."""
     (found,) = rows(
         observer,
         "select lag_events, leased, dead from sluice.group_info(%s, %s)",

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from pgsluice import WorkQueue
+from pgsluice import DeadLetters, WorkQueue
 from pgsluice.worker import App, Context, RetryPolicy
 from pgsluice.worker.engine import worker as worker_module
 from pgsluice.worker.engine.worker import Worker
@@ -106,7 +106,7 @@ def test_a_message_whose_last_attempt_hangs_is_dead_lettered_with_the_timeout(
     process = start("--shutdown-timeout", "1s", "--no-maintenance")
 
     assert process.wait(30) == 75, log_of(tmp_path / "log")
-    (letter,) = WorkQueue(observer).browse_dead_letters(queues["HANGS"])
+    (letter,) = DeadLetters(observer, queues["HANGS"]).browse()
     assert "the handler exceeded its timeout of 0.2 s" in letter.error
 
 

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from pgsluice import App, Batch, Context, Maintenance, RetryPolicy, SyncContext, Worker
 from pgsluice.outcome import Reject, Release, Retry
-from support import rows, value
+from support import rows
 from support.listen import running
 from support.sources import until
 from support.telemetry import (
@@ -194,12 +194,7 @@ def test_a_replayed_message_is_a_trace_of_its_own(app, observer, queue_name, rec
 
     fails.send(1)
     work(app)
-    letters = value(
-        observer,
-        "select array_agg(dead_letter_id) from sluice.dead_letter where queue_name = %s",
-        queue_name,
-    )
-    observer.execute("select * from sluice.redrive(%s, %s::bigint[])", [queue_name, letters])
+    observer.execute("select sluice.redrive(%s)", [queue_name])
     work(app)
 
     send = recorded.span(f"send {queue_name}")

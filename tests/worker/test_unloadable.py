@@ -6,10 +6,19 @@ import asyncio
 
 import pytest
 
-from pgsluice import App, Batch, Context, EventLog, NewEvent, ShareGroup, UnloadableJson, WorkQueue
+from pgsluice import (
+    App,
+    Batch,
+    Context,
+    DeadLetters,
+    EventLog,
+    NewEvent,
+    ShareGroup,
+    UnloadableJson,
+    WorkQueue,
+)
 from pgsluice.tracing.carrier import carrier_of
 from pgsluice.worker.engine.worker import Worker
-from support import rows
 from support.sources import until
 
 DEEP = "[" * 3000 + "]" * 3000
@@ -48,11 +57,11 @@ async def test_a_message_that_cannot_be_loaded_is_dead_lettered_and_the_others_a
 
     work.send_batch(queue_name, ["first", UnloadableJson(text), "last"])
 
-    await handled_by(
-        Worker(app), lambda: len(handled) == 2 and work.browse_dead_letters(queue_name)
-    )
+    letters = DeadLetters(observer, queue_name)
 
-    (dead,) = work.browse_dead_letters(queue_name)
+    await handled_by(Worker(app), lambda: len(handled) == 2 and letters.count())
+
+    (dead,) = letters.browse()
     assert handled == ["first", "last"]
     assert (dead.msg_id, dead.reason, dead.message) == (2, "payload", text)
     assert "cannot load" in dead.error
@@ -97,11 +106,13 @@ async def test_an_event_that_cannot_be_loaded_is_dead_lettered_and_the_others_ar
     events = ['{"k": "first"}', text, '{"k": "last"}']
     log.insert_many(log_name, [NewEvent("t", event) for event in events])
     log.ticker(log_name)
-    dead = "select reason, error from sluice.browse_dead_events(%s, 'mailers')"
+    letters = DeadLetters(observer, log_name, "mailers")
 
-    await handled_by(Worker(app), lambda: len(handled) == 2 and rows(observer, dead, log_name))
+    await handled_by(Worker(app), lambda: len(handled) == 2 and letters.count())
 
+    (dead,) = letters.browse()
     assert handled == [{"k": "first"}, {"k": "last"}]
+    assert (dead.reason, dead.ev_data) == ("payload", text)
 
 
 async def test_a_consumer_handles_an_event_with_an_infinite_time(worker_url, observer, queue_name):
