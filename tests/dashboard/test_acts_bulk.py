@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from pgsluice.client import DeadLetters
 from pgsluice.dashboard.acts import dead_letters, queues
 from support import rows, value, wait_until
 from support.dashboard import form_of, make_world, submit
@@ -49,16 +50,16 @@ def job_of(client, answer):
             "select reason from sluice.dead_letter where queue_name = 'failed'",
         ),
         (
-            *("redrive_events", {"log": "audit", "group": "failed"}),
+            *("redrive", {"queue": "audit", "consumer": "failed"}),
             "select sluice.acknowledge('audit', 'failed', claim_id, 'reject', array[ev_id], null, 'e', 'new')"
             " from sluice.claim('audit', 'failed', 1)",
-            "select reason from sluice.dead_event where group_name = 'failed'",
+            "select reason from sluice.dead_letter where consumer_name = 'failed'",
         ),
         (
-            *("purge_dead_events", {"log": "audit", "group": "failed"}),
+            *("purge_dead_letters", {"queue": "audit", "consumer": "failed"}),
             "select sluice.acknowledge('audit', 'failed', claim_id, 'reject', array[ev_id], null, 'e', 'new')"
             " from sluice.claim('audit', 'failed', 1)",
-            "select reason from sluice.dead_event where group_name = 'failed'",
+            "select reason from sluice.dead_letter where consumer_name = 'failed'",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) and value.isidentifier() else "",
@@ -67,7 +68,7 @@ def test_message_that_arrives_between_question_and_answer_is_untouched(
     acting, connection, act, arguments, arrive, left
 ):
     make_world(connection)
-    if "log" in arguments:
+    if "consumer" in arguments:
         connection.execute("select pgq.insert_event('audit', 't', 'later')")
         connection.execute("select pgq.force_tick('audit'), pgq.ticker('audit')")
     action, fields = form_of(acting.get(f"/act/{act}", params=arguments).text)
@@ -114,7 +115,7 @@ def test_cancel_in_the_middle_keeps_what_is_done(
 
     assert "4 of 6 redriven" in shown
     assert "What is done stays done" in shown
-    assert len(work.browse_dead_letters("orders")) == 2
+    assert len(DeadLetters(connection, "orders").browse()) == 2
     assert len(work.browse("orders")) == 4
 
 
@@ -126,7 +127,7 @@ def test_filter_is_kept(acting, connection, work):
     answer = submit(acting, "redrive", {"queue": "orders", "reason": "too old"})
 
     assert "3 of 3 redriven" in job_of(acting, answer)
-    assert {each.reason for each in work.browse_dead_letters("orders")} == {"bad shape"}
+    assert {each.reason for each in DeadLetters(connection, "orders").browse()} == {"bad shape"}
 
 
 def test_dead_letters_are_chosen_by_their_error_or_its_pattern(acting, connection, work):
@@ -158,7 +159,7 @@ def test_bound_of_the_page_is_the_bound_of_the_act(acting, connection, work):
     answer = submit(acting, "purge_dead_letters", {"queue": "orders", "until": until.isoformat()})
 
     assert "1 of 1 deleted" in job_of(acting, answer)
-    assert [each.reason for each in work.browse_dead_letters("orders")] == ["later"]
+    assert [each.reason for each in DeadLetters(connection, "orders").browse()] == ["later"]
 
 
 def test_one_dead_letter_is_redriven(acting, connection, work):
@@ -168,7 +169,7 @@ def test_one_dead_letter_is_redriven(acting, connection, work):
     answer = submit(acting, "redrive", {"queue": "orders", "dead_letter_id": 2})
 
     assert "1 of 1 redriven" in job_of(acting, answer)
-    assert [each.dead_letter_id for each in work.browse_dead_letters("orders")] == [1, 3]
+    assert [each.dead_letter_id for each in DeadLetters(connection, "orders").browse()] == [1, 3]
     assert "does not exist" in acting.get("/act/redrive?queue=orders&dead_letter_id=2").text
 
 
@@ -181,6 +182,45 @@ def test_dead_letter_of_another_queue_is_untouched(acting, connection, work):
 
     assert "Dead letter 2 of queue orders does not exist" in shown
     assert form_of(shown)[0] is None
+
+
+def test_dead_letters_of_a_group_are_chosen_and_come_back_to_it(acting, connection):
+    make_world(connection)
+    letters = DeadLetters(connection, "audit", "failing")
+    connection.execute(
+        "update sluice.dead_letter set error = 'other' where consumer_name = 'failing' and msg_id = 3"
+    )
+    one, *_ = letters.browse()
+    place = {"queue": "audit", "consumer": "failing"}
+
+    shown = acting.get("/act/redrive", params=place | {"error": "trace"}).text
+    assert "Redrive 2 events of the dead letters of failing of log audit with error trace" in shown
+    assert "each becomes a new event for failing alone" in shown
+    answer = submit(acting, "redrive", place | {"dead_letter_id": one.dead_letter_id})
+    assert "1 of 1 redriven" in job_of(acting, answer)
+    assert "1 of 1 redriven" in job_of(
+        acting, submit(acting, "redrive", place | {"error": "trace"})
+    )
+
+    assert [each.error for each in letters.browse()] == ["other"]
+    claimed = "select ev_data, redriven from sluice.claim('audit', 'failing', 10)"
+    assert rows(connection, claimed) == [("1", 1), ("2", 1)]
+    assert DeadLetters(connection, "audit", "failed").count() == 3, "of another group"
+    command = "pgsluice dead-letters redrive --all --consumer=failing audit"
+    assert command in acting.get("/act/redrive", params=place).text
+
+
+def test_dead_letters_of_a_group_that_was_dropped_are_purged_and_not_redriven(acting, connection):
+    make_world(connection)
+    connection.execute("select sluice.drop_group('audit', 'failed')")
+    place = {"queue": "audit", "consumer": "failed"}
+
+    refused = acting.get("/act/redrive", params=place)
+    assert "neither a share group nor a consumer &#39;failed&#39;" in refused.text
+    assert form_of(refused.text)[0] is None
+    assert "3 of 3 deleted" in job_of(acting, submit(acting, "purge_dead_letters", place))
+
+    assert DeadLetters(connection, "audit", "failed").count() == 0
 
 
 def test_redriven_message_that_fails_again_is_not_redriven_again(
@@ -202,7 +242,7 @@ def test_redriven_message_that_fails_again_is_not_redriven_again(
     shown = job_of(acting, submit(acting, "redrive", {"queue": "orders"}))
 
     assert ", ended " in shown
-    assert {each.reason for each in work.browse_dead_letters("orders")} == {"again"}
+    assert {each.reason for each in DeadLetters(connection, "orders").browse()} == {"again"}
 
 
 def test_failed_step_is_said_with_what_was_done(acting, connection, work, monkeypatch):
@@ -218,7 +258,7 @@ def test_failed_step_is_said_with_what_was_done(acting, connection, work, monkey
     assert "failed" in shown
     assert "2 of 4 redriven" in shown
     assert "violates check constraint" in shown
-    assert len(work.browse_dead_letters("orders")) == 2
+    assert len(DeadLetters(connection, "orders").browse()) == 2
 
 
 def test_transient_error_is_retried(acting, connection, work, monkeypatch):

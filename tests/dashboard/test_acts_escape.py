@@ -86,7 +86,7 @@ def test_names_reasons_and_values_are_escaped(evil, act, arguments, filled):
         ("redrive", {"queue": QUEUE, "until": EVIL}),
         ("unregister_consumer", {"log": EVIL, "consumer": "<img>"}),
         ("run_schedule", {"name": "<img>"}),
-        ("redrive_events", {"log": EVIL, "group": "<img>"}),
+        ("redrive", {"queue": EVIL, "consumer": "<img>"}),
     ],
 )
 def test_errors_are_escaped(evil, act, arguments):

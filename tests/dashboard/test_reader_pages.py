@@ -60,7 +60,7 @@ def test_missing_readers_are_not_found(client, audit):
         assert client.get(path).status_code == 404
 
 
-def test_group_shows_claims_keys_and_dead_events(client, mailer):
+def test_group_shows_claims_keys_and_dead_letters(client, mailer):
     text = client.get("/group?log=audit&group=mailer").text
 
     assert "Share group mailer of log audit" in text
@@ -68,6 +68,7 @@ def test_group_shows_claims_keys_and_dead_events(client, mailer):
     assert 'data-copy="key-0"' in text
     assert "No claim is open." not in text
     assert 'href="/event?log=audit&amp;ev_id=1"' in text
+    assert "/dead-letters?queue=audit&amp;consumer=mailer" in text
     assert "ValueError: &lt;script&gt;" in text
     assert "<script>alert" not in text
     assert "/act/" not in text
@@ -77,47 +78,22 @@ def test_group_offers_actions_where_they_are_allowed(acting, mailer):
     text = acting.get("/group?log=audit&group=mailer").text
 
     assert "/act/unpark_key?log=audit&amp;group=mailer&amp;key=key-0" in text
-    assert "/act/redrive_events?log=audit&amp;group=mailer" in text
-    assert "/act/purge_dead_events?log=audit&amp;group=mailer" in text
+    letters = acting.get("/dead-letters?queue=audit&consumer=mailer").text
+    assert "/act/redrive?queue=audit&amp;consumer=mailer" in letters
+    assert "/act/purge_dead_letters?queue=audit&amp;consumer=mailer" in letters
 
 
-def test_dead_events_of_a_page_are_counted_by_error(client, audit, connection):
+def test_group_that_was_dropped_is_shown_while_it_has_dead_letters(client, audit, connection):
     group = ShareGroup(connection, "audit", "mailer")
     group.create(start="beginning")
-    events = group.claim(5)
-    group.acknowledge(events[:4], "reject", error="E1: a\ntrace 1")
-    group.acknowledge(events[4], "reject", error="E2: b")
-    group.claim(1)
+    group.reject(group.claim(5), error="E1: a")
+    group.drop()
 
     text = client.get("/group?log=audit&group=mailer").text
 
-    assert (
-        '<th scope="row" class="number">4</th><td>rejected</td><td class="text">E1: a</td>' in text
-    )
-    assert (
-        '<th scope="row" class="number">1</th><td>rejected</td><td class="text">E2: b</td>' in text
-    )
-
-
-def test_dead_events_are_paged_and_outlive_their_group(client, audit, connection):
-    group = ShareGroup(connection, "audit", "mailer")
-    group.create(start="beginning")
-    connection.execute(
-        "insert into sluice.dead_event (queue_name, group_name, claim_id, ev_id, ev_time, ev_txid, redriven, attempts, "
-        "deliveries, reason, ev_data) "
-        "select 'audit', 'mailer', 1, n, now(), '3', 0, 1, 1, 'rejected', repeat('x', 10000) "
-        "from generate_series(1, 70) as n"
-    )
-    group.drop()
-
-    first = client.get("/group?log=audit&group=mailer").text
-    second = client.get("/group?log=audit&group=mailer&dead_after=50").text
-
-    assert "was dropped" in first
-    assert "dead_after=50" in first
-    assert '">50</th>' not in second
-    assert '">70</th>' in second
-    assert "More dead events" not in second
+    assert "was dropped" in text
+    assert '<td class="text">E#: a</td><td>rejected</td><td class="number">5</td>' in text
+    assert "/dead-letters?queue=audit&amp;consumer=mailer" in text
 
 
 def test_names_are_escaped(client, logs, connection):
@@ -142,7 +118,7 @@ def test_role_with_sluice_monitor_sees_figures_without_keys_and_errors(monitor, 
 
     assert "Open claims" in text
     assert "The keys are hidden" in text
-    assert "The dead events are hidden" in text
+    assert "The dead letters are hidden" in text
     assert "key-0" not in text
     assert "ValueError" not in text
     assert "about 5 events behind" in monitor.get("/consumer?log=audit&consumer=etl").text
