@@ -367,6 +367,7 @@ def test_dead_letter_of_a_batch_that_is_rolled_back_is_rolled_back_with_it(
         (Retry(0), (0, 1)),
         (Release(0), (1, 0)),
         (Reject("not an order"), (0, 1)),
+        (Reject("not an \x00rder"), (0, 1)),
     ],
 )
 def test_an_outcome_is_applied_and_at_the_last_attempt_a_retry_is_a_dead_letter(
@@ -392,7 +393,11 @@ def test_an_outcome_is_applied_and_at_the_last_attempt_a_retry_is_a_dead_letter(
     is_kept = not is_raised or outcome == Done()
     assert effects(observer, log_name) == ([("a",)] if is_kept else [])
     letters = DeadLetters(observer, log_name, "c").browse()
-    reason = "not an order" if isinstance(outcome, Reject) else "too many attempts"
+    reason = (
+        outcome.reason.replace("\x00", "\\x00")
+        if isinstance(outcome, Reject)
+        else "too many attempts"
+    )
     assert [(each.reason, each.error_type) for each in letters] == (
         [(reason, type(outcome).__name__)] if done.dead else []
     )

@@ -183,7 +183,7 @@ class AsyncEventLog:
             ev_id: Id of an event of the batch.
             reason: Reason in a word or two.
             error_type: Type of the error, such as the name of an exception.
-            error: The error. Characters that the database's encoding lacks are escaped here and in `trace`.
+            error: The error. In all texts, characters that PostgreSQL cannot store are escaped.
             trace: Traceback of the error.
             worker: Name of the worker.
 

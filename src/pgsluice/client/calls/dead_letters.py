@@ -10,7 +10,7 @@ from typing import Any, LiteralString, Unpack
 from psycopg.types.json import Jsonb
 
 from pgsluice.client.calls.arguments import after_id, checked_ids, whole, zoned_time
-from pgsluice.client.calls.call import Call, column, record, scalar, truth
+from pgsluice.client.calls.call import Call, column, record, scalar, storable_text, truth
 from pgsluice.client.calls.clients import DeadLetters, EventLog, method
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.dead_letter_records import (
@@ -331,7 +331,7 @@ def reject_event(
         ev_id: Id of an event of the batch.
         reason: Reason in a word or two.
         error_type: Type of the error, such as the name of an exception.
-        error: The error. Characters that the database's encoding lacks are escaped here and in `trace`.
+        error: The error. In all texts, characters that PostgreSQL cannot store are escaped.
         trace: Traceback of the error.
         worker: Name of the worker.
 
@@ -348,8 +348,8 @@ def reject_event(
         "select sluice.reject_event("
         "%s::bigint, %s::bigint, %s::text, %s::text, %s::text, %s::text, %s::text)"
     )
-    parameters = (batch_id, ev_id, reason, error_type, error, trace, worker)
-    return Call(sql, parameters, truth, is_report=True)
+    texts = (storable_text(text) for text in (reason, error_type, error, trace, worker))
+    return Call(sql, (batch_id, ev_id, *texts), truth, is_report=True)
 
 
 def _filter(**matching: Unpack[DeadLetterFilter]) -> Jsonb:
@@ -359,8 +359,10 @@ def _filter(**matching: Unpack[DeadLetterFilter]) -> Jsonb:
             f"dead letters have no filter {unknown[0]!r}; use {', '.join(DeadLetterFilter.__annotations__)}"
         )
     given: dict[str, Any] = {name: value for name, value in matching.items() if value is not None}
-    for name in ("conditional", "conditional_headers"):
+    for name, member in (("conditional", "message"), ("conditional_headers", "headers")):
         json_parameter(given.get(name), name)
+        if name in given:
+            given[member] = given.pop(name)
     for name in ("since", "until"):
         zoned_time(given.get(name), name)
     if "msg_ids" in given:
