@@ -142,6 +142,12 @@ def check_queue_exists(work: WorkQueue, queue_name: str) -> None:
         raise QueueNotFoundError(f"queue {queue_name!r} does not exist")
 
 
+def check_log_exists(events: EventLog, queue_name: str) -> None:
+    """Raise LogNotFoundError if a log does not exist; for results that are empty."""
+    if not events.get_queue_info(queue_name):
+        raise LogNotFoundError(f"event log {queue_name!r} does not exist")
+
+
 @contextmanager
 def naming_missing_log(queue_name: str | None) -> Iterator[None]:
     """Name a missing log in its error."""

@@ -13,8 +13,8 @@ import click
 
 from pgsluice.cli.clients import (
     STEP,
+    check_log_exists,
     check_queue_exists,
-    naming_missing_log,
     pages,
     queue_exists,
     work_queue,
@@ -103,8 +103,9 @@ class _Letters:
                     f"queue {self.queue_name!r} does not exist and has no dead letters; see: pgsluice queue list"
                 )
             return
-        with naming_missing_log(self.queue_name):
-            consumers = self.log.list_consumers(self.queue_name)
+        consumers = self.log.list_consumers(self.queue_name)
+        if not consumers:
+            check_log_exists(self.log, self.queue_name)
         if all(each.consumer_name != self.consumer_name for each in consumers):
             raise ConsumerNotFoundError(
                 f"log {self.queue_name!r} has neither a share group nor a consumer {self.consumer_name!r}, and no dead "

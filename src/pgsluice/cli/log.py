@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pgsluice.cli.clients import event_log
+from pgsluice.cli.clients import check_log_exists, event_log
 from pgsluice.cli.log_consume import consume
 from pgsluice.cli.main import EXIT_DIFFERENCE, did_you_mean
 from pgsluice.cli.options import (
@@ -167,7 +167,7 @@ def consumers(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
     with event_log(dsn, queue_name) as events:
         found = events.list_consumers(queue_name)
         if queue_name is not None and not found:
-            _check_exists(events, queue_name)
+            check_log_exists(events, queue_name)
         show(found, as_json, empty="no consumers")
 
 
@@ -239,7 +239,7 @@ def captures(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
     with event_log(dsn, queue_name) as events:
         found = events.list_captures(queue_name)
         if queue_name is not None and not found:
-            _check_exists(events, queue_name)
+            check_log_exists(events, queue_name)
         show(found, as_json, empty="no captures")
 
 
@@ -284,11 +284,6 @@ def drop(queue_name: str, force: bool, yes: bool, dsn: str | None) -> None:
         ) from error
 
 
-def _check_exists(events: EventLog, queue_name: str) -> None:
-    if not events.get_queue_info(queue_name):
-        raise LogNotFoundError(f"event log {queue_name!r} does not exist")
-
-
 def _state(info: dict[str, Any]) -> dict[str, Any]:
     """Return the state of a log, without its settings."""
     names = ("queue_name", "last_tick_id", "ticker_lag", "ev_new", "ev_per_sec")
@@ -297,7 +292,7 @@ def _state(info: dict[str, Any]) -> dict[str, Any]:
 
 def _settings(events: EventLog, queue_name: str) -> list[dict[str, Any]]:
     """Return the settings that `config` changes."""
-    _check_exists(events, queue_name)
+    check_log_exists(events, queue_name)
     fields = asdict(events.get_queue_info(queue_name)[0])
     return [{"setting": name, "value": fields[_PREFIX + name]} for name in _SETTINGS]
 
