@@ -86,7 +86,7 @@ def test_group_offers_actions_where_they_are_allowed(acting, mailer):
 def test_group_that_was_dropped_is_shown_while_it_has_dead_letters(client, audit, connection):
     group = ShareGroup(connection, "audit", "mailer")
     group.create(start="beginning")
-    group.reject(group.claim(5), error="E1: a")
+    group.reject(group.claim(5), "rejected", error="E1: a")
     group.drop()
 
     text = client.get("/group?log=audit&group=mailer").text
