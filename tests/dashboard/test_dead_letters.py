@@ -23,7 +23,7 @@ ERRORS = (
 
 @dataclass(frozen=True)
 class Letters:
-    """Where the page of dead letters is.
+    """The page of dead letters of a queue or share group.
 
     Attributes:
         page: Its address.

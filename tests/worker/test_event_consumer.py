@@ -335,8 +335,8 @@ def test_redriven_event_is_handled_again_by_its_consumer_with_attempts_from_1(
     assert [(e.msg_id, e.attempts) for e in letters.browse()] == [(redriven.msg_id, 2)]
     letters.redrive_matching()
     EventLog(observer).log_tick(log_name)
-    (mended,) = consuming.once(log_name, "c", on_event=fail_on(), retry=retry, **options)
-    assert (mended.events, mended.dead, letters.count()) == (1, 0, 0)
+    (fixed,) = consuming.once(log_name, "c", on_event=fail_on(), retry=retry, **options)
+    assert (fixed.events, fixed.dead, letters.count()) == (1, 0, 0)
     seen = consuming.once(log_name, "other", on_event=fail_on(), rounds=9)
     assert sum(batch.events for batch in seen if batch) == 2, "the other consumer sees no redrive"
 
