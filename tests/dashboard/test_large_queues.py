@@ -36,6 +36,11 @@ PAGES = (
     ("/dead-letters", {"queue": "orders", "before": "30000"}),
     ("/dead-letters", {"queue": "orders", "error_type": "Missing"}),
     ("/dead-letters", {"queue": "orders", "dead_letter_id": "30000"}),
+    ("/group", {"log": "orders", "group": "mailer"}),
+    ("/dead-letters", {"queue": "orders", "consumer": "mailer"}),
+    ("/dead-letters", {"queue": "orders", "consumer": "mailer", "before": "90000"}),
+    ("/dead-letters", {"queue": "orders", "consumer": "mailer", "error_type": "Missing"}),
+    ("/dead-letters", {"queue": "orders", "consumer": "mailer", "dead_letter_id": "90000"}),
 )
 
 
@@ -55,6 +60,12 @@ def test_no_page_reads_a_whole_table(database_18: Database, connection, work):
     connection.execute(
         "insert into sluice.dead_letter (queue_name, msg_id, read_ct, enqueued_at, message, reason, error_type, error) "
         "select 'orders', n, 5, now(), '1', 'too many attempts', 'KeyError', 'row ' || n from generate_series(1, 60000) as n"
+    )
+    connection.execute("select pgq.create_queue('orders'), sluice.create_group('orders', 'mailer')")
+    connection.execute(
+        "insert into sluice.dead_letter (queue_name, consumer_name, msg_id, read_ct, enqueued_at, ev_txid, ev_type, ev_data, "
+        "reason, error) select 'orders', 'mailer', n, 5, now(), '3', 't', '1', 'too many attempts', 'KeyError: row ' || n "
+        "from generate_series(1, 60000) as n"
     )
     with TestClient(app(database_18.url), **LOCAL) as client:
         for path, query in PAGES:
@@ -76,6 +87,6 @@ def test_no_page_reads_a_whole_table(database_18: Database, connection, work):
     read = rows(
         connection,
         "select relname, seq_tup_read from pg_stat_user_tables "
-        "where relname in ('q_orders', 'dead_letter') and seq_tup_read > 0",
+        "where relname in ('q_orders', 'dead_letter_message', 'dead_letter_event') and seq_tup_read > 0",
     )
     assert read == []

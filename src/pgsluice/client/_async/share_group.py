@@ -32,7 +32,8 @@ class AsyncShareGroup:
     LeaseLostError and changes nothing.
 
     Methods raise LogNotFoundError if the log does not exist, and all except `create` and `drop` raise
-    GroupNotFoundError if the group does not exist. All methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
+    GroupNotFoundError if the group does not exist. All methods can raise ConnectionFailedError, NotInstalledError,
+    PrivilegeError and RetryableError.
     """
 
     def __init__(

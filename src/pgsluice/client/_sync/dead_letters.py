@@ -171,11 +171,11 @@ class DeadLetters:
     ) -> list[Redriven]:
         """Redrive dead letters: move them back to their queue, share group or consumer.
 
-        A message becomes a new message, which is visible immediately and keeps the headers. An event becomes a new event of
-        the log that only its share group or consumer receives, or with `target_queue_name` a message: an object with the
-        fields of the event. Messages get the header `x-pgmq-replayed-from`: an object with `queue` and `msg_id`, or `log`,
-        `consumer` and `ev_id`, with `dead_letter_id`, `dead_at` and `reason`, and with `headers` if the original headers
-        were not an object. Concurrent calls move each dead letter once.
+        A message becomes a new message, which is visible immediately and keeps the headers. An event becomes a new
+        event of the log that only its share group or consumer receives, or with `target_queue_name` a message: an
+        object with the fields of the event. Messages get the header `x-pgmq-replayed-from`: an object with `queue` and
+        `msg_id`, or `log`, `consumer` and `ev_id`, with `dead_letter_id`, `dead_at` and `reason`, and with `headers` if
+        the original headers were not an object. Concurrent calls move each dead letter once.
 
         Args:
             dead_letter_ids: Ids of the dead letters; all are moved in one transaction.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from datetime import timedelta
 from typing import Any, LiteralString, Unpack
 
@@ -58,7 +57,7 @@ def browse(
     Source: `sluice.browse_dead_letters`.
     """
     sql: LiteralString = (
-        f"select {_COLUMNS.format('d')} from sluice.browse_dead_letters("
+        f"select {_COLUMNS.format('d')} from sluice.browse_dead_letters("  # noqa: S608 - columns of ours
         "%s::text, %s::text, %s::jsonb, %s::bigint, %s::integer) as d"
     )
     return Call(
@@ -167,7 +166,7 @@ def search(
         with_contents,
     )
     sql: LiteralString = (
-        f"select {_COLUMNS.format('f.letter')}, f.searched_dead_letter_id from sluice.search_dead_letters("
+        f"select {_COLUMNS.format('f.letter')}, f.searched_dead_letter_id from sluice.search_dead_letters("  # noqa: S608
         "%s::text, %s::text, %s::jsonb, %s::bigint, %s::integer, %s::integer, %s::boolean) as f"
     )
     return Call(sql, parameters, _found)
@@ -201,11 +200,11 @@ def redrive(
 ) -> Call[list[Redriven]]:
     """Redrive dead letters: move them back to their queue, share group or consumer.
 
-    A message becomes a new message, which is visible immediately and keeps the headers. An event becomes a new event of
-    the log that only its share group or consumer receives, or with `target_queue_name` a message: an object with the
-    fields of the event. Messages get the header `x-pgmq-replayed-from`: an object with `queue` and `msg_id`, or `log`,
-    `consumer` and `ev_id`, with `dead_letter_id`, `dead_at` and `reason`, and with `headers` if the original headers
-    were not an object. Concurrent calls move each dead letter once.
+    A message becomes a new message, which is visible immediately and keeps the headers. An event becomes a new
+    event of the log that only its share group or consumer receives, or with `target_queue_name` a message: an
+    object with the fields of the event. Messages get the header `x-pgmq-replayed-from`: an object with `queue` and
+    `msg_id`, or `log`, `consumer` and `ev_id`, with `dead_letter_id`, `dead_at` and `reason`, and with `headers` if
+    the original headers were not an object. Concurrent calls move each dead letter once.
 
     Args:
         dead_letter_ids: Ids of the dead letters; all are moved in one transaction.
