@@ -36,17 +36,18 @@ class ClaimOutcome:
     """The result of settling or extending one claim.
 
     Attributes:
-        msg_id: The message.
+        msg_id: The message, or the `ev_id` of an event.
         outcome: `done`; `stale`: another consumer has read the message since, and keeps it; `gone`: the message is no
             longer in the queue, settled by this or another claim, or the queue was dropped and created again. `gone` is
             expected when a call is repeated after a lost reply. From `fail` also `retry`: it will be redelivered;
-            `dead`: it was dead-lettered; a repeated call returns the first result.
+            `dead`: it was dead-lettered; a repeated call returns the first result. Of events also `released`: behind an
+            earlier event of its key that will be redelivered.
         attempt: From `fail`: number of the failed attempt; None if stale or gone.
-        delay_s: For `retry`: seconds until the message is visible again; None from a repeated call.
+        delay_s: For `retry`: seconds until the message is visible again, of events at most; None from a repeated call.
     """
 
     msg_id: int
-    outcome: Literal["done", "stale", "gone", "retry", "dead"]
+    outcome: Literal["done", "stale", "gone", "retry", "dead", "released"]
     attempt: int | None = None
     delay_s: float | None = None
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
+from pgsluice.client.group_records import ClaimedEvent
 from pgsluice.client.records import Message
 from pgsluice.outcome import Reject, Retry
 
@@ -112,17 +113,17 @@ class BegunAttempt:
 
 @dataclass(frozen=True, slots=True)
 class FailedMessage:
-    """A claimed message whose handler failed.
+    """A claimed message or event whose handler failed.
 
     Attributes:
-        message: As returned by the read.
+        message: As returned by the read or claim.
         outcome: `Retry` or `Reject`, with its reason.
         error_type: Type of the error: the name of an exception, or a word such as `timeout`.
         error: The error's message.
         trace: The error's traceback.
     """
 
-    message: Message
+    message: Message | ClaimedEvent
     outcome: Retry | Reject = field(default_factory=Retry)
     error_type: str | None = None
     error: str | None = None

@@ -15,6 +15,7 @@ from pgsluice.client.calls.call import Call, column, nothing, record, scalar, st
 from pgsluice.client.calls.claims import claims_of, settle, time_of, times_of
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.calls.payload import json_parameter
+from pgsluice.client.group_records import ClaimedEvent
 from pgsluice.client.records import ClaimOutcome, Message
 from pgsluice.client.retry_records import (
     Backoff,
@@ -235,6 +236,37 @@ def fail(
     return Call(sql, parameters, record(ClaimOutcome), queue_name, is_report=True)
 
 
+def fail_events(
+    queue_name: str,
+    group_name: str,
+    claim_id: int,
+    failures: Sequence[FailedMessage],
+    *,
+    worker: str | None = None,
+    policy: dict[str, Any] | None = None,
+) -> Call[list[ClaimOutcome]]:
+    """Settle events of a claim whose handlers failed, as `fail` does messages; in the order given.
+
+    Raises:
+        LeaseLostError, ClaimNotFoundError: As for `acknowledge`. Nothing was changed.
+
+    Source: `sluice.fail_events`.
+    """
+    sql: LiteralString = (
+        "select * from sluice.fail_events("
+        "%s::text, %s::text, %s::bigint, %s::jsonb, %s::text, %s::jsonb)"
+    )
+    parameters = (
+        queue_name,
+        group_name,
+        claim_id,
+        json_parameter([_failure(failure) for failure in failures], "failures"),
+        worker,
+        json_parameter(policy, "policy"),
+    )
+    return Call(sql, parameters, record(ClaimOutcome), is_report=True)
+
+
 @method(WorkQueue)
 def release_uncounted(
     queue_name: str, messages: Sequence[Message], *, delay_s: float = 0.0
@@ -297,10 +329,17 @@ def _failure(failure: FailedMessage) -> dict[str, Any]:
             ("trace", failure.trace),
         )
     }
+    message = failure.message
+    if isinstance(message, ClaimedEvent):
+        claim: dict[str, Any] = {"ev_id": message.ev_id}
+    else:
+        claim = {
+            "msg_id": message.msg_id,
+            "read_ct": message.read_ct,
+            "enqueued_at": time_of(message),
+        }
     return {
-        "msg_id": failure.message.msg_id,
-        "read_ct": failure.message.read_ct,
-        "enqueued_at": time_of(failure.message),
+        **claim,
         "delay": outcome.delay_s if isinstance(outcome, Retry) else None,
         "reject": isinstance(outcome, Reject),
         **texts,

@@ -8,14 +8,15 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal
 
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client import AsyncShareGroup, ClaimedEvent
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import Call, share_groups
-from pgsluice.client.group_records import AcknowledgeType, GroupInfo
+from pgsluice.client.calls import Call, retries, share_groups
+from pgsluice.client.group_records import GroupInfo
+from pgsluice.client.records import ClaimOutcome
 from pgsluice.errors import (
     TRANSIENT,
     ClaimNotFoundError,
@@ -25,18 +26,17 @@ from pgsluice.errors import (
     LogNotFoundError,
     RetryableError,
 )
-from pgsluice.outcome import Done, Reject, Release, Retry
+from pgsluice.outcome import Done, Release
 from pgsluice.worker.engine.connections import unhurried
 from pgsluice.worker.engine.declared_limits import compare_attempts, group_options
-from pgsluice.worker.engine.delivery import Delivery, Failure
-from pgsluice.worker.engine.failures import TOO_MANY
+from pgsluice.worker.engine.delivery import Delivery
 from pgsluice.worker.engine.group_types import GroupTypes
 from pgsluice.worker.engine.lock_waits import LockWaits
 from pgsluice.worker.engine.polling import Polling
-from pgsluice.worker.engine.row_locks import is_locked, limited, summed
-from pgsluice.worker.engine.settlement import Result, Settlement
+from pgsluice.worker.engine.row_locks import is_locked, limited, merged
+from pgsluice.worker.engine.settlement import Result, Settlement, failed_message
 from pgsluice.worker.handlers.handler import GroupRoute, HandlerSpec
-from pgsluice.worker.handlers.retry import Backoff, RetryPolicy
+from pgsluice.worker.handlers.retry import RetryPolicy
 from pgsluice.worker.wakeups.listener import AsyncListener
 
 _log = logging.getLogger(__name__)
@@ -74,14 +74,12 @@ class _Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Acknowledgement:
     """One acknowledgement, shared by several events of a claim."""
 
     claim_id: int
-    outcome: AcknowledgeType
+    outcome: Literal["accept", "release"]
     delay_s: float | None = None
-    error: str | None = None
-    reason: str | None = None
 
 
 class GroupSource:
@@ -99,6 +97,7 @@ class GroupSource:
         listener: AsyncListener | None,
         lock_waits: LockWaits,
         types: GroupTypes,
+        worker_id: str,
     ) -> None:
         """Prepare a source without database access.
 
@@ -109,12 +108,14 @@ class GroupSource:
             listener: Notifies of new events; None: the source polls.
             lock_waits: Limit on lock waits, shared by all sources of the pool.
             types: The event types of the group.
+            worker_id: Display name of the worker.
         """
         self.lock_waits = lock_waits
         self.announces = False  # a claim ends with its window, and the next one may have events
         self.has_more = False
         self._specs = specs
         self._types = types
+        self._worker_id = worker_id
         self._runner = AsyncRunner(pool)
         self._names = (route.log_name, route.group_name)
         self._group = AsyncShareGroup(pool, *self._names)
@@ -267,58 +268,39 @@ class GroupSource:
         self, settlements: Mapping[Delivery, Settlement], *, wait_s: float | None = None
     ) -> dict[Delivery, Settlement]:
         """As in `Source`."""
-        said = {delivery: self._said(delivery, each) for delivery, each in settlements.items()}
         if wait_s is None and time.monotonic() >= self._careful_until_s:
             try:
                 async with asyncio.timeout(_WAIT_S) as limit:
-                    over = await self._settle_at_once(said, None)
+                    return await self._settle_at_once(settlements, None)
             except TimeoutError:
                 if not limit.expired():
                     raise
-            else:
-                return self._settled(settlements, said, over)
         settled: dict[Delivery, Settlement] = {}
-        for claim_id in sorted({what.claim_id for what in said.values()}):
-            of_claim = {each: what for each, what in said.items() if what.claim_id == claim_id}
+        for claim_id in sorted({delivery.fence for delivery in settlements}):
+            of_claim = {each: how for each, how in settlements.items() if each.fence == claim_id}
             try:
-                over = await self._settle_at_once(of_claim, wait_s or _LOCK_S)
+                settled |= await self._settle_at_once(of_claim, wait_s or _LOCK_S)
             except RetryableError as error:
                 if not is_locked(error):
                     raise
                 self._careful_until_s = time.monotonic() + _CAREFUL_S
                 settled |= {each: settlements[each].with_result("locked") for each in of_claim}
-            else:
-                settled |= self._settled(settlements, of_claim, over)
         return {delivery: settled[delivery] for delivery in settlements}
 
     async def _settle_at_once(
-        self, said: dict[Delivery, _Said], wait_s: float | None
-    ) -> set[Delivery]:
-        """Settle in one transaction, or one by one if a claim is stale; return deliveries with stale claims."""
-        calls = list(self._calls(said))
+        self, settlements: Mapping[Delivery, Settlement], wait_s: float | None
+    ) -> dict[Delivery, Settlement]:
+        """Settle in one transaction, or one by one if a claim is stale."""
+        calls = list(self._calls(settlements))
         try:
             if len(calls) == 1 and wait_s is None:
-                await self._runner.run(calls[0])
+                settled = await self._runner.run(calls[0])
             else:
-                await self._runner.run_steps(summed(calls, wait_s))
+                settled = await self._runner.run_steps(merged(calls, wait_s))
         except _OVER:
-            return await self._settle_apart(said)
-        return set()
-
-    def _settled(
-        self,
-        settlements: Mapping[Delivery, Settlement],
-        said: dict[Delivery, _Said],
-        over: set[Delivery],
-    ) -> dict[Delivery, Settlement]:
-        settled = {}
-        for delivery, what in said.items():
-            self._note(delivery, what.outcome)
-            settlement = settlements[delivery]
-            result = "lost" if delivery in over else self._result(delivery, settlement, what)
-            is_again = result in ("retry", "released")
-            next_retry_s = self._next_retry_s(delivery, what) if is_again else None
-            settled[delivery] = settlement.with_result(result, next_retry_s)
+            settled = await self._settle_apart(settlements)
+        for delivery in settlements:
+            self._note(delivery, settled[delivery].result)
         return settled
 
     def acknowledgement(self, delivery: Delivery) -> Call[Result]:
@@ -327,7 +309,9 @@ class GroupSource:
         Raises:
             LeaseLostError: On execution, if the claim is stale.
         """
-        call = self._call(_Said(delivery.fence, "accept"), [delivery.message_id])
+        call = share_groups.acknowledge(
+            *self._names, delivery.fence, "accept", ev_ids=[delivery.message_id]
+        )
 
         def read(rows: Sequence[tuple[Any, ...]]) -> Result:
             # Not counted: already settled, so this handler's writes are there already.
@@ -376,88 +360,94 @@ class GroupSource:
             claim.lease_end_s = max(claim.lease_end_s, began_s + lease_s)
         return True
 
-    async def _settle_apart(self, said: dict[Delivery, _Said]) -> set[Delivery]:
-        """Settle each delivery in its own transaction; return deliveries with stale claims."""
-        over = set()
-        for delivery, what in said.items():
+    async def _settle_apart(
+        self, settlements: Mapping[Delivery, Settlement]
+    ) -> dict[Delivery, Settlement]:
+        """Settle each delivery in its own transaction; those with stale claims are lost."""
+        settled: dict[Delivery, Settlement] = {}
+        for delivery, settlement in settlements.items():
             try:
-                await self._runner.run(self._call(what, [delivery.message_id]))
+                for call in self._calls({delivery: settlement}):
+                    settled.update(await self._runner.run(call))
             except _OVER:
-                over.add(delivery)
-        return over
+                settled[delivery] = settlement.with_result("lost")
+        return settled
 
-    def _calls(self, said: dict[Delivery, _Said]) -> Iterator[Call[int]]:
+    def _calls(
+        self, settlements: Mapping[Delivery, Settlement]
+    ) -> Iterator[Call[dict[Delivery, Settlement]]]:
         """Yield acceptances first: a returned event also returns the later open events of its key."""
-        ev_ids: dict[_Said, list[int]] = {}
-        for delivery, what in sorted(said.items(), key=lambda item: item[1].outcome != "accept"):
-            ev_ids.setdefault(what, []).append(delivery.message_id)
-        for what, ids in ev_ids.items():
-            claim = self._claims.get(what.claim_id)
-            is_whole = claim is not None and not claim.has_lost and claim.open == set(ids)
-            # Acknowledging the whole claim is cheaper.
-            yield self._call(what, None if is_whole and what.outcome == "accept" else ids)
+        alike: dict[_Acknowledgement, list[Delivery]] = {}
+        failed: dict[tuple[int, RetryPolicy | None], list[Delivery]] = {}
+        for delivery, settlement in settlements.items():
+            match settlement.outcome:
+                case Done():
+                    said = _Acknowledgement(delivery.fence, "accept")
+                case Release(delay_s=delay_s):
+                    said = _Acknowledgement(delivery.fence, "release", delay_s)
+                case _:
+                    of_policy = (delivery.fence, self.spec_of(delivery).retry)
+                    failed.setdefault(of_policy, []).append(delivery)
+                    continue
+            alike.setdefault(said, []).append(delivery)
+        for said in sorted(alike, key=lambda each: each.outcome):
+            yield self._acknowledge(said, {each: settlements[each] for each in alike[said]})
+        for (claim_id, retry), deliveries in failed.items():
+            yield self._fail(claim_id, retry, {each: settlements[each] for each in deliveries})
 
-    def _call(self, said: _Said, ev_ids: list[int] | None) -> Call[int]:
-        return share_groups.acknowledge(
+    def _acknowledge(
+        self, said: _Acknowledgement, settlements: Mapping[Delivery, Settlement]
+    ) -> Call[dict[Delivery, Settlement]]:
+        claim = self._claims.get(said.claim_id)
+        ev_ids = [delivery.message_id for delivery in settlements]
+        is_whole = claim is not None and not claim.has_lost and claim.open == set(ev_ids)
+        call = share_groups.acknowledge(
             *self._names,
             said.claim_id,
             said.outcome,
-            ev_ids=ev_ids,
+            # Acknowledging the whole claim is cheaper.
+            ev_ids=None if is_whole and said.outcome == "accept" else ev_ids,
             delay_s=said.delay_s,
-            error=said.error,
-            reason=said.reason,
+        )
+        settled = {
+            delivery: settlement.with_result(settlement.asked, said.delay_s)
+            for delivery, settlement in settlements.items()
+        }
+        return Call(call.sql, call.parameters, lambda _rows: settled, is_report=call.is_report)
+
+    def _fail(
+        self,
+        claim_id: int,
+        retry: RetryPolicy | None,
+        settlements: Mapping[Delivery, Settlement],
+    ) -> Call[dict[Delivery, Settlement]]:
+        """Return the call that retries or dead-letters events, as the server decides."""
+        call = retries.fail_events(
+            *self._names,
+            claim_id,
+            [failed_message(delivery, settlement) for delivery, settlement in settlements.items()],
+            worker=self._worker_id,
+            policy=None if retry is None else retry.options,
         )
 
-    def _said(self, delivery: Delivery, settlement: Settlement) -> _Said:
-        outcome = settlement.outcome
-        error = None if settlement.failure is None else _text(settlement.failure)
-        match outcome:
-            case Done():
-                return _Said(delivery.fence, "accept")
-            case Release():
-                return _Said(delivery.fence, "release", delay_s=outcome.delay_s)
-            case Reject():
-                return _Said(delivery.fence, "reject", error=error, reason=outcome.reason)
-            case Retry():
-                retry, delay_s = self.spec_of(delivery).retry, outcome.delay_s
-                if retry is not None:
-                    delay_s = retry.next_delay_s(delivery.attempt, delay_s)
-                    if delay_s is None:
-                        return _Said(delivery.fence, "reject", error=error, reason=TOO_MANY)
-                return _Said(delivery.fence, "retry", delay_s, error or outcome.reason)
-            case _:
-                raise AssertionError(f"invalid outcome {outcome!r}")
+        def read(rows: Sequence[tuple[Any, ...]]) -> dict[Delivery, Settlement]:
+            decided = {each.msg_id: each for each in call.read_rows(rows)}
+            return {
+                delivery: _settled(settlement, decided[delivery.message_id])
+                for delivery, settlement in settlements.items()
+            }
 
-    def _result(self, delivery: Delivery, settlement: Settlement, said: _Said) -> Result:
-        event, info = delivery.raw, self._info
-        is_last = info is not None and (
-            event.attempt >= info.max_attempts or event.deliveries >= info.max_deliveries
-        )
-        if said.outcome == "reject" or (said.outcome == "retry" and is_last):
-            return "dead"
-        return settlement.asked
-
-    def _next_retry_s(self, delivery: Delivery, said: _Said) -> float | None:
-        """Return the maximum back-off of a failed event."""
-        info = self._info
-        if said.delay_s is not None or info is None:
-            return said.delay_s
-        longest = RetryPolicy(
-            first_delay_s=info.backoff_base.total_seconds(),
-            max_delay_s=info.backoff_cap.total_seconds(),
-            backoff=cast("Backoff", info.backoff),
-        )
-        return longest.delay_s(delivery.attempt)
+        return Call(call.sql, call.parameters, read, is_report=call.is_report)
 
     def _is_back(self, delivery: Delivery) -> bool:
         claim = self._claims.get(delivery.fence)
         return claim is not None and delivery.key in claim.keys_back
 
-    def _note(self, delivery: Delivery, outcome: AcknowledgeType) -> None:
+    def _note(self, delivery: Delivery, result: Result | None) -> None:
         """Track that the server also returned the later events of the same key."""
         claim, info = self._claims.get(delivery.fence), self._info
         is_in_order = info is not None and info.when_waiting != "skip"
-        is_again = outcome in ("retry", "release")
+        is_again = result in ("retry", "released")
         if claim is not None and delivery.key is not None and is_in_order and is_again:
             claim.keys_back.add(delivery.key)
         self._forget(delivery)
@@ -484,6 +474,9 @@ class GroupSource:
         )
 
 
-def _text(failure: Failure) -> str:
-    head = f"{failure.error_type}: {failure.message}"
-    return head if failure.trace is None else f"{head}\n{failure.trace}"
+def _settled(settlement: Settlement, decided: ClaimOutcome) -> Settlement:
+    match decided.outcome:
+        case "retry" | "dead" | "released" as result:
+            return settlement.with_result(result, decided.delay_s)
+        case _:
+            raise AssertionError(f"invalid outcome {decided.outcome!r}")

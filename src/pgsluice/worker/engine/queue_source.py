@@ -20,11 +20,11 @@ from pgsluice.errors import TRANSIENT, QueueNotFoundError
 from pgsluice.outcome import Done, Reject, Release, Retry
 from pgsluice.worker.engine.connections import unhurried
 from pgsluice.worker.engine.declared_limits import declare_limits
-from pgsluice.worker.engine.delivery import Delivery, Failure
+from pgsluice.worker.engine.delivery import Delivery
 from pgsluice.worker.engine.lock_waits import LockWaits
 from pgsluice.worker.engine.polling import Polling
 from pgsluice.worker.engine.row_locks import RowLocks
-from pgsluice.worker.engine.settlement import ACKNOWLEDGED, DONE, Result, Settlement
+from pgsluice.worker.engine.settlement import ACKNOWLEDGED, DONE, Result, Settlement, failed_message
 from pgsluice.worker.handlers.handler import HandlerSpec, QueueRoute
 from pgsluice.worker.wakeups.listener import AsyncListener
 
@@ -304,13 +304,16 @@ class QueueSource:
                     done.append(delivery)
                 case Release(delay_s=delay_s):
                     released.setdefault(delay_s, []).append(delivery)
-                case Retry() | Reject() as outcome:
+                case Retry() | Reject():
                     failed.append(delivery)
-                    failures.append(_failed_message(delivery, outcome, settlement.failure))
+                    failures.append(failed_message(delivery, settlement))
         calls: list[tuple[Call[list[ClaimOutcome]], list[Delivery]]] = []
         if failed:
             fail = retries.fail(
-                self._queue_name, failures, worker=self._worker_id, policy=self._policy()
+                self._queue_name,
+                failures,
+                worker=self._worker_id,
+                policy=None if self._retry is None else self._retry.options,
             )
             calls.append((fail, failed))
         for delay_s, deliveries in released.items():
@@ -343,20 +346,6 @@ class QueueSource:
             return results
 
         return Call(call.sql, call.parameters, read, call.queue_name)
-
-    def _policy(self) -> dict[str, Any] | None:
-        """Return the handler's retry policy, which overrides the queue's."""
-        retry = self._retry
-        if retry is None:
-            return None
-        return {
-            "max_attempts": retry.max_attempts,
-            "backoff": retry.backoff,
-            "backoff_base": retry.first_delay_s,
-            "backoff_max": retry.max_delay_s,
-            "backoff_jitter": retry.jitter,
-            "backoff_factor": retry.factor,
-        }
 
     def _settled(
         self, delivery: Delivery, settlement: Settlement, said: ClaimOutcome
@@ -445,19 +434,6 @@ def _by_delivery(
 
 def _same(_delivery: Delivery, result: _Each) -> _Each:
     return result
-
-
-def _failed_message(
-    delivery: Delivery, outcome: Retry | Reject, failure: Failure | None
-) -> FailedMessage:
-    failure = failure or Failure("", "")
-    return FailedMessage(
-        message=delivery.raw,
-        outcome=outcome,
-        error_type=failure.error_type or None,
-        error=failure.message or None,
-        trace=failure.trace,
-    )
 
 
 def _claim(delivery: Delivery) -> tuple[int, int]:

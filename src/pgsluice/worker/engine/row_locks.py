@@ -90,17 +90,22 @@ class RowLocks:
         free = [delivery for delivery in deliveries if not delivery.is_locked]
         if not free:
             return {}
-        return (yield from _all(calls_for(free)))
+        return (yield from merged(calls_for(free)))
 
 
 async def _run(runner: AsyncRunner, calls: Sequence[Call[Results[Result]]]) -> Results[Result]:
     if len(calls) == 1:
         return await runner.run(calls[0])
-    return await runner.run_steps(_all(calls))
+    return await runner.run_steps(merged(calls))
 
 
-def _all(calls: Sequence[Call[Results[Result]]]) -> Steps[Results[Result]]:
+def merged(
+    calls: Sequence[Call[Results[Result]]], wait_s: float | None = None
+) -> Steps[Results[Result]]:
+    """Run calls in order, with a lock timeout of `wait_s` seconds; return all their results."""
     results: Results[Result] = {}
+    if wait_s is not None:
+        yield upkeep.wait_for_locks(math.ceil(wait_s * 1_000))
     for call in calls:
         results |= yield call
     return results
@@ -111,16 +116,6 @@ def limited(call: Call[Answer], wait_s: float) -> Steps[Answer]:
     yield upkeep.wait_for_locks(math.ceil(wait_s * 1_000))
     answer: Answer = yield call
     return answer
-
-
-def summed(calls: Sequence[Call[int]], wait_s: float | None) -> Steps[int]:
-    """Run calls in order, with a lock timeout of `wait_s` seconds; return the sum of their results."""
-    settled = 0
-    if wait_s is not None:
-        yield upkeep.wait_for_locks(math.ceil(wait_s * 1_000))
-    for call in calls:
-        settled += yield call
-    return settled
 
 
 def is_locked(error: RetryableError) -> bool:

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterable, Iterable, ValuesView
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from pgsluice.client.retry_records import FailedMessage
 from pgsluice.errors import HandlerError, PayloadError
 from pgsluice.outcome import Done, Outcome, Reject, Release, Retry
-from pgsluice.worker.engine.delivery import Failure
+from pgsluice.worker.engine.delivery import Delivery, Failure
 from pgsluice.worker.handlers.handler import HandlerSpec
 
 # Limits on stored error texts: an exception can quote a whole payload.
@@ -97,6 +98,19 @@ DONE = Settlement(Done())
 _WORDS = ("retry", "release", "reject")
 ACKNOWLEDGED = Settlement(Done(), result="done")
 LOST = Settlement(Release(), result="lost")
+
+
+def failed_message(delivery: Delivery, settlement: Settlement) -> FailedMessage:
+    """Return a delivery to retry or dead-letter, with its error, as the server takes it."""
+    assert isinstance(settlement.outcome, Retry | Reject)  # noqa: S101 - others are not failures
+    failure = settlement.failure or Failure("", "")
+    return FailedMessage(
+        message=delivery.raw,
+        outcome=settlement.outcome,
+        error_type=failure.error_type or None,
+        error=failure.message or None,
+        trace=failure.trace,
+    )
 
 
 def settlement_of_result(spec: HandlerSpec, result: Any) -> Settlement:

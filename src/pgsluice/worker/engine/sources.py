@@ -70,7 +70,7 @@ def make_feeds(
             if isinstance(spec.route, GroupRoute) and replace(spec.route, event_types=()) == route
         ]
         types = GroupTypes(pool, route, name, declared, of_group)
-        group = GroupSource(pool, route, of_group, listener, lock_waits, types)
+        group = GroupSource(pool, route, of_group, listener, lock_waits, types, worker_id)
         feeds.append(Feed(group, tuple(of_group), group.spec_of))
     return feeds
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from pgsluice.backoff import jittered
 from pgsluice.errors import ArgumentError
@@ -46,6 +46,18 @@ class RetryPolicy:
             raise ArgumentError(f"factor is {self.factor}; use 1 or more")
         if self.backoff not in get_args(Backoff):
             raise ArgumentError(f"backoff is {self.backoff!r}; use {', '.join(get_args(Backoff))}")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The policy as the functions take it that decide about a failed attempt."""
+        return {
+            "max_attempts": self.max_attempts,
+            "backoff": self.backoff,
+            "backoff_base": self.first_delay_s,
+            "backoff_max": self.max_delay_s,
+            "backoff_jitter": self.jitter,
+            "backoff_factor": self.factor,
+        }
 
     def next_delay_s(self, attempt: int, asked_s: float | None = None) -> float | None:
         """Return the back-off after a failed attempt, or None after the last one.

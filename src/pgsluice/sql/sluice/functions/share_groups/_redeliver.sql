@@ -55,7 +55,7 @@ begin
             v_event.attempts := v_event.attempts + v_attempt;
             v_event.deliveries := v_event.deliveries + 1;
             perform sluice._dead_letter(
-                i_group, i_outcome.claim_id, v_event, 'its lease ended', sluice._error_without_expiry(v_event.error)
+                i_group, i_outcome.claim_id, v_event, 'its lease ended', sluice._error_without_expiry(v_event.error), null::jsonb
             );
         end loop;
     end if;

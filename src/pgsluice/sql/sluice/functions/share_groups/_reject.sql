@@ -1,5 +1,5 @@
 create or replace function sluice._reject(
-    i_group sluice.share_group, i_claim sluice.claim, i_outcome sluice.outcome, i_ev_ids bigint[], i_reason text
+    i_group sluice.share_group, i_claim sluice.claim, i_outcome sluice.outcome, i_ev_ids bigint[], i_reason text, i_failure jsonb
 )
 returns void
 language plpgsql
@@ -13,7 +13,7 @@ begin
     loop
         v_event.attempts := v_event.attempts + 1;
         v_event.deliveries := v_event.deliveries + 1;
-        perform sluice._dead_letter(i_group, i_claim.claim_id, v_event, i_reason, coalesce(i_outcome.error, v_event.error));
+        perform sluice._dead_letter(i_group, i_claim.claim_id, v_event, i_reason, coalesce(i_outcome.error, v_event.error), i_failure);
     end loop;
     i_outcome.outcome := 'reject';
     i_outcome.ev_ids := i_ev_ids;
@@ -24,7 +24,7 @@ begin
 end;
 $$;
 
-comment on function sluice._reject(sluice.share_group, sluice.claim, sluice.outcome, bigint[], text) is
+comment on function sluice._reject(sluice.share_group, sluice.claim, sluice.outcome, bigint[], text, jsonb) is
     'Dead-letter events of a claim, all for null, and store that as their outcome.';
-revoke execute on function sluice._reject(sluice.share_group, sluice.claim, sluice.outcome, bigint[], text) from public;
-grant execute on function sluice._reject(sluice.share_group, sluice.claim, sluice.outcome, bigint[], text) to pgq_admin, sluice_admin;
+revoke execute on function sluice._reject(sluice.share_group, sluice.claim, sluice.outcome, bigint[], text, jsonb) from public;
+grant execute on function sluice._reject(sluice.share_group, sluice.claim, sluice.outcome, bigint[], text, jsonb) to pgq_admin, sluice_admin;

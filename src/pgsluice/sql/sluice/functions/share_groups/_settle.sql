@@ -3,7 +3,8 @@
 -- In a group that keeps the order while an event waits, a consumer cannot continue with the later events of its key. So the claim's other events of
 -- that key are released with the event that is retried or released, and redelivered behind it. This delivery is not counted.
 create or replace function sluice._settle(
-    i_group sluice.share_group, i_claim_id bigint, i_outcome text, i_ev_ids bigint[], i_delay interval, i_error text, i_reason text
+    i_group sluice.share_group, i_claim_id bigint, i_outcome text, i_ev_ids bigint[], i_delay interval, i_error text, i_reason text,
+    i_failure jsonb
 )
 returns integer
 language plpgsql
@@ -52,7 +53,7 @@ begin
             from sluice._claimed_events(i_group, v_claim, v_outcome.ev_ids) as c
         ) as e;
         if v_dead is not null then
-            perform sluice._reject(i_group, v_claim, v_outcome, v_dead, coalesce(i_reason, 'too many attempts'));
+            perform sluice._reject(i_group, v_claim, v_outcome, v_dead, coalesce(i_reason, 'too many attempts'), i_failure);
             if v_again = '{}' then
                 return cardinality(v_dead);
             end if;
@@ -61,7 +62,7 @@ begin
             v_outcome.events := cardinality(v_again);
         end if;
     elsif i_outcome = 'reject' then
-        perform sluice._reject(i_group, v_claim, v_outcome, v_outcome.ev_ids, coalesce(i_reason, 'rejected'));
+        perform sluice._reject(i_group, v_claim, v_outcome, v_outcome.ev_ids, coalesce(i_reason, 'rejected'), i_failure);
         return v_outcome.events;
     end if;
     perform sluice._write_outcome(v_outcome);
@@ -101,7 +102,7 @@ begin
 end;
 $$;
 
-comment on function sluice._settle(sluice.share_group, bigint, text, bigint[], interval, text, text) is
-    'Settle a claim, or some of its events, and dead-letter those at their last attempt; returns the number of events settled.';
-revoke execute on function sluice._settle(sluice.share_group, bigint, text, bigint[], interval, text, text) from public;
-grant execute on function sluice._settle(sluice.share_group, bigint, text, bigint[], interval, text, text) to pgq_admin, sluice_admin;
+comment on function sluice._settle(sluice.share_group, bigint, text, bigint[], interval, text, text, jsonb) is
+    'Settle a claim, or some of its events, and dead-letter those at their last attempt, with error_type, trace and worker of the failure; returns the number of events settled.';
+revoke execute on function sluice._settle(sluice.share_group, bigint, text, bigint[], interval, text, text, jsonb) from public;
+grant execute on function sluice._settle(sluice.share_group, bigint, text, bigint[], interval, text, text, jsonb) to pgq_admin, sluice_admin;

@@ -83,7 +83,7 @@ begin
             hint = 'pass a delay of 0 to 100 years with retry or release, and none with other outcomes';
     end if;
     return sluice._settle(
-        sluice._require_group(queue_name, group_name), claim_id, outcome, ev_ids, delay, error, reason
+        sluice._require_group(queue_name, group_name), claim_id, outcome, ev_ids, delay, error, reason, null::jsonb
     );
 end;
 $$;
