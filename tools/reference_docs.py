@@ -104,8 +104,8 @@ def python_page() -> str:
     lines = [
         NOTE,
         "# Python\n\n`AsyncWorkQueue`, `AsyncTableQueue`, `AsyncEventLog`, `AsyncShareGroup`, ",
-        "`AsyncDeadLetters`, `AsyncSchedules`, `AsyncEventConsumer` and `AsyncEventBatch` have the same methods ",
-        "as those without `Async`, awaited; their handlers are awaited too.\n",
+        "`AsyncDeadLetters`, `AsyncSchedules`, `AsyncEventConsumer` and `AsyncEventBatch` have the same methods as ",
+        "those without `Async`, awaited; their handlers are awaited too.\n",
     ]
     for name in PYTHON:
         kind = getattr(pgsluice, name)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pgsluice.client.dead_letter_records import DeadLetter as DeadLetter
     from pgsluice.client.dead_letter_records import DeadLetterFilter as DeadLetterFilter
     from pgsluice.client.dead_letter_records import DeadLetterGroup as DeadLetterGroup
+    from pgsluice.client.dead_letter_records import FailedEvent as FailedEvent
     from pgsluice.client.dead_letter_records import FoundDeadLetters as FoundDeadLetters
     from pgsluice.client.dead_letter_records import Redriven as Redriven
     from pgsluice.client.explain_records import ExplainedFact as ExplainedFact

@@ -91,6 +91,25 @@ class DeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedEvent:
+    """An event to dead-letter.
+
+    Attributes:
+        ev_id: Id of the event.
+        reason: Reason in a word or two.
+        error_type: Type of the error: the name of an exception, or a word such as `timeout`.
+        error: The error's message.
+        trace: The error's traceback.
+    """
+
+    ev_id: int
+    reason: str = "rejected"
+    error_type: str | None = None
+    error: str | None = None
+    trace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Redriven:
     """A redriven dead letter and its new message, or event of its log.
 

@@ -112,6 +112,21 @@ class BegunAttempt:
 
 
 @dataclass(frozen=True, slots=True)
+class RetryDecision:
+    """What becomes of a failed attempt.
+
+    Attributes:
+        outcome: `retry` or `dead`.
+        reason: For `dead`: the reason in a word or two.
+        delay_s: For `retry`: seconds until the next attempt.
+    """
+
+    outcome: Literal["retry", "dead"]
+    reason: str | None
+    delay_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class FailedMessage:
     """A claimed message or event whose handler failed.
 
@@ -121,6 +136,7 @@ class FailedMessage:
         error_type: Type of the error: the name of an exception, or a word such as `timeout`.
         error: The error's message.
         trace: The error's traceback.
+        delay_min_s: Least seconds until a retry, whatever its delay or back-off.
     """
 
     message: Message | ClaimedEvent
@@ -128,3 +144,4 @@ class FailedMessage:
     error_type: str | None = None
     error: str | None = None
     trace: str | None = None
+    delay_min_s: float | None = None

@@ -26,6 +26,7 @@ from pgsluice.client.calls import (
     upkeep,
 )
 from pgsluice.client.calls.upkeep import ExtraMaintenance
+from pgsluice.client.dead_letter_records import FailedEvent
 from pgsluice.client.explain_records import ExplainedFact
 from pgsluice.client.group_records import GroupInfo
 from pgsluice.client.log_records import (
@@ -165,48 +166,27 @@ class EventLog:
             captures.capture_snapshot(source_table, queue_name, after_key=after_key, qty=qty)
         )
 
-    def reject_event(
-        self,
-        batch_id: int,
-        ev_id: int,
-        reason: str,
-        *,
-        error_type: str | None = None,
-        error: str | None = None,
-        trace: str | None = None,
-        worker: str | None = None,
-    ) -> bool:
-        """Dead-letter an event of an open batch for its consumer; finish the batch as usual.
+    def reject_events(
+        self, batch_id: int, failures: Sequence[FailedEvent], *, worker: str | None = None
+    ) -> int:
+        """Dead-letter events of an open batch for its consumer; finish the batch as usual.
 
         Args:
             batch_id: An open batch.
-            ev_id: Id of an event of the batch.
-            reason: Reason in a word or two.
-            error_type: Type of the error, such as the name of an exception.
-            error: The error. In all texts, characters that PostgreSQL cannot store are escaped.
-            trace: Traceback of the error.
-            worker: Name of the worker.
+            failures: The events, each with the reason and the error. Characters that PostgreSQL cannot store are
+                escaped.
+            worker: Name of the worker, stored with the dead letters.
 
         Returns:
-            False when the event had been dead-lettered before.
+            The number of dead-lettered events, without those dead-lettered before.
 
         Raises:
             BatchNotFoundError: The batch is not open.
-            ArgumentError: The event is not in the batch.
+            ArgumentError: An event is not in the batch. Nothing was dead-lettered.
 
-        Source: `sluice.reject_event`.
+        Source: `sluice.reject_events`.
         """
-        return self._runner.run(
-            dead_letters.reject_event(
-                batch_id,
-                ev_id,
-                reason,
-                error_type=error_type,
-                error=error,
-                trace=trace,
-                worker=worker,
-            )
-        )
+        return self._runner.run(dead_letters.reject_events(batch_id, failures, worker=worker))
 
     def insert_delayed_event(
         self,

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, LiteralString, Unpack
 
 from psycopg.types.json import Jsonb
 
 from pgsluice.client.calls.arguments import after_id, checked_ids, whole, zoned_time
-from pgsluice.client.calls.call import Call, column, record, scalar, storable_text, truth
+from pgsluice.client.calls.call import Call, column, record, scalar, storable_text
 from pgsluice.client.calls.clients import DeadLetters, EventLog, method
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.dead_letter_records import (
     DeadLetter,
     DeadLetterFilter,
     DeadLetterGroup,
+    FailedEvent,
     FoundDeadLetters,
     Redriven,
 )
@@ -57,7 +59,7 @@ def browse(
     Source: `sluice.browse_dead_letters`.
     """
     sql: LiteralString = (
-        f"select {_COLUMNS.format('d')} from sluice.browse_dead_letters("  # noqa: S608 - columns of ours
+        f"select {_COLUMNS.format('d')} from sluice.browse_dead_letters("  # noqa: S608 - no values
         "%s::text, %s::text, %s::jsonb, %s::bigint, %s::integer) as d"
     )
     return Call(
@@ -166,7 +168,7 @@ def search(
         with_contents,
     )
     sql: LiteralString = (
-        f"select {_COLUMNS.format('f.letter')}, f.searched_dead_letter_id from sluice.search_dead_letters("  # noqa: S608
+        f"select {_COLUMNS.format('f.letter')}, f.searched_dead_letter_id from sluice.search_dead_letters("  # noqa: S608 - no values
         "%s::text, %s::text, %s::jsonb, %s::bigint, %s::integer, %s::integer, %s::boolean) as f"
     )
     return Call(sql, parameters, _found)
@@ -313,42 +315,33 @@ def purge(
 
 
 @method(EventLog)
-def reject_event(
-    batch_id: int,
-    ev_id: int,
-    reason: str,
-    *,
-    error_type: str | None = None,
-    error: str | None = None,
-    trace: str | None = None,
-    worker: str | None = None,
-) -> Call[bool]:
-    """Dead-letter an event of an open batch for its consumer; finish the batch as usual.
+def reject_events(
+    batch_id: int, failures: Sequence[FailedEvent], *, worker: str | None = None
+) -> Call[int]:
+    """Dead-letter events of an open batch for its consumer; finish the batch as usual.
 
     Args:
         batch_id: An open batch.
-        ev_id: Id of an event of the batch.
-        reason: Reason in a word or two.
-        error_type: Type of the error, such as the name of an exception.
-        error: The error. In all texts, characters that PostgreSQL cannot store are escaped.
-        trace: Traceback of the error.
-        worker: Name of the worker.
+        failures: The events, each with the reason and the error. Characters that PostgreSQL cannot store are
+            escaped.
+        worker: Name of the worker, stored with the dead letters.
 
     Returns:
-        False when the event had been dead-lettered before.
+        The number of dead-lettered events, without those dead-lettered before.
 
     Raises:
         BatchNotFoundError: The batch is not open.
-        ArgumentError: The event is not in the batch.
+        ArgumentError: An event is not in the batch. Nothing was dead-lettered.
 
-    Source: `sluice.reject_event`.
+    Source: `sluice.reject_events`.
     """
-    sql: LiteralString = (
-        "select sluice.reject_event("
-        "%s::bigint, %s::bigint, %s::text, %s::text, %s::text, %s::text, %s::text)"
-    )
-    texts = (storable_text(text) for text in (reason, error_type, error, trace, worker))
-    return Call(sql, (batch_id, ev_id, *texts), truth, is_report=True)
+    sql: LiteralString = "select sluice.reject_events(%s::bigint, %s::jsonb, %s::text)"
+    of_events = [
+        {name: storable_text(v) if isinstance(v, str) else v for name, v in asdict(each).items()}
+        for each in failures
+    ]
+    parameters = (batch_id, json_parameter(of_events, "failures"), worker)
+    return Call(sql, parameters, scalar, is_report=True)
 
 
 def _filter(**matching: Unpack[DeadLetterFilter]) -> Jsonb:

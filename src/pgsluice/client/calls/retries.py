@@ -24,6 +24,7 @@ from pgsluice.client.retry_records import (
     FailingMessages,
     MessageAttempts,
     QueueRetryPolicy,
+    RetryDecision,
 )
 from pgsluice.errors import ArgumentError
 from pgsluice.outcome import Reject, Retry
@@ -267,6 +268,24 @@ def fail_events(
     return Call(sql, parameters, record(ClaimOutcome), is_report=True)
 
 
+def decide_retry(
+    attempt: int, outcome: Retry | Reject, policy: dict[str, Any]
+) -> Call[RetryDecision]:
+    """Return what becomes of a failed attempt under a policy, as `fail` decides it."""
+    failure = {
+        "delay": outcome.delay_s if isinstance(outcome, Retry) else None,
+        "reject": isinstance(outcome, Reject),
+        "reason": storable_text(outcome.reason),
+    }
+    sql: LiteralString = "select * from sluice.decide_retry(%s::integer, %s::jsonb, %s::jsonb)"
+    parameters = (
+        attempt,
+        json_parameter(failure, "failure"),
+        json_parameter(policy, "policy"),
+    )
+    return Call(sql, parameters, lambda rows: RetryDecision(*rows[0]), is_report=True)
+
+
 @method(WorkQueue)
 def release_uncounted(
     queue_name: str, messages: Sequence[Message], *, delay_s: float = 0.0
@@ -341,6 +360,7 @@ def _failure(failure: FailedMessage) -> dict[str, Any]:
     return {
         **claim,
         "delay": outcome.delay_s if isinstance(outcome, Retry) else None,
+        "delay_min": failure.delay_min_s,
         "reject": isinstance(outcome, Reject),
         **texts,
     }

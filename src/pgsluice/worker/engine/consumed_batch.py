@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pgsluice.client import Event
+from pgsluice.client import Event, FailedEvent
 from pgsluice.outcome import require_delay
 
 
@@ -32,13 +32,13 @@ class BatchProgress:
     Attributes:
         batch_id: Its id.
         events: Events passed to the handler.
-        dead: Dead-lettered events.
+        rejected: Events to be dead-lettered.
         ev_ids_again: Ids of events to be redelivered, by back-off in seconds.
     """
 
     batch_id: int
     events: int = 0
-    dead: int = 0
+    rejected: list[FailedEvent] = field(default_factory=list)
     ev_ids_again: dict[float, list[int]] = field(default_factory=dict)
 
     def again(self, event: Event, delay_s: float) -> None:
@@ -49,7 +49,7 @@ class BatchProgress:
     def consumed(self) -> ConsumedBatch:
         """Return the result of the batch."""
         retried = sum(map(len, self.ev_ids_again.values()))
-        return ConsumedBatch(self.batch_id, self.events, retried, self.dead)
+        return ConsumedBatch(self.batch_id, self.events, retried, len(self.rejected))
 
 
 def attempt_of(event: Event) -> int:

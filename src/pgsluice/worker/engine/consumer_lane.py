@@ -15,6 +15,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.backoff import Backoff, Complaints, async_pause
 from pgsluice.client import AsyncEventLog, Event
+from pgsluice.client.retry_records import RetryDecision
 from pgsluice.errors import (
     BatchNotFoundError,
     ConsumerNotFoundError,
@@ -30,7 +31,7 @@ from pgsluice.worker.engine.context import Context, SyncContext
 from pgsluice.worker.engine.delivery import Delivery, Failure
 from pgsluice.worker.engine.executor import Executor
 from pgsluice.worker.engine.failure_log import FailureLog, Origin
-from pgsluice.worker.engine.failures import TOO_MANY, EventFailedError, NotStartedError
+from pgsluice.worker.engine.failures import EventFailedError, NotStartedError
 from pgsluice.worker.engine.lane import IDLE_S
 from pgsluice.worker.engine.routing import Routing
 from pgsluice.worker.engine.settlement import Counts, Settlement
@@ -108,15 +109,17 @@ class ConsumerLane:
             route.log_name,
             route.consumer_name,
             on_event=self._on_event,
-            # This lane counts attempts: an error is final, and a retry is a `Release`.
+            # Any other error than that of a handler is final.
             retry=RetryPolicy(max_attempts=1),
             dead_letters=route.dead_letters,
             register=False,
         )
+        self._consumer.on_decided = self._on_decided
         self._counts = {spec.name: Counts() for spec in specs}
         self._errors: dict[str, str | None] = {spec.name: None for spec in specs}
         # State of the current batch.
         self._results: dict[int, tuple[HandlerSpec, Delivery, Settlement]] = {}
+        self._failed: dict[int, tuple[HandlerSpec, Delivery, Settlement]] = {}
         self._running: str | None = None
         self._call: RunningCall | None = None
         self._context: SyncContext | _BatchContext | None = None
@@ -201,7 +204,7 @@ class ConsumerLane:
 
     async def _consume(self) -> None:
         while not self._stopping.is_set():
-            self._results = {}
+            self._results, self._failed = {}, {}
             began_s = time.monotonic()
             try:
                 if self._is_missing:
@@ -306,26 +309,26 @@ class ConsumerLane:
         self._end(spec, delivery, settlement)
 
     def _end(self, spec: HandlerSpec, delivery: Delivery, settlement: Settlement) -> None:
-        """Record the result of an event; raise the outcome that the consumer applies."""
-        failure = settlement.failure or Failure(type(settlement.outcome).__name__, "")
-        failed = replace(settlement, failure=failure)
+        """Record the result of an event; raise the outcome or failure that the consumer applies."""
         match settlement.outcome:
             case Done():
                 self._note(spec, delivery, Settlement(Done(), result="done"))
             case Release(delay_s=delay_s):
                 self._note(spec, delivery, Settlement(settlement.outcome, result="released"))
                 raise Release(delay_s)
-            case Retry(delay_s=asked_s):
-                next_s = (spec.retry or RetryPolicy()).next_delay_s(delivery.attempt, asked_s)
-                if next_s is not None:
-                    self._note(spec, delivery, failed.with_result("retry", next_s))
-                    raise Release(next_s)
-        if isinstance(settlement.outcome, Retry | Reject):
-            self._note(spec, delivery, failed.with_result("dead"))
-            reason = (
-                settlement.outcome.reason if isinstance(settlement.outcome, Reject) else TOO_MANY
-            )
-            raise EventFailedError(failure, reason)
+            case Retry() | Reject() as outcome:
+                failure = settlement.failure or Failure(type(outcome).__name__, "")
+                self._failed[delivery.message_id] = (
+                    spec,
+                    delivery,
+                    replace(settlement, failure=failure),
+                )
+                raise EventFailedError(failure, outcome, spec.retry or RetryPolicy())
+
+    def _on_decided(self, event: Event, decided: RetryDecision) -> None:
+        if (found := self._failed.pop(event.ev_id, None)) is not None:
+            spec, delivery, failed = found
+            self._note(spec, delivery, failed.with_result(decided.outcome, decided.delay_s))
 
     def _note(self, spec: HandlerSpec, delivery: Delivery, settlement: Settlement) -> None:
         # An event handled twice within a batch, as after a failure, counts once.

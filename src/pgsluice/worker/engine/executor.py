@@ -196,7 +196,7 @@ class Executor:
             except asyncio.CancelledError:
                 if not isinstance(result, Settlement) or result.failure is None:
                     raise
-                return postponed(spec, result, first.attempt)
+                return postponed(spec, result)
         return result
 
     async def _call(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:

@@ -17,10 +17,10 @@ from pgsluice.errors import (
     HandlerError,
     translate,
 )
+from pgsluice.outcome import Reject, Retry
 from pgsluice.worker.engine.delivery import Failure
+from pgsluice.worker.handlers.retry import RetryPolicy
 
-# Reason of a dead letter after its last attempt, as in SQL.
-TOO_MANY = "too many attempts"
 # Conflicts with other transactions; retry the same work.
 _CONFLICTS = frozenset({"40001", "40P01"})
 
@@ -59,18 +59,20 @@ def is_passing(error: Exception) -> bool:
 
 
 class EventFailedError(Exception):
-    """An event was rejected or failed its last attempt; the raiser logs the failure.
+    """The handler of an event failed; the raiser logs the failure.
 
     Attributes:
         failure: The error of that attempt.
-        reason: Reason of its dead letter.
+        outcome: `Retry` or `Reject`.
+        policy: The handler's retry policy.
     """
 
-    def __init__(self, failure: Failure, reason: str) -> None:
+    def __init__(self, failure: Failure, outcome: Retry | Reject, policy: RetryPolicy) -> None:
         """Word the error as that of the handler."""
         super().__init__(f"{failure.error_type}: {failure.message}")
         self.failure = failure
-        self.reason = reason
+        self.outcome = outcome
+        self.policy = policy
 
 
 class NotStartedError(ConfigurationError):

@@ -301,7 +301,7 @@ class GroupSource:
             settled = await self._settle_apart(settlements)
         for delivery in settlements:
             self._note(delivery, settled[delivery].result)
-        return settled
+        return {delivery: settled[delivery] for delivery in settlements}
 
     def acknowledgement(self, delivery: Delivery) -> Call[Result]:
         """As in `Source`.
@@ -368,7 +368,8 @@ class GroupSource:
         for delivery, settlement in settlements.items():
             try:
                 for call in self._calls({delivery: settlement}):
-                    settled.update(await self._runner.run(call))
+                    one: dict[Delivery, Settlement] = await self._runner.run(call)
+                    settled |= one
             except _OVER:
                 settled[delivery] = settlement.with_result("lost")
         return settled

@@ -37,12 +37,14 @@ class Settlement:
             `lost`, the claim was stale and nothing was changed; `locked`, another transaction holds the row lock and
             the outcome is not applied yet.
         next_retry_s: For the result `retry`, seconds until the next attempt; None: unknown to the source.
+        delay_min_s: For `Retry`, the least seconds until the next attempt.
     """
 
     outcome: Outcome
     failure: Failure | None = None
     result: Result | None = None
     next_retry_s: float | None = None
+    delay_min_s: float | None = None
 
     @property
     def asked(self) -> Result:
@@ -110,6 +112,7 @@ def failed_message(delivery: Delivery, settlement: Settlement) -> FailedMessage:
         error_type=failure.error_type or None,
         error=failure.message or None,
         trace=failure.trace,
+        delay_min_s=settlement.delay_min_s,
     )
 
 
@@ -202,15 +205,9 @@ def settlement_of_timeout(spec: HandlerSpec) -> Settlement:
     return Settlement(settlement.outcome, failure)
 
 
-def postponed(spec: HandlerSpec, settlement: Settlement, attempt: int) -> Settlement:
+def postponed(spec: HandlerSpec, settlement: Settlement) -> Settlement:
     """Return the settlement with a retry delayed by at least one lease."""
-    if not isinstance(settlement.outcome, Retry):
-        return settlement
-    delay_s = settlement.outcome.delay_s
-    if delay_s is None:
-        delay_s = 0.0 if spec.retry is None else spec.retry.delay_s(attempt)
-    outcome = Retry(max(delay_s, spec.lease_s), settlement.outcome.reason)
-    return replace(settlement, outcome=outcome)
+    return replace(settlement, delay_min_s=spec.lease_s)
 
 
 def failed(error: BaseException) -> Settlement:

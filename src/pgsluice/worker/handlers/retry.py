@@ -1,4 +1,4 @@
-"""Retry policies: pure functions, except for jitter."""
+"""Retry policies of handlers; the server applies them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from pgsluice.backoff import jittered
 from pgsluice.errors import ArgumentError
 from pgsluice.outcome import require_delay
 
@@ -58,34 +57,3 @@ class RetryPolicy:
             "backoff_jitter": self.jitter,
             "backoff_factor": self.factor,
         }
-
-    def next_delay_s(self, attempt: int, asked_s: float | None = None) -> float | None:
-        """Return the back-off after a failed attempt, or None after the last one.
-
-        For work queues `sluice.fail` decides this, with the same fields.
-
-        Args:
-            attempt: The number of the failed attempt; the first is 1.
-            asked_s: Back-off requested by the handler in seconds; None: by this policy.
-
-        Returns:
-            Seconds until the next attempt; None: the message is dead-lettered.
-        """
-        if attempt >= self.max_attempts:
-            return None
-        return self.delay_s(attempt) if asked_s is None else asked_s
-
-    def delay_s(self, attempt: int) -> float:
-        """Return the back-off after a failed attempt, in seconds; the first attempt is 1."""
-        delay_s = min(self._growth(attempt) * self.first_delay_s, self.max_delay_s)
-        return jittered(delay_s) if self.jitter else delay_s
-
-    def _growth(self, attempt: int) -> float:
-        if self.backoff == "constant":
-            return 1.0
-        if self.backoff == "linear":
-            return float(attempt)
-        try:
-            return self.factor ** (attempt - 1)
-        except OverflowError:  # beyond any maximum, but a first delay of 0 must stay 0
-            return math.inf if self.first_delay_s else 0.0

@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
@@ -17,9 +18,10 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool
 
 from pgsluice.backoff import DELAY_MAX_S, Backoff, pause
-from pgsluice.client import Event, EventLog
+from pgsluice.client import Event, EventLog, FailedEvent
 from pgsluice.client._sync.runner import Runner
-from pgsluice.client.calls import Call, logs
+from pgsluice.client.calls import Call, logs, retries
+from pgsluice.client.retry_records import RetryDecision
 from pgsluice.client.sources import require_pool
 from pgsluice.errors import (
     ArgumentError,
@@ -38,7 +40,6 @@ from pgsluice.worker.engine.consumed_batch import (
 )
 from pgsluice.worker.engine.failure_log import FailureLog, Origin
 from pgsluice.worker.engine.failures import (
-    TOO_MANY,
     BusyError,
     EventFailedError,
     is_passing,
@@ -142,6 +143,8 @@ class EventConsumer:
         self._collect = (_interval(min_lag_s), min_count, _interval(min_interval_s))
         self._poll_interval_s = poll_interval_s
         self._ticks = ticks
+        # Called for each failed event with what becomes of it; `ConsumerLane` sets it.
+        self.on_decided: Callable[[Event, RetryDecision], None] = lambda _event, _decided: None
         self._tick_at_s = 0.0
         self._failures = FailureLog()
 
@@ -325,6 +328,8 @@ class EventConsumer:
                     self._handle(connection, progress, event)
         except Outcome as outcome:
             self._apply(connection, progress, event, outcome)
+        except EventFailedError as error:
+            self._fail(connection, progress, event, error, error.outcome, error.policy)
         except Exception as error:
             if self._retry is None or is_passing(error):
                 raise
@@ -333,12 +338,7 @@ class EventConsumer:
                 and connection.info.transaction_status != TransactionStatus.IDLE
             ):
                 connection.rollback()
-            delay_s = self._retry.next_delay_s(attempt_of(event))
-            if delay_s is None:
-                self._dead_letter(connection, progress, event, error)
-            else:
-                self._report(event, error, "retry", delay_s)
-                progress.again(event, delay_s)
+            self._fail(connection, progress, event, error, Retry(), self._retry)
 
     def _apply(
         self,
@@ -348,44 +348,45 @@ class EventConsumer:
         outcome: Outcome,
     ) -> None:
         """Apply the outcome that a handler returned or raised."""
-        delay_s: float | None
         match outcome:
-            case Done():
-                return
             case Release():
-                delay_s = outcome.delay_s
-            case Retry():
+                progress.again(event, outcome.delay_s)
+            case Retry() | Reject():
                 policy = self._retry or RetryPolicy(max_attempts=ATTEMPTS_MAX)
-                delay_s = policy.next_delay_s(attempt_of(event), outcome.delay_s)
-            case _:
-                delay_s = None
-        if delay_s is None:
-            self._dead_letter(connection, progress, event, outcome)
-        else:
-            progress.again(event, delay_s)
+                self._fail(connection, progress, event, outcome, outcome, policy)
 
-    def _dead_letter(
+    def _fail(
         self,
         connection: Connection[Any],
         progress: BatchProgress,
         event: Event,
         error: Exception,
+        outcome: Retry | Reject,
+        policy: RetryPolicy,
     ) -> None:
-        """Dead-letter an event; raise its error if the consumer has no dead letters."""
+        """Retry or dead-letter an event, as the server decides; raise its error if the consumer has no dead letters."""
+        decided = Runner(connection).run(
+            retries.decide_retry(attempt_of(event), outcome, policy.options)
+        )
+        self.on_decided(event, decided)
+        failure = error.failure if isinstance(error, EventFailedError) else failure_of(error)
+        if decided.delay_s is not None:
+            progress.again(event, decided.delay_s)
+            if not isinstance(error, Outcome):
+                self._report(event, error, "retry", decided.delay_s)
+            return
         if not self._dead_letters:
             raise error
-        failure = error.failure if isinstance(error, EventFailedError) else failure_of(error)
-        reason = error.reason if isinstance(error, EventFailedError | Reject) else TOO_MANY
-        EventLog(connection).reject_event(
-            progress.batch_id,
-            event.ev_id,
-            reason,
-            error_type=failure.error_type,
-            error=failure.message,
-            trace=failure.trace,
+        progress.rejected.append(
+            FailedEvent(
+                event.ev_id,
+                decided.reason or "",
+                failure.error_type,
+                failure.message,
+                failure.trace,
+            )
         )
         self._report(event, error, "dead")
-        progress.dead += 1
 
     def _report(
         self, event: Event, error: Exception, result: str, next_retry_s: float | None = None
@@ -406,6 +407,8 @@ class EventConsumer:
         log = EventLog(connection)
         for delay_s, ev_ids in progress.ev_ids_again.items():
             log.retry(batch_id, ev_ids, delay=timedelta(seconds=delay_s))
+        if progress.rejected:
+            log.reject_events(batch_id, progress.rejected)
         finish = log.finish_batch if self._subconsumer_name is None else log.coop_finish_batch
         is_ours = finish(batch_id)
         if not is_ours:

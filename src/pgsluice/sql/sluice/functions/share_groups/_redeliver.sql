@@ -50,7 +50,7 @@ begin
         for v_event in
             select e.*
             from sluice._claimed_events(i_group, v_claim, i_outcome.ev_ids) as e
-            where e.attempts + v_attempt >= i_group.max_attempts or e.deliveries + 1 >= i_group.max_deliveries
+            where sluice._is_last(e.attempts + v_attempt, i_group.max_attempts, e.deliveries + 1, i_group.max_deliveries)
         loop
             v_event.attempts := v_event.attempts + v_attempt;
             v_event.deliveries := v_event.deliveries + 1;
@@ -64,7 +64,7 @@ begin
             select e.*
             from sluice._claimed_events(i_group, v_claim, i_outcome.ev_ids) as e
             where i_outcome.outcome <> 'lapse'
-               or e.attempts + v_attempt < i_group.max_attempts and e.deliveries + 1 < i_group.max_deliveries
+               or not sluice._is_last(e.attempts + v_attempt, i_group.max_attempts, e.deliveries + 1, i_group.max_deliveries)
         loop
             v_event.attempts := v_event.attempts + v_attempt;
             v_event.deliveries := v_event.deliveries + v_delivery;
@@ -109,7 +109,7 @@ begin
             coalesce($3.error, $7 || coalesce($8 || sluice._error_without_expiry(e.error), ''''), e.error)
          from sluice._claimed_events($1, $6, $3.ev_ids) as e
          where $3.outcome <> ''lapse''
-            or e.attempts + $4 < $1.max_attempts and e.deliveries + 1 < $1.max_deliveries',
+            or not sluice._is_last(e.attempts + $4, $1.max_attempts, e.deliveries + 1, $1.max_deliveries)',
         (select l.number from sluice.ledger as l)
     )
     using i_group, i_now, i_outcome, v_attempt, v_delivery, v_claim, v_lapsed, v_before;

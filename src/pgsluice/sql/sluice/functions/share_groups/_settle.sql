@@ -49,7 +49,7 @@ begin
         into v_dead, v_again
         from (
             select c.ev_id,
-                c.attempts + 1 >= i_group.max_attempts or c.deliveries + 1 >= i_group.max_deliveries as is_last
+                sluice._is_last(c.attempts + 1, i_group.max_attempts, c.deliveries + 1, i_group.max_deliveries) as is_last
             from sluice._claimed_events(i_group, v_claim, v_outcome.ev_ids) as c
         ) as e;
         if v_dead is not null then

@@ -1,10 +1,10 @@
 /*
- * failures is a list of objects, as of sluice.fail: ev_id; reject: do not retry; delay: seconds until the retry, instead of the back-off; reason, error_type,
+ * failures is a list of objects, as of sluice.fail: ev_id; reject: do not retry; delay: seconds until the retry, instead of the back-off; delay_min: at least so many; reason, error_type,
  * error and trace are stored with it. policy overrides the back-off of the group, and can lower its max_attempts.
  *
  * The outcomes are read from the ledger after they were written, so a repetition after a lost reply returns those of the first call.
  *
- * Calls: sluice._hold_claim, sluice._claimed_events, sluice._settle, sluice._retry_settings, sluice._backoff. Writes: the ledgers of outcomes,
+ * Calls: sluice._hold_claim, sluice._claimed_events, sluice._settle, sluice._retry_settings, sluice._decide, sluice._backoff. Writes: the ledgers of outcomes,
  * sluice.dead_letter.
  */
 create or replace function sluice.fail_events(
@@ -21,39 +21,30 @@ declare
     v_group constant sluice.share_group := sluice._require_group(queue_name, group_name);
     v_claim constant sluice.claim := sluice._hold_claim(v_group, claim_id);
     v_ev_ids constant bigint[] := array(select (f.failure ->> 'ev_id')::bigint from jsonb_array_elements(failures) as f (failure));
-    v_max_attempts integer := v_group.max_attempts;
     v_policy sluice.retry_policy;
     v_part record;
 begin
-    if policy is not null then
-        v_policy := sluice._retry_settings(null::text, policy);
-        v_max_attempts := least(v_max_attempts, v_policy.max_attempts);
+    v_policy := sluice._retry_settings(null::text, policy);
+    if policy is null then
+        v_policy.max_attempts := v_group.max_attempts;
     end if;
     -- Rejections first: they settle no other events, while a retry also releases the later events of its key.
     for v_part in
         select v.outcome, v.delay, v.reason, v.error_type, v.error, v.trace, array_agg(v.ev_id order by v.position) as ev_ids
         from (
             select f.ev_id, f.position, f.error_type, f.trace,
-                case when d.is_dead then 'reject' else 'retry' end as outcome,
-                case when f.is_rejected then coalesce(f.reason, 'rejected') when d.is_dead then 'too many attempts' end as reason,
+                case d.outcome when 'dead' then 'reject' else 'retry' end as outcome,
+                d.reason,
                 case when f.is_rejected then f.error else coalesce(f.error, f.reason) end as error,
-                case
-                    when d.is_dead then null
-                    when f.delay is not null then make_interval(secs => f.delay)
-                    -- Else each redelivery gets its back-off when a claim schedules it.
-                    when policy is not null then sluice._backoff(
-                        v_policy.backoff, v_policy.backoff_base, v_policy.backoff_factor, v_policy.backoff_max,
-                        v_policy.backoff_jitter, coalesce(c.attempts, 0) + 1
-                    )
-                end as delay
+                -- The back-off of the group is that of each redelivery when a claim schedules it.
+                case when policy is not null or coalesce(f.delay, f.delay_min) is not null then d.delay end as delay
             from rows from (jsonb_to_recordset(failures) as (
-                ev_id bigint, delay double precision, reject boolean, reason text, error_type text, error text, trace text
-            )) with ordinality as f (ev_id, delay, is_rejected, reason, error_type, error, trace, position)
+                ev_id bigint, delay double precision, delay_min double precision, reject boolean, reason text, error_type text, error text, trace text
+            )) with ordinality as f (ev_id, delay, delay_min, is_rejected, reason, error_type, error, trace, position)
             left join sluice._claimed_events(v_group, v_claim, v_ev_ids) as c on c.ev_id = f.ev_id
-            cross join lateral (
-                select coalesce(f.is_rejected, false) or coalesce(
-                    c.attempts + 1 >= v_max_attempts or c.deliveries + 1 >= v_group.max_deliveries, false
-                ) as is_dead
+            cross join lateral sluice._decide(
+                v_policy, coalesce(c.attempts, 0) + 1, sluice._is_last(coalesce(c.attempts, 0) + 1, v_group.max_attempts, c.deliveries + 1, v_group.max_deliveries),
+                failures -> (f.position - 1)::integer
             ) as d
         ) as v
         group by v.outcome, v.delay, v.reason, v.error_type, v.error, v.trace

@@ -35,7 +35,7 @@ begin
                 v_message.first_failed_at := coalesce(v_message.first_failed_at, v_message.noted_claimed_at);
                 v_message.last_failed_at := v_message.noted_claimed_at;
             end if;
-            if v_message.attempts < v_policy.max_attempts then
+            if not sluice._is_last(v_message.attempts, v_policy.max_attempts, null::integer, null::integer) then
                 v_message.outcome := 'begun';
                 v_message.attempts := v_message.attempts + 1;
                 v_message.note := 'begun';

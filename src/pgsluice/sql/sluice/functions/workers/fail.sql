@@ -1,11 +1,11 @@
 /*
  * failures is a list of objects: msg_id and read_ct name the claim; enqueued_at, if given, is that of the message; reject: do not retry; delay: seconds until the retry,
- * instead of the back-off; reason, error_type, error and trace are stored with it.
+ * instead of the back-off; delay_min: at least so many seconds; reason, error_type, error and trace are stored with it.
  *
  * Idempotent: repeated after a lost reply, it changes nothing and returns the same outcomes, unless the message was claimed
  * since or its dead letter redriven.
  *
- * Calls: sluice._tried_messages, sluice._settle_tried, sluice._retry_settings, sluice._backoff. Writes: the queue,
+ * Calls: sluice._tried_messages, sluice._settle_tried, sluice._retry_settings, sluice._decide. Writes: the queue,
  * sluice.attempt, sluice.dead_letter.
  */
 create or replace function sluice.fail(queue_name text, failures jsonb, worker text default null, policy jsonb default null)
@@ -37,9 +37,8 @@ begin
     for v_failure in
         select f.*
         from rows from (jsonb_to_recordset(failures) as (
-            read_ct integer, enqueued_at timestamptz, delay double precision, reject boolean, reason text, error_type text,
-            error text, trace text
-        )) with ordinality as f (read_ct, enqueued_at, delay, is_rejected, reason, error_type, error, trace, position)
+            read_ct integer, enqueued_at timestamptz, reject boolean, reason text, error_type text, error text, trace text
+        )) with ordinality as f (read_ct, enqueued_at, is_rejected, reason, error_type, error, trace, position)
         order by f.position
     loop
         v_message := v_tried[v_failure.position];
@@ -69,28 +68,13 @@ begin
             v_message.error := v_failure.error;
             v_message.trace := v_failure.trace;
             v_message.worker := worker;
-            if v_failure.is_rejected then
-                v_message.outcome := 'dead';
-                v_message.note := 'dead';
-                v_message.reason := coalesce(v_failure.reason, 'rejected');
-            else
+            if not coalesce(v_failure.is_rejected, false) then
                 v_message.error := coalesce(v_failure.error, v_failure.reason);
-                if v_message.attempts >= v_policy.max_attempts then
-                    v_message.outcome := 'dead';
-                    v_message.note := 'dead';
-                    v_message.reason := 'too many attempts';
-                else
-                    v_message.outcome := 'retry';
-                    v_message.note := 'failed';
-                    v_message.visible_at := v_now + coalesce(
-                        make_interval(secs => v_failure.delay),
-                        sluice._backoff(
-                            v_policy.backoff, v_policy.backoff_base, v_policy.backoff_factor, v_policy.backoff_max,
-                            v_policy.backoff_jitter, v_message.attempts
-                        )
-                    );
-                end if;
             end if;
+            select d.outcome, d.reason, v_now + d.delay
+            into v_message.outcome, v_message.reason, v_message.visible_at
+            from sluice._decide(v_policy, v_message.attempts, false, failures -> (v_failure.position - 1)::integer) as d;
+            v_message.note := case v_message.outcome when 'dead' then 'dead' else 'failed' end;
         end if;
         v_tried[v_failure.position] := v_message;
     end loop;
