@@ -26,6 +26,7 @@ PACKAGE = ROOT / "src" / "pgsluice"
 _GENERATED = re.compile(r"client/_(a?sync)/")
 _FUNCTION = re.compile(r"^create or replace (?:function|procedure) (\w+\.\w+)", re.MULTILINE)
 _CHILD = re.compile(r" inherits \(| partition of |_\d$")
+_COMPARED = re.compile(r"(?<!1 )(?<!max_attempts )[<>]=? *[\w.$]*max_attempts\b")
 # Names the clients that are generated from the calls, with their docstrings.
 _OUTLINES = PACKAGE / "client" / "calls" / "clients.py"
 # A client and its asynchronous form are defined under the same name on purpose.
@@ -101,6 +102,16 @@ def names_in_two_modules() -> dict[str, list[str]]:
     return {name: sorted(modules) for name, modules in sorted(found.items()) if len(modules) > 1}
 
 
+def deciding_files() -> set[str]:
+    """Return the files that compare a number of attempts with its maximum, and so decide if an attempt was the last."""
+    return {
+        file.relative_to(PACKAGE).as_posix()
+        for suffix in (".py", ".sql")
+        for file in PACKAGE.rglob(f"*{suffix}")
+        if _COMPARED.search(file.read_text())
+    }
+
+
 def lines(suffix: str) -> int:
     """Return the number of hand-written lines of the package in files with a suffix."""
     return sum(
@@ -117,6 +128,8 @@ def sizes(graph: grimp.ImportGraph) -> dict[str, int]:
         "lines of SQL": lines(".sql"),
         "kinds of tables": len(kinds_of_tables()),
         "names of SQL functions": len(function_names()),
+        "kinds of tables of dead letters": len([k for k in kinds_of_tables() if "dead" in k]),
+        "places that compare attempts with their maximum": len(deciding_files()),
         "commands": len(list(commands())),
         "methods of WorkQueue": len([name for name in dir(WorkQueue) if not name.startswith("_")]),
         "classes with a name of two modules": len(names_in_two_modules()),

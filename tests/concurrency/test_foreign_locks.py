@@ -113,7 +113,7 @@ def test_queues_logs_schedules_and_sinks_go_on(system, plain):
 )
 def test_only_the_owner_locks_the_tables_of_locks(connection, member_of):
     connection.execute(f"set role {member_of}")
-    for table in ("lock", "named_lock", "notifier_lock"):
+    for table in ("lock", "named_lock"):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute(
                 f"do $$ begin lock table sluice.{table} in share update exclusive mode; end $$"

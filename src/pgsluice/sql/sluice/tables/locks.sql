@@ -12,11 +12,6 @@ create table sluice.named_lock (
 comment on table sluice.named_lock is
     'Always empty: a transaction that holds a name has inserted and deleted it, and an insert of the same name waits for its end.';
 
-create table sluice.notifier_lock (
-    id integer primary key
-);
-comment on table sluice.notifier_lock is 'Always empty: the notifier that decides whether it leads locks the table.';
-
 -- Non-transactional, so that notifiers never wait for each other; unlogged, so that an idle cycle writes nothing: no
 -- transaction id, no WAL, no flush. After a crash there is no leader, and the first notifier becomes it.
 create unlogged sequence sluice.notifier_turn;

@@ -1,4 +1,5 @@
--- A table lock, because a row lock would assign a transaction id, and this is called many times a second.
+-- A table lock, because a row lock would assign a transaction id, and this is called many times a second. This mode conflicts with itself and with
+-- a vacuum of the table, whose rows never change, and not with locks of its rows.
 --
 -- Security definer: only the owner may lock the table.
 create or replace function sluice._lock_notifier(i_waits boolean)
@@ -9,9 +10,9 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     if i_waits then
-        lock table sluice.notifier_lock in share update exclusive mode;
+        lock table sluice.lock in share update exclusive mode;
     else
-        lock table sluice.notifier_lock in share update exclusive mode nowait;
+        lock table sluice.lock in share update exclusive mode nowait;
     end if;
     return true;
 exception
