@@ -113,7 +113,7 @@ class BegunAttempt:
 
 @dataclass(frozen=True, slots=True)
 class RetryDecision:
-    """What becomes of a failed attempt.
+    """Decision about a failed attempt.
 
     Attributes:
         outcome: `retry` or `dead`.

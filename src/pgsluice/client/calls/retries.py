@@ -271,7 +271,7 @@ def fail_events(
 def decide_retry(
     attempt: int, outcome: Retry | Reject, policy: dict[str, Any]
 ) -> Call[RetryDecision]:
-    """Return what becomes of a failed attempt under a policy, as `fail` decides it."""
+    """Decide if a failed attempt is retried under a policy, as `fail` does."""
     failure = {
         "delay": outcome.delay_s if isinstance(outcome, Retry) else None,
         "reject": isinstance(outcome, Reject),

@@ -143,7 +143,7 @@ class EventConsumer:
         self._collect = (_interval(min_lag_s), min_count, _interval(min_interval_s))
         self._poll_interval_s = poll_interval_s
         self._ticks = ticks
-        # Called for each failed event with what becomes of it; `ConsumerLane` sets it.
+        # Called for each failed event with the decision; `ConsumerLane` sets it.
         self.on_decided: Callable[[Event, RetryDecision], None] = lambda _event, _decided: None
         self._tick_at_s = 0.0
         self._failures = FailureLog()

@@ -30,6 +30,6 @@ end;
 $$;
 
 comment on function sluice._decide(sluice.retry_policy, integer, boolean, jsonb) is
-    'Return what becomes of a failed attempt: retry after a delay, that of the failure or the back-off of the policy, at least its delay_min; or dead with the reason, as it is rejected, its attempts are used up, or is_last is true.';
+    'Decide about a failed attempt: retry after a delay, that of the failure or the back-off of the policy, at least its delay_min; or dead with the reason, as it is rejected, its attempts are used up, or is_last is true.';
 revoke execute on function sluice._decide(sluice.retry_policy, integer, boolean, jsonb) from public;
 grant execute on function sluice._decide(sluice.retry_policy, integer, boolean, jsonb) to pgq_admin, sluice_admin, sluice_reader;

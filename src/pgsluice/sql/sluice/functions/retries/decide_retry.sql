@@ -12,6 +12,6 @@ as $$
 $$;
 
 comment on function sluice.decide_retry(integer, jsonb, jsonb) is
-    'Return what becomes of a failed attempt under a retry policy, as sluice.fail decides it: retry after a delay in seconds, or dead with the reason. Failure: an object with reject, delay, delay_min and reason, as in sluice.fail.';
+    'Decide about a failed attempt under a retry policy, as sluice.fail does: retry after a delay in seconds, or dead with the reason. Failure: an object with reject, delay, delay_min and reason, as in sluice.fail.';
 revoke execute on function sluice.decide_retry(integer, jsonb, jsonb) from public;
 grant execute on function sluice.decide_retry(integer, jsonb, jsonb) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

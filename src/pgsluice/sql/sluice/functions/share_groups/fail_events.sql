@@ -1,5 +1,5 @@
 /*
- * failures is a list of objects, as of sluice.fail: ev_id; reject: do not retry; delay: seconds until the retry, instead of the back-off; delay_min: at least so many; reason, error_type,
+ * failures is a list of objects, as of sluice.fail: ev_id; reject: do not retry; delay: seconds until the retry, instead of the back-off; delay_min: at least this delay; reason, error_type,
  * error and trace are stored with it. policy overrides the back-off of the group, and can lower its max_attempts.
  *
  * The outcomes are read from the ledger after they were written, so a repetition after a lost reply returns those of the first call.

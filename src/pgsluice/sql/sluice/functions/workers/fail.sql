@@ -1,6 +1,6 @@
 /*
  * failures is a list of objects: msg_id and read_ct name the claim; enqueued_at, if given, is that of the message; reject: do not retry; delay: seconds until the retry,
- * instead of the back-off; delay_min: at least so many seconds; reason, error_type, error and trace are stored with it.
+ * instead of the back-off; delay_min: at least this delay; reason, error_type, error and trace are stored with it.
  *
  * Idempotent: repeated after a lost reply, it changes nothing and returns the same outcomes, unless the message was claimed
  * since or its dead letter redriven.
