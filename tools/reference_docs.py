@@ -29,8 +29,8 @@ ABOUT = {
     "legacy": "PGMQ 0.20's names over the same queues, in schema `public`: `pgsluice schema install --with legacy`.",
 }
 PYTHON = (
-    *("WorkQueue", "TableQueue", "EventLog", "ShareGroup", "DeadLetters", "EventConsumer"),
-    *("EventBatch", "ConsumedBatch", "Listener", "AsyncListener"),
+    *("WorkQueue", "TableQueue", "EventLog", "ShareGroup", "DeadLetters", "Archive", "Operations"),
+    *("EventConsumer", "EventBatch", "ConsumedBatch", "Listener", "AsyncListener"),
     *(
         "App",
         "Handler",
@@ -104,8 +104,9 @@ def python_page() -> str:
     lines = [
         NOTE,
         "# Python\n\n`AsyncWorkQueue`, `AsyncTableQueue`, `AsyncEventLog`, `AsyncShareGroup`, ",
-        "`AsyncDeadLetters`, `AsyncSchedules`, `AsyncEventConsumer` and `AsyncEventBatch` have the same methods as ",
-        "those without `Async`, awaited; their handlers are awaited too.\n",
+        "`AsyncDeadLetters`, `AsyncArchive`, `AsyncOperations`, `AsyncSchedules`, `AsyncEventConsumer` ",
+        "and `AsyncEventBatch` have the same methods as those without `Async`, awaited; their handlers ",
+        "are awaited too.\n",
     ]
     for name in PYTHON:
         kind = getattr(pgsluice, name)

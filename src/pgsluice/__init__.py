@@ -1,8 +1,8 @@
 """Message queues and event logs in PostgreSQL, with exactly-once export to a data lake.
 
 Connect: `resolve`, `connect`, `Target`, `Settings`.
-Clients: `WorkQueue`, `TableQueue`, `EventLog`, `ShareGroup`, `DeadLetters`, `Schedules`, `Inbox`;
-asyncio: `AsyncWorkQueue`, ...
+Clients: `WorkQueue`, `TableQueue`, `EventLog`, `ShareGroup`, `DeadLetters`, `Archive`, `Schedules`, `Operations`,
+`Inbox`; asyncio: `AsyncWorkQueue`, ...
 Workers: `App`, `Worker`, `WorkerOptions`, `RetryPolicy`, `Context`, `SyncContext`, `Batch`.
 Outcomes of a message: `Done`, `Retry`, `Release`, `Reject`.
 Consumers of an event log: `EventConsumer`, `AsyncEventConsumer`, `Subscription`.

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pgsluice.cli.clients import work_queue
+from pgsluice.cli.clients import queue_clients
 from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.output import show
 from pgsluice.client import OperatorAction
@@ -39,8 +39,10 @@ def actions(
     Recorded are pauses, redrives, purges of dead letters, replays, changes of retention and limits, unparked keys,
     changes of schedules, and dropped queues, share groups and captures, also those by SQL.
     """
-    with work_queue(dsn) as work:
-        found = work.list_actions(of_queue, before_action_id=before_action_id, qty=qty)
+    with queue_clients(dsn) as clients:
+        found = clients.operations.list_actions(
+            of_queue, before_action_id=before_action_id, qty=qty
+        )
     show(found if as_json else map(_row, found), as_json, empty="no actions")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -12,7 +13,16 @@ from psycopg_pool import ConnectionPool
 
 from pgsluice import schema
 from pgsluice.cli.parsing import json_value
-from pgsluice.client import EventLog, QueueInfo, Schedules, ShareGroup, TableQueue, WorkQueue
+from pgsluice.client import (
+    Archive,
+    EventLog,
+    Operations,
+    QueueInfo,
+    Schedules,
+    ShareGroup,
+    TableQueue,
+    WorkQueue,
+)
 from pgsluice.connection import Target, connect, resolve, session_options
 from pgsluice.errors import (
     GroupNotFoundError,
@@ -120,15 +130,31 @@ def list_queues(connection: Connection[Any]) -> list[QueueInfo]:
     return WorkQueue(connection).list_queues()
 
 
+@dataclass(frozen=True)
+class QueueClients:
+    """The clients of queues on one connection."""
+
+    work: WorkQueue
+    archive: Archive
+    operations: Operations
+
+
 @contextmanager
-def work_queue(dsn: str | None, queue_name: str | None = None) -> Iterator[WorkQueue]:
-    """Open a client in autocommit mode; an error for a missing queue names it."""
+def queue_clients(dsn: str | None, queue_name: str | None = None) -> Iterator[QueueClients]:
+    """Open clients in autocommit mode; an error for a missing queue names it."""
     with (
         connect(resolve(dsn), autocommit=True) as connection,
         naming_missing_queue(queue_name),
         _naming_missing_functions(connection),
     ):
-        yield WorkQueue(connection)
+        yield QueueClients(WorkQueue(connection), Archive(connection), Operations(connection))
+
+
+@contextmanager
+def work_queue(dsn: str | None, queue_name: str | None = None) -> Iterator[WorkQueue]:
+    """Open a client as `queue_clients` does."""
+    with queue_clients(dsn, queue_name) as clients:
+        yield clients.work
 
 
 def queue_exists(work: WorkQueue, queue_name: str) -> bool:

@@ -31,7 +31,7 @@ from pgsluice.cli.options import (
 from pgsluice.cli.output import show
 from pgsluice.cli.pipeline_status import with_tables
 from pgsluice.cli.printing import echo
-from pgsluice.client import EventLog, ExplainedFact, Schedules, ShareGroup, WorkQueue
+from pgsluice.client import EventLog, ExplainedFact, Operations, Schedules, ShareGroup
 from pgsluice.connection import connect, resolve
 from pgsluice.ops.doctor import server_facts
 
@@ -117,7 +117,7 @@ def message(queue_name: str, msg_id: int, as_json: bool, dsn: str | None) -> Non
         dsn,
         as_json,
         naming_missing_queue(queue_name),
-        lambda c: WorkQueue(c).explain_message(queue_name, msg_id),
+        lambda c: Operations(c).explain_message(queue_name, msg_id),
     )
 
 
@@ -131,7 +131,7 @@ def queue(queue_name: str, as_json: bool, dsn: str | None) -> None:
         dsn,
         as_json,
         naming_missing_queue(queue_name),
-        lambda c: WorkQueue(c).explain_queue(queue_name),
+        lambda c: Operations(c).explain_queue(queue_name),
     )
 
 
@@ -207,7 +207,7 @@ def key(queue_name: str, key: str, group_name: str | None, as_json: bool, dsn: s
             dsn,
             as_json,
             naming_missing_queue(queue_name),
-            lambda c: WorkQueue(c).explain_key(queue_name, key),
+            lambda c: Operations(c).explain_key(queue_name, key),
         )
     else:
         _explain(

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pgsluice.cli.clients import STEP, check_queue_exists, work_queue
+from pgsluice.cli.clients import STEP, QueueClients, check_queue_exists, queue_clients
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
     confirm,
@@ -24,7 +24,7 @@ from pgsluice.cli.output import interruptible, print_lines, print_result, progre
 from pgsluice.cli.parsing import filter_options, read_filter
 from pgsluice.cli.printing import echo
 from pgsluice.cli.types import FOREVER, Duration
-from pgsluice.client import ReplayStep, WorkQueue
+from pgsluice.client import Archive, ReplayStep, WorkQueue
 from pgsluice.errors import QueueNotFoundError
 
 
@@ -44,16 +44,16 @@ def retention(
     The default is forever. `pgsluice maintain` deletes archived messages older than the retention, in batches. Asks for
     confirmation if there are such messages now.
     """
-    with work_queue(dsn, queue_name) as work:
+    with queue_clients(dsn, queue_name) as clients:
         if keep_s is not None and queue_name is not None:
             keep = None if math.isinf(keep_s) else timedelta(seconds=keep_s)
-            if keep is not None and _has_older(work, queue_name, keep):
+            if keep is not None and _has_older(clients.work, queue_name, keep):
                 question = f"Delete the archived messages of queue {queue_name!r} that are older?"
                 confirm(yes, question)
-            work.set_retention(queue_name, keep)
+            clients.archive.set_retention(queue_name, keep)
         kept = [
             record
-            for record in work.list_retentions()
+            for record in clients.archive.list_retentions()
             if queue_name is None or record.queue_name.lower() == queue_name.lower()
         ]
     if queue_name is not None and not kept:
@@ -101,14 +101,14 @@ def exports() -> None:
 def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
     """List the exports of one queue or all, each with the number of its verified messages that are
     still in the archive, because another export or the retention keeps them (kept)."""
-    with work_queue(dsn, queue_name) as work:
+    with queue_clients(dsn, queue_name) as clients:
         found = [
             record
-            for record in work.list_exports()
+            for record in clients.archive.list_exports()
             if queue_name is None or record.queue_name.lower() == queue_name.lower()
         ]
         if queue_name is not None and not found:
-            check_queue_exists(work, queue_name)
+            check_queue_exists(clients.work, queue_name)
     show(found, as_json, empty="no exports")
 
 
@@ -127,8 +127,8 @@ def drop(queue_name: str, export_name: str, yes: bool, dsn: str | None) -> None:
         yes,
         f"Drop export {export_name!r}? The archive may then delete messages that are not in the lake.",
     )
-    with work_queue(dsn, queue_name) as work:
-        if not work.drop_export(queue_name, export_name):
+    with queue_clients(dsn, queue_name) as clients:
+        if not clients.archive.drop_export(queue_name, export_name):
             echo(
                 f"queue {queue_name!r} has no export {export_name!r}; see: pgsluice queue exports list {queue_name}",
                 err=True,
@@ -173,11 +173,11 @@ def replay(
         raise click.UsageError("give one of: ids, a filter or --all, --continue")
     if replay_id is not None and target is not None:
         raise click.UsageError("--continue and --into are mutually exclusive")
-    with work_queue(dsn, queue_name) as work:
+    with queue_clients(dsn, queue_name) as clients:
         if ids:
-            _send_ids(work, queue_name, ids, target)
+            _send_ids(clients.archive, queue_name, ids, target)
         else:
-            _replay(work, queue_name, target, matching, replay_id, as_json)
+            _replay(clients, queue_name, target, matching, replay_id, as_json)
 
 
 @click.command()
@@ -185,30 +185,32 @@ def replay(
 @dsn_option
 def replays(as_json: bool, dsn: str | None) -> None:
     """List unfinished and finished replays, oldest first, with id and number of messages sent."""
-    with work_queue(dsn) as work:
-        show(work.list_replays(), as_json, empty="no replays")
+    with queue_clients(dsn) as clients:
+        show(clients.archive.list_replays(), as_json, empty="no replays")
 
 
-def _send_ids(work: WorkQueue, queue_name: str, ids: tuple[int, ...], target: str | None) -> None:
-    replayed = work.replay(queue_name, ids, target_queue_name=target)
+def _send_ids(archive: Archive, queue_name: str, ids: tuple[int, ...], target: str | None) -> None:
+    replayed = archive.replay(queue_name, ids, target_queue_name=target)
     print_lines(replayed)
     report(ids, (pair.archived_msg_id for pair in replayed), "the archive")
 
 
 def _replay(
-    work: WorkQueue,
+    clients: QueueClients,
     queue_name: str,
     target: str | None,
     matching: dict[str, Any],
     replay_id: int | None,
     as_json: bool,
 ) -> None:
-    for known in work.list_replays() if replay_id else ():
+    for known in clients.archive.list_replays() if replay_id else ():
         if known.replay_id == replay_id and known.queue_name.lower() != queue_name.lower():
             raise click.UsageError(f"replay {replay_id} belongs to queue {known.queue_name!r}")
-    number = replay_id or work.start_replay(queue_name, target_queue_name=target, **matching)
+    number = replay_id or clients.archive.start_replay(
+        queue_name, target_queue_name=target, **matching
+    )
     # The remainder of an interrupted replay is unknown.
-    total = None if replay_id else work.count_messages
+    total = None if replay_id else clients.work.count_messages
     step = ReplayStep(0, 0, finished=False)
     with (
         interruptible(
@@ -220,7 +222,7 @@ def _replay(
         progress("replayed", lambda: total and total(queue_name, "archive", **matching)) as advance,
     ):
         while not step.finished:
-            step = work.continue_replay(number, qty=STEP)
+            step = clients.archive.continue_replay(number, qty=STEP)
             advance(step.replayed)
     print_result(
         {"replay_id": number, "replayed": step.replayed_in_all},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pgsluice.cli.clients import check_queue_exists, work_queue
+from pgsluice.cli.clients import check_queue_exists, queue_clients
 from pgsluice.cli.options import combined, dsn_option, json_option, name_argument
 from pgsluice.cli.output import show
 from pgsluice.cli.types import PartitionSize
@@ -58,8 +58,8 @@ def partition_arguments(
 @dsn_option
 def partitions(queue_name: str, as_json: bool, dsn: str | None) -> None:
     """List the partitions of a queue and of its archive, in order."""
-    with work_queue(dsn, queue_name) as work:
-        found = work.list_partitions(queue_name)
+    with queue_clients(dsn, queue_name) as clients:
+        found = clients.operations.list_partitions(queue_name)
         if not found:
-            check_queue_exists(work, queue_name)
+            check_queue_exists(clients.work, queue_name)
         show(found, as_json, empty="no partitions")

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from pgsluice.cli.clients import work_queue
+from pgsluice.cli.clients import queue_clients
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.output import print_result, show
@@ -23,8 +23,8 @@ def streams() -> None:
 @dsn_option
 def list_(as_json: bool, dsn: str | None) -> None:
     """List streams by name; claimed_messages counts unacknowledged messages."""
-    with work_queue(dsn) as work:
-        show(work.list_queue_streams(), as_json, empty="no streams")
+    with queue_clients(dsn) as clients:
+        show(clients.operations.list_queue_streams(), as_json, empty="no streams")
 
 
 @streams.command()
@@ -37,8 +37,8 @@ def release(stream_name: str, as_json: bool, dsn: str | None) -> None:
     Stop its query first. The messages become visible again; those that the stream has already written are delivered
     twice.
     """
-    with work_queue(dsn) as work:
-        released = work.release_claims(stream_name)
+    with queue_clients(dsn) as clients:
+        released = clients.operations.release_claims(stream_name)
     if released is None:
         echo(f"stream {stream_name!r} does not exist", err=True)
         sys.exit(EXIT_DIFFERENCE)

@@ -13,7 +13,7 @@ from pgsluice import schema
 from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.printing import Terminal, cell, echo_json
 from pgsluice.cli.queue_pause import paused_queues
-from pgsluice.client import EventLog, TableQueue, WorkQueue
+from pgsluice.client import EventLog, Operations, TableQueue, WorkQueue
 from pgsluice.connection import connect, resolve
 from pgsluice.errors import ConfigurationError, NotInstalledError, PrivilegeError, SchemaError
 from pgsluice.worker.engine.start_checks import require_transactions
@@ -22,7 +22,7 @@ from pgsluice.worker.engine.start_checks import require_transactions
 def _failures(connection: psycopg.Connection[Any]) -> list[str]:
     """Return a line for each maintenance step that failed at its last attempt."""
     try:
-        failures = WorkQueue(connection).list_failures()
+        failures = Operations(connection).list_failures()
     except PrivilegeError:
         return ["this role cannot read failures; grant it the role sluice_admin"]
     except NotInstalledError:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pgsluice.cli.clients import work_queue
+from pgsluice.cli.clients import queue_clients
 from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.output import show
 from pgsluice.client import WorkerProcess
@@ -22,8 +22,8 @@ def workers(as_json: bool, dsn: str | None) -> None:
     its session has ended: it crashed or was killed, or has just lost its connection. A worker that stops gracefully is
     no longer listed.
     """
-    with work_queue(dsn) as work:
-        found = work.list_workers()
+    with queue_clients(dsn) as clients:
+        found = clients.operations.list_workers()
     show(found if as_json else map(_row, found), as_json, empty="no workers")
 
 

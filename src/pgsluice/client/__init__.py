@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING
 from pgsluice.lazily import lazily
 
 if TYPE_CHECKING:
+    from pgsluice.client._async.archive import AsyncArchive as AsyncArchive
     from pgsluice.client._async.dead_letters import AsyncDeadLetters as AsyncDeadLetters
     from pgsluice.client._async.event_log import AsyncEventLog as AsyncEventLog
     from pgsluice.client._async.inbox import AsyncInbox as AsyncInbox
+    from pgsluice.client._async.operations import AsyncOperations as AsyncOperations
     from pgsluice.client._async.schedules import AsyncSchedules as AsyncSchedules
     from pgsluice.client._async.share_group import AsyncShareGroup as AsyncShareGroup
     from pgsluice.client._async.table_queue import AsyncTableQueue as AsyncTableQueue
     from pgsluice.client._async.work_queue import AsyncWorkQueue as AsyncWorkQueue
+    from pgsluice.client._sync.archive import Archive as Archive
     from pgsluice.client._sync.dead_letters import DeadLetters as DeadLetters
     from pgsluice.client._sync.event_log import EventLog as EventLog
     from pgsluice.client._sync.inbox import Inbox as Inbox
+    from pgsluice.client._sync.operations import Operations as Operations
     from pgsluice.client._sync.schedules import Schedules as Schedules
     from pgsluice.client._sync.share_group import ShareGroup as ShareGroup
     from pgsluice.client._sync.table_queue import TableQueue as TableQueue

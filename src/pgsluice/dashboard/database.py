@@ -19,7 +19,15 @@ from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.json import set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from pgsluice.client import DeadLetters, EventLog, Schedules, ShareGroup, WorkQueue
+from pgsluice.client import (
+    Archive,
+    DeadLetters,
+    EventLog,
+    Operations,
+    Schedules,
+    ShareGroup,
+    WorkQueue,
+)
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import samples
 from pgsluice.client.calls.call import Call
@@ -44,6 +52,8 @@ class PageSession:
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self.connection = connection
         self.queues = WorkQueue(connection)
+        self.archive = Archive(connection)
+        self.operations = Operations(connection)
         self.logs = EventLog(connection)
         self.schedules = Schedules(connection)
 

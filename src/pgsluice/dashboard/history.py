@@ -34,7 +34,7 @@ class Span:
     def read(self, session: PageSession, queue_name: str) -> list[Sample]:
         """Return the samples of a queue in this time."""
         since = datetime.now(UTC) - self.length
-        return session.queues.list_samples("queue", queue_name, since=since, every=self.every)
+        return session.operations.list_samples("queue", queue_name, since=since, every=self.every)
 
     def charts(self, samples: Sequence[Sample]) -> list[Markup]:
         """Return the charts of a queue."""

@@ -95,7 +95,7 @@ def read_history(request: Request, kind: str, log: str, readers: Sequence[str]) 
     def read(session: PageSession) -> dict[str, list[Sample]]:
         since = datetime.now(UTC) - span.length
         return {
-            each: session.queues.list_samples(
+            each: session.operations.list_samples(
                 kind, log, since=since, reader_name=each, every=span.every
             )
             for each in readers

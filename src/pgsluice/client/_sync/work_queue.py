@@ -15,7 +15,6 @@ from pgsluice.client.calls import (
     archives,
     claims,
     deduplication,
-    explain,
     groups,
     limits,
     notify,
@@ -24,47 +23,27 @@ from pgsluice.client.calls import (
     pgmq,
     reading,
     retries,
-    samples,
     searching,
-    spark_claims,
 )
-from pgsluice.client.explain_records import ExplainedFact
 from pgsluice.client.limit_records import BlockedMessages, QueueLimits, WhenWaiting
-from pgsluice.client.operation_records import (
-    OperatorAction,
-    PausedQueue,
-    PurgedMessages,
-    QueueExtent,
-    WorkerProcess,
-)
+from pgsluice.client.operation_records import PausedQueue
 from pgsluice.client.records import (
-    ArchiveRetention,
     ClaimOutcome,
-    Export,
-    MaintenanceFailure,
-    MaintenanceStep,
     Message,
     NotifyThrottle,
-    Partition,
     QueueInfo,
     QueueMetrics,
-    QueueStream,
-    Replay,
-    Replayed,
-    ReplayStep,
     RoutingMatch,
     StoredMessage,
     TopicBinding,
 )
 from pgsluice.client.retry_records import (
     Backoff,
-    BegunAttempt,
     FailedMessage,
     FailingMessages,
     MessageAttempts,
     QueueRetryPolicy,
 )
-from pgsluice.client.sample_records import NewestSample, QueueState, Sample
 from pgsluice.client.search_records import FoundMessages
 
 
@@ -84,47 +63,6 @@ class WorkQueue:
                 transaction, and commits only in autocommit mode. The caller opens and closes it.
         """
         self._runner = Runner(source)
-
-    def set_retention(self, queue_name: str, archive_retention: timedelta | None) -> None:
-        """Set the retention of a queue's archive; maintenance deletes older messages.
-
-        Args:
-            queue_name: An existing queue.
-            archive_retention: Minimum age at deletion, 0 or more; None: keep forever (the initial setting).
-
-        Raises:
-            ArgumentError: The retention is negative or outside PostgreSQL's range of times. Nothing was changed.
-
-        Source: `sluice.set_retention`.
-        """
-        self._runner.run(archives.set_retention(queue_name, archive_retention))
-
-    def list_retentions(self) -> list[ArchiveRetention]:
-        """Return the archive retention of every queue, by name.
-
-        Source: `sluice.list_retentions`.
-        """
-        return self._runner.run(archives.list_retentions())
-
-    def list_exports(self) -> list[Export]:
-        """Return every archive export to a lake table, by queue and name.
-
-        A message stays in the archive until every export of its queue has verified it in the lake, whatever the
-        retention.
-
-        Source: `sluice.list_exports`.
-        """
-        return self._runner.run(archives.list_exports())
-
-    def drop_export(self, queue_name: str, export_name: str) -> bool:
-        """Drop an export, so that the archive no longer keeps messages for it; the lake table is not changed.
-
-        Returns:
-            False when the queue has no export of this name.
-
-        Source: `sluice.drop_export`.
-        """
-        return self._runner.run(archives.drop_export(queue_name, export_name))
 
     def peek(
         self, queue_name: str, qty: int = 1, *, after_msg_id: int | None = None
@@ -243,100 +181,6 @@ class WorkQueue:
                 until=until,
             )
         )
-
-    def replay(
-        self, queue_name: str, msg_ids: Sequence[int], *, target_queue_name: str | None = None
-    ) -> list[Replayed]:
-        """Send archived messages again, as new messages that are visible immediately; the archive keeps the originals.
-
-        The new messages keep the headers and get `x-pgmq-replayed-from`: an object with `queue`, `msg_id` and
-        `archived_at`, and with `headers` if the original headers were not an object. Not idempotent: each call sends
-        new messages.
-
-        Args:
-            queue_name: The queue whose archive holds the messages.
-            msg_ids: Ids of the archived messages; all are sent in one transaction.
-            target_queue_name: The queue to send to; None: the same queue.
-
-        Returns:
-            The messages found in the archive with their new msg_ids, each once, lowest `archived_msg_id` first.
-
-        Raises:
-            QueueNotFoundError: One of the queues does not exist; the error names it. Nothing was sent.
-
-        Source: `sluice.replay`.
-        """
-        return self._runner.run(
-            archives.replay(queue_name, msg_ids, target_queue_name=target_queue_name)
-        )
-
-    def start_replay(
-        self,
-        queue_name: str,
-        *,
-        target_queue_name: str | None = None,
-        conditional: dict[str, Any] | None = None,
-        conditional_headers: dict[str, Any] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> int:
-        """Start a replay of the archived messages that match a filter; `continue_replay` sends them.
-
-        Messages archived later are not part of the replay.
-
-        Args:
-            queue_name: The queue whose archive is replayed.
-            target_queue_name: The queue to send to; None: the same.
-            conditional: As for `browse`. Without any filter, the whole archive is sent.
-            conditional_headers: As for `browse`.
-            since: As for `browse`.
-            until: As for `browse`.
-
-        Returns:
-            The replay_id.
-
-        Raises:
-            QueueNotFoundError: One of the queues does not exist; the error names it.
-            ArgumentError: A time has no zone.
-            PayloadError: A condition is not JSON.
-
-        Source: `sluice.start_replay`.
-        """
-        return self._runner.run(
-            archives.start_replay(
-                queue_name,
-                target_queue_name=target_queue_name,
-                conditional=conditional,
-                conditional_headers=conditional_headers,
-                since=since,
-                until=until,
-            )
-        )
-
-    def continue_replay(self, replay_id: int, *, qty: int = 1000) -> ReplayStep:
-        """Send the next messages of a replay, as `replay` does; call it, and commit, until it is finished.
-
-        A step and the replay's position are committed in one transaction: concurrent callers take turns, and the next
-        step repeats a step that a crash rolled back.
-
-        Args:
-            replay_id: From `start_replay`.
-            qty: The most to send, 1 or more.
-
-        Raises:
-            ArgumentError: `qty` is out of range.
-            ServerError: The replay does not exist; dropping one of its queues drops it.
-
-        Source: `sluice.continue_replay`.
-        """
-        return self._runner.run(archives.continue_replay(replay_id, qty=qty))
-
-    def list_replays(self) -> list[Replay]:
-        """Return every replay, running or finished, earliest first.
-
-        Source: `sluice.list_replays`.
-        """
-        return self._runner.run(archives.list_replays())
 
     def delete_claimed(self, queue_name: str, messages: Sequence[Message]) -> list[ClaimOutcome]:
         """Delete messages whose claim is still current.
@@ -567,43 +411,6 @@ class WorkQueue:
             )
         )
 
-    def explain_message(self, queue_name: str, msg_id: int) -> list[ExplainedFact]:
-        """Explain a message: its state, history, the reasons why it is not running now, and what happens next.
-
-        Returns:
-            The facts, in order. `state` in the detail of the first is `ready`, `delayed`, `in flight`, `retrying`,
-            `released`, `archived`, `dead`, `gone` (the id was used, and no message has it now) or `unknown` (the id was
-            never used).
-
-        Raises:
-            QueueNotFoundError: The queue does not exist.
-
-        Source: `sluice.explain_message`.
-        """
-        return self._runner.run(explain.explain_message(queue_name, msg_id))
-
-    def explain_queue(self, queue_name: str) -> list[ExplainedFact]:
-        """Explain a queue: its messages by state, its history, the reasons why none is claimed, and what happens next.
-
-        Raises:
-            QueueNotFoundError: The queue does not exist.
-
-        Source: `sluice.explain_queue`.
-        """
-        return self._runner.run(explain.explain_queue(queue_name))
-
-    def explain_key(self, queue_name: str, key: str) -> list[ExplainedFact]:
-        """Explain a key of a queue (header `x-pgmq-group`): its messages, and what blocks the first visible one.
-
-        Requires the role sluice_reader, as keys are parts of messages.
-
-        Raises:
-            QueueNotFoundError: The queue does not exist.
-
-        Source: `sluice.explain_key`.
-        """
-        return self._runner.run(explain.explain_key(queue_name, key))
-
     def create_fifo_index(self, queue_name: str) -> None:
         """Create the indexes for the `read_grouped` methods; do nothing if they exist.
 
@@ -810,17 +617,6 @@ class WorkQueue:
         """
         return self._runner.run(limits.claim_messages(queue_name, vt, qty, worker=worker))
 
-    def next_capacity(self, queue_name: str) -> datetime | None:
-        """Return the time at which to read again from a queue whose limits hold back visible messages.
-
-        Returns:
-            For a rate limit, the time at which it allows the next message; for a concurrency limit, a moment from now,
-            because no event announces a free slot. None: no limit holds back messages.
-
-        Source: `sluice.next_capacity`.
-        """
-        return self._runner.run(limits.next_capacity(queue_name))
-
     def set_queue_limits(
         self,
         queue_name: str,
@@ -1011,109 +807,6 @@ class WorkQueue:
         """
         return self._runner.run(operations.list_paused_queues())
 
-    def list_workers(self) -> list[WorkerProcess]:
-        """Return the worker processes with what they run, by app and host; also those lost in the last 24 hours.
-
-        Source: `sluice.list_workers`.
-        """
-        return self._runner.run(operations.list_workers())
-
-    def list_actions(
-        self, of_queue: str | None = None, *, before_action_id: int | None = None, qty: int = 100
-    ) -> list[OperatorAction]:
-        """Return the actions of operators, newest first, such as pauses, redrives, purges and dropped queues.
-
-        Args:
-            of_queue: A queue or log; None: all actions.
-            before_action_id: Only actions with a lower id, for the next page.
-            qty: The most to return, 1 or more.
-
-        Raises:
-            ArgumentError: `qty` is out of range.
-
-        Source: `sluice.list_actions`.
-        """
-        return self._runner.run(
-            operations.list_actions(of_queue, before_action_id=before_action_id, qty=qty)
-        )
-
-    def note_action(
-        self,
-        action: str,
-        *,
-        queue_name: str | None = None,
-        of_filter: dict[str, Any] | None = None,
-        message_count: int | None = None,
-        note: str | None = None,
-    ) -> None:
-        """Record an action of an operator in its transaction, for `list_actions`.
-
-        The functions that `list_actions` names record themselves. PGMQ's functions for messages do not, as workers call
-        them: a tool with which an operator sends or deletes a message records it with this method.
-
-        Args:
-            action: The name of the function.
-            queue_name: The queue or log; None: the action concerns none.
-            of_filter: The arguments that chose the messages or the object.
-            message_count: Messages or events that were sent, moved or deleted.
-            note: A note of the operator.
-
-        Source: `sluice.note_action`.
-        """
-        self._runner.run(
-            operations.note_action(
-                action,
-                queue_name=queue_name,
-                of_filter=of_filter,
-                message_count=message_count,
-                note=note,
-            )
-        )
-
-    def queue_extent(self, queue_name: str, *, upto_msg_id: int | None = None) -> QueueExtent:
-        """Return the number of messages in a queue, an estimate above 5,000, and the highest msg_id.
-
-        Args:
-            queue_name: An existing queue.
-            upto_msg_id: Only messages up to this msg_id; None: all.
-
-        Raises:
-            QueueNotFoundError: The queue does not exist.
-
-        Source: `sluice.queue_extent`.
-        """
-        return self._runner.run(operations.queue_extent(queue_name, upto_msg_id=upto_msg_id))
-
-    def purge_messages(
-        self,
-        queue_name: str,
-        upto_msg_id: int,
-        *,
-        after_msg_id: int | None = None,
-        qty: int = 10000,
-    ) -> PurgedMessages:
-        """Delete messages up to a msg_id, visible or not; call it, and commit, until it deletes 0.
-
-        Unlike `purge_queue`, it does not lock the queue, and leaves messages that are sent meanwhile. It skips messages
-        that another transaction has locked.
-
-        Args:
-            queue_name: An existing queue.
-            upto_msg_id: The highest msg_id to delete, as from `queue_extent`.
-            after_msg_id: Only messages with a higher msg_id: the `last_msg_id` of the previous call; None: start at the
-                first.
-            qty: The most to delete, 1 or more.
-
-        Raises:
-            QueueNotFoundError: The queue does not exist.
-            ArgumentError: An id or `qty` is out of range. Nothing was deleted.
-
-        Source: `sluice.purge_messages`.
-        """
-        return self._runner.run(
-            operations.purge_messages(queue_name, upto_msg_id, after_msg_id=after_msg_id, qty=qty)
-        )
-
     def create_partitioned(
         self,
         queue_name: str,
@@ -1176,39 +869,6 @@ class WorkQueue:
                 table_name, partition_interval, retention_interval, leading_partition
             )
         )
-
-    def list_partitions(self, queue_name: str) -> list[Partition]:
-        """Return the partitions of a queue, then those of its archive, in order, each with its default partition last.
-
-        Empty if the queue is not partitioned or does not exist.
-        """
-        return self._runner.run(partitions.list_partitions(queue_name))
-
-    def maintain(self) -> list[MaintenanceStep]:
-        """Run the next part of the maintenance of queues. Call it every few seconds.
-
-        A call takes a fraction of a second, and concurrent calls share the work. It waits no longer for locks; a table
-        in use is left to a later call. Locks are held until the end of the transaction, so give each call its own.
-
-        Returns:
-            One record for each task done or postponed. Empty: nothing to do.
-
-        Raises:
-            ServerError: The transaction is not READ COMMITTED.
-        """
-        return self._runner.run(partitions.maintain())
-
-    def list_failures(self) -> list[MaintenanceFailure]:
-        """Return maintenance tasks whose last attempt failed, of queues, logs and share groups.
-
-        A failure is removed when the task succeeds, and a day after the last attempt.
-
-        Raises:
-            PrivilegeError: The role is not a member of `sluice_admin` or `pgq_admin`.
-
-        Source: `sluice.list_failures`.
-        """
-        return self._runner.run(partitions.list_failures())
 
     def create(self, queue_name: str) -> None:
         """Create a queue and its archive; do nothing if it exists.
@@ -1606,54 +1266,6 @@ class WorkQueue:
         """
         return self._runner.run(retries.list_retry_policies())
 
-    def begin_attempts(
-        self,
-        queue_name: str,
-        messages: Sequence[Message],
-        *,
-        worker: str | None = None,
-        max_attempts: int | None = None,
-    ) -> list[BegunAttempt]:
-        """Record the start of attempts; commit before the handlers start.
-
-        Not needed for the first claim of a message (`read_ct` is 1), unless the policy allows only one attempt.
-        Idempotent for a claim, so it can be repeated after a lost reply.
-
-        Args:
-            queue_name: An existing queue.
-            messages: As returned by the read, in any order.
-            worker: Name of the worker, stored with the message.
-            max_attempts: 1 or more; None: from the queue's policy.
-
-        Returns:
-            The decision for each message, in the order given. Start the handlers of those with outcome `begun`.
-
-        Raises:
-            ArgumentError: `max_attempts` is out of range. Nothing was changed.
-
-        Source: `sluice.begin_attempts`.
-        """
-        return self._runner.run(
-            retries.begin_attempts(queue_name, messages, worker=worker, max_attempts=max_attempts)
-        )
-
-    def unfinished_attempts(self, queue_name: str, messages: Sequence[Message]) -> list[int]:
-        """Return the redelivered messages whose last attempt was never settled.
-
-        Such a message may have killed its process. A worker starts them one at a time, so that a crash affects no other
-        message.
-
-        Args:
-            queue_name: An existing queue.
-            messages: As returned by the read, those whose `read_ct` is 2 or more.
-
-        Returns:
-            Their msg_ids, in the order of the messages.
-
-        Source: `sluice.unfinished_attempts`.
-        """
-        return self._runner.run(retries.unfinished_attempts(queue_name, messages))
-
     def count_retrying(self, queue_name: str) -> int:
         """Count the messages of a queue that failed and wait for a retry.
 
@@ -1720,26 +1332,6 @@ class WorkQueue:
         """
         return self._runner.run(retries.fail(queue_name, failures, worker=worker, policy=policy))
 
-    def release_uncounted(
-        self, queue_name: str, messages: Sequence[Message], *, delay_s: float = 0.0
-    ) -> list[ClaimOutcome]:
-        """Return messages to the queue without counting an attempt.
-
-        Args:
-            queue_name: An existing queue.
-            messages: As returned by the read, in any order.
-            delay_s: Seconds until the messages become visible, 0 or more.
-
-        Returns:
-            The outcome of each message, in the order given. Messages with a stale claim are not changed.
-
-        Raises:
-            ArgumentError: `delay_s` is out of range. Nothing was changed.
-
-        Source: `sluice.release_uncounted`.
-        """
-        return self._runner.run(retries.release_uncounted(queue_name, messages, delay_s=delay_s))
-
     def lock_messages(self, queue_name: str, messages: Sequence[Message]) -> list[ClaimOutcome]:
         """Lock messages against reads until the end of the transaction, even after their visibility timeout.
 
@@ -1755,66 +1347,6 @@ class WorkQueue:
         Source: `sluice.lock_messages`.
         """
         return self._runner.run(retries.lock_messages(queue_name, messages))
-
-    def list_queue_states(self, *, after_name: str = "", qty: int = 1000) -> list[QueueState]:
-        """Return the figures of queues by name, at a bounded cost per queue.
-
-        Args:
-            after_name: Only queues whose name sorts after this one; for paging.
-            qty: Maximum number of queues.
-
-        Source: `sluice.list_queue_states`.
-        """
-        return self._runner.run(samples.list_queue_states(after_name=after_name, qty=qty))
-
-    def take_samples(self) -> int:
-        """Append a sample of each queue, consumer and share group; maintenance does so every 10 seconds.
-
-        Returns:
-            The number of samples; 0 if samples were taken in the last five seconds, or another session is taking them.
-
-        Source: `sluice.take_samples`.
-        """
-        return self._runner.run(samples.take_samples())
-
-    def list_samples(
-        self,
-        kind: str,
-        name: str,
-        *,
-        since: datetime | None = None,
-        reader_name: str | None = None,
-        until: datetime | None = None,
-        every: timedelta | None = None,
-    ) -> list[Sample]:
-        """Return samples by reader and time: every 10 seconds of the last hour, every minute of the last day, every 15
-        minutes of the last month.
-
-        Args:
-            kind: `queue`, `consumer` or `group`.
-            name: Name of the queue, or of the log of consumers and share groups.
-            since: Start; None: an hour ago. It selects the interval, as above.
-            reader_name: Only this consumer or share group.
-            until: Only earlier samples.
-            every: The interval, rounded down to 15 minutes, a minute or 10 seconds; None: selected by `since`.
-
-        Source: `sluice.list_samples`.
-        """
-        return self._runner.run(
-            samples.list_samples(
-                kind, name, since=since, reader_name=reader_name, until=until, every=every
-            )
-        )
-
-    def list_newest_samples(self, kind: str) -> list[NewestSample]:
-        """Return the newest sample of each queue, consumer or share group, by name, if it is at most five minutes old.
-
-        Args:
-            kind: `queue`, `consumer` or `group`.
-
-        Source: `sluice.list_newest_samples`.
-        """
-        return self._runner.run(samples.list_newest_samples(kind))
 
     def search_messages(
         self,
@@ -1879,24 +1411,3 @@ class WorkQueue:
                 message_bytes_max=message_bytes_max,
             )
         )
-
-    def release_claims(self, stream_name: str) -> int | None:
-        """Drop a stream of a queue; its unsettled messages become visible immediately.
-
-        Args:
-            stream_name: The option `consumer` of the Spark query. Stop the query first: messages that it stored but did
-                not settle are delivered twice, and a restart from its checkpoint fails with the reason.
-
-        Returns:
-            The number of messages released; None if the stream does not exist.
-
-        Source: `sluice.release_claims`.
-        """
-        return self._runner.run(spark_claims.release_claims(stream_name))
-
-    def list_queue_streams(self) -> list[QueueStream]:
-        """Return the streams of queues, by name, with their unsettled messages.
-
-        Source: `sluice.list_queue_streams`.
-        """
-        return self._runner.run(spark_claims.list_queue_streams())

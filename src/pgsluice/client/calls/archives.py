@@ -15,7 +15,7 @@ from pgsluice.client.calls.arguments import (
     whole,
 )
 from pgsluice.client.calls.call import Call, nothing, one, record, scalar
-from pgsluice.client.calls.clients import WorkQueue, method
+from pgsluice.client.calls.clients import Archive, WorkQueue, method
 from pgsluice.client.records import (
     ArchiveRetention,
     Export,
@@ -26,7 +26,7 @@ from pgsluice.client.records import (
 )
 
 
-@method(WorkQueue)
+@method(Archive)
 def set_retention(queue_name: str, archive_retention: timedelta | None) -> Call[None]:
     """Set the retention of a queue's archive; maintenance deletes older messages.
 
@@ -45,7 +45,7 @@ def set_retention(queue_name: str, archive_retention: timedelta | None) -> Call[
     )
 
 
-@method(WorkQueue)
+@method(Archive)
 def list_retentions() -> Call[list[ArchiveRetention]]:
     """Return the archive retention of every queue, by name.
 
@@ -54,7 +54,7 @@ def list_retentions() -> Call[list[ArchiveRetention]]:
     return Call("select * from sluice.list_retentions()", (), record(ArchiveRetention))
 
 
-@method(WorkQueue)
+@method(Archive)
 def list_exports() -> Call[list[Export]]:
     """Return every archive export to a lake table, by queue and name.
 
@@ -66,7 +66,7 @@ def list_exports() -> Call[list[Export]]:
     return Call("select * from sluice.list_exports()", (), record(Export))
 
 
-@method(WorkQueue)
+@method(Archive)
 def drop_export(queue_name: str, export_name: str) -> Call[bool]:
     """Drop an export, so that the archive no longer keeps messages for it; the lake table is not changed.
 
@@ -204,7 +204,7 @@ def count_messages(
     return Call(sql, parameters, scalar, queue_name)
 
 
-@method(WorkQueue)
+@method(Archive)
 def replay(
     queue_name: str, msg_ids: Sequence[int], *, target_queue_name: str | None = None
 ) -> Call[list[Replayed]]:
@@ -233,7 +233,7 @@ def replay(
     )
 
 
-@method(WorkQueue)
+@method(Archive)
 def start_replay(
     queue_name: str,
     *,
@@ -277,7 +277,7 @@ def start_replay(
     return Call(sql, parameters, scalar)
 
 
-@method(WorkQueue)
+@method(Archive)
 def continue_replay(replay_id: int, *, qty: int = 1000) -> Call[ReplayStep]:
     """Send the next messages of a replay, as `replay` does; call it, and commit, until it is finished.
 
@@ -301,7 +301,7 @@ def continue_replay(replay_id: int, *, qty: int = 1000) -> Call[ReplayStep]:
     )
 
 
-@method(WorkQueue)
+@method(Archive)
 def list_replays() -> Call[list[Replay]]:
     """Return every replay, running or finished, earliest first.
 

@@ -139,6 +139,37 @@ class DeadLetters:
         """
 
 
+class Archive:
+    """Keep, export and replay the archived messages of queues.
+
+    Methods on one queue raise QueueNotFoundError if the queue does not exist. All methods can raise
+    ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
+    """
+
+    def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
+        """Use a pool or a connection.
+
+        Args:
+            source: With a pool, each call is a transaction of its own. With a connection, each call runs in the
+                caller's transaction, and commits only in autocommit mode. The caller opens and closes it.
+        """
+
+
+class Operations:
+    """Observe workers, samples, failures and actions of operators; explain queues; maintain and purge.
+
+    Methods on one queue raise QueueNotFoundError if the queue does not exist. All methods can raise
+    ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
+    """
+
+    def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
+        """Use a pool or a connection.
+
+        Args:
+            source: As for `Archive`.
+        """
+
+
 class Schedules:
     """Store schedules in the database and fire those that are due.
 

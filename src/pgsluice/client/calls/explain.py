@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pgsluice.client.calls.arguments import checked_id, one_id
 from pgsluice.client.calls.call import Call, record
-from pgsluice.client.calls.clients import EventLog, Schedules, ShareGroup, WorkQueue, method
+from pgsluice.client.calls.clients import EventLog, Operations, Schedules, ShareGroup, method
 from pgsluice.client.explain_records import ExplainedFact
 
 
-@method(WorkQueue)
+@method(Operations)
 def explain_message(queue_name: str, msg_id: int) -> Call[list[ExplainedFact]]:
     """Explain a message: its state, history, the reasons why it is not running now, and what happens next.
 
@@ -34,7 +34,7 @@ def explain_message(queue_name: str, msg_id: int) -> Call[list[ExplainedFact]]:
     )
 
 
-@method(WorkQueue)
+@method(Operations)
 def explain_queue(queue_name: str) -> Call[list[ExplainedFact]]:
     """Explain a queue: its messages by state, its history, the reasons why none is claimed, and what happens next.
 
@@ -51,7 +51,7 @@ def explain_queue(queue_name: str) -> Call[list[ExplainedFact]]:
     )
 
 
-@method(WorkQueue)
+@method(Operations)
 def explain_key(queue_name: str, key: str) -> Call[list[ExplainedFact]]:
     """Explain a key of a queue (header `x-pgmq-group`): its messages, and what blocks the first visible one.
 

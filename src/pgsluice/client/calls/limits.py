@@ -104,7 +104,6 @@ def claim_for_worker(
     return Call(sql, parameters, _claimed, queue_name)
 
 
-@method(WorkQueue)
 def next_capacity(queue_name: str) -> Call[datetime | None]:
     """Return the time at which to read again from a queue whose limits hold back visible messages.
 

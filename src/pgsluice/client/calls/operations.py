@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from pgsluice.client.calls.arguments import after_id, checked_id, whole
 from pgsluice.client.calls.call import Call, nothing, one, record, scalar
-from pgsluice.client.calls.clients import WorkQueue, method
+from pgsluice.client.calls.clients import Operations, WorkQueue, method
 from pgsluice.client.operation_records import (
     OperatorAction,
     PausedQueue,
@@ -108,7 +108,7 @@ def end_worker(worker_id: str) -> Call[None]:
     return Call("select sluice.end_worker(%s::text)", (worker_id,), nothing)
 
 
-@method(WorkQueue)
+@method(Operations)
 def list_workers() -> Call[list[WorkerProcess]]:
     """Return the worker processes with what they run, by app and host; also those lost in the last 24 hours.
 
@@ -117,7 +117,7 @@ def list_workers() -> Call[list[WorkerProcess]]:
     return Call("select * from sluice.list_workers()", (), record(WorkerProcess))
 
 
-@method(WorkQueue)
+@method(Operations)
 def list_actions(
     of_queue: str | None = None, *, before_action_id: int | None = None, qty: int = 100
 ) -> Call[list[OperatorAction]]:
@@ -137,7 +137,7 @@ def list_actions(
     return Call(sql, (of_queue, before_action_id, whole(qty, "qty", 1)), record(OperatorAction))
 
 
-@method(WorkQueue)
+@method(Operations)
 def note_action(
     action: str,
     *,
@@ -167,7 +167,7 @@ def note_action(
     return Call(sql, (action, queue_name, arguments, message_count, note), nothing)
 
 
-@method(WorkQueue)
+@method(Operations)
 def queue_extent(queue_name: str, *, upto_msg_id: int | None = None) -> Call[QueueExtent]:
     """Return the number of messages in a queue, an estimate above 5,000, and the highest msg_id.
 
@@ -186,7 +186,7 @@ def queue_extent(queue_name: str, *, upto_msg_id: int | None = None) -> Call[Que
     )
 
 
-@method(WorkQueue)
+@method(Operations)
 def purge_messages(
     queue_name: str, upto_msg_id: int, *, after_msg_id: int | None = None, qty: int = 10000
 ) -> Call[PurgedMessages]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgsluice.client.calls.arguments import whole
 from pgsluice.client.calls.call import Call, nothing, record
-from pgsluice.client.calls.clients import WorkQueue, method
+from pgsluice.client.calls.clients import Operations, WorkQueue, method
 from pgsluice.client.records import MaintenanceFailure, MaintenanceStep, Partition
 
 
@@ -78,7 +78,7 @@ def convert_archive_partitioned(
     )
 
 
-@method(WorkQueue)
+@method(Operations)
 def list_partitions(queue_name: str) -> Call[list[Partition]]:
     """Return the partitions of a queue, then those of its archive, in order, each with its default partition last.
 
@@ -87,7 +87,7 @@ def list_partitions(queue_name: str) -> Call[list[Partition]]:
     return Call("select * from sluice.list_partitions(%s::text)", (queue_name,), record(Partition))
 
 
-@method(WorkQueue)
+@method(Operations)
 def maintain() -> Call[list[MaintenanceStep]]:
     """Run the next part of the maintenance of queues. Call it every few seconds.
 
@@ -103,7 +103,7 @@ def maintain() -> Call[list[MaintenanceStep]]:
     return Call("select * from sluice.maintain()", (), record(MaintenanceStep))
 
 
-@method(WorkQueue)
+@method(Operations)
 def list_failures() -> Call[list[MaintenanceFailure]]:
     """Return maintenance tasks whose last attempt failed, of queues, logs and share groups.
 

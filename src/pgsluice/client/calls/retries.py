@@ -96,7 +96,6 @@ def list_retry_policies() -> Call[list[QueueRetryPolicy]]:
     return Call("select * from sluice.list_retry_policies()", (), record(QueueRetryPolicy))
 
 
-@method(WorkQueue)
 def begin_attempts(
     queue_name: str,
     messages: Sequence[Message],
@@ -133,7 +132,6 @@ def begin_attempts(
     return Call(sql, parameters, record(BegunAttempt), queue_name)
 
 
-@method(WorkQueue)
 def unfinished_attempts(queue_name: str, messages: Sequence[Message]) -> Call[list[int]]:
     """Return the redelivered messages whose last attempt was never settled.
 
@@ -286,7 +284,6 @@ def decide_retry(
     return Call(sql, parameters, lambda rows: RetryDecision(*rows[0]), is_report=True)
 
 
-@method(WorkQueue)
 def release_uncounted(
     queue_name: str, messages: Sequence[Message], *, delay_s: float = 0.0
 ) -> Call[list[ClaimOutcome]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from pgsluice.client.calls.call import Call, record, scalar
-from pgsluice.client.calls.clients import WorkQueue, method
+from pgsluice.client.calls.clients import Operations, method
 from pgsluice.client.group_records import GroupSettings
 from pgsluice.client.sample_records import NewestSample, QueueState, Sample
 
 
-@method(WorkQueue)
+@method(Operations)
 def list_queue_states(*, after_name: str = "", qty: int = 1000) -> Call[list[QueueState]]:
     """Return the figures of queues by name, at a bounded cost per queue.
 
@@ -27,7 +27,7 @@ def list_queue_states(*, after_name: str = "", qty: int = 1000) -> Call[list[Que
     )
 
 
-@method(WorkQueue)
+@method(Operations)
 def take_samples() -> Call[int]:
     """Append a sample of each queue, consumer and share group; maintenance does so every 10 seconds.
 
@@ -39,7 +39,7 @@ def take_samples() -> Call[int]:
     return Call("select sluice.take_samples()", (), scalar)
 
 
-@method(WorkQueue)
+@method(Operations)
 def list_samples(
     kind: str,
     name: str,
@@ -70,7 +70,7 @@ def list_samples(
     )
 
 
-@method(WorkQueue)
+@method(Operations)
 def list_newest_samples(kind: str) -> Call[list[NewestSample]]:
     """Return the newest sample of each queue, consumer or share group, by name, if it is at most five minutes old.
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from pgsluice.client.calls.call import Call, column, one_or_none, record, row, scalar
-from pgsluice.client.calls.clients import WorkQueue, method
+from pgsluice.client.calls.clients import Operations, method
 from pgsluice.client.records import QueueStream
 
 
@@ -66,7 +66,7 @@ def queue_stream_settle(stream_id: int, to_seq: int, *, archive: bool) -> Call[i
     )
 
 
-@method(WorkQueue)
+@method(Operations)
 def release_claims(stream_name: str) -> Call[int | None]:
     """Drop a stream of a queue; its unsettled messages become visible immediately.
 
@@ -82,7 +82,7 @@ def release_claims(stream_name: str) -> Call[int | None]:
     return Call("select sluice.release_claims(%s::text)", (stream_name,), scalar)
 
 
-@method(WorkQueue)
+@method(Operations)
 def list_queue_streams() -> Call[list[QueueStream]]:
     """Return the streams of queues, by name, with their unsettled messages.
 

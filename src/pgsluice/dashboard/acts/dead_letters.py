@@ -142,7 +142,7 @@ def _ask_redrive(database: Database, given: FormValues) -> Question:
             ": each becomes a new message of the queue",
             ", and the header x-pgmq-replayed-from has the origin",
         )
-        database.read(lambda s: s.queues.queue_extent(queue))
+        database.read(lambda s: s.operations.queue_extent(queue))
     else:
         end, origin = f": each becomes a new event for {consumer} alone", ""
         if all(

@@ -30,7 +30,7 @@ def _find(database: Database, given: FormValues) -> tuple[StoredMessage | None, 
     queue, msg_id = given.text("queue"), given.number("msg_id")
 
     def read(session: PageSession) -> list[StoredMessage]:
-        session.queues.queue_extent(queue)
+        session.operations.queue_extent(queue)
         return session.queues.get_messages(queue, [msg_id])
 
     found = database.read(read)
@@ -66,7 +66,7 @@ def _retry(session: PageSession, given: FormValues) -> str:
     if session.queues.set_vt(queue, msg_id, seconds) is None:
         return f"Message {msg_id} was no longer in queue {queue}."
     chosen = {"msg_id": msg_id, "vt": seconds}
-    session.queues.note_action("set_vt", queue_name=queue, of_filter=chosen, message_count=1)
+    session.operations.note_action("set_vt", queue_name=queue, of_filter=chosen, message_count=1)
     return f"Message {msg_id} of queue {queue} is visible {f'in {duration(delay)}' if seconds else 'now'}."
 
 
@@ -86,7 +86,7 @@ def _archive(session: PageSession, given: FormValues) -> str:
     queue, msg_id = given.text("queue"), given.number("msg_id")
     if not session.queues.archive(queue, msg_id):
         return f"Message {msg_id} was no longer in queue {queue}."
-    session.queues.note_action(
+    session.operations.note_action(
         "archive", queue_name=queue, of_filter={"msg_id": msg_id}, message_count=1
     )
     return f"Message {msg_id} of queue {queue} is archived."
@@ -108,7 +108,7 @@ def _delete(session: PageSession, given: FormValues) -> str:
     queue, msg_id = given.text("queue"), given.number("msg_id")
     if not session.queues.delete(queue, msg_id):
         return f"Message {msg_id} was no longer in queue {queue}."
-    session.queues.note_action(
+    session.operations.note_action(
         "delete", queue_name=queue, of_filter={"msg_id": msg_id}, message_count=1
     )
     return f"Message {msg_id} of queue {queue} is deleted."

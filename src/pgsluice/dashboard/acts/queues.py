@@ -30,7 +30,7 @@ def _messages(number: int) -> str:
 
 def _ask_send(database: Database, given: FormValues) -> Question:
     queue = given.text("queue")
-    database.read(lambda s: s.queues.queue_extent(queue))
+    database.read(lambda s: s.operations.queue_extent(queue))
     return Question(f"Send a message to queue {queue}.", command=command("queue send", queue, "{}"))
 
 
@@ -40,7 +40,7 @@ def _send(session: PageSession, given: FormValues) -> str:
         raise ArgumentError("delay is not in whole seconds; use whole seconds")
     message, headers = given.json("message"), given.find_json_object("headers")
     msg_id = session.run(acts.send_json(queue, message, headers, round(delay.total_seconds())))
-    session.queues.note_action(
+    session.operations.note_action(
         "send", queue_name=queue, of_filter={"msg_id": msg_id}, message_count=1
     )
     return f"Message {msg_id} was sent to queue {queue}."
@@ -49,7 +49,7 @@ def _send(session: PageSession, given: FormValues) -> str:
 def _ask_purge(database: Database, given: FormValues) -> Question:
     queue = given.text("queue")
     upto = given.find_number("upto_msg_id")
-    extent = database.read(lambda s: s.queues.queue_extent(queue, upto_msg_id=upto))
+    extent = database.read(lambda s: s.operations.queue_extent(queue, upto_msg_id=upto))
     if extent.last_msg_id is None:
         return Question(
             f"Queue {queue} has no {'such ' if upto else ''}messages.", is_possible=False
@@ -69,7 +69,7 @@ def _ask_purge(database: Database, given: FormValues) -> Question:
 
 
 def _purge(session: PageSession, given: FormValues, after_id: int | None) -> Step:
-    done = session.queues.purge_messages(
+    done = session.operations.purge_messages(
         given.text("queue"), given.number("upto_msg_id"), after_msg_id=after_id, qty=_PURGED_EACH
     )
     return Step(done.purged, done.last_msg_id)
@@ -82,7 +82,7 @@ def _find_pause(database: Database, queue: str) -> PausedQueue | None:
 
 def _ask_pause(database: Database, given: FormValues) -> Question:
     queue = given.text("queue")
-    extent = database.read(lambda s: s.queues.queue_extent(queue))
+    extent = database.read(lambda s: s.operations.queue_extent(queue))
     pause = _find_pause(database, queue)
     notes = ["Workers finish what they have claimed. Producers are not affected, nor is pgmq.read."]
     if pause is not None:
@@ -106,7 +106,7 @@ def _pause(session: PageSession, given: FormValues) -> str:
 
 def _ask_resume(database: Database, given: FormValues) -> Question:
     queue = given.text("queue")
-    extent = database.read(lambda s: s.queues.queue_extent(queue))
+    extent = database.read(lambda s: s.operations.queue_extent(queue))
     pause = _find_pause(database, queue)
     if pause is None:
         return Question(f"Queue {queue} is not paused.", is_possible=False)
@@ -127,8 +127,8 @@ def _resume(session: PageSession, given: FormValues) -> str:
 
 def _ask_retention(database: Database, given: FormValues) -> Question:
     queue = given.text("queue")
-    database.read(lambda s: s.queues.queue_extent(queue))
-    kept = {each.queue_name: each for each in database.read(lambda s: s.queues.list_retentions())}
+    database.read(lambda s: s.operations.queue_extent(queue))
+    kept = {each.queue_name: each for each in database.read(lambda s: s.archive.list_retentions())}
     now = kept[queue].archive_retention if queue in kept else None
     return Question(
         f"Set how long queue {queue} keeps archived messages; now: {_FOREVER if now is None else duration(now)}.",
@@ -144,7 +144,7 @@ def _set_retention(session: PageSession, given: FormValues) -> str:
     if not text:
         raise ArgumentError(f"retention is empty; write a duration such as 30d, or {_FOREVER}")
     kept = None if text == _FOREVER else given.duration("retention")
-    session.queues.set_retention(queue, kept)
+    session.archive.set_retention(queue, kept)
     return f"Queue {queue} keeps archived messages {_FOREVER if kept is None else f'for {duration(kept)}'}."
 
 

@@ -21,7 +21,7 @@ def audit(request: Request) -> Response:
     before = whole_or_none(request, "before")
     dashboard = dashboard_of(request)
     found = dashboard.database.part(
-        lambda s: s.queues.list_actions(queue, before_action_id=before, qty=_PAGE + 1),
+        lambda s: s.operations.list_actions(queue, before_action_id=before, qty=_PAGE + 1),
         "actions",
         queue,
         before,

@@ -62,8 +62,8 @@ def logs(request: Request) -> Response:
 def newest_samples(dashboard: Dashboard) -> list[NewestSample]:
     """Return the newest samples of all consumers and share groups, or of those that could be read."""
     database = dashboard.database
-    consumers = database.part(lambda s: s.queues.list_newest_samples("consumer"), "consumers")
-    groups = database.part(lambda s: s.queues.list_newest_samples("group"), "groups")
+    consumers = database.part(lambda s: s.operations.list_newest_samples("consumer"), "consumers")
+    groups = database.part(lambda s: s.operations.list_newest_samples("group"), "groups")
     return [*(consumers.value or ()), *(groups.value or ())]
 
 

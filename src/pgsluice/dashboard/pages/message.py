@@ -24,7 +24,7 @@ def message(request: Request) -> Response:
     database = dashboard.database
     name, msg_id = _named(request)
     explained = database.part(
-        lambda s: s.queues.explain_message(name, msg_id), "explain message", name, msg_id
+        lambda s: s.operations.explain_message(name, msg_id), "explain message", name, msg_id
     )
     stored = database.part(lambda s: s.queues.get_messages(name, [msg_id]), "message", name, msg_id)
     attempts = database.part(

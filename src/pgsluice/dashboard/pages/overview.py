@@ -17,9 +17,9 @@ def overview(request: Request) -> Response:
     dashboard = dashboard_of(request)
     database = dashboard.database
     queues = database.part(read_queues, "queues")
-    consumers = database.part(lambda s: s.queues.list_newest_samples("consumer"), "consumers")
-    groups = database.part(lambda s: s.queues.list_newest_samples("group"), "groups")
-    workers = database.part(lambda s: s.queues.list_workers(), "workers")
+    consumers = database.part(lambda s: s.operations.list_newest_samples("consumer"), "consumers")
+    groups = database.part(lambda s: s.operations.list_newest_samples("group"), "groups")
+    workers = database.part(lambda s: s.operations.list_workers(), "workers")
     behind = [each for each in (*(consumers.value or ()), *(groups.value or ())) if each.lag_events]
     return page(
         request,

@@ -29,7 +29,7 @@ def queue(request: Request) -> Response:
     history = database.part(lambda s: span.read(s, name), "history", name, span.name)
     listed = database.part(lambda s: s.queues.list_queue_limits(), "limits")
     limits = next((each for each in listed.value or () if each.queue_name == name), None)
-    workers = database.part(lambda s: s.queues.list_workers(), "workers")
+    workers = database.part(lambda s: s.operations.list_workers(), "workers")
     return page(
         request,
         "queue.html",
@@ -41,7 +41,7 @@ def queue(request: Request) -> Response:
         state=database.part(lambda s: s.run(samples.queue_state(name)), "queue state", name),
         history=history,
         charts=span.charts(history.value or []),
-        explained=database.part(lambda s: s.queues.explain_queue(name), "explain queue", name),
+        explained=database.part(lambda s: s.operations.explain_queue(name), "explain queue", name),
         failing=_failing(database, name),
         limits=PagePart(limits, listed.problem),
         blocked=_blocked(database, name, limits),
@@ -49,7 +49,7 @@ def queue(request: Request) -> Response:
         workers=workers,
         working=_working(workers.value or [], name),
         actions=database.part(
-            lambda s: s.queues.list_actions(name, qty=_ACTIONS), "queue actions", name
+            lambda s: s.operations.list_actions(name, qty=_ACTIONS), "queue actions", name
         ),
     )
 

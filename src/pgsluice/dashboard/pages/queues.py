@@ -58,11 +58,11 @@ class ListedQueue:
 
 def read_queues(session: PageSession) -> list[ListedQueue]:
     """Return all queues with their newest figures, by name."""
-    sampled = {each.name: each for each in session.queues.list_newest_samples("queue")}
+    sampled = {each.name: each for each in session.operations.list_newest_samples("queue")}
     paused = {each.queue_name: each for each in session.queues.list_paused_queues()}
     workers = Counter(
         source.removeprefix("queue ")
-        for each in session.queues.list_workers()
+        for each in session.operations.list_workers()
         if each.is_live
         for source in each.sources
     )
@@ -97,7 +97,7 @@ def _read_directly(session: PageSession) -> dict[str, NewestSample]:
             sent_per_s=None,
             finished_per_s=None,
         )
-        for each in session.queues.list_queue_states(qty=_UNSAMPLED)
+        for each in session.operations.list_queue_states(qty=_UNSAMPLED)
     }
 
 

@@ -39,7 +39,7 @@ def workers(request: Request) -> Response:
     """Show the workers whose app, host or sources contain a text, or one worker."""
     search = request.query_params.get("search", "")
     worker_id = request.query_params.get("worker", "")
-    found = dashboard_of(request).database.part(lambda s: s.queues.list_workers(), "workers")
+    found = dashboard_of(request).database.part(lambda s: s.operations.list_workers(), "workers")
     matching = [each for each in found.value or () if _matches(each, search.lower())]
     selected = next((each for each in found.value or () if each.worker_id == worker_id), None)
     running = running_calls([selected] if selected else [each for each in matching if each.is_live])

@@ -13,7 +13,7 @@ import psycopg
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from pgsluice.client import EventLog, WorkQueue
+from pgsluice.client import EventLog, Operations, WorkQueue
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import listeners, samples
 from pgsluice.connection import Target, connect
@@ -173,7 +173,7 @@ class DatabaseCollector(Collector):
         count = Runner(connection).run(samples.count_queues())
         families.add("pgsluice_queues", count)
         families.add("pgsluice_omitted", max(0, count - self._series_max), "queue")
-        states = client.list_queue_states(qty=self._series_max)
+        states = Operations(connection).list_queue_states(qty=self._series_max)
         for state in states:
             name = state.queue_name
             families.add("pgsluice_queue_ready_messages", state.ready, name)
@@ -194,8 +194,7 @@ class DatabaseCollector(Collector):
                 )
 
     def _workers(self, connection: psycopg.Connection[Any], families: _Families) -> None:
-        client = WorkQueue(connection)
-        workers = client.list_workers()
+        workers = Operations(connection).list_workers()
         states = Counter((each.app, "live" if each.is_live else "silent") for each in workers)
         for labels, count in self._limited("app", sorted(states.items()), families):
             families.add("pgsluice_workers", count, *labels)
@@ -207,7 +206,9 @@ class DatabaseCollector(Collector):
         ]
         for name, count in self._limited("worked queue", queues, families):
             families.add("pgsluice_queue_workers", count, name)
-        for paused in self._limited("paused queue", client.list_paused_queues(), families):
+        for paused in self._limited(
+            "paused queue", WorkQueue(connection).list_paused_queues(), families
+        ):
             families.add("pgsluice_queue_paused", 1, paused.queue_name)
 
     def _logs(self, connection: psycopg.Connection[Any], families: _Families) -> None:

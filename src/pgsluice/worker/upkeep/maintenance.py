@@ -11,7 +11,7 @@ from typing import Any
 from psycopg_pool import ConnectionPool
 
 from pgsluice.backoff import DELAY_MAX_S, Backoff
-from pgsluice.client import EventLog, MaintenanceStep, WorkQueue
+from pgsluice.client import EventLog, MaintenanceStep, Operations
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.logs import rotate_page
 from pgsluice.errors import TRANSIENT, ArgumentError, ConnectionFailedError, SluiceError
@@ -53,7 +53,7 @@ class Maintenance:
             raise ArgumentError(
                 f"period_s is {period_s} and retry_period_s {retry_period_s}; use more than 0 seconds"
             )
-        self._queue = WorkQueue(pool)
+        self._operations = Operations(pool)
         self._events = EventLog(pool)
         self._runner = Runner(pool)
         self._period_s = period_s
@@ -129,7 +129,7 @@ class Maintenance:
             self._report(MaintenanceStep("retry", None, True, f"{moved} events redelivered"))
         return [
             self._failed("retry", failure.queue_name, failure.error)
-            for failure in self._queue.list_failures()
+            for failure in self._operations.list_failures()
             if failure.task == "retry"
         ]
 
@@ -183,7 +183,7 @@ class Maintenance:
     def _maintain(self, stop: threading.Event) -> list[MaintenanceStep]:
         left: list[MaintenanceStep] = []
         for _ in range(_ROUNDS_MAX):
-            steps = self._queue.maintain()
+            steps = self._operations.maintain()
             left = [step for step in steps if not step.done]
             for step in steps:
                 if step.done:
@@ -192,7 +192,7 @@ class Maintenance:
                 break
         if left:
             failures = {
-                (failure.task, failure.queue_name) for failure in self._queue.list_failures()
+                (failure.task, failure.queue_name) for failure in self._operations.list_failures()
             }
             for step in left:
                 if (step.task, step.queue_name) in failures:

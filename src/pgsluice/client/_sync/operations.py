@@ -1,0 +1,292 @@
+# Generated from client/calls by tools/clients_from_calls.py: change it there, then `make generate`.
+"""`Operations`: its methods run the calls."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from psycopg import Connection
+from psycopg_pool import ConnectionPool
+
+from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls import explain, operations, partitions, samples, spark_claims
+from pgsluice.client.explain_records import ExplainedFact
+from pgsluice.client.operation_records import (
+    OperatorAction,
+    PurgedMessages,
+    QueueExtent,
+    WorkerProcess,
+)
+from pgsluice.client.records import MaintenanceFailure, MaintenanceStep, Partition, QueueStream
+from pgsluice.client.sample_records import NewestSample, QueueState, Sample
+
+
+class Operations:
+    """Observe workers, samples, failures and actions of operators; explain queues; maintain and purge.
+
+    Methods on one queue raise QueueNotFoundError if the queue does not exist. All methods can raise
+    ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
+    """
+
+    def __init__(self, source: ConnectionPool[Any] | Connection[Any]) -> None:
+        """Use a pool or a connection.
+
+        Args:
+            source: As for `Archive`.
+        """
+        self._runner = Runner(source)
+
+    def explain_message(self, queue_name: str, msg_id: int) -> list[ExplainedFact]:
+        """Explain a message: its state, history, the reasons why it is not running now, and what happens next.
+
+        Returns:
+            The facts, in order. `state` in the detail of the first is `ready`, `delayed`, `in flight`, `retrying`,
+            `released`, `archived`, `dead`, `gone` (the id was used, and no message has it now) or `unknown` (the id was
+            never used).
+
+        Raises:
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.explain_message`.
+        """
+        return self._runner.run(explain.explain_message(queue_name, msg_id))
+
+    def explain_queue(self, queue_name: str) -> list[ExplainedFact]:
+        """Explain a queue: its messages by state, its history, the reasons why none is claimed, and what happens next.
+
+        Raises:
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.explain_queue`.
+        """
+        return self._runner.run(explain.explain_queue(queue_name))
+
+    def explain_key(self, queue_name: str, key: str) -> list[ExplainedFact]:
+        """Explain a key of a queue (header `x-pgmq-group`): its messages, and what blocks the first visible one.
+
+        Requires the role sluice_reader, as keys are parts of messages.
+
+        Raises:
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.explain_key`.
+        """
+        return self._runner.run(explain.explain_key(queue_name, key))
+
+    def list_workers(self) -> list[WorkerProcess]:
+        """Return the worker processes with what they run, by app and host; also those lost in the last 24 hours.
+
+        Source: `sluice.list_workers`.
+        """
+        return self._runner.run(operations.list_workers())
+
+    def list_actions(
+        self, of_queue: str | None = None, *, before_action_id: int | None = None, qty: int = 100
+    ) -> list[OperatorAction]:
+        """Return the actions of operators, newest first, such as pauses, redrives, purges and dropped queues.
+
+        Args:
+            of_queue: A queue or log; None: all actions.
+            before_action_id: Only actions with a lower id, for the next page.
+            qty: The most to return, 1 or more.
+
+        Raises:
+            ArgumentError: `qty` is out of range.
+
+        Source: `sluice.list_actions`.
+        """
+        return self._runner.run(
+            operations.list_actions(of_queue, before_action_id=before_action_id, qty=qty)
+        )
+
+    def note_action(
+        self,
+        action: str,
+        *,
+        queue_name: str | None = None,
+        of_filter: dict[str, Any] | None = None,
+        message_count: int | None = None,
+        note: str | None = None,
+    ) -> None:
+        """Record an action of an operator in its transaction, for `list_actions`.
+
+        The functions that `list_actions` names record themselves. PGMQ's functions for messages do not, as workers call
+        them: a tool with which an operator sends or deletes a message records it with this method.
+
+        Args:
+            action: The name of the function.
+            queue_name: The queue or log; None: the action concerns none.
+            of_filter: The arguments that chose the messages or the object.
+            message_count: Messages or events that were sent, moved or deleted.
+            note: A note of the operator.
+
+        Source: `sluice.note_action`.
+        """
+        self._runner.run(
+            operations.note_action(
+                action,
+                queue_name=queue_name,
+                of_filter=of_filter,
+                message_count=message_count,
+                note=note,
+            )
+        )
+
+    def queue_extent(self, queue_name: str, *, upto_msg_id: int | None = None) -> QueueExtent:
+        """Return the number of messages in a queue, an estimate above 5,000, and the highest msg_id.
+
+        Args:
+            queue_name: An existing queue.
+            upto_msg_id: Only messages up to this msg_id; None: all.
+
+        Raises:
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.queue_extent`.
+        """
+        return self._runner.run(operations.queue_extent(queue_name, upto_msg_id=upto_msg_id))
+
+    def purge_messages(
+        self,
+        queue_name: str,
+        upto_msg_id: int,
+        *,
+        after_msg_id: int | None = None,
+        qty: int = 10000,
+    ) -> PurgedMessages:
+        """Delete messages up to a msg_id, visible or not; call it, and commit, until it deletes 0.
+
+        Unlike `purge_queue`, it does not lock the queue, and leaves messages that are sent meanwhile. It skips messages
+        that another transaction has locked.
+
+        Args:
+            queue_name: An existing queue.
+            upto_msg_id: The highest msg_id to delete, as from `queue_extent`.
+            after_msg_id: Only messages with a higher msg_id: the `last_msg_id` of the previous call; None: start at the
+                first.
+            qty: The most to delete, 1 or more.
+
+        Raises:
+            QueueNotFoundError: The queue does not exist.
+            ArgumentError: An id or `qty` is out of range. Nothing was deleted.
+
+        Source: `sluice.purge_messages`.
+        """
+        return self._runner.run(
+            operations.purge_messages(queue_name, upto_msg_id, after_msg_id=after_msg_id, qty=qty)
+        )
+
+    def list_partitions(self, queue_name: str) -> list[Partition]:
+        """Return the partitions of a queue, then those of its archive, in order, each with its default partition last.
+
+        Empty if the queue is not partitioned or does not exist.
+        """
+        return self._runner.run(partitions.list_partitions(queue_name))
+
+    def maintain(self) -> list[MaintenanceStep]:
+        """Run the next part of the maintenance of queues. Call it every few seconds.
+
+        A call takes a fraction of a second, and concurrent calls share the work. It waits no longer for locks; a table
+        in use is left to a later call. Locks are held until the end of the transaction, so give each call its own.
+
+        Returns:
+            One record for each task done or postponed. Empty: nothing to do.
+
+        Raises:
+            ServerError: The transaction is not READ COMMITTED.
+        """
+        return self._runner.run(partitions.maintain())
+
+    def list_failures(self) -> list[MaintenanceFailure]:
+        """Return maintenance tasks whose last attempt failed, of queues, logs and share groups.
+
+        A failure is removed when the task succeeds, and a day after the last attempt.
+
+        Raises:
+            PrivilegeError: The role is not a member of `sluice_admin` or `pgq_admin`.
+
+        Source: `sluice.list_failures`.
+        """
+        return self._runner.run(partitions.list_failures())
+
+    def list_queue_states(self, *, after_name: str = "", qty: int = 1000) -> list[QueueState]:
+        """Return the figures of queues by name, at a bounded cost per queue.
+
+        Args:
+            after_name: Only queues whose name sorts after this one; for paging.
+            qty: Maximum number of queues.
+
+        Source: `sluice.list_queue_states`.
+        """
+        return self._runner.run(samples.list_queue_states(after_name=after_name, qty=qty))
+
+    def take_samples(self) -> int:
+        """Append a sample of each queue, consumer and share group; maintenance does so every 10 seconds.
+
+        Returns:
+            The number of samples; 0 if samples were taken in the last five seconds, or another session is taking them.
+
+        Source: `sluice.take_samples`.
+        """
+        return self._runner.run(samples.take_samples())
+
+    def list_samples(
+        self,
+        kind: str,
+        name: str,
+        *,
+        since: datetime | None = None,
+        reader_name: str | None = None,
+        until: datetime | None = None,
+        every: timedelta | None = None,
+    ) -> list[Sample]:
+        """Return samples by reader and time: every 10 seconds of the last hour, every minute of the last day, every 15
+        minutes of the last month.
+
+        Args:
+            kind: `queue`, `consumer` or `group`.
+            name: Name of the queue, or of the log of consumers and share groups.
+            since: Start; None: an hour ago. It selects the interval, as above.
+            reader_name: Only this consumer or share group.
+            until: Only earlier samples.
+            every: The interval, rounded down to 15 minutes, a minute or 10 seconds; None: selected by `since`.
+
+        Source: `sluice.list_samples`.
+        """
+        return self._runner.run(
+            samples.list_samples(
+                kind, name, since=since, reader_name=reader_name, until=until, every=every
+            )
+        )
+
+    def list_newest_samples(self, kind: str) -> list[NewestSample]:
+        """Return the newest sample of each queue, consumer or share group, by name, if it is at most five minutes old.
+
+        Args:
+            kind: `queue`, `consumer` or `group`.
+
+        Source: `sluice.list_newest_samples`.
+        """
+        return self._runner.run(samples.list_newest_samples(kind))
+
+    def release_claims(self, stream_name: str) -> int | None:
+        """Drop a stream of a queue; its unsettled messages become visible immediately.
+
+        Args:
+            stream_name: The option `consumer` of the Spark query. Stop the query first: messages that it stored but did
+                not settle are delivered twice, and a restart from its checkpoint fails with the reason.
+
+        Returns:
+            The number of messages released; None if the stream does not exist.
+
+        Source: `sluice.release_claims`.
+        """
+        return self._runner.run(spark_claims.release_claims(stream_name))
+
+    def list_queue_streams(self) -> list[QueueStream]:
+        """Return the streams of queues, by name, with their unsettled messages.
+
+        Source: `sluice.list_queue_streams`.
+        """
+        return self._runner.run(spark_claims.list_queue_streams())
