@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from pgsluice import WorkQueue
+from pgsluice import Operations, WorkQueue
 from pgsluice.cli.main import main
 from support import wait_until
 from support.processes import running
@@ -49,7 +49,9 @@ def test_worker_is_listed_as_live_then_lost_when_it_is_killed(workers, database_
         command = [sys.executable, "-m", "pgsluice", "worker", "run", "shop:app"]
         with running(command, tmp_path, PGSLUICE_DSN=database_18.url):
             wait_until(
-                lambda: any(one.has_session and one.running for one in work.list_workers()),
+                lambda: any(
+                    one.has_session and one.running for one in Operations(connection).list_workers()
+                ),
                 "the worker to report its session and its call",
                 60,
             )
@@ -62,5 +64,9 @@ def test_worker_is_listed_as_live_then_lost_when_it_is_killed(workers, database_
 
             os.kill(listed["pid"], signal.SIGKILL)
 
-            wait_until(lambda: any(not one.is_live for one in work.list_workers()), "the loss", 30)
+            wait_until(
+                lambda: any(not one.is_live for one in Operations(connection).list_workers()),
+                "the loss",
+                30,
+            )
             assert " lost " in workers()

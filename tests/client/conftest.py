@@ -18,9 +18,12 @@ import psycopg_pool
 import pytest
 
 from pgsluice import (
+    Archive,
+    AsyncArchive,
     AsyncDeadLetters,
     AsyncEventLog,
     AsyncInbox,
+    AsyncOperations,
     AsyncSchedules,
     AsyncShareGroup,
     AsyncTableQueue,
@@ -28,12 +31,15 @@ from pgsluice import (
     DeadLetters,
     EventLog,
     Inbox,
+    Operations,
     Schedules,
     ShareGroup,
     TableQueue,
     WorkQueue,
     schema,
 )
+from pgsluice.client._async.runner import AsyncRunner
+from pgsluice.client._sync.runner import Runner
 from support.site_settings import set_if_odd
 
 _names = itertools.count(1)
@@ -70,6 +76,8 @@ class Clients:
     Attributes:
         queue: The work queue client.
         log: The event log client.
+        archive: The client of archives.
+        operations: The client of operations.
         schedules: The client of schedules.
         source: The connection or pool of the clients; its methods block too.
         run: Runs the awaitables that the async style returns.
@@ -79,14 +87,23 @@ class Clients:
         kinds = (
             QUEUES[style, mode],
             AsyncEventLog if style == "async" else EventLog,
+            AsyncArchive if style == "async" else Archive,
+            AsyncOperations if style == "async" else Operations,
             AsyncSchedules if style == "async" else Schedules,
+            AsyncRunner if style == "async" else Runner,
         )
-        self.queue, self.log, self.schedules = (Blocking(kind(source), run) for kind in kinds)
+        self.queue, self.log, self.archive, self.operations, self.schedules, self._runner = (
+            Blocking(kind(source), run) for kind in kinds
+        )
         self.source = Blocking(source, run)
         self.run = run
         self._is_pool = hasattr(source, "getconn")
         self._share_groups = AsyncShareGroup if style == "async" else ShareGroup
         self._dead_letters = AsyncDeadLetters if style == "async" else DeadLetters
+
+    def call(self, call: Any) -> Any:
+        """Run a call that no client has."""
+        return self._runner.run(call)
 
     def share_group(self, queue_name: str, group_name: str) -> Any:
         """Return the client of a share group, on the same source."""

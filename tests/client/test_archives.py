@@ -82,12 +82,14 @@ def test_pages_follow_each_other_and_a_filter_keeps_what_it_matches(clients, fil
 
 def test_a_retention_is_set_listed_and_taken_away(clients, queue_name):
     def listed():
-        return {record.queue_name: record for record in clients.queue.list_retentions()}[queue_name]
+        return {record.queue_name: record for record in clients.archive.list_retentions()}[
+            queue_name
+        ]
 
     assert listed() == ArchiveRetention(queue_name, None)
-    clients.queue.set_retention(queue_name, timedelta(days=30))
+    clients.archive.set_retention(queue_name, timedelta(days=30))
     assert listed() == ArchiveRetention(queue_name, timedelta(days=30))
-    clients.queue.set_retention(queue_name, None)
+    clients.archive.set_retention(queue_name, None)
     assert listed() == ArchiveRetention(queue_name, None)
 
 
@@ -95,8 +97,8 @@ def test_archived_messages_are_sent_again(clients, filled):
     other = f"{filled}_other"
     clients.queue.create(other)
 
-    assert clients.queue.replay(filled, [3, 1, 99]) == [Replayed(1, 8), Replayed(3, 9)]
-    assert clients.queue.replay(filled, [2], target_queue_name=other) == [Replayed(2, 1)]
+    assert clients.archive.replay(filled, [3, 1, 99]) == [Replayed(1, 8), Replayed(3, 9)]
+    assert clients.archive.replay(filled, [2], target_queue_name=other) == [Replayed(2, 1)]
 
     (message,) = clients.queue.pop(other)
     assert (message.message, message.headers["h"]) == ({"n": 2, "odd": False}, 2)
@@ -108,24 +110,24 @@ def test_archived_messages_are_sent_again(clients, filled):
 def test_a_replay_is_begun_continued_and_listed(clients, filled):
     other = f"{filled}_other"
     clients.queue.create(other)
-    replay_id = clients.queue.start_replay(
+    replay_id = clients.archive.start_replay(
         filled,
         target_queue_name=other,
         conditional={"odd": True},
         since=NOW - HOUR,
         until=NOW - timedelta(minutes=30),
     )
-    assert clients.queue.continue_replay(replay_id) == ReplayStep(0, 0, True)
+    assert clients.archive.continue_replay(replay_id) == ReplayStep(0, 0, True)
 
-    replay_id = clients.queue.start_replay(
+    replay_id = clients.archive.start_replay(
         filled, target_queue_name=other, conditional={"odd": True}
     )
-    assert clients.queue.continue_replay(replay_id, qty=1) == ReplayStep(1, 1, False)
-    (listed,) = [r for r in clients.queue.list_replays() if r.replay_id == replay_id]
+    assert clients.archive.continue_replay(replay_id, qty=1) == ReplayStep(1, 1, False)
+    (listed,) = [r for r in clients.archive.list_replays() if r.replay_id == replay_id]
     assert type(listed) is Replay
     assert (listed.queue_name, listed.target_queue_name) == (filled, other)
     assert (listed.conditional, listed.replayed, listed.finished_at) == ({"odd": True}, 1, None)
-    assert clients.queue.continue_replay(replay_id) == ReplayStep(1, 2, True)
+    assert clients.archive.continue_replay(replay_id) == ReplayStep(1, 2, True)
     assert [m.message["n"] for m in clients.queue.pop(other, 9)] == [1, 3]
 
 
@@ -135,15 +137,15 @@ def test_a_queue_that_does_not_exist_is_named(clients, queue_name):
         lambda: clients.queue.get_messages("nope", [1]),
         lambda: clients.queue.browse("nope", "archive"),
         lambda: clients.queue.count_messages("nope"),
-        lambda: clients.queue.set_retention("nope", None),
-        lambda: clients.queue.replay("nope", [1]),
-        lambda: clients.queue.replay(queue_name, [1], target_queue_name="nope"),
-        lambda: clients.queue.start_replay(queue_name, target_queue_name="nope"),
+        lambda: clients.archive.set_retention("nope", None),
+        lambda: clients.archive.replay("nope", [1]),
+        lambda: clients.archive.replay(queue_name, [1], target_queue_name="nope"),
+        lambda: clients.archive.start_replay(queue_name, target_queue_name="nope"),
     ):
         with pytest.raises(QueueNotFoundError, match="queue 'nope' does not exist; create it"):
             call()
     with pytest.raises(ArgumentError, match=r"replay 0 does not exist; list_replays"):
-        clients.queue.continue_replay(0)
+        clients.archive.continue_replay(0)
 
 
 def test_invalid_arguments_are_refused_before_the_call(clients, queue_name):
@@ -155,10 +157,10 @@ def test_invalid_arguments_are_refused_before_the_call(clients, queue_name):
         (ArgumentError, lambda: clients.queue.browse(queue_name, since=NOW.replace(tzinfo=None))),
         (PayloadError, lambda: clients.queue.browse(queue_name, conditional={"a": float("nan")})),
         (ArgumentError, lambda: clients.queue.get_messages(queue_name, [1.5])),
-        (ArgumentError, lambda: clients.queue.replay(queue_name, [2**63])),
-        (ArgumentError, lambda: clients.queue.continue_replay(1, qty=True)),
-        (ArgumentError, lambda: clients.queue.set_retention(queue_name, timedelta(seconds=-1))),
-        (ArgumentError, lambda: clients.queue.set_retention(queue_name, timedelta.max)),
+        (ArgumentError, lambda: clients.archive.replay(queue_name, [2**63])),
+        (ArgumentError, lambda: clients.archive.continue_replay(1, qty=True)),
+        (ArgumentError, lambda: clients.archive.set_retention(queue_name, timedelta(seconds=-1))),
+        (ArgumentError, lambda: clients.archive.set_retention(queue_name, timedelta.max)),
     ):
         with pytest.raises(error):
             call()
@@ -169,8 +171,8 @@ def test_in_the_callers_transaction_nothing_is_sent_again_before_it_commits(
 ):
     observer.execute("select pgmq.send(%s, '1'::jsonb)", [queue_name])
     observer.execute("select pgmq.archive(%s, 1)", [queue_name])
-    caller.queue.replay(queue_name, [1])
-    caller.queue.continue_replay(caller.queue.start_replay(queue_name))
+    caller.archive.replay(queue_name, [1])
+    caller.archive.continue_replay(caller.archive.start_replay(queue_name))
 
     assert rows(observer, f"select msg_id from pgmq.q_{queue_name}") == []
     caller.source.commit()
@@ -180,7 +182,7 @@ def test_in_the_callers_transaction_nothing_is_sent_again_before_it_commits(
 def test_exports_are_listed_and_dropped(observer, clients, filled):
     observer.execute("select sluice.create_export(%s, 'lake', '/lake', 'id')", [filled])
 
-    (export,) = (e for e in clients.queue.list_exports() if e.queue_name == filled)
+    (export,) = (e for e in clients.archive.list_exports() if e.queue_name == filled)
 
     assert type(export) is Export
     assert (export.export_name, export.lake, export.verified_at, export.kept) == (
@@ -189,5 +191,5 @@ def test_exports_are_listed_and_dropped(observer, clients, filled):
         None,
         0,
     )
-    assert clients.queue.drop_export(filled, "lake")
-    assert not clients.queue.drop_export(filled, "lake")
+    assert clients.archive.drop_export(filled, "lake")
+    assert not clients.archive.drop_export(filled, "lake")

@@ -203,13 +203,13 @@ def test_stream_is_listed_and_its_claims_are_released(observer, clients, queue_n
     ((stream,),) = rows(observer, start, queue_name, queue_name)
     observer.execute("select sluice.queue_stream_claim(%s, 0, 9)", [stream])
 
-    (shown,) = (s for s in clients.queue.list_queue_streams() if s.queue_name == queue_name)
+    (shown,) = (s for s in clients.operations.list_queue_streams() if s.queue_name == queue_name)
 
     assert type(shown) is QueueStream
     assert (shown.stream_name, shown.settled_seq, shown.claimed_messages) == (queue_name, 0, 1)
     assert clients.queue.read(queue_name, 60) == []
-    assert clients.queue.release_claims(queue_name) == 1
-    assert clients.queue.release_claims(queue_name) is None
+    assert clients.operations.release_claims(queue_name) == 1
+    assert clients.operations.release_claims(queue_name) is None
     assert [message.message for message in clients.queue.read(queue_name, 60)] == ["x"]
 
 

@@ -16,23 +16,23 @@ from pgsluice.errors import (
 def test_message_and_queue_are_explained_as_records(clients, queue_name):
     msg_id = clients.queue.send(queue_name, 1, delay=600)
 
-    facts = clients.queue.explain_message(queue_name, msg_id)
+    facts = clients.operations.explain_message(queue_name, msg_id)
 
     assert all(type(fact) is ExplainedFact for fact in facts)
     assert [fact.ordinal for fact in facts] == list(range(1, len(facts) + 1))
     assert facts[0].detail["state"] == "delayed"
     assert [fact.detail["cause"] for fact in facts if fact.section == "reason"] == ["delay"]
     assert facts[-1].at is not None
-    (state, *_) = clients.queue.explain_queue(queue_name)
+    (state, *_) = clients.operations.explain_queue(queue_name)
     assert state.detail == {"length": 1, "visible": 0, "queue_name": queue_name}
 
 
 def test_invalid_id_and_missing_queue_are_named(clients, queue_name):
     with pytest.raises(ArgumentError, match="msg_id is 'x'"):
-        clients.queue.explain_message(queue_name, "x")
+        clients.operations.explain_message(queue_name, "x")
     for call in (
-        lambda: clients.queue.explain_message("missing", 1),
-        lambda: clients.queue.explain_queue("missing"),
+        lambda: clients.operations.explain_message("missing", 1),
+        lambda: clients.operations.explain_queue("missing"),
     ):
         with pytest.raises(QueueNotFoundError, match="missing"):
             call()
@@ -52,7 +52,7 @@ def test_log_event_consumer_group_and_keys_are_explained(clients, queue_name, lo
     assert log.explain_pipeline(log_name, "c")[0].detail["state"] == "unknown"
     assert shared.explain()[0].detail["lag_events"] == 1
     assert shared.explain_key("k")[0].detail["state"] == "unordered"
-    assert clients.queue.explain_key(queue_name, "k")[0].detail["state"] == "unordered"
+    assert clients.operations.explain_key(queue_name, "k")[0].detail["state"] == "unordered"
     with pytest.raises(ConsumerNotFoundError, match="'x' is not registered"):
         log.explain_consumer(log_name, "x")
 

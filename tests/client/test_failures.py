@@ -90,8 +90,8 @@ def test_without_the_tables_that_a_table_queue_needs_the_schema_is_named_too(mak
 @pytest.mark.parametrize(
     ("drop", "call"),
     [
-        ("function sluice.list_exports()", lambda clients: clients.queue.list_exports()),
-        ("table sluice.export cascade", lambda clients: clients.queue.list_exports()),
+        ("function sluice.list_exports()", lambda clients: clients.archive.list_exports()),
+        ("table sluice.export cascade", lambda clients: clients.archive.list_exports()),
         ("function pgmq.metrics(text)", lambda clients: clients.queue.metrics("q")),
         (
             "table sluice.deduplication cascade",
@@ -305,7 +305,7 @@ def test_each_sqlstate_that_the_server_raises_gets_its_class_its_words_and_its_h
             "messages is a str; pass a list of messages",
         ),
         (
-            lambda clients: clients.queue.set_retention("q", 5),
+            lambda clients: clients.archive.set_retention("q", 5),
             ArgumentError,
             "archive_retention is 5; use a timedelta of 0 or more, or None",
         ),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pgsluice import BlockedMessages, Message, QueueLimits
+from pgsluice.client.calls import limits
 from pgsluice.errors import ArgumentError, QueueNotFoundError
 
 
@@ -25,12 +26,12 @@ def test_limits_are_set_listed_kept_and_dropped(clients, queue_name):
     assert all(type(message) is Message for message in claimed)
     (listed,) = [one for one in queue.list_queue_limits() if one.queue_name == queue_name]
     assert listed == QueueLimits(queue_name, 2, None, 3, 90.0, None, None, 2, 2, None)
-    next_capacity = queue.next_capacity(queue_name)
+    next_capacity = clients.call(limits.next_capacity(queue_name))
     assert next_capacity is not None
     assert next_capacity - datetime.now(UTC) < timedelta(seconds=5)
     assert queue.drop_queue_limits(queue_name) is True
     assert queue.drop_queue_limits(queue_name) is False
-    assert queue.next_capacity(queue_name) is None
+    assert clients.call(limits.next_capacity(queue_name)) is None
     assert ids(queue.claim_messages(queue_name, 60, 9)) == [3, 4]
 
 

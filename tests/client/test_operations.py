@@ -43,7 +43,7 @@ def test_a_worker_is_reported_listed_and_ended(clients, observer, queue_name):
         report_worker(worker, 60.0, [call], {"pack": {"done": 1}}, observer.info.backend_pid)
     )
 
-    (listed,) = [one for one in clients.queue.list_workers() if one.worker_id == queue_name]
+    (listed,) = [one for one in clients.operations.list_workers() if one.worker_id == queue_name]
 
     assert type(listed) is WorkerProcess
     assert (listed.sources, listed.concurrency) == (["queue a", "queue b"], None)
@@ -52,7 +52,7 @@ def test_a_worker_is_reported_listed_and_ended(clients, observer, queue_name):
     assert listed.running[0]["msg_id"] == 1
     assert (listed.reported_at - listed.started_at).total_seconds() == 60
     Runner(observer).run(end_worker(queue_name))
-    assert all(one.worker_id != queue_name for one in clients.queue.list_workers())
+    assert all(one.worker_id != queue_name for one in clients.operations.list_workers())
 
 
 def test_actions_of_a_queue_are_listed_page_by_page(clients, queue_name):
@@ -60,25 +60,26 @@ def test_actions_of_a_queue_are_listed_page_by_page(clients, queue_name):
     queue.pause_queue(queue_name, reason="bank is down")
     queue.resume_queue(queue_name)
 
-    newest, oldest = queue.list_actions(queue_name)
+    newest, oldest = clients.operations.list_actions(queue_name)
 
     assert type(newest) is OperatorAction
     assert (newest.action, oldest.action, oldest.note) == (
         "resume_queue", "pause_queue", "bank is down",
     )  # fmt: skip
-    assert queue.list_actions(queue_name, before_action_id=newest.action_id) == [oldest]
-    assert queue.list_actions(queue_name, qty=1) == [newest]
+    assert clients.operations.list_actions(queue_name, before_action_id=newest.action_id) == [
+        oldest
+    ]
+    assert clients.operations.list_actions(queue_name, qty=1) == [newest]
     with pytest.raises(ArgumentError, match="qty is 0"):
-        queue.list_actions(qty=0)
+        clients.operations.list_actions(qty=0)
 
 
 def test_action_of_another_tool_is_recorded(clients, queue_name):
-    queue = clients.queue
-    queue.note_action(
+    clients.operations.note_action(
         "send", queue_name=queue_name, of_filter={"msg_id": 7}, message_count=1, note="by hand"
     )
 
-    (action,) = queue.list_actions(queue_name)
+    (action,) = clients.operations.list_actions(queue_name)
     assert (action.action, action.filter, action.message_count, action.note) == (
         *("send", {"msg_id": 7}, 1, "by hand"),
     )
@@ -88,15 +89,17 @@ def test_messages_are_purged_up_to_a_msg_id(clients, queue_name):
     queue = clients.queue
     queue.send_batch(queue_name, [1, 2, 3])
 
-    extent = queue.queue_extent(queue_name)
+    extent = clients.operations.queue_extent(queue_name)
     assert extent == QueueExtent(3, 3)
     queue.send(queue_name, 4)
-    assert queue.queue_extent(queue_name, upto_msg_id=3) == extent
-    assert queue.purge_messages(queue_name, 3, qty=2) == PurgedMessages(2, 2)
-    assert queue.purge_messages(queue_name, 3, after_msg_id=2) == PurgedMessages(1, 3)
-    assert queue.purge_messages(queue_name, 3, after_msg_id=3) == PurgedMessages(0, None)
+    assert clients.operations.queue_extent(queue_name, upto_msg_id=3) == extent
+    assert clients.operations.purge_messages(queue_name, 3, qty=2) == PurgedMessages(2, 2)
+    assert clients.operations.purge_messages(queue_name, 3, after_msg_id=2) == PurgedMessages(1, 3)
+    assert clients.operations.purge_messages(queue_name, 3, after_msg_id=3) == PurgedMessages(
+        0, None
+    )
     assert [each.message for each in queue.browse(queue_name)] == [4]
     with pytest.raises(ArgumentError, match="upto_msg_id"):
-        queue.purge_messages(queue_name, 2**63)
+        clients.operations.purge_messages(queue_name, 2**63)
     with pytest.raises(QueueNotFoundError, match="missing"):
-        queue.queue_extent("missing")
+        clients.operations.queue_extent("missing")

@@ -20,17 +20,17 @@ def parts(clients, queue_name, observer):
 def test_partitions_are_made_shown_and_maintained(clients, parts):
     clients.queue.send_batch(parts, list(range(15)))
 
-    steps = clients.queue.maintain()
+    steps = clients.operations.maintain()
 
     assert MaintenanceStep("create partitions", parts, True, f"q_{parts}_P20: 20 to 30") in steps
-    shown = clients.queue.list_partitions(parts)
+    shown = clients.operations.list_partitions(parts)
     assert [(p.relation, p.starts_at, p.ends_at) for p in shown] == [
         (relation, *bounds)
         for relation in ("queue", "archive")
         for bounds in (("0", "10"), ("10", "20"), ("20", "30"), (None, None))
     ]
     assert shown[0].total_bytes > 0
-    assert clients.queue.maintain() == []
+    assert clients.operations.maintain() == []
     assert clients.queue.metrics(parts).default_partition_length == 0
 
 
@@ -40,7 +40,7 @@ def test_an_archive_gets_partitions_and_keeps_what_it_holds(clients, queue_name,
 
     clients.queue.convert_archive_partitioned(queue_name, "10", None, 2)
 
-    assert [p.partition_name for p in clients.queue.list_partitions(queue_name)] == [
+    assert [p.partition_name for p in clients.operations.list_partitions(queue_name)] == [
         f"a_{queue_name}_{suffix}" for suffix in ("PMINVALUE", "P10", "P20", "default")
     ]
     count = f"select count(*) from pgmq.a_{queue_name}"
@@ -61,4 +61,4 @@ def test_settings_that_make_no_partitions_are_refused(clients, queue_name):
         clients.queue.create_partitioned("")
     with pytest.raises(ServerError, match="exists and cannot be partitioned"):
         clients.queue.create_partitioned(queue_name)
-    assert clients.queue.list_partitions("new") == []
+    assert clients.operations.list_partitions("new") == []

@@ -17,6 +17,7 @@ from pgsluice import (
     Reject,
     Retry,
 )
+from pgsluice.client.calls import retries
 from pgsluice.errors import ArgumentError, QueueNotFoundError
 from support import rows
 
@@ -25,7 +26,7 @@ def test_message_is_attempted_retried_and_dead_lettered_with_its_error(clients, 
     clients.queue.send(queue_name, "a")
     for _ in range(2):
         (message,) = clients.queue.read(queue_name, 0)
-    begun = clients.queue.begin_attempts(queue_name, [message], worker="w", max_attempts=3)
+    begun = clients.call(retries.begin_attempts(queue_name, [message], worker="w", max_attempts=3))
     assert begun == [BegunAttempt(1, 2, "begun")]
 
     failed = FailedMessage(
@@ -53,7 +54,7 @@ def test_messages_are_released_uncounted_and_locked(clients, queue_name):
 
     locked = clients.queue.lock_messages(queue_name, messages[::-1])
     assert locked == [ClaimOutcome(2, "done"), ClaimOutcome(1, "done")]
-    assert clients.queue.release_uncounted(queue_name, messages) == [
+    assert clients.call(retries.release_uncounted(queue_name, messages)) == [
         ClaimOutcome(1, "done"), ClaimOutcome(2, "done"),
     ]  # fmt: skip
 
@@ -90,11 +91,11 @@ def test_policy_out_of_range_is_refused_and_missing_queue_is_named(clients, queu
     before = rows(observer, f"select * from pgmq.q_{queue_name}")
 
     for call in (
-        lambda: clients.queue.release_uncounted(queue_name, messages, delay_s=-1),
+        lambda: clients.call(retries.release_uncounted(queue_name, messages, delay_s=-1)),
         lambda: clients.queue.fail(queue_name, [FailedMessage(messages[0], Retry(-1.0))]),
         lambda: clients.queue.fail(queue_name, [], policy={"max_attempts": 0}),
         lambda: clients.queue.fail(queue_name, [], policy={"tries": 5}),
-        lambda: clients.queue.begin_attempts(queue_name, messages, max_attempts=0),
+        lambda: clients.call(retries.begin_attempts(queue_name, messages, max_attempts=0)),
         lambda: clients.queue.set_retry_policy(queue_name, max_attempts=0),
         lambda: clients.queue.set_retry_policy(queue_name, backoff="fast"),
         lambda: clients.queue.set_retry_policy(queue_name, backoff_factor=0.5),
@@ -103,9 +104,9 @@ def test_policy_out_of_range_is_refused_and_missing_queue_is_named(clients, queu
         with pytest.raises(ArgumentError):
             call()
     for call in (
-        lambda: clients.queue.begin_attempts("nope", messages),
+        lambda: clients.call(retries.begin_attempts("nope", messages)),
         lambda: clients.queue.fail("nope", [FailedMessage(messages[0])]),
-        lambda: clients.queue.release_uncounted("nope", messages),
+        lambda: clients.call(retries.release_uncounted("nope", messages)),
         lambda: clients.queue.lock_messages("nope", messages),
         lambda: clients.queue.set_retry_policy("nope"),
     ):

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from pgsluice import Operations
 from pgsluice.client import DeadLetters
 from pgsluice.dashboard.acts import dead_letters, queues
 from support import rows, value, wait_until
@@ -89,8 +90,9 @@ def test_steps_are_transactions_of_their_own_and_each_is_recorded(
     shown = job_of(acting, submit(acting, "purge_queue", {"queue": "orders"}))
 
     assert "8 of 8 deleted" in shown
-    assert [each.message_count for each in work.list_actions()] == [2, 3, 3]
-    assert {each.application for each in work.list_actions()} == {"pgsluice dashboard"}
+    assert [each.message_count for each in Operations(connection).list_actions()] == [2, 3, 3]
+    applications = {each.application for each in Operations(connection).list_actions()}
+    assert applications == {"pgsluice dashboard"}
 
 
 def test_cancel_in_the_middle_keeps_what_is_done(
@@ -277,7 +279,7 @@ def test_transient_error_is_retried(acting, connection, work, monkeypatch):
     assert "2 of 2 redriven" in job_of(acting, submit(acting, "redrive", {"queue": "orders"}))
 
 
-def test_form_of_a_bulk_act_that_is_sent_twice_acts_once(acting, work):
+def test_form_of_a_bulk_act_that_is_sent_twice_acts_once(acting, work, connection):
     work.create("orders")
     work.send_batch("orders", [1, 2])
     action, fields = form_of(acting.get("/act/purge_queue?queue=orders").text)
@@ -286,7 +288,7 @@ def test_form_of_a_bulk_act_that_is_sent_twice_acts_once(acting, work):
 
     assert answers[0].url == answers[1].url
     assert "2 of 2 deleted" in job_of(acting, answers[1])
-    assert len(work.list_actions()) == 1
+    assert len(Operations(connection).list_actions()) == 1
 
 
 def test_jobs_are_listed_newest_first(acting, work):

@@ -6,6 +6,7 @@ import base64
 
 import pytest
 
+from pgsluice import Operations
 from pgsluice.client import EventLog, WorkQueue
 from pgsluice.dashboard.guard import basic
 from support.dashboard import GROUP, LOG, SAME_ORIGIN, form_of, open_client, submit
@@ -122,7 +123,7 @@ def test_error_of_a_failed_job_is_escaped(acting, connection):
     assert_harmless(answer.text)
 
 
-def test_name_of_the_viewer_is_escaped_and_stored_as_text(opened, work):
+def test_name_of_the_viewer_is_escaped_and_stored_as_text(opened, work, connection):
     work.create("orders")
     name = "<img>\x00\n\N{SNOWMAN}" + "x" * 100
     client = opened(allow_actions=True, authenticate=basic("secret"))
@@ -136,7 +137,7 @@ def test_name_of_the_viewer_is_escaped_and_stored_as_text(opened, work):
     answer = submit(client, "purge_queue", {"queue": "orders"}) if work.send("orders", 1) else None
 
     assert "<img>" not in answer.text
-    (action,) = work.list_actions()
+    (action,) = Operations(connection).list_actions()
     assert action.application.startswith("pgsluice dashboard: <img>")
 
 

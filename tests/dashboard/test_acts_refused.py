@@ -7,7 +7,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from pgsluice import schema
+from pgsluice import Operations, schema
 from pgsluice.dashboard.guard import HEADERS
 from pgsluice.embedded import EmbeddedServer
 from support import rows, wait_until
@@ -101,7 +101,7 @@ def test_right_is_checked_again_by_the_database(as_role, database_18, opened, wo
 
     assert answer.status_code == 403
     assert "permission denied" in answer.text
-    assert work.list_actions() == []
+    assert Operations(connection).list_actions() == []
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from pgsluice.client import WorkQueue
+from pgsluice import Archive, Operations
 from pgsluice.dashboard.acts.catalog import ACTS
 from pgsluice.dashboard.guard import basic
 from support import rows, value
@@ -25,7 +25,7 @@ def alice(world):
 
 
 def actions(connection):
-    return WorkQueue(connection).list_actions()
+    return Operations(connection).list_actions()
 
 
 def state_of(connection):
@@ -185,7 +185,7 @@ def test_form_with_an_invalid_value_is_shown_again_with_what_was_filled_in(
     assert work.browse("orders") == []
 
 
-def test_invalid_retention_is_refused(acting, work):
+def test_invalid_retention_is_refused(acting, work, connection):
     work.create("orders")
 
     for text in ("", "soon", "-1d"):
@@ -194,7 +194,7 @@ def test_invalid_retention_is_refused(acting, work):
         )
     submit(acting, "set_retention", {"queue": "orders"}, retention="forever")
 
-    assert work.list_retentions()[0].archive_retention is None
+    assert Archive(connection).list_retentions()[0].archive_retention is None
 
 
 def test_reason_of_a_pause_is_kept(acting, work):
@@ -209,14 +209,16 @@ def test_reason_of_a_pause_is_kept(acting, work):
 
 
 @pytest.mark.parametrize("act", ["retry_message", "archive_message", "delete_message"])
-def test_message_that_is_gone_when_the_form_is_sent_is_said_to_be_gone(acting, work, act):
+def test_message_that_is_gone_when_the_form_is_sent_is_said_to_be_gone(
+    acting, work, act, connection
+):
     work.create("orders")
     work.send("orders", 1)
     action, fields = form_of(acting.get(f"/act/{act}?queue=orders&msg_id=1").text)
     work.archive("orders", 1)
 
     assert "Message 1 was no longer in queue orders." in acting.post(action, data=fields).text
-    assert work.list_actions() == []
+    assert Operations(connection).list_actions() == []
     assert "it is archived" in acting.get(f"/act/{act}?queue=orders&msg_id=1").text
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from pgsluice import FailedMessage
+from pgsluice import Archive, FailedMessage
 from pgsluice.dashboard.pages import queue as queue_page
 
 
@@ -34,9 +34,9 @@ def test_states_failing_messages_and_reasons_are_shown(client, orders):
         assert f"/messages?queue=orders&amp;state={state}" in text
 
 
-def test_settings_are_shown(client, work, orders):
+def test_settings_are_shown(client, work, orders, connection):
     work.set_retry_policy(orders, max_attempts=9, backoff="linear")
-    work.set_retention(orders, timedelta(days=3))
+    Archive(connection).set_retention(orders, timedelta(days=3))
     work.set_deduplication(orders, timedelta(minutes=5))
     work.enable_notify_insert(orders, throttle_interval_ms=750)
     work.set_queue_limits(orders, fleet_concurrency=12)

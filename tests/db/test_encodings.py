@@ -7,7 +7,7 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 import pgsluice
-from pgsluice import EventLog, PayloadError, ServerError, ShareGroup, WorkQueue, schema
+from pgsluice import EventLog, Operations, PayloadError, ServerError, ShareGroup, WorkQueue, schema
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.operations import WorkerIdentity, report_worker
 from pgsluice.client.calls.pipelines import hold_pipeline
@@ -95,7 +95,7 @@ def test_dead_letters_of_consumers_and_reports_are_stored_in_a_database_in_latin
         assert consumed is not None
         assert consumed.dead == 1
         assert letter.headers["error"] == r"ValueError: \u6771\u4eac is not in Zürich"
-        (worker,) = WorkQueue(connection).list_workers()
+        (worker,) = Operations(connection).list_workers()
         assert worker.app == r"\u6771\u4eac"
         assert is_held
 

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
+from pgsluice import Archive, Operations
 from pgsluice.client import EventLog, Schedules, WorkQueue
 
 # A query for each page that needs one, by the name of its route.
@@ -71,7 +72,7 @@ def fill(connection: psycopg.Connection) -> None:
 
 def _orders(connection: psycopg.Connection) -> None:
     work = WorkQueue(connection)
-    work.set_retention("orders", timedelta(days=7))
+    Archive(connection).set_retention("orders", timedelta(days=7))
     work.send_batch("orders", [_order(n) for n in range(1, 61)])
     _age(connection, "orders", "40 seconds")
     done = [message.msg_id for message in work.read("orders", 600, 6)]
@@ -281,7 +282,7 @@ def _processes(connection: psycopg.Connection) -> None:
 def _samples(connection: psycopg.Connection) -> None:
     """Store samples of the last hour: two peaks of orders, and a consumer that falls behind."""
     figures: list[tuple[Any, ...]] = []
-    states = {each.queue_name: each for each in WorkQueue(connection).list_queue_states()}
+    states = {each.queue_name: each for each in Operations(connection).list_queue_states()}
     for name, (_, rate) in _BUSY.items():
         now, sent = states[name], float(states[name].sent)
         now_s = now.oldest_ready_s or 1.0
@@ -320,4 +321,4 @@ def _samples(connection: psycopg.Connection) -> None:
             "from figures group by turn order by turn) as turns",
             (_HOUR,),
         )
-    WorkQueue(connection).take_samples()
+    Operations(connection).take_samples()

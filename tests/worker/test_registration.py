@@ -9,7 +9,7 @@ import os
 import psycopg
 import pytest
 
-from pgsluice import App, EventLog, WorkQueue
+from pgsluice import App, EventLog, Operations, WorkQueue
 from pgsluice.worker.engine import registration
 from pgsluice.worker.engine.worker import Worker
 from support.sources import until
@@ -26,7 +26,7 @@ def app_of(url, queue_name, go, **options):
 
 
 def mine(observer, queue_name):
-    return [one for one in WorkQueue(observer).list_workers() if one.app == f"app {queue_name}"]
+    return [one for one in Operations(observer).list_workers() if one.app == f"app {queue_name}"]
 
 
 @contextlib.asynccontextmanager
