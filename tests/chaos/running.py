@@ -196,9 +196,9 @@ class Run:
     def _take_snapshot(self, session: psycopg.Connection) -> None:
         dead = rows(
             session,
-            """select jsonb_build_object('ev_id', ev_id, 'value', ev_data, 'claim', claim_id,
-                'attempts', attempts, 'deliveries', deliveries, 'reason', reason, 'error', error)
-            from sluice.dead_event""",
+            """select jsonb_build_object('ev_id', msg_id, 'value', ev_data, 'claim', claim_id,
+                'attempts', attempts, 'deliveries', read_ct, 'reason', reason, 'error', error)
+            from sluice.dead_letter""",
         )
         table = value(session, "select queue_data_pfx from pgq.queue")
         self.events_kept = value(session, f"select count(*) from {table}")

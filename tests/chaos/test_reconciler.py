@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from chaos.everything.layout import DEAD_LETTER_LOG, receivers
+from chaos.everything.layout import receivers
 from chaos.everything.reconciler import judge
 from chaos.everything.running import reconcile
 from support.history import Log, Operation
@@ -28,8 +28,7 @@ class Story:
         self.snapshot = {
             "sent": [],
             "effects": [],
-            "dead_events": [],
-            "dead_messages": [],
+            "dead_letters": [],
             "fired": [],
             "left": [],
             "waiting": [],
@@ -115,10 +114,10 @@ SOUND = {
     "an unknown commit that did not happen": delivered().send("t3", {"quiet": [("q", "k", 1, "accept")]}, "info"),
     "a message that is still to be read": delivered().send("t3", {"jobs": [("j", "k", 1, "accept")]})
         .have(left=[["jobs", "j"]]),
-    "rejected as its rule has it": judged("reject").have(dead_messages=[["jobs", "m", "rejected"]]),
-    "dead after its last attempt": judged("retry").have(dead_messages=[["jobs", "m", "too many attempts"]]),
-    "dead-lettered to a log": Story().send("t", {"changes": [("c", "k", 1, "reject")]})
-        .effect("changes/lake", "c").effect("changes/team", "c").effect(f"{DEAD_LETTER_LOG}/undertaker", "c"),
+    "rejected as its rule has it": judged("reject").have(dead_letters=[["jobs", "m", "rejected"]]),
+    "dead after its last attempt": judged("retry").have(dead_letters=[["jobs", "m", "too many attempts"]]),
+    "rejected by a group and handled by consumers": Story().send("t", {"changes": [("c", "k", 1, "reject")]})
+        .effect("changes/lake", "c").effect("changes/team", "c").have(dead_letters=[["changes/other", "c", "rejected"]]),
     "a commit lost with the old server": Story().add("cut", None)
         .send("t", {"jobs": [("m", "k", 1, "accept")]}, "ok", stored=False).cut_from(100.0),
     "messages from before a step back of the clock are delivered late": Story().send("t1", {"steps": [("a", "k", 1, "accept")]})
@@ -146,13 +145,13 @@ BROKEN = {
     "doubled": {
         "one effect": delivered().effect("orders/keyed", "b", n=2),
         "one message": delivered().effect("steps", "m"),
-        "an effect and a dead letter": delivered().have(dead_messages=[["steps", "m", "rejected"]]),
-        "two dead letters": judged("reject").have(dead_messages=[["jobs", "m", "rejected"]] * 2),
+        "an effect and a dead letter": delivered().have(dead_letters=[["steps", "m", "rejected"]]),
+        "two dead letters": judged("reject").have(dead_letters=[["jobs", "m", "rejected"]] * 2),
         "an effect, and it is still to be read": delivered().have(left=[["steps", "m"]]),
     },
     "dead": {
-        "an item to accept": delivered().without("orders/plain", "a").have(dead_events=[["orders/plain", "a", "rejected"]]),
-        "for another reason": judged("reject").have(dead_messages=[["jobs", "m", "too many attempts"]]),
+        "an item to accept": delivered().without("orders/plain", "a").have(dead_letters=[["orders/plain", "a", "rejected"]]),
+        "for another reason": judged("reject").have(dead_letters=[["jobs", "m", "too many attempts"]]),
         "an effect of an item to reject": judged("reject").effect("jobs", "m"),
     },
     "phantom": {
@@ -162,7 +161,7 @@ BROKEN = {
             .send("t", {"quiet": [("q", "k", 1, "accept")]}, undone=["u"]).effect("quiet/watch", "q")
             .effect("quiet/watch", "u", n=2),
         "at a receiver of another log": delivered().effect("quiet/watch", "a", n=1),
-        "a dead letter": Story().have(dead_events=[["orders/plain", "a", "rejected"]]),
+        "a dead letter": Story().have(dead_letters=[["orders/plain", "a", "rejected"]]),
     },
     "order": {
         "of a key of a group": delivered().without("orders/keyed", "a").effect("orders/keyed", "a", n=1),

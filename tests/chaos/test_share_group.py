@@ -145,8 +145,8 @@ BUGS = {
         {"lost"},
         (
             "sluice._dead_letter(sluice.share_group,bigint,sluice.redelivery,text,text)",
-            "if found then",
-            "return; if found then",
+            "insert into sluice.dead_letter_event",
+            "return; insert into sluice.dead_letter_event",
         ),
     ),
     "outcomes read by the newest": (

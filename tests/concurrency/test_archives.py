@@ -125,7 +125,7 @@ def test_without_the_lock_of_the_replay_they_send_messages_twice(database, archi
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])
 def test_of_two_that_redrive_the_same_letters_one_moves_them(database, archive, end):
-    query = "select dead_letter_id from sluice.redrive('orders', array[2, 1], 'again')"
+    query = "select dead_letter_id from sluice.redrive('orders', null, '{\"dead_letter_ids\": [2, 1]}', 'again')"
     with database.connect(autocommit=False) as first, database.connect() as second:
         assert rows(first, query) == [(1,), (2,)]
         with waiting(second, archive, query) as found:
@@ -136,7 +136,7 @@ def test_of_two_that_redrive_the_same_letters_one_moves_them(database, archive, 
 
 
 def test_filtered_redrive_skips_messages_another_session_moves(database, archive):
-    query = "select dead_letter_id from sluice.redrive_matching('orders', 'again', qty => 2)"
+    query = "select dead_letter_id from sluice.redrive('orders', target_queue_name => 'again', qty => 2)"
     with database.connect(autocommit=False) as first:
         assert rows(first, query) == [(1,), (2,)]
         archive.execute("set lock_timeout = '100ms'")
@@ -148,7 +148,7 @@ def test_filtered_redrive_skips_messages_another_session_moves(database, archive
 
 def test_eight_that_redrive_everything_move_each_letter_once(database, archive):
     def redrive(connection):
-        query = "select * from sluice.redrive_matching('orders', 'again', qty => 50)"
+        query = "select * from sluice.redrive('orders', target_queue_name => 'again', qty => 50)"
         while rows(connection, query):
             pass
 

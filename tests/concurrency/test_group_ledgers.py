@@ -504,7 +504,7 @@ def test_nothing_is_lost_and_nothing_settled_twice_while_the_ledgers_are_emptied
 
     accepted = consume_under_emptying(database, 1000, seconds=3.0)
 
-    assert value(connection, "select count(*) from sluice.dead_event") == 0
+    assert value(connection, "select count(*) from sluice.dead_letter") == 0
     assert sorted(accepted) == list(range(1, 1006))
 
 

@@ -194,7 +194,7 @@ def test_every_event_is_acknowledged_and_the_log_not_pinned_while_the_clock_step
         run.drain()
 
         assert run.sent > 50
-        assert value(session, "select count(*) from sluice.dead_event") == 0
+        assert value(session, "select count(*) from sluice.dead_letter") == 0
         assert value(session, "select sluice.count_delayed(%s)", LOG) == 0
         for group in GROUPS:
             assert info(session, group).lag_events == 0

@@ -7,7 +7,16 @@ import pytest
 from psycopg_pool import ConnectionPool
 
 import pgsluice
-from pgsluice import EventLog, Operations, PayloadError, ServerError, ShareGroup, WorkQueue, schema
+from pgsluice import (
+    DeadLetters,
+    EventLog,
+    Operations,
+    PayloadError,
+    ServerError,
+    ShareGroup,
+    WorkQueue,
+    schema,
+)
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.operations import WorkerIdentity, report_worker
 from pgsluice.client.calls.pipelines import hold_pipeline
@@ -71,7 +80,6 @@ def test_dead_letters_of_consumers_and_reports_are_stored_in_a_database_in_latin
     url = make_url("LATIN1")
     with pgsluice.connect(url, autocommit=True) as connection:
         schema.install(connection)
-        WorkQueue(connection).create("dead")
         log = EventLog(connection)
         log.create_queue("log")
         log.register_consumer("log", "batches")
@@ -83,9 +91,9 @@ def test_dead_letters_of_consumers_and_reports_are_stored_in_a_database_in_latin
 
         with ConnectionPool(url, connection_class=SluiceConnection, min_size=1, open=True) as pool:
             consumed = EventConsumer(
-                pool, "log", "batches", on_event=fails, retry=RetryPolicy(max_attempts=1), dead_letter_queue="dead"
+                pool, "log", "batches", on_event=fails, retry=RetryPolicy(max_attempts=1), dead_letters=True
             ).run_once()  # fmt: skip
-        (letter,) = WorkQueue(connection).read("dead")
+        (letter,) = DeadLetters(connection, "log", "batches").browse()
         runner = Runner(connection)
         identity = WorkerIdentity("w", "東京", "host", 1, "0", ["queue jobs"], 1)
         runner.run(report_worker(identity, 1.0, [], {"東京": {"done": 1}}, None))
@@ -94,7 +102,7 @@ def test_dead_letters_of_consumers_and_reports_are_stored_in_a_database_in_latin
 
         assert consumed is not None
         assert consumed.dead == 1
-        assert letter.headers["error"] == r"ValueError: \u6771\u4eac is not in Zürich"
+        assert letter.error == r"\u6771\u4eac is not in Zürich"
         (worker,) = Operations(connection).list_workers()
         assert worker.app == r"\u6771\u4eac"
         assert is_held

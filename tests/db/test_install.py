@@ -413,13 +413,13 @@ def test_uninstalling_asks_before_it_destroys_data(connection):
     assert schema.install(connection) != ()
 
 
-def test_uninstalling_asks_before_it_destroys_dead_events_of_a_log_that_is_gone(connection):
+def test_uninstalling_asks_before_it_destroys_dead_letters_of_a_log_that_is_gone(connection):
     connection.execute(
-        "insert into sluice.dead_event (queue_name, group_name, claim_id, ev_id, ev_time, ev_txid, redriven, attempts, deliveries, reason)"
-        " values ('gone', 'g', 1, 1, now(), '9', 0, 1, 1, 'r')"
+        "insert into sluice.dead_letter (queue_name, consumer_name, msg_id, read_ct, enqueued_at, reason)"
+        " values ('gone', 'g', 1, 1, now(), 'r')"
     )
 
-    with pytest.raises(SchemaError, match=r"hold data \(dead events of gone\)"):
+    with pytest.raises(SchemaError, match=r"hold data \(dead letters of gone\)"):
         schema.uninstall(connection)
 
 

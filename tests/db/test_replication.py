@@ -366,8 +366,8 @@ def use_ledgers_of_queues(connection: psycopg.Connection) -> None:
         "sluice.send('orders', '3', 'another key')",
         "sluice.send_batch('orders', array['4'::jsonb], array['a third key'])",
         "pgmq.update_notify_insert('orders', 200)",
-        "sluice.redrive_matching('orders')",
-        "sluice.purge_dead_letters('by_id', '0')",
+        "sluice.redrive('orders')",
+        "sluice.purge_dead_letters('by_id', older_than => '0')",
         "sluice.create_export('orders', 'lake', '/elsewhere', 'its id')",
         "sluice.set_queue_limits('limited', rate => 200, key_concurrency => 1, when_waiting => 'park')",
         "sluice.unpark_messages('limited', 'a')",
@@ -419,7 +419,7 @@ def use_logs(connection: psycopg.Connection) -> None:
 
 
 def use_groups(connection: psycopg.Connection) -> None:
-    for group in ("mail", "blocked", "parked", "logged"):
+    for group in ("mail", "blocked", "parked"):
         call(
             connection, f"sluice.set_group_options('changes', '{group}', '{{\"max_attempts\": 3}}')"
         )
@@ -431,8 +431,8 @@ def use_groups(connection: psycopg.Connection) -> None:
                 call(
                     connection, f"sluice.acknowledge('changes', '{group}', {claim_id}, '{outcome}')"
                 )
-        call(connection, f"sluice.redrive_events_matching('changes', '{group}')")
-        call(connection, f"sluice.purge_dead_events('changes', '{group}', '0')")
+        call(connection, f"sluice.redrive('changes', '{group}')")
+        call(connection, f"sluice.purge_dead_letters('changes', '{group}', '0')")
         call(connection, f"sluice.unpark_key('changes', '{group}', 'account')")
     connection.execute("select pgq.insert_event('changes', 'opened', 'renewed')")
     renewed = value(

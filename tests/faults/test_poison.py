@@ -122,7 +122,7 @@ def test_an_event_that_kills_takes_no_other_of_its_claim_with_it(connection, wor
     some.start()
 
     some.wait_until(
-        lambda: value(connection, "select count(*) from sluice.dead_event") >= 1,
+        lambda: value(connection, "select count(*) from sluice.dead_letter") >= 1,
         "the event to be dead-lettered",
         90,
     )
@@ -132,7 +132,7 @@ def test_an_event_that_kills_takes_no_other_of_its_claim_with_it(connection, wor
         60,
     )
 
-    assert rows(connection, "select (ev_data::jsonb ->> 'n')::int, reason, attempts from sluice.dead_event") == [
+    assert rows(connection, "select (ev_data::jsonb ->> 'n')::int, reason, attempts from sluice.dead_letter") == [
         (5, "its lease ended", ATTEMPTS)
     ]  # fmt: skip
     assert some.count("start")[5] == ATTEMPTS

@@ -55,8 +55,8 @@ TABLES = {
         "constraint pgq.queue.queue_names_check is missing",
     ),
     "key": (
-        "alter table sluice.dead_letter drop constraint dead_letter_pkey cascade",
-        "constraint sluice.dead_letter.dead_letter_pkey is missing",
+        "alter table sluice.dead_letter_message drop constraint dead_letter_message_pkey cascade",
+        "constraint sluice.dead_letter_message.dead_letter_message_pkey is missing",
     ),
     "parent": (
         "alter table pgq.retry_entry_1 no inherit pgq.retry_entry",

@@ -38,7 +38,7 @@ KINDS = (
         "claim",
         r"sluice\.(claim|outcome|redelivery|key_|turn|waiting|parked_key|share_)",
     ),
-    ("dead", r"sluice\.(dead_letter|dead_event)"),
+    ("dead", r"sluice\.dead_letter"),
     ("delivery", r"sluice\.(attempt|queue_start|inbox|queue_stream|queue_turn|started)"),
     ("send", r"sluice\.(deduplication_key|sink|stage_|stage|delayed)"),
     ("lock", r"sluice\.(lock|named_lock)$"),
@@ -165,7 +165,7 @@ VALUES: dict[str, list[str | None]] = {
     "timestamp without time zone": ["infinity", "-infinity", "2020-01-01", None],
     "json": ["{}", "[]", "1", "null", None],
     "jsonb": [
-        "{}", "[]", "1", "null", '{"n": 1}', '{"x-pgmq-group": "a"}', '{"dead_letter_log": "changes"}', '{"key": "ev_extra1"}',
+        "{}", "[]", "1", "null", '{"n": 1}', '{"x-pgmq-group": "a"}', '{"dead_letter_ids": [1, 2]}', '{"key": "ev_extra1"}',
         '{"queue_name": "orders"}', '{"sql": "select * from public.secret"}', None,
     ],
     "pg_snapshot": ["1:1:", "3:2000000000:", "100:200:100,150", None],

@@ -203,7 +203,7 @@ class ShareGroupMachine(RuleBasedStateMachine):
     def drop_the_second(self):
         del self.groups["two"]
         assert value(self.main, "select sluice.drop_group(%s, 'two')", self.log)
-        self.main.execute("delete from sluice.dead_event where group_name = 'two'")
+        self.main.execute("delete from sluice.dead_letter where consumer_name = 'two'")
 
     def committed(self):
         return {event.text for event in self.sent.values() if event.committed is not None}

@@ -355,8 +355,8 @@ class ShareKeyMachine(RuleBasedStateMachine):
                 assert reason is None
         buried = rows(
             self.main,
-            """select ev_id from sluice.dead_event
-            where queue_name = %s and reason <> 'parked' order by ev_id""",
+            """select msg_id from sluice.dead_letter
+            where queue_name = %s and reason <> 'parked' order by msg_id""",
             self.log,
         )
         assert [ev_id for (ev_id,) in buried] == sorted(self.dead)

@@ -81,7 +81,7 @@ def make_settings(connection: psycopg.Connection) -> None:
 
 def make_logs(connection: psycopg.Connection) -> None:
     """Create logs with consumers and groups of each kind, retries and delayed events."""
-    connection.execute("select pgq.create_queue('changes'), pgq.create_queue('dead')")
+    connection.execute("select pgq.create_queue('changes')")
     connection.execute(
         """update pgq.queue
         set queue_ticker_max_lag = '0', queue_ticker_idle_period = '0', queue_rotation_period = '0'"""
@@ -100,7 +100,6 @@ def make_logs(connection: psycopg.Connection) -> None:
         "mail": {},
         "blocked": {"key": "ev_type"},
         "parked": {"key": "ev_extra1", "when_waiting": "park"},
-        "logged": {"dead_letter_log": "dead"},
     }.items():
         connection.execute(
             "select sluice.create_group('changes', %s, %s)", (group, json.dumps(options))

@@ -170,11 +170,11 @@ def open_claims(
 
 
 def dead(connection: psycopg.Connection, group: str = GROUP, *, log: str = LOG) -> list[tuple]:
-    """Return the dead events of the group: id, reason, error, attempts, deliveries."""
+    """Return the dead letters of the group: id, reason, error, attempts, deliveries."""
     return rows(
         connection,
-        """select ev_id, reason, error, attempts, deliveries from sluice.dead_event
-        where queue_name = %s and group_name = %s order by dead_event_id""",
+        """select msg_id, reason, error, attempts, read_ct from sluice.dead_letter
+        where queue_name = %s and consumer_name = %s order by dead_letter_id""",
         log,
         group,
     )

@@ -16,13 +16,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-# The first two logs carry the load; `quiet` gets an event now and then, `beats` scheduled events,
-# and
-# `graves` dead events.
-LOGS = ("orders", "changes", "quiet", "beats", "graves")
+# The first two logs carry the load; `quiet` gets an event now and then, `beats` scheduled events.
+LOGS = ("orders", "changes", "quiet", "beats")
 QUEUES = ("jobs", "steps")
 LOADED = ("orders", "orders", "changes", "jobs", "steps", "quiet")
-DEAD_LETTER_LOG = "graves"
 MAX_ATTEMPTS = 5
 LEASE_S = 1.5
 SLOT_S = 1.0
@@ -56,7 +53,7 @@ OPTIONS = {
 GROUPS = (
     Group("orders", "plain", OPTIONS),
     Group("orders", "keyed", OPTIONS | {"key": "ev_extra1", "when_waiting": "block"}),
-    Group("changes", "buried", OPTIONS | {"dead_letter_log": DEAD_LETTER_LOG}),
+    Group("changes", "other", OPTIONS),
 )
 CONSUMERS = (
     Consumer("orders", "audit"),
@@ -64,7 +61,6 @@ CONSUMERS = (
     Consumer("changes", "team", members=("one", "two")),
     Consumer("quiet", "watch"),
     Consumer("beats", "beat"),
-    Consumer("graves", "undertaker"),
 )
 # Receivers whose effects are in order for each key.
 ORDERED = ("orders/keyed", "orders/audit", "quiet/watch", "steps")

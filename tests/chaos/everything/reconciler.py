@@ -36,11 +36,9 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
-from chaos.everything.layout import DEAD_LETTER_LOG, GROUPS, ORDERED, QUEUES, SLOT_S, receivers
+from chaos.everything.layout import GROUPS, ORDERED, QUEUES, SLOT_S, receivers
 from support.history import NEVER, Operation, operations
 
-UNDERTAKER = f"{DEAD_LETTER_LOG}/undertaker"
-BURIED = "changes/buried"
 SHOWN = 5
 SET_BACK = "clock -"
 # Errors that a clock step explains, as timeouts fire early or late: a deadlock, a terminated idle
@@ -77,7 +75,6 @@ class Reconciler:
         self._read_effects()
         self._read_journal()
         self._expect_slots()
-        self._expect_dead_letters()
         for receiver in sorted(set(chain(*self._receivers.values()))):
             self._judge_receiver(receiver)
         self._judge_order()
@@ -91,10 +88,7 @@ class Reconciler:
     def _read_effects(self) -> None:
         for consumer, item, *_ in self._snapshot["effects"]:
             self._effects[consumer, item] += 1
-        for receiver, item, reason in (
-            *self._snapshot["dead_events"],
-            *self._snapshot["dead_messages"],
-        ):
+        for receiver, item, reason in self._snapshot["dead_letters"]:
             self._dead[receiver, item].append(reason)
         self.figures["effects"] = len(self._snapshot["effects"])
 
@@ -153,23 +147,13 @@ class Reconciler:
             for receiver in self._receivers[target]:
                 self._expected[receiver][item] = "accept"
 
-    def _expect_dead_letters(self) -> None:
-        """Expect a group's rejected events in its dead-letter log, and their effects there."""
-        for (receiver, item), count in self._effects.items():
-            if receiver == UNDERTAKER:
-                self._dead[BURIED, item] += ["in the dead-letter log"] * count
-                self._expected[UNDERTAKER][item] = "accept"
-
     def _judge_receiver(self, receiver: str) -> None:
         expected = self._expected[receiver]
         found: dict[tuple[str, str], list[str]] = defaultdict(list)
         for item, item_rule in expected.items():
             rule = item_rule if receiver in self._judging else "accept"
             effects, dead = self._effects[receiver, item], self._dead.get((receiver, item), [])
-            reasons = (
-                *REASONS.get(rule, ()),
-                *(["in the dead-letter log"] if receiver == BURIED else []),
-            )
+            reasons = REASONS.get(rule, ())
             is_left = (receiver, item) in self._left
             if effects + len(dead) + is_left == 0:
                 found["lost", "items"].append(item)

@@ -388,8 +388,7 @@ class Run:
             if figures != (0, 0, 0):
                 waiting.append((group.log, group.name, *figures))
         if not waiting:
-            # The last events need a tick, and those that they add to the dead-letter log need
-            # another one.
+            # The last events need a tick.
             for log in LOGS:
                 session.execute("select sluice.log_tick(%s)", [log])
         return waiting + rows(
@@ -458,12 +457,11 @@ class Run:
                 "effects": rows(
                     session, "select consumer, item, key, n, settlement from effect order by id"
                 ),
-                "dead_events": rows(
+                "dead_letters": rows(
                     session,
-                    "select queue_name || '/' || group_name, ev_data::json ->> 'item', reason from sluice.dead_event",
-                ),
-                "dead_messages": rows(
-                    session, "select queue_name, message ->> 'item', reason from sluice.dead_letter"
+                    """select concat_ws('/', queue_name, consumer_name),
+                        coalesce(message, ev_data::jsonb) ->> 'item', reason
+                    from sluice.dead_letter""",
                 ),
                 "fired": rows(
                     session,

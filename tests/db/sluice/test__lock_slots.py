@@ -187,33 +187,10 @@ def test_group_that_fails_stops_no_other_and_is_named(logs):
     assert ("leases checked",) in [(action,) for name, action, _ in found if name == NAMES[1]]
 
 
-def test_event_that_a_dead_letter_log_does_not_take_is_kept_in_the_table(logs):
-    group, dead = NAMES[:2]
-    create_group(logs, "g", log=group, dead_letter_log=dead)
-    insert(logs, [group])
-    # Simulate an event that is too large for JSON.
-    logs.execute(
-        "create function too_large() returns trigger language plpgsql as "
-        "$$ begin raise program_limit_exceeded using message = 'too large'; end $$"
-    )
-    logs.execute("create trigger t before insert on pgq.event_2_0 execute function too_large()")
-    claim_id = value(logs, "select claim_id from sluice.claim(%s, 'g')", group)
-
-    logs.execute(
-        "select sluice.acknowledge(%s, 'g', %s, 'reject', error => 'bad shape')", (group, claim_id)
-    )
-    logs.execute("select sluice.claim(%s, 'g')", (group,))
-
-    assert rows(logs, "select ev_id, ev_data, error from sluice.dead_event") == [
-        (1, "d", "bad shape\nnot in log 'log 01': too large (54000)")
-    ]
-
-
 @pytest.mark.long
 def test_event_of_257_mb_is_rejected_and_stops_no_claim_and_no_rotation(connection):
-    for name in ("events", "dead"):
-        connection.execute("select pgq.create_queue(%s)", (name,))
-    create_group(connection, "g", log="events", dead_letter_log="dead")
+    connection.execute("select pgq.create_queue('events')")
+    create_group(connection, "g", log="events")
     connection.execute("select pgq.insert_event('events', 't', repeat('x', 257 * 1024 * 1024))")
     connection.execute("select pgq.insert_event('events', 't', 'small')")
     claim = "select claim_id, ev_id, length(ev_data) from sluice.claim('events', 'g', 1)"
@@ -227,11 +204,8 @@ def test_event_of_257_mb_is_rejected_and_stops_no_claim_and_no_rotation(connecti
     rotated = rows(connection, "select log_name, action, reason from sluice.rotate()")
 
     assert (ev_id, next_id, length) == (1, 2, 5)
-    assert [name for name, action, _ in rotated if action == "switched"] == ["dead", "events"]
+    assert [name for name, action, _ in rotated if action == "switched"] == ["events"]
     assert [step for step in rotated if step[1] == "failed"] == []
-    ((dead_id, dead_length, error),) = rows(
-        connection, "select ev_id, length(ev_data), error from sluice.dead_event"
-    )
-    assert (dead_id, dead_length) == (1, 257 * 1024 * 1024)
-    assert "not in log 'dead'" in error
-    assert value(connection, "select count(*) from pgq.event_template where ev_type = 'dead'") == 0
+    assert rows(connection, "select msg_id, length(ev_data), error from sluice.dead_letter") == [
+        (1, 257 * 1024 * 1024, "too large")
+    ]

@@ -20,11 +20,10 @@ MB = 1024 * 1024
     ]
 )
 def events(request: pytest.FixtureRequest, database_18: Database) -> psycopg.Connection:
-    """The log `events` with one event; a group `g` with max_attempts 1 and a dead-letter log."""
+    """The log `events` with one event; a group `g` with max_attempts 1."""
     with database_18.connect() as connection:
-        for name in ("events", "dead"):
-            connection.execute("select pgq.create_queue(%s)", (name,))
-        create_group(connection, "g", log="events", dead_letter_log="dead", max_attempts=1)
+        connection.execute("select pgq.create_queue('events')")
+        create_group(connection, "g", log="events", max_attempts=1)
         connection.execute(
             "select pgq.insert_event('events', 't', repeat('x', %s), repeat('y', %s), null, null, null)",
             request.param,
@@ -42,10 +41,7 @@ def claim(connection: psycopg.Connection, lease: str) -> list[tuple[int, int, in
 
 
 def dead(connection: psycopg.Connection) -> int:
-    return value(
-        connection,
-        "select (select count(*) from sluice.dead_event) + (select count(*) from pgq.event_2)",
-    )
+    return value(connection, "select count(*) from sluice.dead_letter")
 
 
 def test_expired_lease_without_a_sign_of_the_consumer_is_a_delivery_and_no_attempt(

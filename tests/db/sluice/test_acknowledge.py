@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import psycopg
 import pytest
 
@@ -19,7 +17,6 @@ from support.share_groups import (
     dead,
     info,
     let_pass,
-    make_log,
     open_claims,
     refused,
     rotate,
@@ -186,9 +183,9 @@ def test_a_rejected_event_is_dead_with_all_that_is_known(connection, group):
     assert settled == 1
     (row,) = rows(
         connection,
-        """select queue_name, group_name, claim_id, ev_id, ev_time, ev_type, ev_data, ev_extra1, ev_extra2,
-            ev_extra3, ev_extra4, redriven, attempts, deliveries, reason, error
-        from sluice.dead_event""",
+        """select queue_name, consumer_name, claim_id, msg_id, enqueued_at, ev_type, ev_data, ev_extra1, ev_extra2,
+            ev_extra3, ev_extra4, redriven, attempts, read_ct, reason, error
+        from sluice.dead_letter""",
     )
     assert row == (
         LOG, GROUP, event.claim_id, 1, event.ev_time, "type", "data", "x1", None, "", "x4",
@@ -215,68 +212,6 @@ def test_error_of_a_retry_is_kept_by_a_following_lease_expiry(connection, group)
     claimed(connection, group="b")
 
     assert dead(connection, "b") == [(1, "its lease ended", "trace", 1, 2)]
-
-
-def test_dead_events_go_to_the_dead_letter_log_of_the_group(connection, group):
-    make_log(connection, "graves")
-    create_group(connection, "b", dead_letter_log="graves")
-    connection.execute(
-        "select pgq.insert_event('changes', 'type', 'a \"quoted\" {text}', 'x1', null, '', 'x4')"
-    )
-    (event,) = claim(connection, group="b")
-
-    acknowledge(connection, event.claim_id, "reject", error="trace", reason="shape", group="b")
-
-    ((ev_type, ev_data),) = rows(connection, "select ev_type, ev_data from pgq.event_2")
-    letter = json.loads(ev_data)
-    assert ev_type == "dead"
-    assert letter["ev_data"] == 'a "quoted" {text}'
-    assert {
-        name: letter[name]
-        for name in ("queue_name", "group_name", "ev_id", "ev_type", "ev_extra2", "ev_extra3")
-    } == {
-        "queue_name": LOG,
-        "group_name": "b",
-        "ev_id": 1,
-        "ev_type": "type",
-        "ev_extra2": None,
-        "ev_extra3": "",
-    }
-    assert [letter[name] for name in ("attempts", "deliveries", "reason", "error")] == [
-        1,
-        1,
-        "shape",
-        "trace",
-    ]
-    assert dead(connection, "b") == []
-
-
-def test_dropped_dead_letter_log_does_not_stop_the_group(connection, group):
-    make_log(connection, "graves")
-    create_group(connection, "b", dead_letter_log="graves", max_deliveries=1)
-    send(connection, *"ab")
-    claim(connection, group="b")
-    (second,) = claim(connection, group="b")
-    connection.execute("select pgq.drop_queue('graves')")
-    acknowledge(connection, second.claim_id, "reject", group="b")
-    let_pass(connection)
-
-    assert claimed(connection, group="b") == []
-    assert [row[0] for row in dead(connection, "b")] == [2, 1]
-
-
-@pytest.mark.parametrize(
-    "change", ["queue_disable_insert = true", "queue_per_tx_limit = 1", "queue_name = 'other'"]
-)
-def test_dead_letter_log_that_rejects_events_does_not_stop_the_group(connection, group, change):
-    make_log(connection, "graves")
-    create_group(connection, "b", dead_letter_log="graves")
-    connection.execute(f"update pgq.queue set {change} where queue_name = 'graves'")
-    send(connection, "a")
-    (event,) = claim(connection, group="b")
-
-    assert acknowledge(connection, event.claim_id, "reject", group="b") == 1
-    assert [row[0] for row in dead(connection, "b")] == [1]
 
 
 # Parts of a claim

@@ -126,9 +126,7 @@ def test_readers_see_payloads_and_monitors_do_not(orders, as_member):
         "select * from sluice.browse('orders', 'archive')",
         "select * from sluice.peek('orders', 9)",
         "select * from sluice.get_messages('orders', array[1, 5, 6])",
-        "select * from sluice.browse_dead_letters('orders')",
         "select sluice.count_messages('orders')",
-        "select sluice.count_dead_letters('orders')",
     ):
         assert as_member("sluice_reader", query)
         assert as_member("sluice_admin", query)

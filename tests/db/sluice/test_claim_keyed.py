@@ -240,7 +240,7 @@ def test_a_key_is_not_parked_any_more_when_its_parked_events_are_gone(connection
     claim_id, _ = claimed_keys(connection, 1)
     acknowledge(connection, claim_id, "retry")
     assert claimed_keys(connection) == (None, "")
-    connection.execute("delete from sluice.dead_event")
+    connection.execute("delete from sluice.dead_letter")
     send_keys(connection, "a")
 
     assert claimed_keys(connection)[1] == "a3"

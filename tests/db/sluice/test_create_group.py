@@ -38,7 +38,7 @@ def settings(connection: psycopg.Connection) -> tuple:
     (row,) = rows(
         connection,
         """select lease, max_attempts, max_deliveries, backoff, backoff_base, backoff_cap, backoff_jitter,
-            dead_letter_log, key, when_waiting, lost
+            key, when_waiting, lost
         from sluice.list_groups()""",
     )
     return row
@@ -54,12 +54,11 @@ def test_the_defaults(connection, log):
 
     assert settings(connection) == (
         timedelta(seconds=30), 5, 15, "exponential", timedelta(seconds=1), timedelta(minutes=10), True,
-        None, None, "block", None,
+        None, "block", None,
     )  # fmt: skip
 
 
 def test_all_options(connection, log):
-    make_log(connection, "graves")
     create_group(
         connection,
         lease="1 minute",
@@ -69,12 +68,11 @@ def test_all_options(connection, log):
         backoff_base="2 seconds",
         backoff_cap="3 minutes",
         backoff_jitter=False,
-        dead_letter_log="graves",
     )
 
     assert settings(connection) == (
         timedelta(minutes=1), 7, 70, "linear", timedelta(seconds=2), timedelta(minutes=3), False,
-        "graves", None, "block", None,
+        None, "block", None,
     )  # fmt: skip
 
 
@@ -358,10 +356,6 @@ def test_options_that_are_no_object_are_refused(connection, log, options):
 
 def test_null_options_are_refused(connection, log):
     assert refused(connection, CALL, None).sqlstate in ("22004", "22023")
-
-
-def test_missing_dead_letter_log_is_refused(connection, log):
-    assert refusal(connection, {"dead_letter_log": "graves"}).sqlstate == "PQ001"
 
 
 def test_other_options_of_a_group_that_is_there_are_named(connection, log):

@@ -166,11 +166,10 @@ def test_a_backlog_of_100000_events_is_not_counted_one_by_one(connection, group,
     assert value(connection, "select lag_s < 3600 from sluice.group_info('changes', 'workers')")
 
 
-def test_dead_events_are_counted_up_to_10000(connection, group):
+def test_dead_letters_are_counted_up_to_10000(connection, group):
     connection.execute(
-        "insert into sluice.dead_event (queue_name, group_name, claim_id, ev_id, ev_time, ev_txid, redriven, attempts, "
-        "deliveries, reason) "
-        "select 'changes', 'workers', 1, n, now(), '3', 0, 1, 1, 'rejected' from generate_series(1, 10010) as n"
+        "insert into sluice.dead_letter (queue_name, consumer_name, msg_id, read_ct, enqueued_at, reason) "
+        "select 'changes', 'workers', n, 1, now(), 'rejected' from generate_series(1, 10010) as n"
     )
 
     assert info(connection).dead == 10_000

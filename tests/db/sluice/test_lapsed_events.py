@@ -87,7 +87,7 @@ def test_error_before_the_lease_expiry_is_kept(connection, group):
         let_pass(connection)
     assert claimed(connection, group="b") == []
 
-    error = value(connection, "select error from sluice.dead_event where group_name = 'b'")
+    error = value(connection, "select error from sluice.dead_letter where consumer_name = 'b'")
     assert error == "trace"
 
 

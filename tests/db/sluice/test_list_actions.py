@@ -1,5 +1,7 @@
 """sluice.list_actions, with _note_action, _some_ids and _maintain_actions: who did what, and when."""
 
+import json
+
 import psycopg
 import pytest
 
@@ -13,18 +15,22 @@ LISTED = "select action, queue_name, filter, message_count, note from sluice.lis
     [
         ("sluice.pause_queue('ORDERS', 'why')", ("pause_queue", "orders", None, None, "why")),
         (
-            "sluice.redrive('orders', array[1])",
-            ("redrive", "orders", {"dead_letter_ids": [1]}, 1, None),
+            "sluice.redrive('orders', filter => '{\"dead_letter_ids\": [1]}')",
+            ("redrive", "orders", {"filter": {"dead_letter_ids": [1]}}, 1, None),
         ),
         (
-            "sluice.redrive_matching('orders', 'again', reason => 'bad shape')",
+            "sluice.redrive('orders', null, '{\"reason\": \"bad shape\"}', 'again')",
             (
-                *("redrive_matching", "orders"),
-                *({"target_queue_name": "again", "reason": "bad shape"}, 1, None),
+                *("redrive", "orders"),
+                *({"target_queue_name": "again", "filter": {"reason": "bad shape"}}, 1, None),
             ),
         ),
         (
-            "sluice.purge_dead_letters('orders', interval '0')",
+            "sluice.redrive('orders')",
+            ("redrive", "orders", None, 1, None),
+        ),
+        (
+            "sluice.purge_dead_letters('orders', older_than => '0')",
             ("purge_dead_letters", "orders", {"older_than": "00:00:00"}, 1, None),
         ),
         (
@@ -77,9 +83,9 @@ def test_actions_on_logs_are_recorded(dead):
     dead.execute("create table account (id int primary key)")
     dead.execute("select sluice.capture('account', 'events')")
     for call in (
-        "redrive_events('events', 'g', array[1])",
-        "redrive_events_matching('events', 'g', qty => 1, reason => 'bad')",
-        "purge_dead_events('events', 'g', interval '0')",
+        "redrive('events', 'g', '{\"dead_letter_ids\": [1]}')",
+        "redrive('events', 'g', '{\"reason\": \"bad\"}', qty => 1)",
+        "purge_dead_letters('events', 'g', '0')",
         "drop_group('events', 'h')",
         "drop_capture('account', 'events')",
     ):
@@ -91,9 +97,15 @@ def test_actions_on_logs_are_recorded(dead):
     dead.execute("select pgq.drop_queue('events', true)")
 
     assert rows(dead, LISTED) == [
-        ("redrive_events", "events", {"group_name": "g", "dead_event_ids": [1]}, 1, None),
-        ("redrive_events_matching", "events", {"group_name": "g", "reason": "bad"}, 1, None),
-        ("purge_dead_events", "events", {"group_name": "g", "older_than": "00:00:00"}, 4, None),
+        (
+            *("redrive", "events"),
+            *({"consumer_name": "g", "filter": {"dead_letter_ids": [1]}}, 1, None),
+        ),
+        ("redrive", "events", {"consumer_name": "g", "filter": {"reason": "bad"}}, 1, None),
+        (
+            *("purge_dead_letters", "events"),
+            *({"consumer_name": "g", "older_than": "00:00:00"}, 4, None),
+        ),
         ("drop_group", "events", {"group_name": "h"}, None, None),
         ("drop_capture", "events", {"source_table": "public.account"}, None, None),
         ("unregister_consumer", "events", {"consumer_name": "c"}, None, None),
@@ -104,8 +116,8 @@ def test_actions_on_logs_are_recorded(dead):
 
 def test_action_without_effect_or_of_a_failed_transaction_is_not_recorded(orders):
     for call in (
-        "redrive('orders', array[99])",
-        "purge_dead_letters('orders', interval '1 year')",
+        "redrive('orders', filter => '{\"dead_letter_ids\": [99]}')",
+        "purge_dead_letters('orders', older_than => '1 year')",
         "resume_queue('orders')",
         "unschedule('missing')",
     ):
@@ -117,10 +129,13 @@ def test_action_without_effect_or_of_a_failed_transaction_is_not_recorded(orders
 
 
 def test_first_hundred_ids_are_recorded(orders):
-    orders.execute("select sluice.redrive('orders', array(select generate_series(1, 101)))")
+    orders.execute(
+        "select sluice.redrive('orders', filter => %s)",
+        (json.dumps({"dead_letter_ids": list(range(1, 102))}),),
+    )
 
     ((_, _, chosen, count, _),) = rows(orders, LISTED)
-    assert (chosen["dead_letter_ids"], count) == (list(range(1, 101)), 1)
+    assert (chosen["filter"]["dead_letter_ids"], count) == (list(range(1, 101)), 1)
 
 
 def test_actor_is_the_role_of_the_session_and_pages_are_newest_first(orders, role):

@@ -14,14 +14,13 @@ from support.share_groups import (
     claim,
     dead,
     let_pass,
-    make_log,
     open_claims,
     refused,
     send,
 )
 
 CALL = "select sluice.set_group_options('changes', 'workers', %s)"
-COLUMNS = "lease, max_attempts, max_deliveries, backoff, backoff_base, backoff_cap, backoff_jitter, dead_letter_log"
+COLUMNS = "lease, max_attempts, max_deliveries, backoff, backoff_base, backoff_cap, backoff_jitter"
 
 
 def settings(connection: psycopg.Connection) -> dict[str, object]:
@@ -39,11 +38,9 @@ def settings(connection: psycopg.Connection) -> dict[str, object]:
         ("backoff_base", "2 seconds", timedelta(seconds=2)),
         ("backoff_cap", "3 minutes", timedelta(minutes=3)),
         ("backoff_jitter", True, True),
-        ("dead_letter_log", "graves", "graves"),
     ],
 )
 def test_one_is_changed_and_the_others_stay(connection, group, name, given, is_now):
-    make_log(connection, "graves")
     before = settings(connection)
 
     connection.execute(CALL, (json.dumps({name: given}),))
@@ -133,10 +130,6 @@ def test_options_that_are_no_object_are_refused(connection, group, options):
 
 def test_null_options_are_refused(connection, group):
     assert refused(connection, CALL, None).sqlstate in ("22004", "22023")
-
-
-def test_missing_dead_letter_log_is_refused(connection, group):
-    assert refused(connection, CALL, '{"dead_letter_log": "graves"}').sqlstate == "PQ001"
 
 
 def test_unknown_names_are_named(connection, group):

@@ -29,7 +29,7 @@ def test_unparked_key_is_redelivered_with_attempts_reset(connection):
         (2, 1, 1, 0),
         (4, 1, 1, 0),
     ]
-    assert value(connection, "select count(*) from sluice.dead_event") == 0
+    assert value(connection, "select count(*) from sluice.dead_letter") == 0
     assert blocked(connection) == {}
 
 
@@ -82,17 +82,16 @@ def test_while_a_claim_has_an_earlier_event_of_the_key_they_wait(connection):
     assert claimed_keys(connection)[1] == "a2 a3"
 
 
-def test_parked_events_are_kept_here_even_if_the_dead_go_to_a_log(connection):
-    connection.execute("select pgq.create_queue('graves')")
-    make_keyed(connection, "park", dead_letter_log="graves")
+def test_rejected_event_of_another_key_stays_dead(connection):
+    make_keyed(connection, "park")
     send_keys(connection, "ab")
     claim_id, _ = claimed_keys(connection)
     acknowledge(connection, claim_id, "retry", [1])
     acknowledge(connection, claim_id, "reject")
     claimed_keys(connection)
 
-    assert rows(connection, "select ev_id, reason from sluice.dead_event") == [(1, "parked")]
     assert unpark(connection, "a") == 1
+    assert rows(connection, "select msg_id, reason from sluice.dead_letter") == [(2, "rejected")]
 
 
 def test_a_key_that_is_not_parked_stays_as_it_is(connection):
