@@ -1,4 +1,4 @@
-"""Fixtures: queues, logs, share groups, dead events and roles."""
+"""Fixtures: queues, logs, share groups, dead letters and roles."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
+from support.dead_letters import Letters, make_letters
 from support.share_groups import create_group, make_log
 
 
@@ -120,7 +121,7 @@ def as_member(connection: psycopg.Connection, role: str):
 def dead(connection: psycopg.Connection) -> psycopg.Connection:
     """The log `events` with the share group `g`, and a queue `again`.
 
-    The group's events 1 to 6 are dead: 1 to 5 with the reason 'bad', 6 with 'worse'.
+    The group's events 1 to 6 are dead-lettered: 1 to 5 with the reason 'bad', 6 with 'worse'.
     """
     connection.execute("select pgq.create_queue('events'), pgmq.create('again')")
     connection.execute(
@@ -139,6 +140,12 @@ def dead(connection: psycopg.Connection) -> psycopg.Connection:
         {"claim": claim},
     )
     return connection
+
+
+@pytest.fixture(params=[False, True], ids=["queue", "share group"])
+def letters(connection: psycopg.Connection, request: pytest.FixtureRequest) -> Letters:
+    """Dead letters of a queue or of a share group, with equal contents."""
+    return make_letters(connection, is_group=request.param)
 
 
 ROLES = {
