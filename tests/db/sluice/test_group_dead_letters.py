@@ -9,15 +9,13 @@ from support import rows
 from support.dead_letters import make_many, named
 
 
-@pytest.fixture(params=["Orders", ("events", "g")], ids=["queue", "share group"])
+@pytest.fixture(params=[("Orders", None), ("events", "g")], ids=["queue", "share group"])
 def grouped(connection, request):
     """Dead letters 1 to 5 of a queue or share group: three of one error, one of another, one without.
 
     Returns the arguments of functions that select them.
     """
-    queue_name, consumer_name = (
-        request.param if isinstance(request.param, tuple) else ("Orders", None)
-    )
+    queue_name, consumer_name = request.param
     for number, (reason, error_type, error) in enumerate(
         (
             ("too many attempts", "KeyError", "'user-1'\ntrace"),

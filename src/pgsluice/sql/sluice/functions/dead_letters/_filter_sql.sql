@@ -17,4 +17,4 @@ $$;
 comment on function sluice._filter_sql(text) is
     'Return a condition on m: message contains $1, headers contain $2, time from $3 (inclusive) to $4 (exclusive); null means no condition.';
 revoke execute on function sluice._filter_sql(text) from public;
-grant execute on function sluice._filter_sql(text) to sluice_admin, sluice_reader;
+grant execute on function sluice._filter_sql(text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,6 +1,8 @@
 /*
  * failures is a list of objects: ev_id, and reason, error_type, error and trace, which are stored with it. The events are copied from their batch, so nobody
  * can dead-letter an event that the log does not have. The batch is locked, as in pgq._queue_retry: a repetition finds the first dead letters.
+ * Those of a log that was dropped and created again have another time. They are found by a range and in its order: without statistics, the planner would read
+ * all dead letters of the consumer.
  *
  * Calls: pgq._hold_batch, pgq._events_between_sql. Writes: sluice.dead_letter.
  */
@@ -11,6 +13,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_sort = off
 set max_parallel_workers_per_gather = 0
 set jit = off
 as $$
@@ -61,7 +64,10 @@ begin
             where not exists (
                 select
                 from sluice.dead_letter_event as d
-                where d.queue_name = $3 and d.consumer_name = $4 and d.msg_id = w.ev_id
+                where d.queue_name = $3 and d.consumer_name = $4
+                  and d.msg_id between w.ev_id and w.ev_id
+                  and d.enqueued_at = w.ev_time
+                order by d.queue_name, d.consumer_name, d.msg_id
                 offset 0
             )
             order by w.ev_id

@@ -21,4 +21,4 @@ $$;
 comment on function sluice._error_pattern(text) is
     'Return the first line of an error with # for numbers, UUIDs and quoted values, to group errors; names in double quotes stay.';
 revoke execute on function sluice._error_pattern(text) from public;
-grant execute on function sluice._error_pattern(text) to sluice_admin, sluice_reader;
+grant execute on function sluice._error_pattern(text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
