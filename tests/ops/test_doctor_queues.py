@@ -155,6 +155,24 @@ def test_new_dead_letters_are_reported_until_they_are_redriven(doctor, orders):
     assert seen(doctor.finding("dead_letters", dead_letters=1)) == QUIET
 
 
+def test_new_dead_letters_of_a_share_group_are_reported_until_they_are_redriven(doctor, orders):
+    orders.execute("select pgq.create_queue('events')")
+    orders.execute("select sluice.create_group('events', 'g')")
+    orders.execute("select pgq.insert_event('events', 't', 'd')")
+    orders.execute(
+        "select sluice.acknowledge('events', 'g', claim_id, 'reject', reason => 'no such customer') "
+        "from sluice.claim('events', 'g')"
+    )
+
+    found = doctor.finding("dead_letters", dead_letters=1)
+
+    assert found.status == "warn"
+    assert "consumer 'g' of log 'events' has 1 new dead letters since" in found.what
+    assert "no such customer" in found.what
+    doctor.run(found)
+    assert seen(doctor.finding("dead_letters", dead_letters=1)) == QUIET
+
+
 def test_parked_key_is_reported_until_it_is_unparked(doctor, orders):
     orders.execute("select sluice.set_queue_limits('orders', when_waiting => 'park')")
     send(orders, 2, headers='{"x-pgmq-group": "customer 7"}')

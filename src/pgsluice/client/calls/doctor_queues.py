@@ -329,22 +329,28 @@ def parked_key_counts() -> Call[list[Symptom]]:
 
 
 def new_dead_letters(count: int, within_s: float) -> Call[list[Symptom]]:
-    """Return the queues with this number of dead letters within this time; needs sluice_reader."""
+    """Return queues, share groups and consumers with this number of dead letters within this time; needs sluice_reader."""
     return Call(
         """
         select 'warn',
             format(
-                'queue %%L has %%s%%s new dead letters since %%s, the last with: %%s', n.queue_name, count(*),
+                '%%s has %%s%%s new dead letters since %%s, the last with: %%s',
+                case when n.consumer_name is null then format('queue %%L', n.queue_name)
+                    else format('consumer %%L of log %%L', n.consumer_name, n.queue_name)
+                end,
+                count(*),
                 case when count(*) >= 1000 then ' or more' else '' end, date_trunc('second', min(n.dead_at)),
                 left(
                     split_part((array_agg(coalesce(n.error, n.reason) order by n.dead_letter_id desc))[1], chr(10), 1),
                     100
                 )
             ),
-            format('pgsluice dead-letters redrive %%L --all', n.queue_name)
+            case when n.consumer_name is null then format('pgsluice dead-letters redrive %%L --all', n.queue_name)
+                else format('pgsluice dead-letters redrive %%L --consumer %%L --all', n.queue_name, n.consumer_name)
+            end
         from (select d.* from sluice.dead_letter as d order by d.dead_letter_id desc limit 1000) as n
         where n.dead_at > clock_timestamp() - make_interval(secs => %s)
-        group by n.queue_name
+        group by n.queue_name, n.consumer_name
         having count(*) >= %s
         order by count(*) desc
         """,

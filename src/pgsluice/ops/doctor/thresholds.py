@@ -25,7 +25,7 @@ class Thresholds:
         undrained_s: Time since a message, or an event of a share group, has been ready, without a read.
         held_s: Time since a message was read, and left until it is visible.
         read_ct: Reads of a message.
-        dead_letters: New dead letters of a queue within `dead_letters_s`.
+        dead_letters: New dead letters of a queue, share group or consumer within `dead_letters_s`.
         dead_letters_s: See `dead_letters`.
         grouped_bytes: Size of a queue whose messages have groups.
         archive_bytes: Size of an archive without a retention.
