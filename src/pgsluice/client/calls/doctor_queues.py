@@ -329,7 +329,7 @@ def parked_key_counts() -> Call[list[Symptom]]:
 
 
 def new_dead_letters(count: int, within_s: float) -> Call[list[Symptom]]:
-    """Return queues, share groups and consumers with this number of dead letters within this time; needs sluice_reader."""
+    """Return queues, groups and consumers with this number of dead letters within this time; needs sluice_reader."""
     return Call(
         """
         select 'warn',
