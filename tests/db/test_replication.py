@@ -479,13 +479,13 @@ def maintain(connection: psycopg.Connection) -> None:
         call(connection, "sluice.maintain()", "pgq.ticker()", "sluice.rotate()")
         connection.execute("update pgq.queue set queue_switch_time = now() - interval '1 day'")
     call(connection, "sluice.maintain_groups()", "sluice.after_restore()")
-    table = value(connection, "select pgq.current_event_table('dead')")
-    delay(connection, "dead")
+    table = value(connection, "select pgq.current_event_table('spare')")
+    delay(connection, "spare")
     add_trigger(connection, table)
     call(connection, "pgq.maint_retry_events()")
     connection.execute(f"drop trigger refuse on {table}")
     call(connection, "pgq.maint_operations()", "pgq.maint_retry_events()")
-    call(connection, "pgq.maint_rotate_tables_step1('dead')", "pgq.maint_rotate_tables_step2()")
+    call(connection, "pgq.maint_rotate_tables_step1('spare')", "pgq.maint_rotate_tables_step2()")
 
 
 def take_down(connection: psycopg.Connection) -> None:
@@ -497,7 +497,7 @@ def take_down(connection: psycopg.Connection) -> None:
         "sluice.drop_group('changes', 'mail')",
         "sluice.drop_capture('public.account', 'changes')",
         "pgq.drop_queue('changes', true)",
-        "pgq.drop_queue('dead', true)",
+        "pgq.drop_queue('spare', true)",
         "pgmq.unbind_topic('order.*', 'orders')",
         "pgmq.disable_notify_insert('orders')",
         "pgmq.purge_queue('orders')",

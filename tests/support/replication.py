@@ -81,7 +81,7 @@ def make_settings(connection: psycopg.Connection) -> None:
 
 def make_logs(connection: psycopg.Connection) -> None:
     """Create logs with consumers and groups of each kind, retries and delayed events."""
-    connection.execute("select pgq.create_queue('changes')")
+    connection.execute("select pgq.create_queue('changes'), pgq.create_queue('spare')")
     connection.execute(
         """update pgq.queue
         set queue_ticker_max_lag = '0', queue_ticker_idle_period = '0', queue_rotation_period = '0'"""
@@ -107,13 +107,13 @@ def make_logs(connection: psycopg.Connection) -> None:
 
 
 def tables_without_identity(connection: psycopg.Connection) -> list[str]:
-    """Return our publishable tables without a replica identity."""
+    """Return our publishable tables without a replica identity; rows of a partitioned table are published with that of their partition."""
     found = connection.execute(
         """
         select c.oid::regclass::text
         from pg_class as c
         where c.relnamespace = any (%s::regnamespace[])
-          and c.relkind in ('r', 'p')
+          and c.relkind = 'r'
           and c.relpersistence = 'p' -- others cannot be published
           and not (
               c.relreplident = 'f'
