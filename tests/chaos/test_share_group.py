@@ -141,7 +141,7 @@ BUGS = {
             "false",
         ),
     ),
-    "a dead event that is written nowhere": (
+    "a dead letter that is written nowhere": (
         {"lost"},
         (
             "sluice._dead_letter(sluice.share_group,bigint,sluice.redelivery,text,text)",

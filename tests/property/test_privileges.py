@@ -191,7 +191,10 @@ FITTING: dict[str, list[str | None]] = {
     "i_queue_name": ["changes"],
     "log_name": ["changes"],
     "group_name": ["workers", "keyed"],
-    "consumer_name": ["audit"],
+    "consumer_name": ["audit", "keyed", None],
+    "target_queue_name": ["orders", None],
+    "filter": ["{}", '{"reason": "rejected"}'],
+    "dead_letter_ids": ["{1,2}"],
     "i_consumer_name": ["audit"],
     "x_consumer_id": ["audit"],
     "i_consumer": ["audit"],
@@ -203,6 +206,7 @@ FITTING: dict[str, list[str | None]] = {
     "batch_id": ["1"],
     "x_batch_id": ["1"],
     "i_event_id": ["1", "2"],
+    "event_id": ["1", "2"],
     "ev_id": ["1", "2"],
     "i_queue_id": ["1"],
     "queue_id": ["1"],
@@ -254,6 +258,7 @@ select pgq.ticker('changes');
 select count(*) from sluice.claim('changes', 'workers', 5);
 select count(*) from sluice.claim('changes', 'keyed', 5);
 select pgq.next_batch('changes', 'audit');
+insert into sluice.dead_letter (queue_name, consumer_name, msg_id, read_ct, enqueued_at, ev_txid, ev_data, key, reason) select 'changes', 'keyed', 20, 1, now(), '9', '{EVENT}', '{KEY}', 'rejected';
 """
 
 _numbers = itertools.count(1)

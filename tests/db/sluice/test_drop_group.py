@@ -1,4 +1,4 @@
-"""sluice.drop_group: it removes a share group and keeps its dead events."""
+"""sluice.drop_group: it removes a share group and keeps its dead letters."""
 
 from __future__ import annotations
 

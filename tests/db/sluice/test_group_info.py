@@ -1,4 +1,4 @@
-"""sluice.group_info: lag, leased, retrying and dead events of a share group."""
+"""sluice.group_info: lag, leased, retrying events and dead letters of a share group."""
 
 from __future__ import annotations
 
