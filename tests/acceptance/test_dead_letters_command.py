@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgsluice import EventLog
+from pgsluice import EventLog, FailedEvent
 from support import rows, value
 
 
@@ -86,7 +86,7 @@ def of_consumer(connection, command):
     log.insert_event("events", "t", "1")
     log.log_tick("events")
     batch_id = log.next_batch("events", "c")
-    log.reject_event(batch_id, 1, "bad", error_type="KeyError", error="k", trace="at 1")
+    log.reject_events(batch_id, [FailedEvent(1, "bad", "KeyError", "k", "at 1")])
     log.finish_batch(batch_id)
     return Dead(command, ["events", "--consumer", "c"], ["--error-type", "KeyError"], [])
 
@@ -301,7 +301,7 @@ def test_missing_queue_log_or_consumer_is_named(connection, command, arguments):
     [
         (["nope"], "queue 'nope' does not exist"),
         (["nope", "--consumer", "g"], "event log 'nope' does not exist"),
-        (["events", "--consumer", "nope"], "log 'events' has no share group 'nope'"),
+        (["events", "--consumer", "nope"], "log 'events' has no share group or consumer 'nope'"),
         (["orders", "--into", "nope"], "queue 'nope' does not exist"),
     ],
 )

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgsluice import DeadLetter, DeadLetterGroup, FoundDeadLetters, NewEvent, Redriven
+from pgsluice import DeadLetter, DeadLetterGroup, FailedEvent, FoundDeadLetters, NewEvent, Redriven
 from pgsluice.errors import (
     ArgumentError,
     BatchNotFoundError,
@@ -82,10 +82,10 @@ class DeadOfConsumer:
             queue_name, [NewEvent(kind, str(n)) for n, kind in enumerate("abab", start=1)]
         )
         self.batch_id, events = self.open_batch()
-        for event in events:
-            clients.log.reject_event(
-                self.batch_id, event.ev_id, "bad", error_type="KeyError", error=f"row {event.ev_id}", trace="at 1", worker="w"
-            )  # fmt: skip
+        failures = [
+            FailedEvent(e.ev_id, "bad", "KeyError", f"row {e.ev_id}", "at 1") for e in events
+        ]
+        assert clients.log.reject_events(self.batch_id, failures, worker="w") == 4
         clients.log.finish_batch(self.batch_id)
         self.letters = clients.dead_letters(queue_name, "c")
 
@@ -222,7 +222,7 @@ def test_event_redriven_to_a_consumer_counts_its_attempts_from_1_and_is_its_own(
     assert (event.ev_id, event.ev_type, event.ev_data, event.ev_retry) == (5, "b", "2", None)
     others = clients.log.next_batch(dead.queue_name, "other")
     assert clients.log.get_batch_events(others) == []
-    clients.log.reject_event(batch_id, 5, "again")
+    clients.log.reject_events(batch_id, [FailedEvent(5, "again")])
     assert [letter.attempts for letter in dead.letters.browse(reason="again")] == [1]
 
 
@@ -324,13 +324,14 @@ def test_event_of_a_batch_is_rejected_once(clients, dead):
     clients.log.insert_event(dead.queue_name, "t", "5")
     batch_id, (event,) = dead.open_batch()
 
-    assert clients.log.reject_event(batch_id, event.ev_id, "bad", error="k\x00\ud83d") is True
-    assert clients.log.reject_event(batch_id, event.ev_id, "again") is False
+    failure = FailedEvent(event.ev_id, "bad", error="k\x00\ud83d")
+    assert clients.log.reject_events(batch_id, [failure]) == 1
+    assert clients.log.reject_events(batch_id, [FailedEvent(event.ev_id, "again")]) == 0
     with pytest.raises(ArgumentError, match="event not found"):
-        clients.log.reject_event(batch_id, 99, "bad")
+        clients.log.reject_events(batch_id, [FailedEvent(99)])
     clients.log.finish_batch(batch_id)
     with pytest.raises(BatchNotFoundError):
-        clients.log.reject_event(batch_id, event.ev_id, "bad")
+        clients.log.reject_events(batch_id, [failure])
 
     (letter,) = dead.letters.browse(msg_ids=[event.ev_id])
     assert (letter.reason, letter.error, letter.worker) == ("bad", "k\\x00\\ud83d", None)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from pgsluice import FailedEvent
 from pgsluice.client import DeadLetters, ShareGroup
 from pgsluice.dashboard.pages import dead_letters as dead_letters_page
 
@@ -302,7 +303,7 @@ def test_dead_letter_of_a_consumer_is_shown(client, connection, mailer, logs):
     logs.insert_event("audit", "t", "7")
     logs.log_tick("audit")
     batch_id = logs.next_batch("audit", "etl")
-    logs.reject_event(batch_id, 6, "bad", error_type="KeyError", error="k", trace="at 1")
+    logs.reject_events(batch_id, [FailedEvent(6, "bad", "KeyError", "k", "at 1")])
     (letter,) = DeadLetters(connection, "audit", "etl").browse()
 
     page = "/dead-letters?queue=audit&consumer=etl"

@@ -12,7 +12,11 @@ begin
     join pgq.consumer as c on c.co_id = s.sub_consumer
     where q.queue_name = _owner_of.queue_name and c.co_name = _owner_of.consumer_name;
     if not found then
-        perform sluice._require_group(queue_name, consumer_name);
+        perform pgq._require_log(queue_name);
+        raise exception using
+            errcode = 'SG001',
+            message = format('event log %L has no share group or consumer %L', queue_name, consumer_name),
+            hint = 'create or register it again, or redrive its dead letters into a queue';
     end if;
 end;
 $$;

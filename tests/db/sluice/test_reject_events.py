@@ -1,4 +1,4 @@
-"""sluice.reject_event: an event of an open batch is dead-lettered for its consumer."""
+"""sluice.reject_events: events of an open batch are dead-lettered for its consumer."""
 
 import psycopg
 import pytest
@@ -7,7 +7,10 @@ from support import rows, value
 from support.log import coop_next, error_of, ids, move_retries, tick
 from support.share_groups import make_log
 
-REJECT = "select sluice.reject_event(%s, %s, 'bad', 'KeyError', 'no x', 'at line 1', 'w')"
+REJECT = """select sluice.reject_events(%s, jsonb_build_array(jsonb_build_object(
+    'ev_id', %s::bigint, 'reason', 'bad', 'error_type', 'KeyError', 'error', 'no x', 'trace', 'at line 1'
+)), 'w')"""
+SHORT = "select sluice.reject_events(%s, %s)"
 
 
 @pytest.fixture
@@ -56,12 +59,22 @@ def test_an_event_is_dead_lettered_with_all_its_fields(connection, batch):
 
 
 def test_a_repetition_returns_0_and_keeps_the_first(connection, batch):
-    assert value(connection, "select sluice.reject_event(%s, 2, 'first')", batch) == 1
-    assert value(connection, "select sluice.reject_event(%s, 2, 'second')", batch) == 0
+    assert value(connection, SHORT, batch, '[{"ev_id": 2, "reason": "first"}]') == 1
+    assert value(connection, SHORT, batch, '[{"ev_id": 2, "reason": "second"}]') == 0
     assert value(connection, REJECT, batch, 1) == 1
 
     found = rows(connection, "select msg_id, reason from sluice.dead_letter order by 1")
     assert found == [(1, "bad"), (2, "first")]
+
+
+def test_several_events_are_dead_lettered_in_one_call_or_none(connection, batch):
+    refused = error_of(connection, SHORT, batch, '[{"ev_id": 1}, {"ev_id": 7}]')
+    assert refused == ("22023", "event not found")
+    assert value(connection, "select count(*) from sluice.dead_letter") == 0
+
+    assert value(connection, SHORT, batch, '[{"ev_id": 2, "reason": "r"}, {"ev_id": 1}]') == 2
+    found = rows(connection, "select msg_id, reason, error from sluice.dead_letter order by 1")
+    assert found == [(1, "rejected", None), (2, "r", None)]
 
 
 def test_the_batch_stays_open_and_is_finished_as_usual(connection, batch):
@@ -177,7 +190,7 @@ def test_redriven_event_is_delivered_to_its_consumer_only_with_attempts_reset(co
 def test_readers_of_logs_reject_events_and_writers_and_monitors_do_not(
     connection, batch, as_member
 ):
-    query = f"select sluice.reject_event({batch}, 1, 'bad')"
+    query = f"""select sluice.reject_events({batch}, '[{{"ev_id": 1}}]')"""
 
     for member_of in ("pgq_reader", "pgq_admin", "sluice_reader", "sluice_admin"):
         assert as_member(member_of, query) == [(1,)]
@@ -220,4 +233,4 @@ def test_rejection_reads_none_of_the_other_dead_letters_without_statistics(
         "select 'changes', 'lake', -n, 1, now(), 'r' from generate_series(1, 50000) as n"
     )
 
-    assert buffers(f"select sluice.reject_event({batch}, 1, 'bad')") < 200
+    assert buffers(f"""select sluice.reject_events({batch}, '[{{"ev_id": 1}}]')""") < 200
