@@ -462,9 +462,9 @@ def test_each_outcome_of_events_is_settled_in_one_call_of_settle(on_group, obser
     assert group_info(observer, log_name)[:3] == (0, 2, 1)
     assert rows(
         observer,
-        "select ev_data, reason, error from sluice.dead_letter where queue_name = %s",
+        "select ev_data, reason, error_type, error, trace, worker from sluice.dead_letter where queue_name = %s",
         log_name,
-    ) == [("c", "bad", "ValueError: no such customer\nthe trace")]
+    ) == [("c", "bad", "ValueError", "no such customer", "the trace", "tester")]
 
 
 def test_event_outcomes_with_a_lost_reply_are_recognised_as_done(on_group, observer, log_name):

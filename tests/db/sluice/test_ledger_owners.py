@@ -150,7 +150,7 @@ def test_a_key_that_another_role_recorded_is_an_error_and_not_done(acting):
 WRITABLE = r"^(pgmq\.[qa]_orders|pgq\.event_1_[0-9])$"
 WRITABLE_BY_READERS = {
     "sluice.attempt",
-    "sluice.dead_letter",
+    "sluice.dead_letter_message",
     "sluice.parked_key",
     "sluice.queue_start",
     "sluice.queue_stream",
