@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgsluice import FailedMessage, Reject, Retry, WorkQueue
+from pgsluice import Archive, FailedMessage, Reject, Retry, WorkQueue
 from pgsluice.cli.main import main
 from pgsluice.cli.queue_tail import GAPS_MAX, Follower
 from support import rows, value, wait_until
@@ -207,7 +207,7 @@ def test_an_interrupted_replay_is_continued(queue, orders, monkeypatch):
     orders.execute(
         "insert into pgmq.a_orders (msg_id, vt) select n, now() from generate_series(1001, 2500) as n"
     )
-    step = WorkQueue.continue_replay
+    step = Archive.continue_replay
 
     def interrupted(self, replay_id, **options):
         if value(orders, "select replayed from sluice.list_replays()"):
@@ -215,7 +215,7 @@ def test_an_interrupted_replay_is_continued(queue, orders, monkeypatch):
         return step(self, replay_id, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(WorkQueue, "continue_replay", interrupted)
+        patch.setattr(Archive, "continue_replay", interrupted)
         output = queue("replay", "orders", "--all", "--into", "again", code=130, errors=True)
 
     assert "replay 1 belongs to queue 'orders'" in queue(

@@ -216,7 +216,10 @@ def test_dead_letters_of_other_queues_and_groups_stay(letters):
 
 def test_an_unknown_consumer_or_target_is_named_and_moves_nothing(letters):
     for arguments, wanted in (
-        ("'events', 'missing'", ("SG001", "event log 'events' has no share group or consumer 'missing'")),
+        (
+            "'events', 'missing'",
+            ("SG001", "event log 'events' has no share group or consumer 'missing'"),
+        ),
         (f"{letters.of}, '{{}}', 'missing'", ("QU005", "queue 'missing' does not exist")),
     ):
         assert error_of(letters.connection, f"select sluice.redrive({arguments})") == wanted
