@@ -205,6 +205,9 @@ REFUSED = [
     ({"log": "l", "group": "g", "rate": 5}, plain, "'plain' is for a log, which does not support rate; omit it"),
     ({"log": "l", "consumer": "c", "concurrency": 2}, plain, "which does not support concurrency"),
     ({"log": "l", "consumer": "c", "batch": Batch(2)}, plain, "for a consumer, which handles events one by one"),
+    ({"queue": "q", "dead_letters": True}, plain, "dead_letters requires consumer="),
+    ({"log": "orders", "consumer": "ledger", "event_types": ["x"], "dead_letters": True}, plain,
+     "'ledger' and 'plain' of one consumer differ in dead_letters"),
     ({"queue": "other", "name": "paid"}, plain, "plain and .*on_paid are both named 'paid'"),
     ({"queue": "paid"}, plain, "handlers 'paid' and 'plain' are both for queue 'paid'"),  # same table as 'Paid'
     ({"log": "orders", "group": "mailers"}, plain, "'other_event' and 'plain' are both for events of group 'mailers' of log 'orders' that no"),
@@ -212,6 +215,18 @@ REFUSED = [
      "'paid_event' and 'plain' are both for events of type 'order.sent' of group 'mailers'"),
     ({"log": "orders", "group": "ledger"}, plain, "'ledger' and 'plain' use a consumer and a group of the same name in one log"),
 ]  # fmt: skip
+
+
+def test_consumer_dead_letters_if_declared():
+    other = App()
+    for kind in ("a", "b"):
+        other.handler(log="l", consumer="c", event_types=[kind], name=kind, dead_letters=True)(
+            plain
+        )
+
+    assert [spec.route for spec in other.handlers.values()] == [
+        ConsumerRoute("l", "c", (kind,), dead_letters=True) for kind in ("a", "b")
+    ]
 
 
 @pytest.mark.parametrize(("options", "function", "words"), REFUSED)

@@ -65,6 +65,7 @@ class HandlerOptions(TypedDict, total=False):
     group: str | None
     consumer: str | None
     event_types: Iterable[str]
+    dead_letters: bool
     name: str | None
     retry: RetryPolicy | None
     retry_on: Iterable[type[BaseException]]
@@ -161,6 +162,7 @@ class App:
         group: str | None = None,
         consumer: str | None = None,
         event_types: Iterable[str] = (),
+        dead_letters: bool = False,
         name: str | None = None,
         retry: RetryPolicy | None = None,
         retry_on: Iterable[type[BaseException]] = (),
@@ -194,6 +196,8 @@ class App:
                 worker starts, if it does not exist.
             consumer: The consumer of the log, instead: events in order, one transaction per tick batch.
             event_types: Event types to handle; none: all that no other handler of the group or consumer handles.
+            dead_letters: For a consumer: dead-letter events that are rejected or failed their last attempt. False: the
+                consumer stops at such an event, and retries it.
             name: Name in logs and commands; default: the function's name.
             retry: Retry policy; None: that of the queue or the group.
             retry_on: Exceptions to retry; others are dead-lettered immediately. None given: all are retried.
@@ -233,6 +237,7 @@ class App:
             group=group,
             consumer=consumer,
             event_types=event_types,
+            dead_letters=dead_letters,
         )
         is_queue = isinstance(route, QueueRoute)
 

@@ -37,6 +37,7 @@ def make_route(
     group: str | None,
     consumer: str | None,
     event_types: Iterable[str],
+    dead_letters: bool,
 ) -> Route:
     """Make the route of a handler.
 
@@ -48,6 +49,10 @@ def make_route(
         if name is not None and (not isinstance(name, str) or not name):
             raise ArgumentError(f"{option} is {name!r}; use a name")
     types = _event_types(event_types)
+    if dead_letters and consumer is None:
+        raise ArgumentError(
+            "dead_letters requires consumer=; messages and events of share groups are always dead-lettered"
+        )
     if log is None:
         if group is not None or consumer is not None or types:
             raise ArgumentError("group, consumer and event_types require log=")
@@ -62,7 +67,7 @@ def make_route(
     if group is not None and consumer is None:
         return GroupRoute(log, group, types)
     if consumer is not None and group is None:
-        return ConsumerRoute(log, consumer, types)
+        return ConsumerRoute(log, consumer, types, dead_letters)
     raise ArgumentError(
         f"a handler of log {log!r} needs group=, for concurrent processing in any number of processes, or consumer=, "
         "for events in order"
@@ -333,6 +338,19 @@ def check_neighbours(spec: HandlerSpec, others: Iterable[HandlerSpec]) -> None:
                 f"handlers {other.name!r} and {spec.name!r} use a consumer and a group of the same name in one log; "
                 "rename one"
             )
+        if _differ_in_dead_letters(spec.route, other.route):
+            raise ArgumentError(
+                f"handlers {other.name!r} and {spec.name!r} of one consumer differ in dead_letters; declare both alike"
+            )
+
+
+def _differ_in_dead_letters(route: Route, other: Route) -> bool:
+    return (
+        isinstance(route, ConsumerRoute)
+        and isinstance(other, ConsumerRoute)
+        and _reader(route) == _reader(other)
+        and route.dead_letters != other.dead_letters
+    )
 
 
 def _reader(route: Route) -> tuple[str, ...] | None:
