@@ -136,15 +136,15 @@ BUGS = {
     "a retry that never ends": (
         {"again"},
         (
-            "sluice._settle(sluice.share_group,bigint,text,bigint[],interval,text,text)",
-            "c.attempts + 1 >= i_group.max_attempts",
-            "false",
+            "sluice._settle(sluice.share_group,bigint,text,bigint[],interval,text,text,jsonb)",
+            "sluice._is_last(c.attempts + 1,",
+            "sluice._is_last(0,",
         ),
     ),
     "a dead letter that is written nowhere": (
         {"lost"},
         (
-            "sluice._dead_letter(sluice.share_group,bigint,sluice.redelivery,text,text)",
+            "sluice._dead_letter(sluice.share_group,bigint,sluice.redelivery,text,text,jsonb)",
             "insert into sluice.dead_letter_event",
             "return; insert into sluice.dead_letter_event",
         ),

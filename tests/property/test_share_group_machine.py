@@ -703,9 +703,9 @@ PLANTED = {
         "if false then",
     ),
     "one attempt too many": (
-        "sluice._settle(sluice.share_group,bigint,text,bigint[],interval,text,text)",
-        "c.attempts + 1 >= i_group.max_attempts",
-        "c.attempts >= i_group.max_attempts",
+        "sluice._settle(sluice.share_group,bigint,text,bigint[],interval,text,text,jsonb)",
+        "sluice._is_last(c.attempts + 1,",
+        "sluice._is_last(c.attempts,",
     ),
     "rotation does not wait for open claims": (
         "sluice._move_group(sluice.share_group,sluice.claim)",

@@ -496,7 +496,7 @@ PLANTED = {
         "bool_or(e.ev_id = any (v_settled))",
     ),
     "later events stay in the claim": (
-        "sluice._settle(sluice.share_group,bigint,text,bigint[],interval,text,text)",
+        "sluice._settle(sluice.share_group,bigint,text,bigint[],interval,text,text,jsonb)",
         "if v_behind is null then",
         "if true then",
     ),

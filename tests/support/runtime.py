@@ -178,7 +178,8 @@ class MemorySource:
                 message.end = "dead"
             else:
                 message.fence += 1
-                message.visible_s = time.monotonic() + (outcome.delay_s or 0.0)
+                delay_s = max(outcome.delay_s or 0.0, settlement.delay_min_s or 0.0)
+                message.visible_s = time.monotonic() + delay_s
                 return "retry"
         return message.end
 

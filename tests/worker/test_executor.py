@@ -234,8 +234,10 @@ class TestTimeouts:
         going.set()
 
         assert source.ends() == {None: 1, "done": 1}
-        outcome, failure = source.messages[1].outcomes[-1]
-        assert (outcome.delay_s, failure.error_type) == (spec.lease_s, "timeout")
+        message = source.messages[1]
+        assert message.outcomes[-1][1].error_type == "timeout"
+        # The thread may still run: the message is retried after a lease at the earliest.
+        assert spec.lease_s - 2 < message.visible_s - time.monotonic() <= spec.lease_s
 
 
 class TestProcesses:

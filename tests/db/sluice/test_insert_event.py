@@ -25,7 +25,7 @@ def changes(connection):
 
 
 @pytest.mark.parametrize(
-    "when", ["delay => interval '100 ms'", "at => clock_timestamp() + interval '5 ms'"]
+    "when", ["delay => interval '100 ms'", "at => clock_timestamp() + interval '100 ms'"]
 )
 def test_an_event_that_waits_is_in_the_log_when_it_is_due_with_all_of_its_fields(changes, when):
     changes.execute("select pgq.register_consumer('changes', 'lake')")
