@@ -40,6 +40,7 @@ def test_tables_only_is_known_to_every_command(empty_database):
     assert "orders" in ran("queue", "list")
     assert "0 unknown" in ran("doctor")
     assert only in ran("queue", "send", "orders", "1", code=1)
+    assert only in ran("dead-letters", "list", "orders", code=1)
     with psycopg.connect(empty_database.url, autocommit=True) as connection:
         connection.execute("alter table pgmq.q_orders drop column headers")
         connection.execute("alter table pgmq.meta drop column is_unlogged")

@@ -130,6 +130,16 @@ def list_queues(connection: Connection[Any]) -> list[QueueInfo]:
     return WorkQueue(connection).list_queues()
 
 
+@contextmanager
+def open_connection(dsn: str | None) -> Iterator[Connection[Any]]:
+    """Open a connection in autocommit mode; an error for a missing function says if only the tables are installed."""
+    with (
+        connect(resolve(dsn), autocommit=True) as connection,
+        _naming_missing_functions(connection),
+    ):
+        yield connection
+
+
 @dataclass(frozen=True)
 class QueueClients:
     """The clients of queues on one connection."""
@@ -142,11 +152,7 @@ class QueueClients:
 @contextmanager
 def queue_clients(dsn: str | None, queue_name: str | None = None) -> Iterator[QueueClients]:
     """Open clients in autocommit mode; an error for a missing queue names it."""
-    with (
-        connect(resolve(dsn), autocommit=True) as connection,
-        naming_missing_queue(queue_name),
-        _naming_missing_functions(connection),
-    ):
+    with open_connection(dsn) as connection, naming_missing_queue(queue_name):
         yield QueueClients(WorkQueue(connection), Archive(connection), Operations(connection))
 
 
@@ -188,11 +194,7 @@ def naming_missing_log(queue_name: str | None) -> Iterator[None]:
 @contextmanager
 def event_log(dsn: str | None, queue_name: str | None = None) -> Iterator[EventLog]:
     """Open a client in autocommit mode."""
-    with (
-        connect(resolve(dsn), autocommit=True) as connection,
-        naming_missing_log(queue_name),
-        _naming_missing_functions(connection),
-    ):
+    with open_connection(dsn) as connection, naming_missing_log(queue_name):
         yield EventLog(connection)
 
 

@@ -10,11 +10,13 @@ from datetime import timedelta
 from typing import Any
 
 import click
+from psycopg import Connection
 
 from pgsluice.cli.clients import (
     STEP,
     check_log_exists,
     check_queue_exists,
+    open_connection,
     pages,
     queue_exists,
     work_queue,
@@ -32,7 +34,6 @@ from pgsluice.cli.parsing import filter_options, read_filter
 from pgsluice.cli.printing import echo
 from pgsluice.cli.types import Duration
 from pgsluice.client import DeadLetters, EventLog, WorkQueue
-from pgsluice.connection import connect, resolve
 from pgsluice.errors import ConsumerNotFoundError, QueueNotFoundError
 
 _place = combined(
@@ -82,30 +83,32 @@ class _Letters:
     """The dead letters of a queue, share group or consumer.
 
     Attributes:
-        client: Their client.
-        work: Client of queues on the same connection.
-        log: Client of logs on the same connection.
+        connection: A connection in autocommit mode.
         queue_name: The queue, or the log.
         consumer_name: The share group or consumer, or None.
     """
 
-    client: DeadLetters
-    work: WorkQueue
-    log: EventLog
+    connection: Connection[Any]
     queue_name: str
     consumer_name: str | None
+
+    @property
+    def client(self) -> DeadLetters:
+        """Their client."""
+        return DeadLetters(self.connection, self.queue_name, self.consumer_name)
 
     def check_exists(self) -> None:
         """Raise an error if nothing is there; called when no dead letter was found."""
         if self.consumer_name is None:
-            if not queue_exists(self.work, self.queue_name):
+            if not queue_exists(WorkQueue(self.connection), self.queue_name):
                 raise QueueNotFoundError(
                     f"queue {self.queue_name!r} does not exist and has no dead letters; see: pgsluice queue list"
                 )
             return
-        consumers = self.log.list_consumers(self.queue_name)
+        log = EventLog(self.connection)
+        consumers = log.list_consumers(self.queue_name)
         if not consumers:
-            check_log_exists(self.log, self.queue_name)
+            check_log_exists(log, self.queue_name)
         if all(each.consumer_name != self.consumer_name for each in consumers):
             raise ConsumerNotFoundError(
                 f"log {self.queue_name!r} has neither a share group nor a consumer {self.consumer_name!r}, and no dead "
@@ -115,14 +118,8 @@ class _Letters:
 
 @contextmanager
 def _open(dsn: str | None, queue_name: str, consumer_name: str | None) -> Iterator[_Letters]:
-    with connect(resolve(dsn), autocommit=True) as connection:
-        yield _Letters(
-            DeadLetters(connection, queue_name, consumer_name),
-            WorkQueue(connection),
-            EventLog(connection),
-            queue_name,
-            consumer_name,
-        )
+    with open_connection(dsn) as connection:
+        yield _Letters(connection, queue_name, consumer_name)
 
 
 @dead_letters.command("list")

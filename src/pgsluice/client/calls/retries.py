@@ -270,15 +270,10 @@ def decide_retry(
     attempt: int, outcome: Retry | Reject, policy: dict[str, Any]
 ) -> Call[RetryDecision]:
     """Decide if a failed attempt is retried under a policy, as `fail` does."""
-    failure = {
-        "delay": outcome.delay_s if isinstance(outcome, Retry) else None,
-        "reject": isinstance(outcome, Reject),
-        "reason": storable_text(outcome.reason),
-    }
     sql: LiteralString = "select * from sluice.decide_retry(%s::integer, %s::jsonb, %s::jsonb)"
     parameters = (
         attempt,
-        json_parameter(failure, "failure"),
+        json_parameter(_asked(outcome), "failure"),
         json_parameter(policy, "policy"),
     )
     return Call(sql, parameters, lambda rows: RetryDecision(*rows[0]), is_report=True)
@@ -334,12 +329,18 @@ def try_lock_messages(queue_name: str, messages: Sequence[Message]) -> Call[list
     return Call(sql, (queue_name, claims_of(messages)[0]), column, queue_name)
 
 
+def _asked(outcome: Retry | Reject) -> dict[str, Any]:
+    return {
+        "delay": outcome.delay_s if isinstance(outcome, Retry) else None,
+        "reject": isinstance(outcome, Reject),
+        "reason": storable_text(outcome.reason),
+    }
+
+
 def _failure(failure: FailedMessage) -> dict[str, Any]:
-    outcome = failure.outcome
     texts = {
         name: storable_text(text)
         for name, text in (
-            ("reason", outcome.reason),
             ("error_type", failure.error_type),
             ("error", failure.error),
             ("trace", failure.trace),
@@ -356,9 +357,8 @@ def _failure(failure: FailedMessage) -> dict[str, Any]:
         }
     return {
         **claim,
-        "delay": outcome.delay_s if isinstance(outcome, Retry) else None,
+        **_asked(failure.outcome),
         "delay_min": failure.delay_min_s,
-        "reject": isinstance(outcome, Reject),
         **texts,
     }
 

@@ -369,7 +369,6 @@ class EventConsumer:
             retries.decide_retry(attempt_of(event), outcome, policy.options)
         )
         self.on_decided(event, decided)
-        failure = error.failure if isinstance(error, EventFailedError) else failure_of(error)
         if decided.delay_s is not None:
             progress.again(event, decided.delay_s)
             if not isinstance(error, Outcome):
@@ -377,6 +376,7 @@ class EventConsumer:
             return
         if not self._dead_letters:
             raise error
+        failure = error.failure if isinstance(error, EventFailedError) else failure_of(error)
         progress.rejected.append(
             FailedEvent(
                 event.ev_id,

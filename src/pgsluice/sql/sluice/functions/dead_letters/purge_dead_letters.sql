@@ -11,7 +11,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_dead_before constant timestamptz := clock_timestamp() - older_than;
+    v_filter sluice.dead_letter_filter;
     v_deleted bigint;
 begin
     if (older_than is null) = (dead_letter_ids is null) then
@@ -20,27 +20,24 @@ begin
             message = 'it is not clear which dead letters to delete',
             hint = 'pass older_than, 0 for all of them, or dead_letter_ids';
     end if;
+    v_filter.until := clock_timestamp() - older_than;
+    v_filter.dead_letter_ids := dead_letter_ids;
     -- An array instead of a join: without an estimate of the rows, the planner would scan the whole table.
     execute format(
         'delete from sluice.%1$I as d
          where d.dead_letter_id = any (array(
              select m.dead_letter_id
              from sluice.%1$I as m
-             where %2$s and %3$s
-             limit $5
+             where %2$s
+             %3$s
+             limit $8
              for update skip locked
          ))',
         sluice._dead_letter_table(consumer_name),
-        case when consumer_name is null
-            then 'lower(m.queue_name) = lower($1)'
-            else 'm.queue_name = $1 and m.consumer_name = $2'
-        end,
-        case when older_than is null
-            then 'm.dead_letter_id = any ($4)'
-            else 'm.dead_at < $3 order by m.dead_at'
-        end
+        sluice._dead_letter_filter_sql(consumer_name),
+        case when older_than is not null then 'order by m.dead_at' end
     )
-    using queue_name, consumer_name, v_dead_before, dead_letter_ids, qty;
+    using null::jsonb, null::jsonb, null::timestamptz, v_filter.until, queue_name, consumer_name, v_filter, qty;
     get diagnostics v_deleted = row_count;
     if v_deleted > 0 then
         perform sluice._note_action(
