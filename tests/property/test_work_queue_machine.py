@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import seed as with_seed
 from hypothesis import strategies as st
+from hypothesis.errors import Flaky
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -375,7 +376,9 @@ def test_a_planted_bug_is_found(database_18, seed, bug):
     with database_18.connect() as connection:
         replace_in(connection, *PLANTED[bug])
 
-    with pytest.raises(AssertionError):
+    # After a slow read, a queue is read in another way, where the bug may not be. Hypothesis then finds that a sequence
+    # that it repeats fails at another step.
+    with pytest.raises((AssertionError, Flaky)):
         run(
             database_18,
             seed,
