@@ -23,12 +23,11 @@ from pgsluice.cli.options import (
 from pgsluice.cli.output import print_lines, report, show
 from pgsluice.cli.parsing import lines
 from pgsluice.cli.printing import echo, echo_lines
-from pgsluice.cli.queue_archive import exports, replay, replays, retention
-from pgsluice.cli.queue_limits import blocked, limits, unpark
+from pgsluice.cli.queue_archive import exports, replay, replays
+from pgsluice.cli.queue_blocked import blocked, unpark
 from pgsluice.cli.queue_look import browse, count, failing, get, peek
 from pgsluice.cli.queue_partitions import partition_arguments, partition_options, partitions
-from pgsluice.cli.queue_pause import pause, paused_queues, resume
-from pgsluice.cli.queue_retries import retry_policy
+from pgsluice.cli.queue_settings import paused_queues, set_, show_
 from pgsluice.cli.queue_streams import streams
 from pgsluice.cli.queue_tail import tail
 from pgsluice.cli.queue_topics import topics
@@ -99,7 +98,7 @@ def list_(as_json: bool, dsn: str | None) -> None:
                 | {
                     "paused_at": found and found.paused_at,
                     "paused_by": found and found.paused_by,
-                    "pause_reason": found and found.reason,
+                    "pause_reason": found and found.pause_reason,
                 }
             )
         show(rows, as_json, empty="no queues")
@@ -244,7 +243,7 @@ def _acknowledged(asked: tuple[int, ...], found: list[int]) -> None:
 
 
 for _command in (
-    *(blocked, browse, count, exports, failing, get, limits, partitions),
-    *(pause, peek, replay, replays, resume, retention, retry_policy, streams, tail, topics, unpark),
+    *(blocked, browse, count, exports, failing, get, partitions, peek),
+    *(replay, replays, set_, show_, streams, tail, topics, unpark),
 ):
     queue.add_command(_command)

@@ -1,10 +1,8 @@
-"""`pgsluice queue retention`, `exports`, `replay` and `replays`: retention and replay of archives."""
+"""`pgsluice queue exports`, `replay` and `replays`: exports and replay of archives."""
 
 from __future__ import annotations
 
-import math
 import sys
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -23,66 +21,7 @@ from pgsluice.cli.options import (
 from pgsluice.cli.output import interruptible, print_lines, print_result, progress, report, show
 from pgsluice.cli.parsing import filter_options, read_filter
 from pgsluice.cli.printing import echo
-from pgsluice.cli.types import FOREVER, Duration
-from pgsluice.client import Archive, ReplayStep, WorkQueue
-from pgsluice.errors import QueueNotFoundError
-
-
-@click.command()
-@optional_name_argument
-@click.argument(
-    "keep_s", metavar="[DURATION|forever]", type=Duration(may_be_forever=True), required=False
-)
-@yes_option
-@json_option
-@dsn_option
-def retention(
-    queue_name: str | None, keep_s: float | None, yes: bool, as_json: bool, dsn: str | None
-) -> None:
-    """Show the archive retention of one queue or all, or set that of a queue.
-
-    The default is forever. `pgsluice maintain` deletes archived messages older than the retention, in batches. Asks for
-    confirmation if there are such messages now.
-    """
-    with queue_clients(dsn, queue_name) as clients:
-        if keep_s is not None and queue_name is not None:
-            keep = None if math.isinf(keep_s) else timedelta(seconds=keep_s)
-            if keep is not None and _has_older(clients.work, queue_name, keep):
-                question = f"Delete the archived messages of queue {queue_name!r} that are older?"
-                confirm(yes, question)
-            clients.archive.set_retention(queue_name, keep)
-        kept = [
-            record
-            for record in clients.archive.list_retentions()
-            if queue_name is None or record.queue_name.lower() == queue_name.lower()
-        ]
-    if queue_name is not None and not kept:
-        raise QueueNotFoundError(f"queue {queue_name!r} does not exist")
-    if as_json:
-        rows: list[dict[str, Any]] = [
-            {
-                "queue_name": record.queue_name,
-                "archive_retention_s": record.archive_retention
-                and record.archive_retention.total_seconds(),
-            }
-            for record in kept
-        ]
-    else:
-        rows = [
-            {
-                "queue_name": record.queue_name,
-                "archive_retention": FOREVER
-                if record.archive_retention is None
-                else str(record.archive_retention),
-            }
-            for record in kept
-        ]
-    show(rows, as_json, empty="no queues")
-
-
-def _has_older(work: WorkQueue, queue_name: str, keep: timedelta) -> bool:
-    until = datetime.now(UTC) - keep
-    return bool(work.browse(queue_name, "archive", until=until, qty=1))
+from pgsluice.client import Archive, ReplayStep
 
 
 @click.group()

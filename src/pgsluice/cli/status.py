@@ -12,7 +12,7 @@ from rich.text import Text
 from pgsluice import schema
 from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.printing import Terminal, cell, echo_json
-from pgsluice.cli.queue_pause import paused_queues
+from pgsluice.cli.queue_settings import paused_queues
 from pgsluice.client import EventLog, Operations, TableQueue, WorkQueue
 from pgsluice.connection import connect, resolve
 from pgsluice.errors import ConfigurationError, NotInstalledError, PrivilegeError, SchemaError
@@ -43,7 +43,7 @@ def _pauses(connection: psycopg.Connection[Any]) -> list[str]:
     """Return a line for each paused queue."""
     return [
         f"{paused.queue_name} since {paused.paused_at:%Y-%m-%d %H:%M:%S%z} by {paused.paused_by}"
-        + ("" if paused.reason is None else f": {paused.reason}")
+        + ("" if paused.pause_reason is None else f": {paused.pause_reason}")
         for paused in paused_queues(WorkQueue(connection)).values()
     ]
 

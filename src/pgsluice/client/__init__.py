@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pgsluice.client.group_records import GroupOptions as GroupOptions
     from pgsluice.client.group_records import OpenClaim as OpenClaim
     from pgsluice.client.limit_records import BlockedMessages as BlockedMessages
-    from pgsluice.client.limit_records import QueueLimits as QueueLimits
+    from pgsluice.client.limit_records import LimitUsage as LimitUsage
     from pgsluice.client.log_records import BatchInfo as BatchInfo
     from pgsluice.client.log_records import BrowsedEvent as BrowsedEvent
     from pgsluice.client.log_records import Capture as Capture
@@ -61,11 +61,9 @@ if TYPE_CHECKING:
     from pgsluice.client.log_records import RotationStep as RotationStep
     from pgsluice.client.log_records import Segment as Segment
     from pgsluice.client.operation_records import OperatorAction as OperatorAction
-    from pgsluice.client.operation_records import PausedQueue as PausedQueue
     from pgsluice.client.operation_records import PurgedMessages as PurgedMessages
     from pgsluice.client.operation_records import QueueExtent as QueueExtent
     from pgsluice.client.operation_records import WorkerProcess as WorkerProcess
-    from pgsluice.client.records import ArchiveRetention as ArchiveRetention
     from pgsluice.client.records import ClaimOutcome as ClaimOutcome
     from pgsluice.client.records import Export as Export
     from pgsluice.client.records import MaintenanceFailure as MaintenanceFailure
@@ -86,7 +84,6 @@ if TYPE_CHECKING:
     from pgsluice.client.retry_records import FailedMessage as FailedMessage
     from pgsluice.client.retry_records import FailingMessages as FailingMessages
     from pgsluice.client.retry_records import MessageAttempts as MessageAttempts
-    from pgsluice.client.retry_records import QueueRetryPolicy as QueueRetryPolicy
     from pgsluice.client.sample_records import NewestSample as NewestSample
     from pgsluice.client.sample_records import QueueState as QueueState
     from pgsluice.client.sample_records import Sample as Sample
@@ -95,6 +92,8 @@ if TYPE_CHECKING:
     from pgsluice.client.schedule_records import ScheduleOptions as ScheduleOptions
     from pgsluice.client.schedule_records import ScheduleState as ScheduleState
     from pgsluice.client.search_records import FoundMessages as FoundMessages
+    from pgsluice.client.settings_records import QueueOptions as QueueOptions
+    from pgsluice.client.settings_records import QueueSettings as QueueSettings
     from pgsluice.client.unloadable import UnloadableJson as UnloadableJson
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal
 
 
@@ -108,14 +108,6 @@ class StoredMessage:
     state: str
     message: Any
     headers: Any
-
-
-@dataclass(frozen=True, slots=True)
-class ArchiveRetention:
-    """Retention of a queue's archive; `archive_retention` is None: keep forever."""
-
-    queue_name: str
-    archive_retention: timedelta | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Literal
 
 from pgsluice.client.group_records import ClaimedEvent
@@ -11,30 +11,6 @@ from pgsluice.client.records import Message
 from pgsluice.outcome import Reject, Retry
 
 Backoff = Literal["constant", "linear", "exponential"]
-
-
-@dataclass(frozen=True, slots=True)
-class QueueRetryPolicy:
-    """Retry policy of a queue: attempts and back-off.
-
-    Attributes:
-        max_attempts: Attempts before a message is dead-lettered, 1 or more.
-        backoff: Growth of the back-off: `constant`; `linear`, by `backoff_base`; `exponential`, by `backoff_factor`.
-        backoff_base: Back-off after the first attempt.
-        backoff_max: Maximum back-off.
-        backoff_jitter: True if each back-off is randomised (50 to 100 %).
-        backoff_factor: Factor between successive back-offs with `exponential`, 1 or more.
-        is_default: True if the queue has no policy of its own.
-    """
-
-    queue_name: str
-    max_attempts: int
-    backoff: Backoff
-    backoff_base: timedelta
-    backoff_max: timedelta
-    backoff_jitter: bool
-    backoff_factor: float
-    is_default: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import explain, operations, partitions, samples, spark_claims
+from pgsluice.client.calls import explain, limits, operations, partitions, samples, spark_claims
 from pgsluice.client.explain_records import ExplainedFact
+from pgsluice.client.limit_records import LimitUsage
 from pgsluice.client.operation_records import (
     OperatorAction,
     PurgedMessages,
@@ -73,6 +74,13 @@ class AsyncOperations:
         Source: `sluice.explain_key`.
         """
         return await self._runner.run(explain.explain_key(queue_name, key))
+
+    async def list_limit_usage(self) -> list[LimitUsage]:
+        """Return the usage of the limits of every queue with a `fleet_concurrency` or a `rate`, by name.
+
+        Source: `sluice.list_limit_usage`.
+        """
+        return await self._runner.run(limits.list_limit_usage())
 
     async def list_workers(self) -> list[WorkerProcess]:
         """Return the worker processes with what they run, by app and host; also those lost in the last 24 hours.

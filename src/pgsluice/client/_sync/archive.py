@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from psycopg import Connection
@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool
 
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import archives
-from pgsluice.client.records import ArchiveRetention, Export, Replay, Replayed, ReplayStep
+from pgsluice.client.records import Export, Replay, Replayed, ReplayStep
 
 
 class Archive:
@@ -30,27 +30,6 @@ class Archive:
                 caller's transaction, and commits only in autocommit mode. The caller opens and closes it.
         """
         self._runner = Runner(source)
-
-    def set_retention(self, queue_name: str, archive_retention: timedelta | None) -> None:
-        """Set the retention of a queue's archive; maintenance deletes older messages.
-
-        Args:
-            queue_name: An existing queue.
-            archive_retention: Minimum age at deletion, 0 or more; None: keep forever (the initial setting).
-
-        Raises:
-            ArgumentError: The retention is negative or outside PostgreSQL's range of times. Nothing was changed.
-
-        Source: `sluice.set_retention`.
-        """
-        self._runner.run(archives.set_retention(queue_name, archive_retention))
-
-    def list_retentions(self) -> list[ArchiveRetention]:
-        """Return the archive retention of every queue, by name.
-
-        Source: `sluice.list_retentions`.
-        """
-        return self._runner.run(archives.list_retentions())
 
     def list_exports(self) -> list[Export]:
         """Return every archive export to a lake table, by queue and name.

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any, Literal, Unpack
 
 from psycopg import Connection
 from psycopg_pool import ConnectionPool
@@ -18,15 +18,14 @@ from pgsluice.client.calls import (
     groups,
     limits,
     notify,
-    operations,
     partitions,
     pgmq,
+    queue_settings,
     reading,
     retries,
     searching,
 )
-from pgsluice.client.limit_records import BlockedMessages, QueueLimits, WhenWaiting
-from pgsluice.client.operation_records import PausedQueue
+from pgsluice.client.limit_records import BlockedMessages
 from pgsluice.client.records import (
     ClaimOutcome,
     Message,
@@ -37,14 +36,9 @@ from pgsluice.client.records import (
     StoredMessage,
     TopicBinding,
 )
-from pgsluice.client.retry_records import (
-    Backoff,
-    FailedMessage,
-    FailingMessages,
-    MessageAttempts,
-    QueueRetryPolicy,
-)
+from pgsluice.client.retry_records import FailedMessage, FailingMessages, MessageAttempts
 from pgsluice.client.search_records import FoundMessages
+from pgsluice.client.settings_records import Change, QueueOptions, QueueSettings
 
 
 class WorkQueue:
@@ -308,21 +302,6 @@ class WorkQueue:
             claims.reject(queue_name, msg_id, read_ct, reason, error, enqueued_at=enqueued_at)
         )
 
-    def set_deduplication(self, queue_name: str, window: timedelta | None) -> None:
-        """Set the deduplication window of a queue.
-
-        Args:
-            queue_name: An existing queue.
-            window: Time after sending during which the same key is a duplicate. Keys sent before keep their window.
-                None: turn deduplication off and forget all keys.
-
-        Raises:
-            ArgumentError: The window is not positive.
-
-        Source: `sluice.set_deduplication`.
-        """
-        self._runner.run(deduplication.set_deduplication(queue_name, window))
-
     def send(
         self,
         queue_name: str,
@@ -345,8 +324,8 @@ class WorkQueue:
             headers: A JSON object sent with the message, or None.
             delay: Seconds until the message becomes visible, 0 or more, or the time when it becomes visible (with a
                 time zone). None: immediately.
-            deduplication_key: 1 to 1,024 bytes. A message whose key was sent within the window of `set_deduplication`
-                is not stored, even if the first message has left the queue. None: no deduplication.
+            deduplication_key: 1 to 1,024 bytes. A message whose key was sent within the `deduplication_window` of the
+                queue is not stored, even if the first message has left the queue. None: no deduplication.
 
         Returns:
             The msg_id; for a duplicate, that of the first message with this key.
@@ -617,76 +596,6 @@ class WorkQueue:
         """
         return self._runner.run(limits.claim_messages(queue_name, vt, qty, worker=worker))
 
-    def set_queue_limits(
-        self,
-        queue_name: str,
-        *,
-        fleet_concurrency: int | None = None,
-        key_concurrency: int | None = None,
-        rate: int | None = None,
-        rate_s: float = 1.0,
-        when_waiting: WhenWaiting | None = None,
-        priority_weights: Sequence[int] | None = None,
-    ) -> None:
-        """Set the limits and the order of a queue, replacing all previous ones.
-
-        New limits may need an index; producers and readers wait while it is built. A queue has either priorities or key
-        limits.
-
-        Args:
-            queue_name: An existing queue.
-            fleet_concurrency: Maximum messages in flight over all processes, 1 or more; None: no limit.
-            key_concurrency: Maximum messages of one key in flight, 1 or more; None: no limit. The key of a message is
-                its header `x-pgmq-group`; messages without it are not limited.
-            rate: Rate limit: maximum messages read in any `rate_s` seconds, 1 or more; None: no limit. A message
-                that is read and released without being handled counts.
-            rate_s: Period of the rate limit in seconds, more than 0.
-            when_waiting: Order by key: messages of a key are read one at a time. While a message of the key awaits its
-                retry, `block` holds back the key, `skip` reads its next messages, and `park` holds back the key until
-                `unpark_messages`. None: no order by key.
-            priority_weights: Weights of 2 to 9 priority levels, the most urgent first: the relative share of reads
-                while several levels have messages, 0 or more. The level of a message is its header `x-pgmq-priority`, 1
-                being the most urgent; without it, the middle level.
-
-        Raises:
-            ArgumentError: A value is out of range. Nothing was changed.
-            QueueNotFoundError: The queue does not exist.
-            ServerError: The limits contradict each other. Nothing was changed.
-
-        Source: `sluice.set_queue_limits`.
-        """
-        self._runner.run(
-            limits.set_queue_limits(
-                queue_name,
-                fleet_concurrency=fleet_concurrency,
-                key_concurrency=key_concurrency,
-                rate=rate,
-                rate_s=rate_s,
-                when_waiting=when_waiting,
-                priority_weights=priority_weights,
-            )
-        )
-
-    def drop_queue_limits(self, queue_name: str) -> bool:
-        """Drop the limits and the order of a queue, and its list of parked keys.
-
-        Returns:
-            False when the queue had none.
-
-        Raises:
-            QueueNotFoundError: The queue does not exist.
-
-        Source: `sluice.drop_queue_limits`.
-        """
-        return self._runner.run(limits.drop_queue_limits(queue_name))
-
-    def list_queue_limits(self) -> list[QueueLimits]:
-        """Return the limits and current usage of every queue with limits, by name.
-
-        Source: `sluice.list_queue_limits`.
-        """
-        return self._runner.run(limits.list_queue_limits())
-
     def list_blocked_messages(self, queue_name: str) -> list[BlockedMessages]:
         """Return the blocked keys of a queue with the reason, longest blocked first.
 
@@ -767,45 +676,6 @@ class WorkQueue:
         Source: PGMQ 1.13.0 `pgmq.list_notify_insert_throttles`.
         """
         return self._runner.run(notify.list_notify_insert_throttles())
-
-    def pause_queue(self, queue_name: str, *, reason: str | None = None) -> bool:
-        """Pause a queue until `resume_queue`: workers claim none of its messages, and finish those they have claimed.
-
-        `read` and the other functions of PGMQ are not affected, nor are producers.
-
-        Args:
-            queue_name: An existing queue.
-            reason: Shown by `list_paused_queues`; for a queue that is paused already it replaces the earlier reason.
-
-        Returns:
-            False when the queue is already paused.
-
-        Raises:
-            QueueNotFoundError: The queue does not exist.
-
-        Source: `sluice.pause_queue`.
-        """
-        return self._runner.run(operations.pause_queue(queue_name, reason=reason))
-
-    def resume_queue(self, queue_name: str) -> bool:
-        """Resume a paused queue, and wake waiting workers.
-
-        Returns:
-            False when the queue is not paused.
-
-        Raises:
-            QueueNotFoundError: The queue does not exist.
-
-        Source: `sluice.resume_queue`.
-        """
-        return self._runner.run(operations.resume_queue(queue_name))
-
-    def list_paused_queues(self) -> list[PausedQueue]:
-        """Return the paused queues, by name.
-
-        Source: `sluice.list_paused_queues`.
-        """
-        return self._runner.run(operations.list_paused_queues())
 
     def create_partitioned(
         self,
@@ -1045,6 +915,44 @@ class WorkQueue:
             pgmq.send_batch_topic(routing_key, messages, headers=headers, delay=delay)
         )
 
+    def set_queue_options(self, queue_name: str, **options: Unpack[QueueOptions]) -> Change:
+        """Change the given options of a queue; the others keep their values.
+
+        Limits, a key order and priorities may need an index; producers and readers wait while it is built.
+
+        Args:
+            queue_name: An existing queue.
+            **options: See `QueueOptions`.
+
+        Returns:
+            `unchanged` when the queue has these options already.
+
+        Raises:
+            ArgumentError: An option is unknown, its value invalid, or two of them contradict each other. Nothing was
+                changed.
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.set_queue_options`.
+        """
+        return self._runner.run(queue_settings.set_queue_options(queue_name, **options))
+
+    def queue_options(self, queue_name: str) -> QueueSettings:
+        """Return the options of a queue.
+
+        Raises:
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.queue_options`.
+        """
+        return self._runner.run(queue_settings.queue_options(queue_name))
+
+    def list_queue_options(self) -> list[QueueSettings]:
+        """Return the options of all queues, by name.
+
+        Source: `sluice.queue_options`.
+        """
+        return self._runner.run(queue_settings.list_queue_options())
+
     def read(
         self,
         queue_name: str,
@@ -1208,63 +1116,6 @@ class WorkQueue:
         Source: PGMQ 1.13.0 `pgmq.set_vt`.
         """
         return self._runner.run(reading.set_vt_batch(queue_name, msg_ids, vt))
-
-    def set_retry_policy(
-        self,
-        queue_name: str,
-        *,
-        max_attempts: int = 5,
-        backoff: Backoff = "exponential",
-        backoff_base: timedelta = timedelta(seconds=1),
-        backoff_max: timedelta = timedelta(minutes=5),
-        backoff_jitter: bool = True,
-        backoff_factor: float = 2.0,
-    ) -> None:
-        """Set the retry policy of a queue: attempts and back-off. It applies from the next failure on.
-
-        Args:
-            queue_name: An existing queue.
-            max_attempts: Attempts before a message is dead-lettered, 1 or more. With 1, workers record each attempt
-                before it starts; after a change to 1, running workers may make one more attempt.
-            backoff: Growth of the back-off: `constant`, `linear`, or `exponential` by `backoff_factor`.
-            backoff_base: Back-off after the first attempt, 0 or more.
-            backoff_max: Maximum back-off, 0 or more.
-            backoff_jitter: Randomise each back-off (50 to 100 %).
-            backoff_factor: Factor between successive back-offs with `exponential`, 1 or more.
-
-        Raises:
-            ArgumentError: The policy is invalid. Nothing was changed.
-
-        Source: `sluice.set_retry_policy`.
-        """
-        self._runner.run(
-            retries.set_retry_policy(
-                queue_name,
-                max_attempts=max_attempts,
-                backoff=backoff,
-                backoff_base=backoff_base,
-                backoff_max=backoff_max,
-                backoff_jitter=backoff_jitter,
-                backoff_factor=backoff_factor,
-            )
-        )
-
-    def drop_retry_policy(self, queue_name: str) -> bool:
-        """Drop a queue's retry policy; the default policy applies.
-
-        Returns:
-            False when the queue had no policy of its own.
-
-        Source: `sluice.drop_retry_policy`.
-        """
-        return self._runner.run(retries.drop_retry_policy(queue_name))
-
-    def list_retry_policies(self) -> list[QueueRetryPolicy]:
-        """Return the retry policy of every queue, by name.
-
-        Source: `sluice.list_retry_policies`.
-        """
-        return self._runner.run(retries.list_retry_policies())
 
     def count_retrying(self, queue_name: str) -> int:
         """Count the messages of a queue that failed and wait for a retry.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, LiteralString
 
 from pgsluice.client.calls.arguments import (
@@ -11,47 +11,17 @@ from pgsluice.client.calls.arguments import (
     checked_id,
     checked_ids,
     conditions,
-    duration,
     whole,
 )
-from pgsluice.client.calls.call import Call, nothing, one, record, scalar
+from pgsluice.client.calls.call import Call, one, record, scalar
 from pgsluice.client.calls.clients import Archive, WorkQueue, method
 from pgsluice.client.records import (
-    ArchiveRetention,
     Export,
     Replay,
     Replayed,
     ReplayStep,
     StoredMessage,
 )
-
-
-@method(Archive)
-def set_retention(queue_name: str, archive_retention: timedelta | None) -> Call[None]:
-    """Set the retention of a queue's archive; maintenance deletes older messages.
-
-    Args:
-        queue_name: An existing queue.
-        archive_retention: Minimum age at deletion, 0 or more; None: keep forever (the initial setting).
-
-    Raises:
-        ArgumentError: The retention is negative or outside PostgreSQL's range of times. Nothing was changed.
-
-    Source: `sluice.set_retention`.
-    """
-    sql: LiteralString = "select sluice.set_retention(%s::text, %s::interval)"
-    return Call(
-        sql, (queue_name, duration(archive_retention, "archive_retention")), nothing, queue_name
-    )
-
-
-@method(Archive)
-def list_retentions() -> Call[list[ArchiveRetention]]:
-    """Return the archive retention of every queue, by name.
-
-    Source: `sluice.list_retentions`.
-    """
-    return Call("select * from sluice.list_retentions()", (), record(ArchiveRetention))
 
 
 @method(Archive)

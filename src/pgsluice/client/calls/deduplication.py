@@ -3,37 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, LiteralString
 
 from pgsluice.client.calls import pgmq
-from pgsluice.client.calls.arguments import duration, int_or_time
-from pgsluice.client.calls.call import Call, column, nothing, scalar
+from pgsluice.client.calls.arguments import int_or_time
+from pgsluice.client.calls.call import Call, column, scalar
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.errors import ArgumentError
 from pgsluice.tracing.carrier import Sends
-
-
-@method(WorkQueue)
-def set_deduplication(queue_name: str, window: timedelta | None) -> Call[None]:
-    """Set the deduplication window of a queue.
-
-    Args:
-        queue_name: An existing queue.
-        window: Time after sending during which the same key is a duplicate. Keys sent before keep their window.
-            None: turn deduplication off and forget all keys.
-
-    Raises:
-        ArgumentError: The window is not positive.
-
-    Source: `sluice.set_deduplication`.
-    """
-    if duration(window, "window") == timedelta(0):
-        raise ArgumentError(
-            f"window is {window!r}; use a positive timedelta, or None to forget all keys"
-        )
-    sql: LiteralString = "select sluice.set_deduplication(%s::text, %s::interval)"
-    return Call(sql, (queue_name, window), nothing, queue_name)
 
 
 @method(WorkQueue)
@@ -58,8 +36,8 @@ def send(
         headers: A JSON object sent with the message, or None.
         delay: Seconds until the message becomes visible, 0 or more, or the time when it becomes visible (with a
             time zone). None: immediately.
-        deduplication_key: 1 to 1,024 bytes. A message whose key was sent within the window of `set_deduplication`
-            is not stored, even if the first message has left the queue. None: no deduplication.
+        deduplication_key: 1 to 1,024 bytes. A message whose key was sent within the `deduplication_window` of the
+            queue is not stored, even if the first message has left the queue. None: no deduplication.
 
     Returns:
         The msg_id; for a duplicate, that of the first message with this key.

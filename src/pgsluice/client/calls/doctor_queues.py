@@ -122,7 +122,7 @@ def heads(rows: list[tuple[Any, ...]]) -> list[QueueHead]:
 def started_since(since_s: float) -> Call[list[str]]:
     """Return the queues with a rate limit from which messages were started within this time."""
     return Call(
-        "select l.queue_name::text from sluice.queue_limits as l where exists (select from sluice.queue_start as s "
+        "select l.queue_name::text from sluice.queue_settings as l where exists (select from sluice.queue_start as s "
         "where s.limits_id = l.limits_id and s.started_at > clock_timestamp() - make_interval(secs => %s))",
         (since_s,),
         lambda rows: [name for (name,) in rows],
@@ -212,7 +212,7 @@ def large_archives(size_bytes: int) -> Call[list[Symptom]]:
         """
         select 'warn',
             format('the archive of queue %%L has %%s and no retention', m.queue_name, pg_size_pretty(size.bytes)),
-            format('pgsluice queue retention %%L 30d', m.queue_name)
+            format('pgsluice queue set %%L archive_retention=30d', m.queue_name)
         from pgmq.meta as m
         cross join lateral to_regclass(format('pgmq.%%I', lower('a_' || m.queue_name))) as a (oid)
         cross join lateral (
@@ -220,7 +220,9 @@ def large_archives(size_bytes: int) -> Call[list[Symptom]]:
             from (select p.relid from pg_partition_tree(a.oid) as p union select a.oid) as t (oid)
         ) as size (bytes)
         where size.bytes > %s
-          and not exists (select from sluice.retention as r where r.queue_name = m.queue_name)
+          and not exists (
+              select from sluice.queue_settings as r where r.queue_name = m.queue_name and r.archive_retention is not null
+          )
           and not exists (
               select
               from sluice.partitioned_table as p
@@ -262,7 +264,7 @@ def without_fifo_index(size_bytes: int) -> Call[list[tuple[str, str]]]:
           -- Limits per key have indexes of their own, and are not read by groups.
           and not exists (
               select
-              from sluice.queue_limits as l
+              from sluice.queue_settings as l
               where l.queue_name = m.queue_name and num_nonnulls(l.key_concurrency, l.when_waiting) > 0
           )
         order by m.queue_name
@@ -303,7 +305,7 @@ def parked_keys() -> Call[list[Symptom]]:
             ),
             format('pgsluice queue unpark %%L %%L', l.queue_name, p.key)
         from sluice.parked_key as p
-        join sluice.queue_limits as l on l.limits_id = p.limits_id
+        join sluice.queue_settings as l on l.limits_id = p.limits_id
         order by p.parked_at
         limit 1000
         """,
@@ -319,7 +321,7 @@ def parked_key_counts() -> Call[list[Symptom]]:
         select 'warn', format('queue %%L has %%s parked keys', l.queue_name, count(*)),
             format('pgsluice queue blocked %%L', l.queue_name)
         from sluice.parked_key as p
-        join sluice.queue_limits as l on l.limits_id = p.limits_id
+        join sluice.queue_settings as l on l.limits_id = p.limits_id
         group by l.queue_name
         order by l.queue_name
         """,

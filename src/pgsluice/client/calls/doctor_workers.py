@@ -36,10 +36,11 @@ def paused_queues() -> Call[dict[str, Symptom]]:
         select p.queue_name, 'warn',
             format(
                 'queue %%L has been paused since %%s by %%s%%s, and messages wait', p.queue_name,
-                date_trunc('second', p.paused_at), p.paused_by, ': ' || p.reason
+                date_trunc('second', p.paused_at), p.paused_by, ': ' || p.pause_reason
             ),
-            format('pgsluice queue resume %%L', p.queue_name)
-        from sluice.list_paused_queues() as p
+            format('pgsluice queue set %%L paused=false', p.queue_name)
+        from sluice.queue_options(null::text) as p
+        where p.paused_at is not null
         """,
         (),
         lambda rows: {name: Symptom(*symptom) for name, *symptom in rows},

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import Any, Literal, LiteralString, NamedTuple
+from datetime import datetime
+from typing import Any, LiteralString, NamedTuple
 
-from pgsluice.client.calls.arguments import claim_parameters, seconds, whole
-from pgsluice.client.calls.call import Call, Result, claim, nothing, record, scalar
-from pgsluice.client.calls.clients import WorkQueue, method
-from pgsluice.client.limit_records import BlockedMessages, QueueLimits, WhenWaiting
+from pgsluice.client.calls.arguments import claim_parameters
+from pgsluice.client.calls.call import Call, Result, claim, record, scalar
+from pgsluice.client.calls.clients import Operations, WorkQueue, method
+from pgsluice.client.limit_records import BlockedMessages, LimitUsage
 from pgsluice.client.records import Message
-from pgsluice.errors import ArgumentError
-
-_WHEN_WAITING = ("block", "skip", "park")
 
 
 class ClaimedMessage(NamedTuple):
@@ -116,117 +113,13 @@ def next_capacity(queue_name: str) -> Call[datetime | None]:
     return Call("select sluice.next_capacity(%s::text)", (queue_name,), scalar, queue_name)
 
 
-@method(WorkQueue)
-def set_queue_limits(
-    queue_name: str,
-    *,
-    fleet_concurrency: int | None = None,
-    key_concurrency: int | None = None,
-    rate: int | None = None,
-    rate_s: float = 1.0,
-    when_waiting: WhenWaiting | None = None,
-    priority_weights: Sequence[int] | None = None,
-) -> Call[None]:
-    """Set the limits and the order of a queue, replacing all previous ones.
+@method(Operations)
+def list_limit_usage() -> Call[list[LimitUsage]]:
+    """Return the usage of the limits of every queue with a `fleet_concurrency` or a `rate`, by name.
 
-    New limits may need an index; producers and readers wait while it is built. A queue has either priorities or key
-    limits.
-
-    Args:
-        queue_name: An existing queue.
-        fleet_concurrency: Maximum messages in flight over all processes, 1 or more; None: no limit.
-        key_concurrency: Maximum messages of one key in flight, 1 or more; None: no limit. The key of a message is
-            its header `x-pgmq-group`; messages without it are not limited.
-        rate: Rate limit: maximum messages read in any `rate_s` seconds, 1 or more; None: no limit. A message
-            that is read and released without being handled counts.
-        rate_s: Period of the rate limit in seconds, more than 0.
-        when_waiting: Order by key: messages of a key are read one at a time. While a message of the key awaits its
-            retry, `block` holds back the key, `skip` reads its next messages, and `park` holds back the key until
-            `unpark_messages`. None: no order by key.
-        priority_weights: Weights of 2 to 9 priority levels, the most urgent first: the relative share of reads
-            while several levels have messages, 0 or more. The level of a message is its header `x-pgmq-priority`, 1
-            being the most urgent; without it, the middle level.
-
-    Raises:
-        ArgumentError: A value is out of range. Nothing was changed.
-        QueueNotFoundError: The queue does not exist.
-        ServerError: The limits contradict each other. Nothing was changed.
-
-    Source: `sluice.set_queue_limits`.
+    Source: `sluice.list_limit_usage`.
     """
-    if when_waiting is not None and when_waiting not in _WHEN_WAITING:
-        raise ArgumentError(f"when_waiting is {when_waiting!r}; use block, skip or park, or None")
-    parameters = (
-        queue_name,
-        _limit(fleet_concurrency, "fleet_concurrency"),
-        _limit(key_concurrency, "key_concurrency"),
-        _limit(rate, "rate"),
-        _interval(rate_s),
-        when_waiting,
-        None
-        if priority_weights is None
-        else [whole(weight, "a priority weight", 0) for weight in priority_weights],
-    )
-    sql: LiteralString = (
-        "select sluice.set_queue_limits(%s::text, %s::integer, %s::integer, %s::integer, "
-        "%s::interval, %s::text, %s::integer[])"
-    )
-    return Call(sql, parameters, nothing, queue_name)
-
-
-def declare_queue_limits(
-    queue_name: str,
-    declared_by: str,
-    fleet_concurrency: int | None,
-    key_concurrency: int | None,
-    rate: int | None,
-    rate_s: float,
-    when_waiting: WhenWaiting | None,
-) -> Call[Literal["changed", "unchanged", "operator"]]:
-    parameters = (
-        queue_name,
-        declared_by,
-        _limit(fleet_concurrency, "fleet_concurrency"),
-        _limit(key_concurrency, "key_concurrency"),
-        _limit(rate, "rate"),
-        _interval(rate_s),
-        when_waiting,
-    )
-    sql: LiteralString = (
-        "select sluice.declare_queue_limits(%s::text, %s::text, %s::integer, %s::integer, "
-        "%s::integer, %s::interval, %s::text)"
-    )
-    return Call(sql, parameters, scalar, queue_name)
-
-
-@method(WorkQueue)
-def drop_queue_limits(queue_name: str) -> Call[bool]:
-    """Drop the limits and the order of a queue, and its list of parked keys.
-
-    Returns:
-        False when the queue had none.
-
-    Raises:
-        QueueNotFoundError: The queue does not exist.
-
-    Source: `sluice.drop_queue_limits`.
-    """
-    return Call("select sluice.drop_queue_limits(%s::text)", (queue_name,), scalar, queue_name)
-
-
-@method(WorkQueue)
-def list_queue_limits() -> Call[list[QueueLimits]]:
-    """Return the limits and current usage of every queue with limits, by name.
-
-    Source: `sluice.list_queue_limits`.
-    """
-    sql: LiteralString = (
-        "select queue_name, fleet_concurrency, key_concurrency, rate, "
-        "extract(epoch from rate_interval)::float8, when_waiting, priority_weights, in_flight, started, "
-        "declared_by "
-        "from sluice.list_queue_limits()"
-    )
-    return Call(sql, (), record(QueueLimits))
+    return Call("select * from sluice.list_limit_usage()", (), record(LimitUsage))
 
 
 @method(WorkQueue)
@@ -260,14 +153,3 @@ def unpark_messages(queue_name: str, key: str) -> Call[bool]:
 
 def _claimed(rows: Sequence[tuple[Any, ...]]) -> list[ClaimedMessage]:
     return [ClaimedMessage._make(row) for row in rows]
-
-
-def _limit(value: int | None, name: str) -> int | None:
-    return None if value is None else whole(value, name, 1)
-
-
-def _interval(rate_s: float) -> timedelta | None:
-    length = seconds(rate_s, "rate_s")
-    if not length:
-        raise ArgumentError(f"rate_s is {rate_s!r}; use more than 0 seconds")
-    return length

@@ -1,56 +1,94 @@
-"""Settings of one work queue, which the functions `sluice.list_…` return for all, as a call."""
+"""Options of work queues: functions of schema `sluice` as calls."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import LiteralString, NamedTuple
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Literal, LiteralString, Unpack
 
-from pgsluice.client.calls.call import Call, one
+from pgsluice.client.calls.call import Call, one, record, scalar
+from pgsluice.client.calls.clients import WorkQueue, method
+from pgsluice.client.calls.payload import json_parameter
+from pgsluice.client.settings_records import Change, QueueOptions, QueueSettings
 
-
-class QueueSettings(NamedTuple):
-    """Settings of a queue; those that it does not have are None.
-
-    Attributes:
-        max_attempts: As in `QueueRetryPolicy`, as are the next six attributes.
-        retention: Minimum age of archived messages that maintenance deletes.
-        window: Deduplication window.
-        throttle_interval_ms: Minimum time between two notifications.
-        paused_at: Time of the pause.
-        paused_by: Role and application that paused the queue.
-        reason: Reason of the pause.
-    """
-
-    max_attempts: int
-    backoff: str
-    backoff_base: timedelta
-    backoff_max: timedelta
-    backoff_jitter: bool
-    backoff_factor: float
-    is_default: bool
-    retention: timedelta | None
-    window: timedelta | None
-    throttle_interval_ms: int | None
-    paused_at: datetime | None
-    paused_by: str | None
-    reason: str | None
+_COLUMNS: LiteralString = (
+    "queue_name, paused_at, paused_by, pause_reason, archive_retention, max_attempts, backoff, backoff_base, "
+    "backoff_max, backoff_jitter, backoff_factor, deduplication_window, fleet_concurrency, key_concurrency, rate, "
+    "rate_interval, when_waiting, priority_weights, limits_by"
+)
 
 
-def queue_settings(queue_name: str) -> Call[QueueSettings]:
-    """Return the settings of a queue.
+@method(WorkQueue)
+def set_queue_options(queue_name: str, /, **options: Unpack[QueueOptions]) -> Call[Change]:
+    """Change the given options of a queue; the others keep their values.
+
+    Limits, a key order and priorities may need an index; producers and readers wait while it is built.
 
     Args:
-        queue_name: An existing queue, as it was created.
+        queue_name: An existing queue.
+        **options: See `QueueOptions`.
+
+    Returns:
+        `unchanged` when the queue has these options already.
+
+    Raises:
+        ArgumentError: An option is unknown, its value invalid, or two of them contradict each other. Nothing was
+            changed.
+        QueueNotFoundError: The queue does not exist.
+
+    Source: `sluice.set_queue_options`.
     """
-    sql: LiteralString = (
-        "select p.max_attempts, p.backoff, p.backoff_base, p.backoff_max, p.backoff_jitter, p.backoff_factor, "
-        "p.is_default, r.archive_retention, d.deduplication_window, t.throttle_interval_ms, "
-        "q.paused_at, q.paused_by, q.reason "
-        "from sluice.list_retry_policies() as p "
-        "left join sluice.retention as r on r.queue_name = p.queue_name "
-        "left join sluice.deduplication as d on d.queue_name = p.queue_name "
-        "left join pgmq.notify_insert_throttle as t on t.queue_name = p.queue_name "
-        "left join sluice.queue_pause as q on q.queue_name = p.queue_name "
-        "where p.queue_name = %s::text"
+    return Call(
+        "select sluice.set_queue_options(%s::text, %s::jsonb, null::text)",
+        (queue_name, _json(options)),
+        scalar,
+        queue_name,
     )
+
+
+def declare_queue_options(
+    queue_name: str, declared_by: str, options: QueueOptions
+) -> Call[Change | Literal["operator"]]:
+    """Change the limits that a handler declares, unless an operator set others: `operator`."""
+    return Call(
+        "select sluice.set_queue_options(%s::text, %s::jsonb, %s::text)",
+        (queue_name, _json(options), declared_by),
+        scalar,
+        queue_name,
+    )
+
+
+@method(WorkQueue)
+def queue_options(queue_name: str) -> Call[QueueSettings]:
+    """Return the options of a queue.
+
+    Raises:
+        QueueNotFoundError: The queue does not exist.
+
+    Source: `sluice.queue_options`.
+    """
+    sql: LiteralString = f"select {_COLUMNS} from sluice.queue_options(%s::text)"  # noqa: S608
     return Call(sql, (queue_name,), one(QueueSettings), queue_name)
+
+
+@method(WorkQueue)
+def list_queue_options() -> Call[list[QueueSettings]]:
+    """Return the options of all queues, by name.
+
+    Source: `sluice.queue_options`.
+    """
+    sql: LiteralString = f"select {_COLUMNS} from sluice.queue_options(null::text)"  # noqa: S608
+    return Call(sql, (), record(QueueSettings))
+
+
+def _json(options: Mapping[str, Any]) -> Any:
+    """Return options as a JSON object; durations as PostgreSQL's intervals."""
+    return json_parameter(
+        {
+            name: f"{value.days} days {value.seconds}.{value.microseconds:06} seconds"
+            if isinstance(value, timedelta)
+            else value
+            for name, value in options.items()
+        },
+        "options",
+    )

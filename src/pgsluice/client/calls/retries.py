@@ -11,89 +11,21 @@ from datetime import timedelta
 from typing import Any, LiteralString
 
 from pgsluice.client.calls.arguments import checked_ids, seconds, whole
-from pgsluice.client.calls.call import Call, column, nothing, record, scalar, storable_text
+from pgsluice.client.calls.call import Call, column, record, scalar, storable_text
 from pgsluice.client.calls.claims import claims_of, settle, time_of, times_of
 from pgsluice.client.calls.clients import WorkQueue, method
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.group_records import ClaimedEvent
 from pgsluice.client.records import ClaimOutcome, Message
 from pgsluice.client.retry_records import (
-    Backoff,
     BegunAttempt,
     FailedMessage,
     FailingMessages,
     MessageAttempts,
-    QueueRetryPolicy,
     RetryDecision,
 )
 from pgsluice.errors import ArgumentError
 from pgsluice.outcome import Reject, Retry
-
-
-@method(WorkQueue)
-def set_retry_policy(
-    queue_name: str,
-    *,
-    max_attempts: int = 5,
-    backoff: Backoff = "exponential",
-    backoff_base: timedelta = timedelta(seconds=1),
-    backoff_max: timedelta = timedelta(minutes=5),
-    backoff_jitter: bool = True,
-    backoff_factor: float = 2.0,
-) -> Call[None]:
-    """Set the retry policy of a queue: attempts and back-off. It applies from the next failure on.
-
-    Args:
-        queue_name: An existing queue.
-        max_attempts: Attempts before a message is dead-lettered, 1 or more. With 1, workers record each attempt
-            before it starts; after a change to 1, running workers may make one more attempt.
-        backoff: Growth of the back-off: `constant`, `linear`, or `exponential` by `backoff_factor`.
-        backoff_base: Back-off after the first attempt, 0 or more.
-        backoff_max: Maximum back-off, 0 or more.
-        backoff_jitter: Randomise each back-off (50 to 100 %).
-        backoff_factor: Factor between successive back-offs with `exponential`, 1 or more.
-
-    Raises:
-        ArgumentError: The policy is invalid. Nothing was changed.
-
-    Source: `sluice.set_retry_policy`.
-    """
-    parameters = (
-        queue_name,
-        whole(max_attempts, "max_attempts", 1),
-        backoff,
-        _pause(backoff_base, "backoff_base"),
-        _pause(backoff_max, "backoff_max"),
-        backoff_jitter,
-        backoff_factor,
-    )
-    sql: LiteralString = (
-        "select sluice.set_retry_policy("
-        "%s::text, %s::integer, %s::text, %s::interval, %s::interval, %s::boolean, "
-        "%s::double precision)"
-    )
-    return Call(sql, parameters, nothing, queue_name)
-
-
-@method(WorkQueue)
-def drop_retry_policy(queue_name: str) -> Call[bool]:
-    """Drop a queue's retry policy; the default policy applies.
-
-    Returns:
-        False when the queue had no policy of its own.
-
-    Source: `sluice.drop_retry_policy`.
-    """
-    return Call("select sluice.drop_retry_policy(%s::text)", (queue_name,), scalar, queue_name)
-
-
-@method(WorkQueue)
-def list_retry_policies() -> Call[list[QueueRetryPolicy]]:
-    """Return the retry policy of every queue, by name.
-
-    Source: `sluice.list_retry_policies`.
-    """
-    return Call("select * from sluice.list_retry_policies()", (), record(QueueRetryPolicy))
 
 
 def begin_attempts(

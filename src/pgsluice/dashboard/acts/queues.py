@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from pgsluice.client import PausedQueue
+from pgsluice.client import QueueOptions, QueueSettings
 from pgsluice.client.calls import acts
 from pgsluice.dashboard.acts.act import NOTE, Act, Field, Link, Question, Step
 from pgsluice.dashboard.acts.given import FormValues
@@ -75,31 +75,34 @@ def _purge(session: PageSession, given: FormValues, after_id: int | None) -> Ste
     return Step(done.purged, done.last_msg_id)
 
 
-def _find_pause(database: Database, queue: str) -> PausedQueue | None:
-    paused = database.read(lambda s: s.queues.list_paused_queues())
-    return next((each for each in paused if each.queue_name == queue), None)
+def _options(database: Database, queue: str) -> QueueSettings:
+    return database.read(lambda s: s.queues.queue_options(queue))
 
 
 def _ask_pause(database: Database, given: FormValues) -> Question:
     queue = given.text("queue")
     extent = database.read(lambda s: s.operations.queue_extent(queue))
-    pause = _find_pause(database, queue)
+    pause = _options(database, queue)
     notes = ["Workers finish what they have claimed. Producers are not affected, nor is pgmq.read."]
-    if pause is not None:
-        because = f": {pause.reason}" if pause.reason else ""
+    if pause.paused_at is not None:
+        because = f": {pause.pause_reason}" if pause.pause_reason else ""
         notes.append(
             f"It is paused already, by {pause.paused_by}{because}. A reason replaces the earlier one."
         )
     return Question(
         f"Pause queue {queue}, which has {_messages(extent.message_count)}: workers claim no more of it.",
         tuple(notes),
-        command("queue pause", queue),
+        command("queue set", queue, "paused=true"),
     )
 
 
 def _pause(session: PageSession, given: FormValues) -> str:
     queue = given.text("queue")
-    if session.queues.pause_queue(queue, reason=given.find("reason")):
+    options: QueueOptions = {"paused": True}
+    reason = given.find("reason")
+    if reason:
+        options["pause_reason"] = reason
+    if session.queues.set_queue_options(queue, **options) == "changed":
         return f"Queue {queue} is paused."
     return f"Queue {queue} was paused already."
 
@@ -107,20 +110,20 @@ def _pause(session: PageSession, given: FormValues) -> str:
 def _ask_resume(database: Database, given: FormValues) -> Question:
     queue = given.text("queue")
     extent = database.read(lambda s: s.operations.queue_extent(queue))
-    pause = _find_pause(database, queue)
-    if pause is None:
+    pause = _options(database, queue)
+    if pause.paused_at is None:
         return Question(f"Queue {queue} is not paused.", is_possible=False)
-    because = f": {pause.reason}" if pause.reason else ""
+    because = f": {pause.pause_reason}" if pause.pause_reason else ""
     return Question(
         f"Resume queue {queue}, which has {_messages(extent.message_count)}: workers claim again.",
         (f"It was paused by {pause.paused_by}{because}.",),
-        command("queue resume", queue),
+        command("queue set", queue, "paused=false"),
     )
 
 
 def _resume(session: PageSession, given: FormValues) -> str:
     queue = given.text("queue")
-    if session.queues.resume_queue(queue):
+    if session.queues.set_queue_options(queue, paused=False) == "changed":
         return f"Queue {queue} is resumed."
     return f"Queue {queue} was not paused."
 
@@ -128,14 +131,13 @@ def _resume(session: PageSession, given: FormValues) -> str:
 def _ask_retention(database: Database, given: FormValues) -> Question:
     queue = given.text("queue")
     database.read(lambda s: s.operations.queue_extent(queue))
-    kept = {each.queue_name: each for each in database.read(lambda s: s.archive.list_retentions())}
-    now = kept[queue].archive_retention if queue in kept else None
+    now = _options(database, queue).archive_retention
     return Question(
         f"Set how long queue {queue} keeps archived messages; now: {_FOREVER if now is None else duration(now)}.",
         (
             "Maintenance deletes archived messages that are older, in batches; they cannot be restored.",
         ),
-        command("queue retention", queue, "30d"),
+        command("queue set", queue, "archive_retention=30d"),
     )
 
 
@@ -144,7 +146,7 @@ def _set_retention(session: PageSession, given: FormValues) -> str:
     if not text:
         raise ArgumentError(f"retention is empty; write a duration such as 30d, or {_FOREVER}")
     kept = None if text == _FOREVER else given.duration("retention")
-    session.archive.set_retention(queue, kept)
+    session.queues.set_queue_options(queue, archive_retention=kept)
     return f"Queue {queue} keeps archived messages {_FOREVER if kept is None else f'for {duration(kept)}'}."
 
 
@@ -207,7 +209,7 @@ ACTS = (
         name="pause_queue",
         title="Pause the queue",
         arguments=("queue",),
-        functions=("sluice.pause_queue(text,text)",),
+        functions=("sluice.set_queue_options(text,jsonb,text)",),
         ask=_ask_pause,
         back=_back,
         run=_pause,
@@ -217,7 +219,7 @@ ACTS = (
         name="resume_queue",
         title="Resume the queue",
         arguments=("queue",),
-        functions=("sluice.resume_queue(text)",),
+        functions=("sluice.set_queue_options(text,jsonb,text)",),
         ask=_ask_resume,
         back=_back,
         run=_resume,
@@ -226,7 +228,7 @@ ACTS = (
         name="set_retention",
         title="Set the retention",
         arguments=("queue",),
-        functions=("sluice.set_retention(text,interval)",),
+        functions=("sluice.set_queue_options(text,jsonb,text)",),
         ask=_ask_retention,
         back=_back,
         run=_set_retention,

@@ -7,9 +7,14 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pgsluice.client import BlockedMessages, FailingMessages, QueueInfo, QueueLimits, WorkerProcess
+from pgsluice.client import (
+    BlockedMessages,
+    FailingMessages,
+    QueueInfo,
+    QueueSettings,
+    WorkerProcess,
+)
 from pgsluice.client.calls import samples
-from pgsluice.client.calls.queue_settings import queue_settings
 from pgsluice.dashboard.database import Database, PagePart, PageSession
 from pgsluice.dashboard.history import SPANS, span_of
 from pgsluice.dashboard.rendering import page
@@ -27,8 +32,10 @@ def queue(request: Request) -> Response:
     name = info.queue_name
     span = span_of(request.query_params.get("span"))
     history = database.part(lambda s: span.read(s, name), "history", name, span.name)
-    listed = database.part(lambda s: s.queues.list_queue_limits(), "limits")
-    limits = next((each for each in listed.value or () if each.queue_name == name), None)
+    used = database.part(lambda s: s.operations.list_limit_usage(), "limits")
+    usage = next((each for each in used.value or () if each.queue_name == name), None)
+    settings = database.part(lambda s: s.queues.queue_options(name), "queue settings", name)
+    throttles = database.part(lambda s: s.queues.list_notify_insert_throttles(), "throttles")
     workers = database.part(lambda s: s.operations.list_workers(), "workers")
     return page(
         request,
@@ -43,9 +50,17 @@ def queue(request: Request) -> Response:
         charts=span.charts(history.value or []),
         explained=database.part(lambda s: s.operations.explain_queue(name), "explain queue", name),
         failing=_failing(database, name),
-        limits=PagePart(limits, listed.problem),
-        blocked=_blocked(database, name, limits),
-        settings=database.part(lambda s: s.run(queue_settings(name)), "queue settings", name),
+        usage=PagePart(usage, used.problem),
+        blocked=_blocked(database, name, settings.value),
+        settings=settings,
+        throttle=next(
+            (
+                each.throttle_interval_ms
+                for each in throttles.value or ()
+                if each.queue_name == name
+            ),
+            None,
+        ),
         workers=workers,
         working=_working(workers.value or [], name),
         actions=database.part(
@@ -83,10 +98,10 @@ def _failing(database: Database, name: str) -> PagePart[list[FailingMessages]]:
 
 
 def _blocked(
-    database: Database, name: str, limits: QueueLimits | None
+    database: Database, name: str, settings: QueueSettings | None
 ) -> PagePart[list[BlockedMessages]]:
     """Return the blocked keys of a queue whose limits concern keys."""
-    if limits is None or (limits.key_concurrency is None and limits.when_waiting is None):
+    if settings is None or (settings.key_concurrency is None and settings.when_waiting is None):
         return PagePart([])
     return database.part(lambda s: s.queues.list_blocked_messages(name), "blocked", name)
 

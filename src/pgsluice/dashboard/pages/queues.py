@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pgsluice.client import NewestSample, PausedQueue
+from pgsluice.client import NewestSample, QueueSettings
 from pgsluice.dashboard.database import PageSession
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
@@ -27,13 +27,13 @@ class ListedQueue:
     Attributes:
         name: Its name.
         figures: Its newest sample; None: it has none.
-        paused: Its pause, or None.
+        paused: Its options if it is paused, or None.
         workers: Live worker processes that claim from it.
     """
 
     name: str
     figures: NewestSample | None
-    paused: PausedQueue | None
+    paused: QueueSettings | None
     workers: int
 
     @property
@@ -59,7 +59,11 @@ class ListedQueue:
 def read_queues(session: PageSession) -> list[ListedQueue]:
     """Return all queues with their newest figures, by name."""
     sampled = {each.name: each for each in session.operations.list_newest_samples("queue")}
-    paused = {each.queue_name: each for each in session.queues.list_paused_queues()}
+    paused = {
+        each.queue_name: each
+        for each in session.queues.list_queue_options()
+        if each.paused_at is not None
+    }
     workers = Counter(
         source.removeprefix("queue ")
         for each in session.operations.list_workers()

@@ -206,10 +206,11 @@ class DatabaseCollector(Collector):
         ]
         for name, count in self._limited("worked queue", queues, families):
             families.add("pgsluice_queue_workers", count, name)
-        for paused in self._limited(
-            "paused queue", WorkQueue(connection).list_paused_queues(), families
-        ):
-            families.add("pgsluice_queue_paused", 1, paused.queue_name)
+        paused = [
+            of for of in WorkQueue(connection).list_queue_options() if of.paused_at is not None
+        ]
+        for each in self._limited("paused queue", paused, families):
+            families.add("pgsluice_queue_paused", 1, each.queue_name)
 
     def _logs(self, connection: psycopg.Connection[Any], families: _Families) -> None:
         client = EventLog(connection)

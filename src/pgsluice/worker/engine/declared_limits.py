@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from datetime import timedelta
 
-from pgsluice.client import QueueLimits
+from pgsluice.client import QueueOptions, QueueSettings
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import limits
+from pgsluice.client.calls import queue_settings
 from pgsluice.client.group_records import GroupInfo, GroupOptions
 from pgsluice.errors import PrivilegeError
 from pgsluice.worker.handlers.handler import HandlerSpec, Limits
@@ -55,7 +56,7 @@ async def declare_limits(
         runner: Calls the server.
         queue_name: The queue.
         declared_by: The handler.
-            declared: Its limits; if empty, limits declared earlier by a handler are removed.
+        declared: Its limits; if empty, limits declared earlier by a handler are removed.
 
     Returns:
         True if the queue has limits now.
@@ -63,76 +64,78 @@ async def declare_limits(
     Raises:
         ArgumentError: The limits contradict each other.
     """
-    stored = await _stored(runner, queue_name)
+    stored = await runner.run(queue_settings.queue_options(queue_name))
     if _values(declared) == _values(stored):
-        return stored is not None
-    if stored is None or stored.declared_by is not None:
+        return _values(stored) != _values(None)
+    if stored.limits_by is not None or _values(stored) == _values(None):
         try:
             outcome = await runner.run(
-                limits.declare_queue_limits(
-                    queue_name,
-                    declared_by,
-                    declared.fleet_concurrency,
-                    declared.key_concurrency,
-                    declared.rate,
-                    declared.rate_s,
-                    declared.when_waiting,
-                )
+                queue_settings.declare_queue_options(queue_name, declared_by, _options(declared))
             )
         except PrivilegeError:
             _log.warning(
                 'declared limits not applied queue=%s declared="%s" stored="%s" hint="start the worker once as a '
-                'member of sluice_admin, or run: pgsluice queue limits set %s"',
+                'member of sluice_admin, or run: pgsluice queue set %s"',
                 *(queue_name, described(declared), described(stored), queue_name),
             )
-            return stored is not None
+            return _values(stored) != _values(None)
         if outcome != "operator":
-            if outcome == "changed" and stored is not None:
+            if outcome == "changed" and stored.limits_by is not None:
                 _log.warning(
                     'queue limits changed queue=%s old="%s" old_handler=%s new="%s" handler=%s',
-                    *(queue_name, described(stored), stored.declared_by),
+                    *(queue_name, described(stored), stored.limits_by),
                     *(described(declared), declared_by),
                 )
             return _values(declared) != _values(None)
-        stored = await _stored(runner, queue_name)  # an operator set them meanwhile
+        # An operator set them meanwhile.
+        stored = await runner.run(queue_settings.queue_options(queue_name))
     if _values(declared) not in (_values(None), _values(stored)):
         _log.warning(
             'declared limits not applied queue=%s declared="%s" stored="%s" reason="set by an operator" hint="to apply '
-            'the declared limits, run: pgsluice queue limits drop %s; then restart the worker"',
+            'the declared limits, reset them: pgsluice queue set %s %s; then restart the worker"',
             *(queue_name, described(declared), described(stored), queue_name),
+            " ".join(f"{name}=" for name in _set_limits(stored)),
         )
-    return stored is not None
+    return _values(stored) != _values(None)
 
 
-def described(of: Limits | QueueLimits | None) -> str:
+def described(of: Limits | QueueSettings) -> str:
     """Format limits for a log line: `fleet_concurrency=5 rate=2/1s`, or `none`."""
-    if of is None:
-        return "none"
+    values = _set_limits(of)
+    if "rate" in values:
+        values["rate"] = f"{of.rate}/{_rate_s(of):g}s"
+    return " ".join(f"{name}={value}" for name, value in values.items()) or "none"
+
+
+def _set_limits(of: Limits | QueueSettings) -> dict[str, object]:
+    """Return the limits that are not None by name."""
     values = {
         "fleet_concurrency": of.fleet_concurrency,
         "key_concurrency": of.key_concurrency,
-        "rate": None if of.rate is None else f"{of.rate}/{of.rate_s:g}s",
+        "rate": of.rate,
         "when_waiting": of.when_waiting,
-        "priority_weights": of.priority_weights if isinstance(of, QueueLimits) else None,
+        "priority_weights": of.priority_weights if isinstance(of, QueueSettings) else None,
     }
-    return " ".join(f"{name}={value}" for name, value in values.items() if value is not None) or (
-        "none"
-    )
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def _values(of: Limits | QueueLimits | None) -> tuple[object, ...]:
-    if of is None:
-        return (None,) * 6
-    return (
-        of.fleet_concurrency,
-        of.key_concurrency,
-        of.rate,
-        of.rate_s if of.rate is not None else None,
-        of.when_waiting,
-        of.priority_weights if isinstance(of, QueueLimits) else None,
-    )
+def _rate_s(of: Limits | QueueSettings) -> float | None:
+    if of.rate is None:
+        return None
+    if isinstance(of, Limits):
+        return of.rate_s
+    return of.rate_interval.total_seconds() if of.rate_interval is not None else None
 
 
-async def _stored(runner: AsyncRunner, queue_name: str) -> QueueLimits | None:
-    every = await runner.run(limits.list_queue_limits())
-    return next((each for each in every if each.queue_name.lower() == queue_name.lower()), None)
+def _values(of: Limits | QueueSettings | None) -> tuple[object, ...]:
+    return ({}, None) if of is None else (_set_limits(of), _rate_s(of))
+
+
+def _options(declared: Limits) -> QueueOptions:
+    return {
+        "fleet_concurrency": declared.fleet_concurrency,
+        "key_concurrency": declared.key_concurrency,
+        "rate": declared.rate,
+        "rate_interval": timedelta(seconds=declared.rate_s),
+        "when_waiting": declared.when_waiting,
+    }

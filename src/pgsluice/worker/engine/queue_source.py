@@ -12,7 +12,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client import Message
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import Call, claims, limits, listeners, pgmq, retries
+from pgsluice.client.calls import Call, claims, limits, listeners, pgmq, queue_settings, retries
 from pgsluice.client.calls.limits import ClaimedMessage
 from pgsluice.client.records import ClaimOutcome
 from pgsluice.client.retry_records import BegunAttempt, FailedMessage
@@ -101,10 +101,8 @@ class QueueSource:
         identity = await self._runner.run(limits.queue_identity(self._queue_name))
         await self._polling.query_due()
         if self._retry is None:
-            policies = await self._runner.run(retries.list_retry_policies())
-            self._notes_first = any(
-                policy.max_attempts == 1 and self._is_mine(policy.queue_name) for policy in policies
-            )
+            options = await self._runner.run(queue_settings.queue_options(self._queue_name))
+            self._notes_first = options.max_attempts == 1
         if await declare_limits(self._runner, self._queue_name, self._declared_by, self._limits):
             self._polling.limit()
         self._identity = identity
@@ -285,9 +283,6 @@ class QueueSource:
     async def close(self) -> None:
         """As in `Source`."""
         self._polling.subscription.close()
-
-    def _is_mine(self, queue_name: str) -> bool:
-        return queue_name.lower() == self._queue_name.lower()
 
     def _calls(self, settlements: Mapping[Delivery, Settlement]) -> list[Call[_Settlements]]:
         """Return one call for done messages, one for failed ones, and one per delay of releases."""

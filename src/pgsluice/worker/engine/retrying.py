@@ -9,7 +9,7 @@ from typing import Any
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import operations, retries
+from pgsluice.client.calls import queue_settings, retries
 from pgsluice.errors import SluiceError
 
 _log = logging.getLogger(__name__)
@@ -24,12 +24,14 @@ async def count_retrying(pool: AsyncConnectionPool[Any], queue_names: Iterable[s
     retrying = 0
     try:
         paused = {
-            one.queue_name.lower() for one in await runner.run(operations.list_paused_queues())
+            one.queue_name.lower()
+            for one in await runner.run(queue_settings.list_queue_options())
+            if one.paused_at is not None
         }
         for queue_name in queue_names:
             if queue_name in paused:
                 _log.warning(
-                    'queue is paused queue=%s hint="pgsluice queue resume %s"',
+                    'queue is paused queue=%s hint="pgsluice queue set %s paused=false"',
                     queue_name,
                     queue_name,
                 )

@@ -1,14 +1,3 @@
-create table sluice.deduplication (
-    queue_name varchar primary key references pgmq.meta (queue_name) on delete cascade,
-    -- As folded by pgmq.format_table_name(): a message may be sent by any spelling of the queue's name.
-    queue_table text not null unique generated always as (lower('q_' || queue_name)) stored,
-    deduplication_window interval not null,
-    -- A queue that is dropped and created again gets a new one, without the keys of the old one.
-    incarnation bigint not null generated always as identity
-);
-comment on table sluice.deduplication is
-    'Queues that deduplicate messages by key, with their deduplication window.';
-
 -- Two partitions, logged and unlogged, like the queue: a crash that empties an unlogged queue also empties the keys of
 -- unlogged queues, so that messages sent again are stored.
 create table sluice.deduplication_key (
@@ -40,8 +29,6 @@ comment on table sluice.inbox is
 comment on column sluice.inbox.recorded_by is 'The role that recorded the key.';
 create index inbox_expires_at_idx on sluice.inbox (expires_at);
 
-grant select on sluice.deduplication to sluice_writer, sluice_reader, sluice_monitor;
-grant select, insert, update, delete on sluice.deduplication to sluice_admin;
 -- Functions of the schemas' owner write the keys of other roles.
 grant select, insert, update, delete on sluice.deduplication_key to sluice_admin;
 grant select on sluice.inbox to sluice_reader;

@@ -35,17 +35,6 @@ comment on column sluice.worker_report.running is
     'Calls of handlers at the time of the report, longest first: handler, queue and msg_id, or log, group or consumer, and ev_id, and since.';
 comment on column sluice.worker_report.counts is 'Settled messages since the start of the process: handler, then result.';
 
-create table sluice.queue_pause (
-    queue_name varchar primary key references pgmq.meta (queue_name) on delete cascade,
-    -- As in sluice.queue_limits.
-    queue_table text not null unique generated always as (lower('q_' || queue_name)) stored,
-    paused_at timestamptz not null,
-    paused_by text not null,
-    reason text
-);
-comment on table sluice.queue_pause is 'Paused queues, from which workers claim nothing. Written by sluice.pause_queue.';
-comment on column sluice.queue_pause.paused_by is 'The role and the application that paused the queue.';
-
 create table sluice.action (
     action_id bigint generated always as identity primary key,
     acted_at timestamptz not null,
@@ -84,9 +73,6 @@ comment on column sluice.failure.failed_at is 'The last failure, to ten seconds.
 
 grant select on sluice.worker, sluice.worker_report
 to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;
--- Claims read it.
-grant select on sluice.queue_pause to sluice_writer, sluice_reader, sluice_monitor;
-grant select, insert, update, delete on sluice.queue_pause to sluice_admin;
 -- A filter may have parts of payloads, so it is not for monitors.
 grant select on sluice.action to pgq_admin, sluice_admin;
 grant select on sluice.failure to sluice_admin, pgq_admin;

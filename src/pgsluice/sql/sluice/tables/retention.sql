@@ -1,10 +1,3 @@
-create table sluice.retention (
-    queue_name varchar primary key references pgmq.meta (queue_name) on delete cascade,
-    archive_retention interval not null
-);
-comment on table sluice.retention is
-    'Retention of archived messages, for each queue whose archive has one.';
-
 create table sluice.log_policy (
     queue_id integer primary key references pgq.queue (queue_id) on delete cascade,
     max_lag_bytes bigint check (max_lag_bytes > 0),
@@ -37,8 +30,6 @@ comment on column sluice.partitioned_table.maintained_at is
     'When sluice.maintain() last processed it; the oldest comes first.';
 create index partitioned_table_queue_name_idx on sluice.partitioned_table (queue_name);
 
-grant select on sluice.retention to sluice_writer, sluice_reader, sluice_monitor;
-grant select, insert, update, delete on sluice.retention to sluice_admin;
 grant select on sluice.log_policy to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;
 grant select on sluice.partitioned_table to sluice_reader, sluice_monitor;
 grant select, insert, update, delete on sluice.partitioned_table to sluice_admin;

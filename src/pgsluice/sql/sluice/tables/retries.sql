@@ -1,21 +1,3 @@
-create table sluice.retry_policy (
-    queue_name varchar primary key references pgmq.meta (queue_name) on delete cascade,
-    -- As folded by pgmq.format_table_name(): a message may fail by any spelling of the queue's name.
-    queue_table text not null unique generated always as (lower('q_' || queue_name)) stored,
-    max_attempts integer not null,
-    backoff text not null,
-    backoff_base interval not null,
-    backoff_max interval not null,
-    backoff_jitter boolean not null,
-    backoff_factor double precision not null
-);
-comment on table sluice.retry_policy is
-    'Retry policies of queues: back-off and maximum attempts; no row: the defaults of sluice.set_retry_policy.';
-comment on column sluice.retry_policy.backoff_factor is 'Multiplier between attempts, with exponential back-off.';
-
-grant select on sluice.retry_policy to sluice_reader, sluice_writer, sluice_monitor;
-grant select, insert, update, delete on sluice.retry_policy to sluice_admin;
-
 -- Updated at each attempt, under the lock of its message; no update changes an index, so the fillfactor allows HOT updates.
 create table sluice.attempt (
     queue_name text not null,

@@ -9,16 +9,18 @@ declare
     v_table text := pgmq.format_table_name(queue_name, 'q');
 begin
     -- The table's persistence, not pgmq.meta's: the owner can change it, and keys must not outlive the messages.
-    select d.incarnation, d.deduplication_window, c.relpersistence = 'u'
+    select d.deduplication_id, d.deduplication_window, c.relpersistence = 'u'
     into incarnation, deduplication_window, is_unlogged
     from pg_class as c
-    left join sluice.deduplication as d on d.queue_table = v_table
+    left join sluice.queue_settings as d on d.queue_table = v_table and d.deduplication_window is not null
     where c.oid = format('pgmq.%I', v_table)::regclass;
     if incarnation is null then
         raise exception using
             errcode = 'QU004',
             message = format('queue %L has no deduplication window', queue_name),
-            hint = format('set a window with sluice.set_deduplication(%L, ''5 minutes''), or send without a key', queue_name);
+            hint = format(
+                'set a window with sluice.set_queue_options(%L, ''{"deduplication_window": "5 minutes"}''), or send without a key', queue_name
+            );
     end if;
 end;
 $$;

@@ -2,7 +2,7 @@
  * Reasons that stop every claim from a queue: a pause, a lock on its table or its limits, and reached limits. sluice._capacity is not
  * called, because it resets the ledger of starts if the clock was set back.
  *
- * Calls: sluice._in_flight, sluice._session. Reads: sluice.queue_limits, sluice.queue_start by two index lookups, pg_locks.
+ * Calls: sluice._in_flight, sluice._session. Reads: sluice.queue_settings, sluice.queue_start by two index lookups, pg_locks.
  */
 create or replace function sluice._explain_claims(i_queue_name text)
 returns table (at timestamptz, fact text, detail jsonb)
@@ -13,20 +13,21 @@ declare
     v_limits_class constant integer := 1936484717;
     v_table constant text := pgmq.format_table_name(i_queue_name, 'q');
     v_now constant timestamptz := clock_timestamp();
-    v_limits sluice.queue_limits;
+    v_limits sluice.queue_settings;
     v_in_flight bigint;
     v_last sluice.queue_start;
     v_first sluice.queue_start;
     v_started bigint;
 begin
     return query
-        select p.paused_at, concat_ws(': ', format('Queue %s was paused by %s', i_queue_name, p.paused_by), p.reason),
+        select p.paused_at, concat_ws(': ', format('Queue %s was paused by %s', i_queue_name, p.paused_by), p.pause_reason),
             jsonb_build_object(
-                'cause', 'paused', 'paused_by', p.paused_by, 'sql', format('select sluice.resume_queue(%L)', i_queue_name),
-                'command', format('pgsluice queue resume %s', sluice._shell_word(i_queue_name))
+                'cause', 'paused', 'paused_by', p.paused_by,
+                'sql', format('select sluice.set_queue_options(%L, ''{"paused": false}'')', i_queue_name),
+                'command', format('pgsluice queue set %s paused=false', sluice._shell_word(i_queue_name))
             )
-        from sluice.queue_pause as p
-        where p.queue_table = v_table;
+        from sluice.queue_settings as p
+        where p.queue_table = v_table and p.paused_at is not null;
     return query
         select null::timestamptz,
             format('The table of queue %s is locked by %s', i_queue_name, sluice._session(l.pid)),
@@ -39,7 +40,7 @@ begin
           and l.pid <> pg_backend_pid()
           and l.mode in ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock');
 
-    select l.* into v_limits from sluice.queue_limits as l where l.queue_table = v_table;
+    select l.* into v_limits from sluice.queue_settings as l where l.queue_table = v_table;
     if not found then
         return;
     end if;

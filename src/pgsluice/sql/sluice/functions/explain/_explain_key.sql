@@ -18,12 +18,12 @@ declare
     v_msg_id constant bigint := (i_found ->> 'msg_id')::bigint;
     v_key constant text := case when i_may_read then format('key %L', i_found ->> 'key') else 'its key' end;
     v_now constant timestamptz := clock_timestamp();
-    v_limits sluice.queue_limits;
+    v_limits sluice.queue_settings;
     v_hash bigint;
     v_block record;
     v_key_sql text;
 begin
-    select l.* into v_limits from sluice.queue_limits as l where l.queue_table = v_table;
+    select l.* into v_limits from sluice.queue_settings as l where l.queue_table = v_table;
     if num_nonnulls(v_limits.key_concurrency, v_limits.when_waiting) > 0 then
         v_key_sql := sluice._limit_key_sql('m');
     elsif pgmq._has_fifo_index(v_table) then

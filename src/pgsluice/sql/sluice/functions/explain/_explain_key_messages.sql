@@ -14,7 +14,7 @@ declare
     v_key_sql text;
     k record;
 begin
-    select num_nonnulls(l.key_concurrency, l.when_waiting) > 0 into v_has_limits from sluice.queue_limits as l where l.queue_table = v_table;
+    select num_nonnulls(l.key_concurrency, l.when_waiting) > 0 into v_has_limits from sluice.queue_settings as l where l.queue_table = v_table;
     if v_has_limits then
         v_key_sql := sluice._limit_key_sql('m');
     elsif pgmq._has_fifo_index(v_table) then

@@ -39,7 +39,7 @@ begin
             )
         );
     elsif m.state = 'archived' then
-        select r.archive_retention into v_retention from sluice.retention as r where r.queue_name = i_queue_name;
+        select r.archive_retention into v_retention from sluice.queue_settings as r where r.queue_name = i_queue_name;
         return query values (
             m.archived_at + v_retention,
             case

@@ -41,7 +41,7 @@ begin
             jsonb_build_object('cause', 'key parked', 'parked', count(*), 'command', format('pgsluice queue blocked %s', sluice._shell_word(i_queue_name)))
         from (
             select p.parked_at
-            from sluice.queue_limits as l
+            from sluice.queue_settings as l
             join sluice.parked_key as p on p.limits_id = l.limits_id
             where l.queue_table = pgmq.format_table_name(i_queue_name, 'q')
             limit 1000

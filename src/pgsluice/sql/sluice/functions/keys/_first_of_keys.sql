@@ -8,7 +8,7 @@
  * Reads: the queue's table, a few index entries per key. Bounds instead of an equality, as in pgmq._next_groups: with them
  * the order starts with the key, which no unrelated index has.
  */
-create or replace function sluice._first_of_keys(i_limits sluice.queue_limits, now timestamptz, keys bigint[], qty integer)
+create or replace function sluice._first_of_keys(i_limits sluice.queue_settings, now timestamptz, keys bigint[], qty integer)
 returns bigint[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -93,7 +93,7 @@ begin
 end;
 $$;
 
-comment on function sluice._first_of_keys(sluice.queue_limits, timestamptz, bigint[], integer) is
+comment on function sluice._first_of_keys(sluice.queue_settings, timestamptz, bigint[], integer) is
     'Return the first visible messages of these keys that their limits allow, at most qty, sorted.';
-revoke execute on function sluice._first_of_keys(sluice.queue_limits, timestamptz, bigint[], integer) from public;
-grant execute on function sluice._first_of_keys(sluice.queue_limits, timestamptz, bigint[], integer) to sluice_admin, sluice_reader;
+revoke execute on function sluice._first_of_keys(sluice.queue_settings, timestamptz, bigint[], integer) from public;
+grant execute on function sluice._first_of_keys(sluice.queue_settings, timestamptz, bigint[], integer) to sluice_admin, sluice_reader;

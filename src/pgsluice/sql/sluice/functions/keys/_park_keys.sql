@@ -2,7 +2,7 @@
 -- is parked also if no claim happened while the message waited. Messages stay in the queue: parked ones are not claimed.
 --
 -- Reads: the queue's table. Writes: sluice.parked_key.
-create or replace function sluice._park_keys(i_limits sluice.queue_limits, now timestamptz, keys bigint[])
+create or replace function sluice._park_keys(i_limits sluice.queue_settings, now timestamptz, keys bigint[])
 returns bigint[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -44,7 +44,7 @@ begin
 end;
 $$;
 
-comment on function sluice._park_keys(sluice.queue_limits, timestamptz, bigint[]) is
+comment on function sluice._park_keys(sluice.queue_settings, timestamptz, bigint[]) is
     'Park the given keys that have a waiting message, if the queue parks keys; returns the keys that are not parked.';
-revoke execute on function sluice._park_keys(sluice.queue_limits, timestamptz, bigint[]) from public;
-grant execute on function sluice._park_keys(sluice.queue_limits, timestamptz, bigint[]) to sluice_admin, sluice_reader;
+revoke execute on function sluice._park_keys(sluice.queue_settings, timestamptz, bigint[]) from public;
+grant execute on function sluice._park_keys(sluice.queue_settings, timestamptz, bigint[]) to sluice_admin, sluice_reader;

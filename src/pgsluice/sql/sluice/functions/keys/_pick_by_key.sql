@@ -9,7 +9,7 @@
  *
  * Calls: sluice._limit_key_sql, sluice._park_keys, sluice._next_keys, sluice._first_of_keys. Locks rows of the queue's table; never waits.
  */
-create or replace function sluice._pick_by_key(i_limits sluice.queue_limits, now timestamptz, qty integer)
+create or replace function sluice._pick_by_key(i_limits sluice.queue_settings, now timestamptz, qty integer)
 returns bigint[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -107,7 +107,7 @@ begin
 end;
 $$;
 
-comment on function sluice._pick_by_key(sluice.queue_limits, timestamptz, integer) is
+comment on function sluice._pick_by_key(sluice.queue_settings, timestamptz, integer) is
     'Lock up to qty visible messages whose keys have capacity, the first ones of each key; returns their ids, sorted.';
-revoke execute on function sluice._pick_by_key(sluice.queue_limits, timestamptz, integer) from public;
-grant execute on function sluice._pick_by_key(sluice.queue_limits, timestamptz, integer) to sluice_admin, sluice_reader;
+revoke execute on function sluice._pick_by_key(sluice.queue_settings, timestamptz, integer) from public;
+grant execute on function sluice._pick_by_key(sluice.queue_settings, timestamptz, integer) to sluice_admin, sluice_reader;

@@ -14,12 +14,12 @@ set enable_bitmapscan = off
 set jit = off
 as $$
 declare
-    v_limits sluice.queue_limits;
+    v_limits sluice.queue_settings;
     v_now timestamptz := clock_timestamp();
 begin
     select l.*
     into v_limits
-    from sluice.queue_limits as l
+    from sluice.queue_settings as l
     where l.queue_table = pgmq.format_table_name(list_blocked_messages.queue_name, 'q');
     if num_nonnulls(v_limits.key_concurrency, v_limits.when_waiting) = 0 then
         perform sluice._registered_name(queue_name);

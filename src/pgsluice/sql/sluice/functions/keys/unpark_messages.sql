@@ -8,12 +8,12 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
 declare
-    v_limits sluice.queue_limits;
+    v_limits sluice.queue_settings;
     v_parked sluice.parked_key;
 begin
     select l.*
     into v_limits
-    from sluice.queue_limits as l
+    from sluice.queue_settings as l
     where l.queue_table = pgmq.format_table_name(unpark_messages.queue_name, 'q');
     if not found then
         perform sluice._registered_name(queue_name);

@@ -9,7 +9,7 @@
  * before is the running total of the ledger, free_at the time at which the rate has capacity again. Calls: sluice._in_flight.
  */
 create or replace function sluice._capacity(
-    i_limits sluice.queue_limits, now timestamptz, out capacity bigint, out before bigint, out at timestamptz, out free_at timestamptz
+    i_limits sluice.queue_settings, now timestamptz, out capacity bigint, out before bigint, out at timestamptz, out free_at timestamptz
 )
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -52,7 +52,7 @@ begin
 end;
 $$;
 
-comment on function sluice._capacity(sluice.queue_limits, timestamptz) is
+comment on function sluice._capacity(sluice.queue_settings, timestamptz) is
     'Return the number of further messages that the limits of a queue allow to claim now.';
-revoke execute on function sluice._capacity(sluice.queue_limits, timestamptz) from public;
-grant execute on function sluice._capacity(sluice.queue_limits, timestamptz) to sluice_admin, sluice_reader;
+revoke execute on function sluice._capacity(sluice.queue_settings, timestamptz) from public;
+grant execute on function sluice._capacity(sluice.queue_settings, timestamptz) to sluice_admin, sluice_reader;

@@ -16,7 +16,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_limits sluice.queue_limits;
+    v_limits sluice.queue_settings;
     v_now timestamptz;
     v_capacity bigint;
     v_before bigint;
@@ -29,7 +29,7 @@ begin
             message = 'LIMIT must not be negative',
             hint = 'pass a qty of 0 or more';
     end if;
-    select l.* into v_limits from sluice.queue_limits as l where l.limits_id = i_limits_id;
+    select l.* into v_limits from sluice.queue_settings as l where l.limits_id = i_limits_id;
     if num_nonnulls(
         v_limits.fleet_concurrency, v_limits.key_concurrency, v_limits.rate, v_limits.when_waiting
     ) > 0 then

@@ -1,4 +1,4 @@
-create or replace function sluice._drop_limit_indexes(i_limits sluice.queue_limits)
+create or replace function sluice._drop_limit_indexes(i_limits sluice.queue_settings)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -20,7 +20,7 @@ begin
 end;
 $$;
 
-comment on function sluice._drop_limit_indexes(sluice.queue_limits) is
+comment on function sluice._drop_limit_indexes(sluice.queue_settings) is
     'Drop the indexes of sluice._limit_indexes that a queue does not need with these limits.';
-revoke execute on function sluice._drop_limit_indexes(sluice.queue_limits) from public;
-grant execute on function sluice._drop_limit_indexes(sluice.queue_limits) to sluice_admin;
+revoke execute on function sluice._drop_limit_indexes(sluice.queue_settings) from public;
+grant execute on function sluice._drop_limit_indexes(sluice.queue_settings) to sluice_admin;

@@ -13,7 +13,7 @@
  * Each index has its own order. The queries request that order, and avoid sorts, so that outdated statistics cannot make
  * the planner scan another index.
  */
-create or replace function sluice._limit_indexes(i_limits sluice.queue_limits)
+create or replace function sluice._limit_indexes(i_limits sluice.queue_settings)
 returns table (index_name text, definition text)
 language sql
 immutable
@@ -57,7 +57,7 @@ as $$
     where wanted.is_wanted;
 $$;
 
-comment on function sluice._limit_indexes(sluice.queue_limits) is
+comment on function sluice._limit_indexes(sluice.queue_settings) is
     'Return the indexes that a queue with these limits has in addition to those of every queue.';
-revoke execute on function sluice._limit_indexes(sluice.queue_limits) from public;
-grant execute on function sluice._limit_indexes(sluice.queue_limits) to sluice_admin;
+revoke execute on function sluice._limit_indexes(sluice.queue_settings) from public;
+grant execute on function sluice._limit_indexes(sluice.queue_settings) to sluice_admin;

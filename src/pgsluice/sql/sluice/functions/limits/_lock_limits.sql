@@ -2,13 +2,13 @@
 -- claim happens in between. A claim and its commit take milliseconds. A session that holds the lock for seconds has claimed
 -- in a transaction that it left open: an error that names it is more useful than a wait.
 create or replace function sluice._lock_limits(limits_id integer)
-returns sluice.queue_limits
+returns sluice.queue_settings
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_lock_class constant integer := 1936484717;
-    v_limits sluice.queue_limits;
+    v_limits sluice.queue_settings;
     v_holder text;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -27,7 +27,7 @@ begin
                 errcode = 'lock_not_available',
                 message = format(
                     'queue %L is being claimed from in a transaction that stays open', (
-                        select l.queue_name from sluice.queue_limits as l where l.limits_id = _lock_limits.limits_id
+                        select l.queue_name from sluice.queue_settings as l where l.limits_id = _lock_limits.limits_id
                     )
                 ),
                 detail = v_holder,
@@ -36,7 +36,7 @@ begin
     end if;
     select l.*
     into v_limits
-    from sluice.queue_limits as l
+    from sluice.queue_settings as l
     where l.limits_id = _lock_limits.limits_id;
     return v_limits;
 end;

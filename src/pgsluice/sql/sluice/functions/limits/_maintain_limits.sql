@@ -26,7 +26,7 @@ begin
         )
         select ledger.limits_id, coalesce(clock_timestamp() - l.rate_interval, 'infinity') as until
         from ledger
-        left join sluice.queue_limits as l on l.limits_id = ledger.limits_id
+        left join sluice.queue_settings as l on l.limits_id = ledger.limits_id
         where ledger.limits_id is not null
     loop
         with old as materialized (

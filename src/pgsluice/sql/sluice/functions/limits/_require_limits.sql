@@ -1,4 +1,4 @@
-create or replace function sluice._require_limits(i_limits sluice.queue_limits)
+create or replace function sluice._require_limits(i_limits sluice.queue_settings)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -9,11 +9,8 @@ declare
     v_message text;
     v_hint text;
 begin
-    if num_nonnulls(
-        i_limits.fleet_concurrency, i_limits.key_concurrency, i_limits.rate, i_limits.when_waiting, v_weights
-    ) = 0 then
-        v_message := 'no limit is given';
-        v_hint := 'set one, or call sluice.drop_queue_limits() to have none';
+    if sluice._limits(i_limits) = '{}' then
+        return;
     elsif i_limits.fleet_concurrency < 1 then
         v_message := format('fleet_concurrency is %s', i_limits.fleet_concurrency);
         v_hint := 'use 1 or more, or null for no limit';
@@ -60,6 +57,6 @@ begin
 end;
 $$;
 
-comment on function sluice._require_limits(sluice.queue_limits) is 'Raise an error for invalid limits.';
-revoke execute on function sluice._require_limits(sluice.queue_limits) from public;
-grant execute on function sluice._require_limits(sluice.queue_limits) to sluice_admin;
+comment on function sluice._require_limits(sluice.queue_settings) is 'Raise an error for invalid limits.';
+revoke execute on function sluice._require_limits(sluice.queue_settings) from public;
+grant execute on function sluice._require_limits(sluice.queue_settings) to sluice_admin;

@@ -9,17 +9,16 @@ set enable_bitmapscan = off
 as $$
 declare
     v_pause constant interval := '250 ms';
-    v_limits sluice.queue_limits;
+    v_limits sluice.queue_settings;
     v_now timestamptz := clock_timestamp();
     v_capacity record;
     v_is_visible boolean;
 begin
     select l.*
     into v_limits
-    from sluice.queue_limits as l
+    from sluice.queue_settings as l
     where l.queue_table = pgmq.format_table_name(next_capacity.queue_name, 'q')
-      -- A pause ends with a notification.
-      and not exists (select from sluice.queue_pause as p where p.queue_table = l.queue_table);
+      and l.paused_at is null; -- a pause ends with a notification
     if num_nonnulls(
         v_limits.fleet_concurrency, v_limits.key_concurrency, v_limits.rate, v_limits.when_waiting
     ) = 0 then

@@ -6,7 +6,7 @@
  * any number of calls run concurrently without waiting. Each archive has its subtransaction, so that a failure does not
  * stop the others. Of an exported archive only rows that every export has verified are deleted, however old they are.
  *
- * Calls: sluice._drop_exported, pgmq._require_no_foreign_code. Reads: sluice.retention, sluice.export, the archives by their index on
+ * Calls: sluice._drop_exported, pgmq._require_no_foreign_code. Reads: sluice.queue_settings, sluice.export, the archives by their index on
  * archived_at. Writes: the archives.
  */
 create or replace function sluice._maintain_retention(rows_max integer default 10000)
@@ -28,7 +28,8 @@ begin
     task := 'retention';
     for v_rule in
         select r.queue_name, r.archive_retention
-        from sluice.retention as r
+        from sluice.queue_settings as r
+        where r.archive_retention is not null
         order by random()
     loop
         exit when v_rows_left <= 0 or v_archives = v_archives_max;

@@ -33,4 +33,4 @@ $$;
 comment on function sluice._complete_retry_policy(sluice.retry_policy) is
     'Return a retry policy with defaults for its nulls; raise an error if it is invalid.';
 revoke execute on function sluice._complete_retry_policy(sluice.retry_policy) from public;
-grant execute on function sluice._complete_retry_policy(sluice.retry_policy) to sluice_admin, sluice_monitor, sluice_reader;
+grant execute on function sluice._complete_retry_policy(sluice.retry_policy) to sluice_admin, sluice_monitor, sluice_reader, sluice_writer;

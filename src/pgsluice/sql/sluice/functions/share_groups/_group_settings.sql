@@ -1,4 +1,3 @@
--- jsonb_populate_record casts to the column types of the table.
 create or replace function sluice._group_settings(i_group sluice.share_group, i_options jsonb)
 returns sluice.share_group
 language plpgsql
@@ -12,25 +11,7 @@ declare
     v_group sluice.share_group;
     v_wrong text;
 begin
-    if jsonb_typeof(i_options) is distinct from 'object' then
-        raise exception using
-            errcode = '22023',
-            message = format('the options of a share group are %s', coalesce(i_options::text, 'null')),
-            hint = 'pass a JSON object, {} for the defaults';
-    end if;
-    select o.name into v_wrong
-    from jsonb_object_keys(i_options) as o (name)
-    where o.name <> all (v_options)
-    order by o.name
-    limit 1;
-    if found then
-        raise exception using
-            errcode = '22023',
-            message = format('a share group has no option %L', v_wrong),
-            hint = format('there are: %s', array_to_string(v_options, ', '));
-    end if;
-
-    v_group := jsonb_populate_record(i_group, i_options - 'start');
+    v_group := sluice._with_options(i_group, i_options, v_options, 'a share group');
     v_group.lease := coalesce(v_group.lease, '30 seconds');
     v_group.max_attempts := coalesce(v_group.max_attempts, 5);
     v_group.max_deliveries := coalesce(v_group.max_deliveries, least(3 * v_group.max_attempts::bigint, 2147483647));

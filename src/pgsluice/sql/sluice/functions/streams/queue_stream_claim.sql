@@ -42,7 +42,7 @@ begin
 
     v_mark := timestamptz '9000-01-01 00:00:00+00'
         + nextval('sluice.queue_stream_mark_seq') * interval '1 microsecond';
-    if exists (select from sluice.queue_limits as l where l.queue_table = v_queue) then
+    if exists (select from sluice.queue_settings as l where l.queue_table = v_queue and sluice._limits(l) <> '{}') then
         v_claimed := array(select c.msg_id from sluice.claim_messages(v_stream.queue_name, 3600, qty, null::text) as c);
         execute format(
             'with marked as (update pgmq.%I as m set vt = $1 where m.msg_id = any ($2) returning m.enqueued_at)

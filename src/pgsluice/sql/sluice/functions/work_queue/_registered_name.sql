@@ -27,4 +27,4 @@ $$;
 comment on function sluice._registered_name(text) is
     'Return a queue''s name as it was created, for a name in any case; raise an error if it does not exist.';
 revoke execute on function sluice._registered_name(text) from public;
-grant execute on function sluice._registered_name(text) to sluice_admin, sluice_reader;
+grant execute on function sluice._registered_name(text) to sluice_admin, sluice_monitor, sluice_reader, sluice_writer;

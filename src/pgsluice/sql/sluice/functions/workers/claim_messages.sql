@@ -1,4 +1,4 @@
--- Called by QueueSource for every claim: without limits it costs lookups in two small tables more than pgmq.read.
+-- Called by QueueSource for every claim: without limits it costs a lookup in a small table more than pgmq.read.
 create or replace function sluice.claim_messages(queue_name text, vt integer, qty integer, worker text default null)
 returns setof pgmq.message_record
 language plpgsql
@@ -10,9 +10,14 @@ declare
     v_is_paused boolean;
 begin
     select
-        (select l.limits_id from sluice.queue_limits as l where l.queue_table = v_queue),
-        exists (select from sluice.queue_pause as p where p.queue_table = v_queue)
-    into v_limits_id, v_is_paused;
+        case
+            when num_nonnulls(s.fleet_concurrency, s.key_concurrency, s.rate, s.when_waiting, s.priority_weights) > 0
+                then s.limits_id
+        end,
+        s.paused_at is not null
+    into v_limits_id, v_is_paused
+    from sluice.queue_settings as s
+    where s.queue_table = v_queue;
     if v_is_paused then
         return;
     elsif v_limits_id is not null then

@@ -1,0 +1,103 @@
+"""`pgsluice queue set` and `show`: options of queues."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from pgsluice.cli.clients import work_queue
+from pgsluice.cli.options import (
+    confirm,
+    dsn_option,
+    json_lines_option,
+    json_option,
+    name_argument,
+    yes_option,
+)
+from pgsluice.cli.output import show
+from pgsluice.cli.printing import echo
+from pgsluice.cli.settings import parse_settings, settings_argument, shown_settings
+from pgsluice.client import QueueOptions, QueueSettings, WorkQueue
+from pgsluice.errors import NotInstalledError
+
+
+def paused_queues(work: WorkQueue) -> dict[str, QueueSettings]:
+    """Return the paused queues by name; none if an older release is installed."""
+    try:
+        return {of.queue_name: of for of in work.list_queue_options() if of.paused_at is not None}
+    except NotInstalledError:
+        return {}
+
+
+@click.command("set")
+@name_argument
+@settings_argument
+@yes_option
+@json_lines_option
+@dsn_option
+def set_(queue_name: str, settings: tuple[str, ...], yes: bool, dsn: str | None) -> None:
+    """Change options of a queue; the others keep their values. An empty value resets an option to its default.
+
+    \b
+    paused                true: workers claim no messages [false]
+    pause_reason          shown with the pause
+    archive_retention     delete archived messages that are older [forever]
+    max_attempts          attempts before a message is dead-lettered [5]
+    backoff               constant, linear or exponential [exponential]
+    backoff_base          back-off after the first attempt [1s]
+    backoff_max           maximum back-off [5m]
+    backoff_jitter        multiply each back-off by 0.5 to 1 [true]
+    backoff_factor        multiplier of the exponential back-off [2]
+    deduplication_window  how long a deduplication key is known [none]
+    fleet_concurrency     maximum messages in flight [no limit]
+    key_concurrency       maximum messages in flight per key [no limit]
+    rate                  maximum messages claimed: 100/s, 5/10m [no limit]
+    when_waiting          order by key; while a message waits for its
+                          retry: block its key, skip it, or park the key
+                          until `queue unpark` [no order]
+    priority_weights      weights of 2 to 9 levels, the most urgent
+                          first: 16,4,1 [no priorities]
+
+    Workers respect a pause and limits; `queue read`, `queue pop` and PGMQ's functions do not. Limits set here replace
+    those that handlers declare, until they are reset. A retry policy applies to handlers that declare none. The key of
+    a message is its header x-pgmq-group, its level x-pgmq-priority.
+
+    Asks for confirmation if maintenance would delete archived messages now.
+    """
+    options = parse_settings(_with_interval(settings), QueueOptions)
+    with work_queue(dsn, queue_name) as work:
+        keep = options.get("archive_retention")
+        if keep is not None and _has_older(work, queue_name, keep):
+            confirm(yes, f"Delete the archived messages of queue {queue_name!r} that are older?")
+        if work.set_queue_options(queue_name, **options) == "unchanged":
+            echo(f"queue {queue_name!r} has these options already", err=True)
+
+
+@click.command("show")
+@name_argument
+@json_option
+@dsn_option
+def show_(queue_name: str, as_json: bool, dsn: str | None) -> None:
+    """Show the options of a queue, with the defaults of its retry policy."""
+    with work_queue(dsn, queue_name) as work:
+        options = work.queue_options(queue_name)
+    show(shown_settings(asdict(options), as_json=as_json), as_json, empty="")
+
+
+def _with_interval(settings: tuple[str, ...]) -> list[str]:
+    """Return the settings with a rate such as `100/s` or `5/10m` as a rate and its interval."""
+    parts: list[str] = []
+    for setting in settings:
+        rate, slash, per = setting.partition("/")
+        if setting.startswith("rate=") and slash:
+            parts += [rate, f"rate_interval={per if per[:1].isdigit() else f'1{per}'}"]
+        else:
+            parts.append(setting)
+    return parts
+
+
+def _has_older(work: WorkQueue, queue_name: str, keep: timedelta) -> bool:
+    until = datetime.now(UTC) - keep
+    return bool(work.browse(queue_name, "archive", until=until, qty=1))

@@ -1,0 +1,37 @@
+-- Without options a queue has no row: the ids are null then.
+create or replace function sluice.queue_options(queue_name text default null)
+returns setof sluice.queue_settings
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_name text;
+    v_settings sluice.queue_settings;
+    v_policy sluice.retry_policy;
+begin
+    for v_name in
+        select m.queue_name
+        from pgmq.meta as m
+        where queue_options.queue_name is null or m.queue_name = sluice._registered_name(queue_options.queue_name)
+        order by m.queue_name
+    loop
+        select s.* into v_settings from sluice.queue_settings as s where s.queue_name = v_name;
+        v_policy := sluice._retry_settings(v_name, null::jsonb);
+        v_settings.queue_name := v_name;
+        v_settings.queue_table := pgmq.format_table_name(v_name, 'q');
+        v_settings.max_attempts := v_policy.max_attempts;
+        v_settings.backoff := v_policy.backoff;
+        v_settings.backoff_base := v_policy.backoff_base;
+        v_settings.backoff_max := v_policy.backoff_max;
+        v_settings.backoff_jitter := v_policy.backoff_jitter;
+        v_settings.backoff_factor := v_policy.backoff_factor;
+        return next v_settings;
+    end loop;
+end;
+$$;
+
+comment on function sluice.queue_options(text) is
+    'Return the options of one queue or of all, by name, with the defaults of its retry policy; null: none.';
+revoke execute on function sluice.queue_options(text) from public;
+grant execute on function sluice.queue_options(text) to sluice_admin, sluice_monitor, sluice_reader, sluice_writer;
