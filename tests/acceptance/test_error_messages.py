@@ -90,13 +90,14 @@ def test_unknown_role_is_named_and_the_server_is_not_suspected(database_18, run_
     assert 'role "nosuchrole" does not exist; check the user,' in errors
 
 
-def test_value_of_a_log_setting_that_postgresql_refuses_is_a_usage_error(command):
+def test_value_of_a_log_setting_of_another_type_is_a_usage_error(command):
     command("log", "create", "changes")
 
-    refused = command("log", "config", "changes", "ticker_max_lag=abc", code=2).stderr
+    refused = command("log", "set", "changes", "ticker_max_lag=abc", code=2).stderr
 
-    assert "'abc' is not a valid value for ticker_max_lag" in refused
-    assert "0:05:00" in command("log", "config", "changes", "ticker_max_lag=5m").stdout
+    assert "ticker_max_lag: 'abc' is not a valid duration" in refused
+    command("log", "set", "changes", "ticker_max_lag=5m")
+    assert "0:05:00" in command("log", "show", "changes").stdout
 
 
 def test_json_on_standard_input_that_is_deep_or_pretty_printed_is_refused(command):
@@ -121,7 +122,7 @@ def test_json_on_standard_input_that_is_deep_or_pretty_printed_is_refused(comman
         "schedule create s --queue nope --interval 1h",
         "log consumers nope",
         "log captures nope",
-        "log config nope",
+        "log show nope",
         "log consume nope c",
         "schedule create s --log nope --interval 1h",
     ],
@@ -161,11 +162,11 @@ def test_durations_have_one_form_in_every_command(command):
     for delay in ("60", "60s", "1m"):
         command("queue", "send", "orders", "1", "--delay", delay)
     assert command("queue", "read", "orders", "--vt", "5m").stdout == ""
-    command("group", "create", "changes", "g", "--lease", "2h", "--backoff-base", "500ms")
+    command("group", "create", "changes", "g", "lease=2h", "backoff_base=500ms")
     command(
         "queue", "retry-policy", "set", "orders", "--backoff-base", "1.5s", "--backoff-max", "1d"
     )
-    (info,) = json.loads(command("group", "info", "changes", "g", "--json").stdout)
+    (info,) = json.loads(command("group", "show", "changes", "g", "--json").stdout)
     (policy,) = json.loads(command("queue", "retry-policy", "list", "orders", "--json").stdout)
 
     assert (info["lease"], info["backoff_base"]) == (7200.0, 0.5)
@@ -177,7 +178,7 @@ def test_durations_have_one_form_in_every_command(command):
     [
         ("queue topics bind a.# nope", 3, "`pgsluice queue list` lists the existing queues"),
         ("queue replay orders --continue 77", 2, "`pgsluice queue replays` lists them"),
-        ("group create changes g --lease 5m", 3, "change it with `pgsluice group set`"),
+        ("group create changes g lease=5m", 3, "change it with `pgsluice group set`"),
         ("group create changes h --start 9999", 3, "tick not found"),
         ("schedule run nope", 3, "pgsluice schedule list"),
     ],

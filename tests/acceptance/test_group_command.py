@@ -49,9 +49,9 @@ def test_a_group_is_created_listed_shown_and_dropped(group, connection):
         for name in ("audit", "billing")
     ]
     assert "billing" in group("list", "orders").stdout
-    (info,) = json.loads(group("info", "orders", "billing", "--json").stdout)
+    (info,) = json.loads(group("show", "orders", "billing", "--json").stdout)
     assert (info["lease"], info["max_attempts"], info["key"]) == (30.0, 5, None)
-    assert "max_attempts" in group("info", "orders", "billing").stdout
+    assert "max_attempts" in group("show", "orders", "billing").stdout
 
     group("drop", "orders", "billing", "--yes")
     assert "no share group 'billing'" in group("drop", "orders", "billing", "--yes", code=1).stderr
@@ -59,14 +59,14 @@ def test_a_group_is_created_listed_shown_and_dropped(group, connection):
 
 
 def test_settings_are_given_and_changed_one_by_one(group, connection):
-    options = ("--lease", "2m", "--max-attempts", "3", "--backoff", "linear")
+    options = ("lease=2m", "max_attempts=3", "backoff=linear")
 
-    group("create", "orders", "billing", *options, "--no-jitter")
+    group("create", "orders", "billing", *options, "backoff_jitter=no")
     assert settings(connection) == [("00:02:00", 3, "linear", False)]
-    assert "another lease" in group("create", "orders", "billing", "--lease", "3m", code=3).stderr
-    group("set", "orders", "billing", "--max-attempts", "7", "--backoff-base", "5s")
+    assert "another lease" in group("create", "orders", "billing", "lease=3m", code=3).stderr
+    group("set", "orders", "billing", "max_attempts=7", "backoff_base=5s")
     assert settings(connection) == [("00:02:00", 7, "linear", False)]
-    group("set", "orders", "billing", "--jitter")
+    group("set", "orders", "billing", "backoff_jitter=")
 
     assert settings(connection) == [("00:02:00", 7, "linear", True)]
     assert value(connection, "select backoff_base::text from sluice.share_group") == "00:00:05"
@@ -75,11 +75,10 @@ def test_settings_are_given_and_changed_one_by_one(group, connection):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("create", "orders", "billing", "--lease", "forever"),
-        ("create", "orders", "billing", "--lease", "2 minutes"),
+        ("create", "orders", "billing", "lease=2 minutes"),
         ("create", "orders", "billing", "--start", "yesterday"),
-        ("create", "orders", "billing", "--max-attempts", "0"),
-        ("create", "orders", "billing", "--backoff", "quadratic"),
+        ("create", "orders", "billing", "max_attempts=many"),
+        ("create", "orders", "billing", "backoff=quadratic"),
         ("set", "orders", "billing"),
         ("set", "orders", "billing", "--start", "end"),
     ],
@@ -123,7 +122,7 @@ def test_open_claims_are_shown(group, connection):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("set", "--max-attempts", "2"), ("info",), ("claims",)],
+    [("set", "max_attempts=2"), ("show",), ("claims",)],
     ids=lambda arguments: arguments[0],
 )
 def test_an_unknown_group_is_an_error_with_the_way_out(group, connection, arguments):
@@ -140,7 +139,7 @@ def test_an_unknown_group_is_an_error_with_the_way_out(group, connection, argume
     "arguments",
     [
         ("create", "missing", "billing"),
-        ("info", "missing", "billing"),
+        ("show", "missing", "billing"),
         ("drop", "missing", "billing", "--yes"),
         ("list", "missing"),
     ],

@@ -27,7 +27,7 @@ OPTIONS = {
     "queue tail": ["--until-empty", "--after", "0"],
     "log consume": ["--register"],
     "queue limits set": ["--fleet-concurrency", "2"],
-    "group set": ["--lease", "1m"],
+    "group set": ["lease=1m"],
     "schedule create": ["--interval", "1h", "--queue", QUEUE],
 }
 # They print nothing of a database, start a server, run until stopped, or need the tables of a lake.

@@ -125,23 +125,29 @@ def test_follow_prints_new_events_until_stopped(log, connection, database_18, nu
 def test_settings_are_shown_and_changed(log):
     log("create", "changes")
 
-    shown = json.loads(
-        log(
-            "config", "changes", "ticker_max_count=7", "rotation_period=30 minutes", "--json"
-        ).stdout
-    )
+    log("set", "changes", "ticker_max_count=7", "rotation_period=30m", "keepers=lake,archive")
 
-    assert {row["setting"]: row["value"] for row in shown} == {
-        "ticker_max_count": 7,
-        "ticker_max_lag": 3.0,
-        "ticker_idle_period": 60.0,
-        "ticker_paused": False,
-        "rotation_period": 1800.0,
-        "external_ticker": False,
-    }
-    assert "rotation_period" in log("config", "changes").stdout
-    log("config", "changes", "nonsense", code=2)
-    assert "No such setting 'nope'" in log("config", "changes", "nope=1", code=2).stderr
+    assert json.loads(log("show", "changes", "--json").stdout) == [
+        {
+            "queue_name": "changes",
+            "ticker_max_count": 7,
+            "ticker_max_lag": 3.0,
+            "ticker_idle_period": 60.0,
+            "ticker_paused": False,
+            "rotation_period": 1800.0,
+            "external_ticker": False,
+            "max_lag_bytes": None,
+            "max_lag_events": None,
+            "max_lag_time": None,
+            "keepers": ["archive", "lake"],
+        }
+    ]
+    assert "rotation_period" in log("show", "changes").stdout
+    assert "already" in log("set", "changes", "ticker_max_count=7").stderr
+    log("set", "changes", "ticker_max_count=")
+    assert "500" in log("show", "changes").stdout
+    log("set", "changes", "nonsense", code=2)
+    assert "No such option 'nope'" in log("set", "changes", "nope=1", code=2).stderr
 
 
 def test_logs_consumers_segments_and_captures_are_shown(log, connection):
@@ -170,7 +176,7 @@ def test_logs_consumers_segments_and_captures_are_shown(log, connection):
 def test_rotate_reports_the_rotated_tables(log):
     log("create", "changes")
     log("insert", "changes", "x")
-    log("config", "changes", "rotation_period=0")
+    log("set", "changes", "rotation_period=0")
 
     steps = json.loads(log("rotate", "changes", "--json").stdout)
 
@@ -211,7 +217,7 @@ def test_a_log_with_consumers_is_dropped_by_force(log):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("config", "missing"),
+        ("show", "missing"),
         ("insert", "missing", "x"),
         ("consume", "missing", "c", "--register"),
         ("tick", "missing"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pgsluice import ConsumerState, LogPolicy, LogTick, NewEvent, RotationStep, Segment
+from pgsluice import ConsumerState, LogTick, NewEvent, RotationStep, Segment
 from pgsluice.errors import (
     ArgumentError,
     LogNotFoundError,
@@ -82,19 +83,24 @@ def test_consumer_lag_is_reported(clients, log_name):
     assert log_name in {each.queue_name for each in clients.log.list_consumers()}
 
 
-def test_a_policy_is_set_and_shown(clients, log_name):
-    def policy():
-        return next(p for p in clients.log.list_log_policies() if p.queue_name == log_name)
+def test_options_are_set_and_returned(clients, log_name):
+    initial = clients.log.log_options(log_name)
+    assert (initial.max_lag_events, initial.max_lag_time, initial.keepers) == (None, None, [])
 
-    assert policy() == LogPolicy(log_name, None, None, None, [])
-
-    clients.log.set_log_policy(
-        log_name, max_lag_events=5, max_lag_time=timedelta(hours=1), keepers=["lake"]
+    hour = timedelta(hours=1)
+    changed = clients.log.set_log_options(
+        log_name, ticker_max_count=7, max_lag_events=5, max_lag_time=hour, keepers=["lake"]
     )
 
-    assert policy() == LogPolicy(log_name, None, 5, timedelta(hours=1), ["lake"])
+    assert changed == "changed"
+    options = clients.log.log_options(log_name)
+    assert options == replace(
+        initial, ticker_max_count=7, max_lag_events=5, max_lag_time=hour, keepers=["lake"]
+    )
+    assert options in clients.log.list_log_options()
+    assert clients.log.set_log_options(log_name, max_lag_time=hour) == "unchanged"
     with pytest.raises(ArgumentError, match="not positive"):
-        clients.log.set_log_policy(log_name, max_lag_bytes=0)
+        clients.log.set_log_options(log_name, max_lag_bytes=0)
 
 
 def test_ticks_notify_between_listen_and_unlisten(make, shared_url, log_name, observer):

@@ -69,7 +69,7 @@ def test_captured_tables_are_shown_with_their_problems(client, audit, connection
 
 
 def test_log_is_shown_with_segments_consumers_and_groups(client, audit):
-    audit.set_log_policy("audit", max_lag_events=1000, keepers=["lake"])
+    audit.set_log_options("audit", max_lag_events=1000, keepers=["lake"])
 
     text = client.get("/log?name=audit").text
 

@@ -472,7 +472,7 @@ def maintain(connection: psycopg.Connection) -> None:
         "pgq._maintain_positions(0)",
         "pgq._maintain_retry(0)",
         "sluice._maintain_ledgers(0)",
-        "sluice.set_log_policy('changes', max_lag_events => 1)",
+        "sluice.set_log_options('changes', '{\"max_lag_events\": 1}')",
         "sluice.fire_schedules()",
     )
     for _ in range(3):

@@ -103,7 +103,7 @@ def test_consumer_that_does_not_read_is_reported_until_it_has_read(doctor, log):
 
 
 def test_consumer_whose_events_were_dropped_is_reported_until_it_is_unregistered(doctor, log):
-    log.execute("select sluice.set_log_policy('changes', max_lag_events => 1)")
+    log.execute("select sluice.set_log_options('changes', '{\"max_lag_events\": 1}')")
     for _ in range(4):
         insert_and_tick(log, 100)
         log.execute("select sluice.rotate()")

@@ -210,7 +210,7 @@ def unregister(log: psycopg.Connection) -> None:
 
 
 def exceed_limits(log: psycopg.Connection) -> None:
-    log.execute("select sluice.set_log_policy(%s, max_lag_events => 1)", (LOG,))
+    log.execute("select sluice.set_log_options(%s, '{\"max_lag_events\": 1}')", (LOG,))
 
 
 def lose_events(
@@ -221,7 +221,7 @@ def lose_events(
     log.execute("delete from changed where id <= 100")
     log.execute("insert into kept values (9001, 1)")
     forget(log)
-    log.execute("select sluice.set_log_policy(%s)", (LOG,))
+    log.execute("select sluice.set_log_options(%s, '{\"max_lag_events\": null}')", (LOG,))
     assert value(log, "select count(*) from pgq.event_1") == 0
     log.execute("insert into kept values (9002, 1)")
 

@@ -90,7 +90,7 @@ def make_logs(connection: psycopg.Connection) -> None:
     for call in (
         "pgq.register_consumer('changes', 'plain')",
         "pgq_coop.register_subconsumer('changes', 'coop', 'first')",
-        "sluice.set_log_policy('changes', max_lag_events => 1000000)",
+        "sluice.set_log_options('changes', '{\"max_lag_events\": 1000000}')",
         "sluice.capture('public.account', 'changes')",
         "sluice.schedule_event('beat', 'changes', 'beat', '{}', every => '1 hour')",
         "sluice.insert_event('changes', 't', 'later', delay => '1 hour')",

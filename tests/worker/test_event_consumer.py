@@ -649,7 +649,7 @@ def test_a_running_consumer_ends_when_its_position_was_given_up(
 ):
     log = EventLog(observer)
     insert(observer, log_name, "a")
-    log.set_log_policy(log_name, max_lag_events=1)
+    log.set_log_options(log_name, max_lag_events=1)
     insert(observer, log_name, *"bcdefg")
     observer.execute(
         "update pgq.queue set queue_rotation_period = '0' where queue_name = %s", [log_name]

@@ -641,7 +641,7 @@ def test_a_group_that_allows_fewer_attempts_than_its_handler_is_logged_with_both
     (line,) = [each for each in caplog.messages if "attempts" in each]
     assert "group_max_attempts=3" in line
     assert "max_attempts=5" in line
-    assert f"pgsluice group set {log_name} limited --max-attempts 5" in line
+    assert f"pgsluice group set {log_name} limited max_attempts=5" in line
 
 
 async def test_a_log_that_is_created_again_is_handled_by_its_group_and_its_consumer(

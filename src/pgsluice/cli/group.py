@@ -5,16 +5,14 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Literal, cast
+from typing import Literal
 
 import click
 
 from pgsluice.cli.clients import event_log, share_group
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
-    Decorator,
     FreeText,
-    combined,
     confirm,
     dsn_option,
     group_argument,
@@ -26,7 +24,13 @@ from pgsluice.cli.options import (
 )
 from pgsluice.cli.output import show
 from pgsluice.cli.printing import echo
-from pgsluice.cli.types import Duration, Time
+from pgsluice.cli.settings import (
+    optional_settings_argument,
+    parse_settings,
+    settings_argument,
+    shown_settings,
+)
+from pgsluice.cli.types import Time
 from pgsluice.client import GroupOptions
 
 Start = Literal["end", "beginning"] | int | datetime
@@ -49,70 +53,6 @@ def _start(text: str) -> Start:
         raise click.BadParameter(
             f"{text!r} is not a valid start; write latest, earliest, a tick_id or a time such as 2026-01-31T10:00Z"
         ) from None
-
-
-def _settings(*, has_defaults: bool) -> Decorator:
-    """Return the options of the settings of a group; without defaults, an absent option changes nothing."""
-
-    def default(text: str) -> str:
-        return f"  [default: {text}]" if has_defaults else ""
-
-    return combined(
-        click.option(
-            "--lease",
-            "lease_s",
-            type=Duration(),
-            help="Lease of a claim, unless the claim sets its own." + default("30s"),
-        ),
-        click.option(
-            "--max-attempts",
-            type=click.IntRange(min=1),
-            help="Failed attempts before an event is dead-lettered." + default("5"),
-        ),
-        click.option(
-            "--max-deliveries",
-            type=click.IntRange(min=1),
-            help="Deliveries before an event is dead-lettered, failed or not."
-            + default("3 * --max-attempts"),
-        ),
-        click.option(
-            "--backoff",
-            type=click.Choice(["constant", "linear", "exponential"]),
-            help="Back-off before the next attempt: the base (constant), times the attempt (linear), or doubled each"
-            " time "
-            "(exponential)." + default("exponential"),
-        ),
-        click.option(
-            "--backoff-base",
-            "backoff_base_s",
-            type=Duration(),
-            help="Back-off after the first attempt." + default("1s"),
-        ),
-        click.option(
-            "--backoff-max",
-            "backoff_cap_s",
-            type=Duration(),
-            help="Maximum back-off." + default("10m"),
-        ),
-        click.option(
-            "--jitter/--no-jitter",
-            "backoff_jitter",
-            default=None,
-            help="Multiply each back-off by a random factor from 0.5 to 1." + default("jitter"),
-        ),
-        click.option(
-            "--unhandled",
-            type=click.Choice(["accept", "leave", "dead-letter"]),
-            help="Events of a type that no worker has declared a handler for: acknowledge and count them, leave them "
-            "until a worker declares the type, or dead-letter them." + default("accept"),
-        ),
-    )
-
-
-def _given(options: dict[str, Any]) -> GroupOptions:
-    """Return the options that were given."""
-    given = {name: value for name, value in options.items() if value is not None}
-    return cast("GroupOptions", given)
 
 
 @click.group()
@@ -148,42 +88,54 @@ def group() -> None:
     help="With --key, while an event waits for its retry: block the later events of its key; skip the event, so that "
     "later ones are processed first; or park the key until `group unpark`.  [default: block]",
 )
-@_settings(has_defaults=True)
+@optional_settings_argument
 @json_lines_option
 @dsn_option
 def create(
     queue_name: str,
     group_name: str,
+    settings: tuple[str, ...],
     start: Start,
     key: str | None,
     when_waiting: Literal["block", "skip", "park"] | None,
     dsn: str | None,
-    **options: Any,
 ) -> None:
     """Create a share group of a log; do nothing if it exists with the same options.
 
-    The log then keeps events until the group has settled them. --start has no effect on an existing group.
+    The log then keeps events until the group has settled them. --start has no effect on an existing group. The settings
+    are those of `group set`: lease=1m.
     """
+    options = parse_settings(settings, GroupOptions)
     with share_group(dsn, queue_name, group_name) as shared:
-        shared.create(start=start, key=key, when_waiting=when_waiting, **_given(options))
+        shared.create(start=start, key=key, when_waiting=when_waiting, **options)
 
 
 @group.command("set")
 @log_argument
 @group_argument
-@_settings(has_defaults=False)
+@settings_argument
 @json_lines_option
 @dsn_option
-def set_(queue_name: str, group_name: str, dsn: str | None, **options: Any) -> None:
-    """Change settings of a share group; the others and open claims keep theirs.
+def set_(queue_name: str, group_name: str, settings: tuple[str, ...], dsn: str | None) -> None:
+    """Change options of a share group; the others and open claims keep theirs. An empty value resets an option.
 
-    --start, --key and --when-waiting cannot be changed.
+    \b
+    lease           lease of a claim that sets none [30s]
+    max_attempts    failed attempts before an event is dead-lettered [5]
+    max_deliveries  deliveries before it is, failed or not [3 * max_attempts]
+    backoff         constant, linear or exponential [exponential]
+    backoff_base    back-off after the first attempt [1s]
+    backoff_cap     maximum back-off [10m]
+    backoff_jitter  multiply each back-off by 0.5 to 1 [true]
+    unhandled       events of a type that no worker has declared a handler
+                    for: accept, leave or dead-letter [accept]
+
+    The start, the key and its order cannot be changed.
     """
-    given = _given(options)
-    if not given:
-        raise click.UsageError("give at least one setting to change")
+    options = parse_settings(settings, GroupOptions)
     with share_group(dsn, queue_name, group_name) as shared:
-        shared.set_options(**given)
+        if shared.set_options(**options) == "unchanged":
+            echo(f"share group {group_name!r} has these options already", err=True)
 
 
 @group.command("list")
@@ -201,19 +153,16 @@ def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
     show(({name: info[name] for name in _STATE} for info in groups), as_json, empty="no groups")
 
 
-@group.command()
+@group.command("show")
 @log_argument
 @group_argument
 @json_option
 @dsn_option
-def info(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> None:
-    """Show the settings and state of a share group."""
+def show_(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> None:
+    """Show the options and state of a share group."""
     with share_group(dsn, queue_name, group_name) as shared:
         fields = asdict(shared.info())
-    if as_json:
-        show([fields], as_json, empty="")
-        return
-    show(({"name": name, "value": fields[name]} for name in fields), as_json, empty="")
+    show(shown_settings(fields, as_json=as_json), as_json, empty="")
 
 
 @group.command()
@@ -271,8 +220,8 @@ _TYPE = ("ev_type", "app", "handler", "workers", "waiting", "accepted", "dead_le
     multiple=True,
     metavar="TYPE",
     type=FreeText(),
-    help="Remove the declarations of a type whose handlers will not return; its events are then treated as --unhandled "
-    "of the group says. Repeatable.",
+    help="Remove the declarations of a type whose handlers will not return; its events are then treated as the "
+    "option unhandled of the group says. Repeatable.",
 )
 @json_option
 @dsn_option

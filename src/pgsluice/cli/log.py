@@ -11,7 +11,7 @@ import click
 
 from pgsluice.cli.clients import check_log_exists, event_log
 from pgsluice.cli.log_consume import consume
-from pgsluice.cli.main import EXIT_DIFFERENCE, did_you_mean
+from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
     FreeText,
     confirm,
@@ -25,19 +25,9 @@ from pgsluice.cli.options import (
 from pgsluice.cli.output import show
 from pgsluice.cli.parsing import lines
 from pgsluice.cli.printing import echo
-from pgsluice.client import EventLog, LogTick, NewEvent
-from pgsluice.errors import LogInUseError, LogNotFoundError, SluiceError
-
-_PREFIX = "queue_"
-_SQLSTATE_BAD_VALUE = "22"
-_SETTINGS = (
-    "ticker_max_count",
-    "ticker_max_lag",
-    "ticker_idle_period",
-    "ticker_paused",
-    "rotation_period",
-    "external_ticker",
-)
+from pgsluice.cli.settings import parse_settings, settings_argument, shown_settings
+from pgsluice.client import LogOptions, LogTick, NewEvent
+from pgsluice.errors import LogInUseError, LogNotFoundError
 
 
 @click.group()
@@ -71,42 +61,43 @@ def list_(as_json: bool, dsn: str | None) -> None:
         show((_state(asdict(info)) for info in events.get_queue_info()), as_json, empty="no logs")
 
 
-@log.command()
+@log.command("set")
 @log_argument
-@click.argument("settings", metavar="[SETTING=VALUE]...", nargs=-1)
-@json_option
+@settings_argument
+@json_lines_option
 @dsn_option
-def config(queue_name: str, settings: tuple[str, ...], as_json: bool, dsn: str | None) -> None:
-    """Show the settings of a log; change those that are given.
+def set_(queue_name: str, settings: tuple[str, ...], dsn: str | None) -> None:
+    """Change options of a log; the others keep their values. An empty value resets an option to its default.
 
     \b
     ticker_max_count    create a tick after this many events [500]
-    ticker_max_lag      create a tick when an event has waited this long [3 s]
-    ticker_idle_period  create a tick in an idle log this often [1 min]
+    ticker_max_lag      create a tick when an event has waited this long [3s]
+    ticker_idle_period  create a tick in an idle log this often [1m]
     ticker_paused       create no ticks [false]
-    rotation_period     minimum time between rotations [2 h]
+    rotation_period     minimum time between rotations [2h]
     external_ticker     leave the ticks to another program [false]
-
-    Durations are PostgreSQL intervals: rotation_period='30 minutes'.
+    max_lag_bytes       take the position of a consumer that keeps this
+                        many bytes from being reclaimed [no limit]
+    max_lag_events      the same for its unfinished events [no limit]
+    max_lag_time        the same for the age of its position [no limit]
+    keepers             consumers exempt from these limits, without which
+                        nothing is reclaimed: archive,lake [none]
     """
-    pairs = [setting.partition("=") for setting in settings]
-    for name, equals, value in pairs:
-        if not equals:
-            raise click.UsageError(f"{name!r} is not a setting; write SETTING=VALUE")
-        if value.lstrip().startswith("-"):
-            raise click.UsageError(f"{name} cannot be negative: {value!r}")
-        if name.removeprefix(_PREFIX) not in _SETTINGS:
-            hint = did_you_mean(name, _SETTINGS) or f" The settings are {', '.join(_SETTINGS)}."
-            raise click.UsageError(f"No such setting {name!r}.{hint}")
+    options = parse_settings(settings, LogOptions)
     with event_log(dsn, queue_name) as events:
-        for name, _, value in pairs:
-            try:
-                events.set_queue_config(queue_name, name, value)
-            except SluiceError as error:
-                if not (error.sqlstate or "").startswith(_SQLSTATE_BAD_VALUE):
-                    raise
-                raise click.UsageError(f"{value!r} is not a valid value for {name}") from error
-        show(_settings(events, queue_name), as_json, empty="no settings")
+        if events.set_log_options(queue_name, **options) == "unchanged":
+            echo(f"log {queue_name!r} has these options already", err=True)
+
+
+@log.command("show")
+@log_argument
+@json_option
+@dsn_option
+def show_(queue_name: str, as_json: bool, dsn: str | None) -> None:
+    """Show the options of a log."""
+    with event_log(dsn, queue_name) as events:
+        options = events.log_options(queue_name)
+    show(shown_settings(asdict(options), as_json=as_json), as_json, empty="")
 
 
 @log.command()
@@ -161,7 +152,7 @@ def consumers(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
     """List the consumers of one log or all, with their lag and the segments they keep.
 
     lag_s is the age of the consumer's position, pinned_bytes the size of the segments that it keeps, idle_s the time
-    since its last batch. Limits of a log (the SQL function sluice.set_log_policy) take the position of a consumer that
+    since its last batch. Limits of a log (`log set`) take the position of a consumer that
     lags too far; lost then has the reason. is_keeper: exempt from these limits.
     """
     with event_log(dsn, queue_name) as events:
@@ -288,13 +279,6 @@ def _state(info: dict[str, Any]) -> dict[str, Any]:
     """Return the state of a log, without its settings."""
     names = ("queue_name", "last_tick_id", "ticker_lag", "ev_new", "ev_per_sec")
     return {name: info[name] for name in names} | {"segments": info["queue_ntables"]}
-
-
-def _settings(events: EventLog, queue_name: str) -> list[dict[str, Any]]:
-    """Return the settings that `config` changes."""
-    check_log_exists(events, queue_name)
-    fields = asdict(events.get_queue_info(queue_name)[0])
-    return [{"setting": name, "value": fields[_PREFIX + name]} for name in _SETTINGS]
 
 
 log.add_command(consume)

@@ -19,6 +19,7 @@ from pgsluice.cli.options import (
 from pgsluice.cli.output import show
 from pgsluice.cli.printing import echo
 from pgsluice.cli.settings import parse_settings, settings_argument, shown_settings
+from pgsluice.cli.types import FOREVER
 from pgsluice.client import QueueOptions, QueueSettings, WorkQueue
 from pgsluice.errors import NotInstalledError
 
@@ -66,7 +67,7 @@ def set_(queue_name: str, settings: tuple[str, ...], yes: bool, dsn: str | None)
 
     Asks for confirmation if maintenance would delete archived messages now.
     """
-    options = parse_settings(_with_interval(settings), QueueOptions)
+    options = parse_settings(_written_out(settings), QueueOptions)
     with work_queue(dsn, queue_name) as work:
         keep = options.get("archive_retention")
         if keep is not None and _has_older(work, queue_name, keep):
@@ -86,13 +87,15 @@ def show_(queue_name: str, as_json: bool, dsn: str | None) -> None:
     show(shown_settings(asdict(options), as_json=as_json), as_json, empty="")
 
 
-def _with_interval(settings: tuple[str, ...]) -> list[str]:
-    """Return the settings with a rate such as `100/s` or `5/10m` as a rate and its interval."""
+def _written_out(settings: tuple[str, ...]) -> list[str]:
+    """Return the settings with a rate such as `100/s` as a rate and its interval, and `forever` as no retention."""
     parts: list[str] = []
     for setting in settings:
         rate, slash, per = setting.partition("/")
         if setting.startswith("rate=") and slash:
             parts += [rate, f"rate_interval={per if per[:1].isdigit() else f'1{per}'}"]
+        elif setting == f"archive_retention={FOREVER}":
+            parts.append("archive_retention=")
         else:
             parts.append(setting)
     return parts

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from pgsluice.client.log_records import EventPosition as EventPosition
     from pgsluice.client.log_records import GroupStep as GroupStep
     from pgsluice.client.log_records import LogInfo as LogInfo
-    from pgsluice.client.log_records import LogPolicy as LogPolicy
     from pgsluice.client.log_records import LogState as LogState
     from pgsluice.client.log_records import LogTick as LogTick
     from pgsluice.client.log_records import NewEvent as NewEvent
@@ -92,6 +91,8 @@ if TYPE_CHECKING:
     from pgsluice.client.schedule_records import ScheduleOptions as ScheduleOptions
     from pgsluice.client.schedule_records import ScheduleState as ScheduleState
     from pgsluice.client.search_records import FoundMessages as FoundMessages
+    from pgsluice.client.settings_records import LogOptions as LogOptions
+    from pgsluice.client.settings_records import LogSettings as LogSettings
     from pgsluice.client.settings_records import QueueOptions as QueueOptions
     from pgsluice.client.settings_records import QueueSettings as QueueSettings
     from pgsluice.client.unloadable import UnloadableJson as UnloadableJson

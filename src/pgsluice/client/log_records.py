@@ -333,25 +333,6 @@ class PipelineState:
 
 
 @dataclass(frozen=True, slots=True)
-class LogPolicy:
-    """Lag limits of a log; without limits, the log keeps all events that a consumer has not finished.
-
-    Attributes:
-        max_lag_bytes: Limit of the bytes that a consumer pins, or None. Rotation drops the position of a consumer
-            beyond a limit.
-        max_lag_events: Limit of unfinished events, or None.
-        max_lag_time: Limit of the position's age, or None.
-        keepers: Consumers exempt from the limits; while one is not registered, no segment is reclaimed.
-    """
-
-    queue_name: str
-    max_lag_bytes: int | None
-    max_lag_events: int | None
-    max_lag_time: timedelta | None
-    keepers: list[str]
-
-
-@dataclass(frozen=True, slots=True)
 class Capture:
     """A captured table and its event log.
 

@@ -1,4 +1,4 @@
-"""Options of work queues, with the columns of `sluice.queue_settings`."""
+"""Options of work queues and event logs, with the columns of the SQL functions' results."""
 
 from __future__ import annotations
 
@@ -97,3 +97,51 @@ class QueueSettings:
     when_waiting: WhenWaiting | None
     priority_weights: list[int] | None
     limits_by: str | None
+
+
+class LogOptions(TypedDict, total=False):
+    """Options of an event log; None stands for the default.
+
+    Without a lag limit, the log keeps all events that a consumer has not finished, and grows. A consumer beyond a limit
+    loses its position at a rotation, so that its events can be reclaimed; its next call raises PositionLostError.
+
+    Attributes:
+        ticker_max_count: Create a tick after this many events. Default: 500.
+        ticker_max_lag: Create a tick when an event has waited this long. Default: 3 seconds.
+        ticker_idle_period: Create a tick in an idle log this often. Default: one minute.
+        ticker_paused: Create no ticks. Default: False.
+        rotation_period: Minimum time between rotations. Default: 2 hours.
+        external_ticker: Leave the ticks to another program. Default: False.
+        max_lag_bytes: Limit of the bytes that a consumer pins, 1 or more. Default: no limit.
+        max_lag_events: Limit of unfinished events, 1 or more. Default: no limit.
+        max_lag_time: Limit of the position's age. Default: no limit.
+        keepers: Consumers exempt from the limits. While a keeper is not registered, no segment is reclaimed.
+    """
+
+    ticker_max_count: int | None
+    ticker_max_lag: timedelta | None
+    ticker_idle_period: timedelta | None
+    ticker_paused: bool | None
+    rotation_period: timedelta | None
+    external_ticker: bool | None
+    max_lag_bytes: int | None
+    max_lag_events: int | None
+    max_lag_time: timedelta | None
+    keepers: Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """The options of an event log as they apply; see `LogOptions`. None: no limit."""
+
+    queue_name: str
+    ticker_max_count: int
+    ticker_max_lag: timedelta
+    ticker_idle_period: timedelta
+    ticker_paused: bool
+    rotation_period: timedelta
+    external_ticker: bool
+    max_lag_bytes: int | None
+    max_lag_events: int | None
+    max_lag_time: timedelta | None
+    keepers: list[str]

@@ -41,7 +41,7 @@ SHOWN = {
     "a snapshot in which a transaction is in progress": ["db/pgq/test__require_newer_snapshot.py"],
     "a log that was restored from a dump": ["db/sluice/test_after_restore_states.py"],
     "`maint_tables_to_vacuum` lists other tables": [CASES],
-    "after its ticks a consumer may be given up": ["db/sluice/test_set_log_policy.py"],
+    "after its ticks a consumer may be given up": ["db/sluice/test_set_log_options.py"],
     "a session that opens, finishes or moves waits": ["concurrency/test_positions.py"],
     "`subscription` is a view of the newest moves": ["db/pgq/test__update_subscription.py"],
     "`PQ006` from every call": ["db/pgq/test__refuse_lost.py"],

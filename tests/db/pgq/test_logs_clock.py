@@ -224,7 +224,7 @@ def test_consumer_is_not_given_up_for_a_clock_that_jumps(
 ) -> None:
     any_time(session)
     session.execute("update pgq.queue set queue_rotation_period = '0'")
-    session.execute("select sluice.set_log_policy(%s, max_lag_time => '1 hour')", (LOG,))
+    session.execute('select sluice.set_log_options(%s, \'{"max_lag_time": "1 hour"}\')', (LOG,))
     wanted = [insert(session)]
     tick(session)
     clock.shift(DAY_S)

@@ -23,7 +23,9 @@ def test_consumers_with_their_lag_and_what_they_keep(connection):
     )
     for consumer in ("lake", "slow"):
         connection.execute("select pgq.register_consumer('changes', %s)", (consumer,))
-    connection.execute("select sluice.set_log_policy('changes', keepers => '{archive,lake}')")
+    connection.execute(
+        'select sluice.set_log_options(\'changes\', \'{"keepers": ["archive", "lake"]}\')'
+    )
     connection.execute("select pgq.insert_event('changes', 't', 'd') from generate_series(1, 5)")
     tick(connection)
     consume_all(connection)

@@ -52,7 +52,7 @@ def test_a_keeper_that_commits_what_its_lake_holds_is_waited_for_until_it_does(
     """The pipeline `events` commits its position only after the lake has committed."""
     log.execute("update pgq.queue set queue_rotation_period = '0'")
     log.execute(
-        "select sluice.set_log_policy(%s, max_lag_events => 1, keepers => '{lake}'), "
+        'select sluice.set_log_options(%s, \'{"max_lag_events": 1, "keepers": ["lake"]}\'), '
         "sluice.log_start(%s, 'lake', 'earliest')",
         (LOG, LOG),
     )

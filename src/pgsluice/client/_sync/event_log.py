@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from psycopg import Connection
 from psycopg_pool import ConnectionPool
@@ -22,6 +22,7 @@ from pgsluice.client.calls import (
     pgq_coop,
     pipelines,
     producing,
+    settings,
     share_groups,
     upkeep,
 )
@@ -41,7 +42,6 @@ from pgsluice.client.log_records import (
     EventPosition,
     GroupStep,
     LogInfo,
-    LogPolicy,
     LogState,
     LogTick,
     NewEvent,
@@ -51,6 +51,7 @@ from pgsluice.client.log_records import (
     RotationStep,
     Segment,
 )
+from pgsluice.client.settings_records import Change, LogOptions, LogSettings
 
 
 class EventLog:
@@ -569,50 +570,6 @@ class EventLog:
         Source: `sluice.list_log_states`.
         """
         return self._runner.run(logs.list_log_states(after_name=after_name, qty=qty, search=search))
-
-    def set_log_policy(
-        self,
-        queue_name: str,
-        *,
-        max_lag_bytes: int | None = None,
-        max_lag_events: int | None = None,
-        max_lag_time: timedelta | None = None,
-        keepers: Sequence[str] = (),
-    ) -> None:
-        """Set the lag limits for consumers of a log, replacing the previous ones; rotation enforces them.
-
-        Without a limit, the log keeps all events that a consumer has not finished, and grows. A consumer beyond a limit
-        loses its position, so that its events can be reclaimed; its next call raises PositionLostError.
-
-        Args:
-            queue_name: An existing log.
-            max_lag_bytes: Limit of the bytes that a consumer pins, 1 or more; None: no limit.
-            max_lag_events: Limit of unfinished events, 1 or more; None: no limit.
-            max_lag_time: Limit of the position's age; None: no limit.
-            keepers: Consumers exempt from the limits. While a keeper is not registered, no segment is reclaimed.
-
-        Raises:
-            LogNotFoundError: The log does not exist.
-            ArgumentError: A limit is not positive.
-
-        Source: `sluice.set_log_policy`.
-        """
-        self._runner.run(
-            logs.set_log_policy(
-                queue_name,
-                max_lag_bytes=max_lag_bytes,
-                max_lag_events=max_lag_events,
-                max_lag_time=max_lag_time,
-                keepers=keepers,
-            )
-        )
-
-    def list_log_policies(self) -> list[LogPolicy]:
-        """Return the lag limits of each log, by name.
-
-        Source: `sluice.list_log_policies`.
-        """
-        return self._runner.run(logs.list_log_policies())
 
     def after_restore(self, queue_name: str | None = None) -> list[RestoredLog]:
         """Repair logs after restoring a dump, whose transaction ids are not valid in this cluster.
@@ -1196,6 +1153,41 @@ class EventLog:
         Source: `sluice.insert_events` and `pgq.current_event_table`.
         """
         return self._runner.run_or_copy(producing.insert_many(queue_name, events))
+
+    def set_log_options(self, queue_name: str, **options: Unpack[LogOptions]) -> Change:
+        """Change the given options of a log; the others keep their values.
+
+        Args:
+            queue_name: An existing log.
+            **options: See `LogOptions`.
+
+        Returns:
+            `unchanged` when the log has these options already.
+
+        Raises:
+            ArgumentError: An option is unknown, or its value invalid. Nothing was changed.
+            LogNotFoundError: The log does not exist.
+
+        Source: `sluice.set_log_options`.
+        """
+        return self._runner.run(settings.set_log_options(queue_name, **options))
+
+    def log_options(self, queue_name: str) -> LogSettings:
+        """Return the options of a log.
+
+        Raises:
+            LogNotFoundError: The log does not exist.
+
+        Source: `sluice.log_options`.
+        """
+        return self._runner.run(settings.log_options(queue_name))
+
+    def list_log_options(self) -> list[LogSettings]:
+        """Return the options of all logs, by name.
+
+        Source: `sluice.log_options`.
+        """
+        return self._runner.run(settings.list_log_options())
 
     def list_groups(self, queue_name: str | None = None) -> list[GroupInfo]:
         """Return the settings and lag of the share groups of one log, or of all, by log and name.

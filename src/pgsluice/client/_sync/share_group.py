@@ -22,6 +22,7 @@ from pgsluice.client.group_records import (
     GroupType,
     OpenClaim,
 )
+from pgsluice.client.settings_records import Change
 
 
 class ShareGroup:
@@ -157,18 +158,21 @@ class ShareGroup:
             )
         )
 
-    def set_options(self, **options: Unpack[GroupOptions]) -> None:
+    def set_options(self, **options: Unpack[GroupOptions]) -> Change:
         """Change the given options; open claims keep their lease.
 
         Args:
             **options: See `GroupOptions`. `start`, `key` and `when_waiting` cannot be changed.
+
+        Returns:
+            `unchanged` when the group has these options already.
 
         Raises:
             ArgumentError: An option is unknown or its value invalid.
 
         Source: `sluice.set_group_options`.
         """
-        self._runner.run(share_groups.set_group_options(*self._name, **options))
+        return self._runner.run(share_groups.set_group_options(*self._name, **options))
 
     def drop(self) -> bool:
         """Drop the group with its claims and retries; the log no longer keeps events for it.

@@ -20,10 +20,10 @@ from pgsluice.client.calls import (
     notify,
     partitions,
     pgmq,
-    queue_settings,
     reading,
     retries,
     searching,
+    settings,
 )
 from pgsluice.client.limit_records import BlockedMessages
 from pgsluice.client.records import (
@@ -915,44 +915,6 @@ class WorkQueue:
             pgmq.send_batch_topic(routing_key, messages, headers=headers, delay=delay)
         )
 
-    def set_queue_options(self, queue_name: str, **options: Unpack[QueueOptions]) -> Change:
-        """Change the given options of a queue; the others keep their values.
-
-        Limits, a key order and priorities may need an index; producers and readers wait while it is built.
-
-        Args:
-            queue_name: An existing queue.
-            **options: See `QueueOptions`.
-
-        Returns:
-            `unchanged` when the queue has these options already.
-
-        Raises:
-            ArgumentError: An option is unknown, its value invalid, or two of them contradict each other. Nothing was
-                changed.
-            QueueNotFoundError: The queue does not exist.
-
-        Source: `sluice.set_queue_options`.
-        """
-        return self._runner.run(queue_settings.set_queue_options(queue_name, **options))
-
-    def queue_options(self, queue_name: str) -> QueueSettings:
-        """Return the options of a queue.
-
-        Raises:
-            QueueNotFoundError: The queue does not exist.
-
-        Source: `sluice.queue_options`.
-        """
-        return self._runner.run(queue_settings.queue_options(queue_name))
-
-    def list_queue_options(self) -> list[QueueSettings]:
-        """Return the options of all queues, by name.
-
-        Source: `sluice.queue_options`.
-        """
-        return self._runner.run(queue_settings.list_queue_options())
-
     def read(
         self,
         queue_name: str,
@@ -1262,3 +1224,41 @@ class WorkQueue:
                 message_bytes_max=message_bytes_max,
             )
         )
+
+    def set_queue_options(self, queue_name: str, **options: Unpack[QueueOptions]) -> Change:
+        """Change the given options of a queue; the others keep their values.
+
+        Limits, a key order and priorities may need an index; producers and readers wait while it is built.
+
+        Args:
+            queue_name: An existing queue.
+            **options: See `QueueOptions`.
+
+        Returns:
+            `unchanged` when the queue has these options already.
+
+        Raises:
+            ArgumentError: An option is unknown, its value invalid, or two of them contradict each other. Nothing was
+                changed.
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.set_queue_options`.
+        """
+        return self._runner.run(settings.set_queue_options(queue_name, **options))
+
+    def queue_options(self, queue_name: str) -> QueueSettings:
+        """Return the options of a queue.
+
+        Raises:
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.queue_options`.
+        """
+        return self._runner.run(settings.queue_options(queue_name))
+
+    def list_queue_options(self) -> list[QueueSettings]:
+        """Return the options of all queues, by name.
+
+        Source: `sluice.queue_options`.
+        """
+        return self._runner.run(settings.list_queue_options())

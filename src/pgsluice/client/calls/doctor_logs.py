@@ -40,7 +40,7 @@ def late_ticks(late_s: float) -> Call[list[Symptom]]:
                 date_trunc('second', i.ticker_lag)
             ),
             case when i.queue_ticker_paused
-                then format('pgsluice log config %%L ticker_paused=false', i.queue_name)
+                then format('pgsluice log set %%L ticker_paused=false', i.queue_name)
                 else 'pgsluice maintain'
             end
         from pgq.get_queue_info() as i
@@ -177,7 +177,7 @@ def event_types(waiting_s: float) -> Call[list[Symptom]]:
                 'group %%L of log %%L: no handler is declared for type %%L; events of it that workers accepted: %%s',
                 g.group_name, g.queue_name, u.ev_type, u.events
             ),
-            format('pgsluice group set %%L %%L --unhandled leave', g.queue_name, g.group_name)
+            format('pgsluice group set %%L %%L unhandled=leave', g.queue_name, g.group_name)
         from sluice.unhandled_type as u
         join sluice.share_group as g using (group_id)
         where u.outcome = 'accept'

@@ -16,7 +16,6 @@ from pgsluice.client.log_records import (
     Event,
     EventPosition,
     GroupStep,
-    LogPolicy,
     LogState,
     LogTick,
     RestoredLog,
@@ -345,49 +344,6 @@ def list_log_states(
         (after_name, whole(qty, "qty", 1), search),
         record(LogState),
     )
-
-
-@method(EventLog)
-def set_log_policy(
-    queue_name: str,
-    *,
-    max_lag_bytes: int | None = None,
-    max_lag_events: int | None = None,
-    max_lag_time: timedelta | None = None,
-    keepers: Sequence[str] = (),
-) -> Call[None]:
-    """Set the lag limits for consumers of a log, replacing the previous ones; rotation enforces them.
-
-    Without a limit, the log keeps all events that a consumer has not finished, and grows. A consumer beyond a limit
-    loses its position, so that its events can be reclaimed; its next call raises PositionLostError.
-
-    Args:
-        queue_name: An existing log.
-        max_lag_bytes: Limit of the bytes that a consumer pins, 1 or more; None: no limit.
-        max_lag_events: Limit of unfinished events, 1 or more; None: no limit.
-        max_lag_time: Limit of the position's age; None: no limit.
-        keepers: Consumers exempt from the limits. While a keeper is not registered, no segment is reclaimed.
-
-    Raises:
-        LogNotFoundError: The log does not exist.
-        ArgumentError: A limit is not positive.
-
-    Source: `sluice.set_log_policy`.
-    """
-    return Call(
-        "select sluice.set_log_policy(%s::text, %s::bigint, %s::bigint, %s::interval, %s::text[])",
-        (queue_name, max_lag_bytes, max_lag_events, max_lag_time, list(keepers)),
-        nothing,
-    )
-
-
-@method(EventLog)
-def list_log_policies() -> Call[list[LogPolicy]]:
-    """Return the lag limits of each log, by name.
-
-    Source: `sluice.list_log_policies`.
-    """
-    return Call("select * from sluice.list_log_policies()", (), record(LogPolicy))
 
 
 @method(EventLog)

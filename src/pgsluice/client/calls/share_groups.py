@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Literal, LiteralString, Unpack
 
 from pgsluice.client.calls.arguments import checked_id, is_bigint, point, seconds, whole
-from pgsluice.client.calls.call import Call, column, nothing, one, record, scalar, storable_text
+from pgsluice.client.calls.call import Call, column, one, record, scalar, storable_text
 from pgsluice.client.calls.clients import EventLog, ShareGroup, method
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.group_records import (
@@ -17,6 +17,7 @@ from pgsluice.client.group_records import (
     GroupOptions,
     OpenClaim,
 )
+from pgsluice.client.settings_records import Change
 from pgsluice.errors import ArgumentError
 
 # A claim, by its id or by events of it.
@@ -74,11 +75,14 @@ def create_group(
 @method(ShareGroup, name="set_options")
 def set_group_options(
     queue_name: str, group_name: str, /, **options: Unpack[GroupOptions]
-) -> Call[None]:
+) -> Call[Change]:
     """Change the given options; open claims keep their lease.
 
     Args:
         **options: See `GroupOptions`. `start`, `key` and `when_waiting` cannot be changed.
+
+    Returns:
+        `unchanged` when the group has these options already.
 
     Raises:
         ArgumentError: An option is unknown or its value invalid.
@@ -88,7 +92,7 @@ def set_group_options(
     return Call(
         "select sluice.set_group_options(%s::text, %s::text, %s::jsonb)",
         (queue_name, group_name, json_parameter(_changeable(options), "options")),
-        nothing,
+        scalar,
     )
 
 

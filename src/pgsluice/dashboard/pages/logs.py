@@ -93,7 +93,7 @@ def log(request: Request) -> Response:
         reverse=True,
     )
     sampled = {each.reader_name: each for each in newest_samples(dashboard) if each.name == name}
-    policies = database.part(lambda s: s.logs.list_log_policies(), "policies")
+    settings = database.part(lambda s: s.logs.log_options(name), "log settings", name)
     history = read_history(
         request, "consumer", name, [each.consumer_name for each in plain[:_DRAWN] if each.last_tick]
     )
@@ -105,7 +105,7 @@ def log(request: Request) -> Response:
         info=info[0],
         explained=database.part(lambda s: s.logs.explain_log(name), "explain log", name),
         segments=database.part(lambda s: s.logs.list_segments(name), "segments", name),
-        policy=next((each for each in policies.value or () if each.queue_name == name), None),
+        policy=settings.value,
         consumers=consumers,
         consumer_count=len(plain),
         shown=plain[:_READERS],

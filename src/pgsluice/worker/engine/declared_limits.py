@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from pgsluice.client import QueueOptions, QueueSettings
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import queue_settings
+from pgsluice.client.calls import settings
 from pgsluice.client.group_records import GroupInfo, GroupOptions
 from pgsluice.errors import PrivilegeError
 from pgsluice.worker.handlers.handler import HandlerSpec, Limits
@@ -24,7 +24,7 @@ def compare_attempts(
         if spec.retry is not None and spec.retry.max_attempts > info.max_attempts:
             _log.warning(
                 'max_attempts exceeds group limit source="%s" group_max_attempts=%d handler=%s max_attempts=%d '
-                'hint="raise the limit: pgsluice group set %s %s --max-attempts %d"',
+                'hint="raise the limit: pgsluice group set %s %s max_attempts=%d"',
                 *(source_name, info.max_attempts, spec.name, spec.retry.max_attempts),
                 *(*names, spec.retry.max_attempts),
             )
@@ -64,13 +64,13 @@ async def declare_limits(
     Raises:
         ArgumentError: The limits contradict each other.
     """
-    stored = await runner.run(queue_settings.queue_options(queue_name))
+    stored = await runner.run(settings.queue_options(queue_name))
     if _values(declared) == _values(stored):
         return _values(stored) != _values(None)
     if stored.limits_by is not None or _values(stored) == _values(None):
         try:
             outcome = await runner.run(
-                queue_settings.declare_queue_options(queue_name, declared_by, _options(declared))
+                settings.declare_queue_options(queue_name, declared_by, _options(declared))
             )
         except PrivilegeError:
             _log.warning(
@@ -88,7 +88,7 @@ async def declare_limits(
                 )
             return _values(declared) != _values(None)
         # An operator set them meanwhile.
-        stored = await runner.run(queue_settings.queue_options(queue_name))
+        stored = await runner.run(settings.queue_options(queue_name))
     if _values(declared) not in (_values(None), _values(stored)):
         _log.warning(
             'declared limits not applied queue=%s declared="%s" stored="%s" reason="set by an operator" hint="to apply '

@@ -151,7 +151,7 @@ class GroupTypes:
             self._noted_s = 0.0  # store it with the next claim
             _log.warning(
                 'event type without handler source="group %s of log %s" type=%r outcome=%s hint="declare a handler, or '
-                'choose their treatment: pgsluice group set %s %s --unhandled leave"',
+                'choose their treatment: pgsluice group set %s %s unhandled=leave"',
                 *(self._names[1], self._names[0], ev_type, self._unhandled),
                 *self._names,
             )

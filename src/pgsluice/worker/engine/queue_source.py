@@ -12,7 +12,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client import Message
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import Call, claims, limits, listeners, pgmq, queue_settings, retries
+from pgsluice.client.calls import Call, claims, limits, listeners, pgmq, retries, settings
 from pgsluice.client.calls.limits import ClaimedMessage
 from pgsluice.client.records import ClaimOutcome
 from pgsluice.client.retry_records import BegunAttempt, FailedMessage
@@ -101,7 +101,7 @@ class QueueSource:
         identity = await self._runner.run(limits.queue_identity(self._queue_name))
         await self._polling.query_due()
         if self._retry is None:
-            options = await self._runner.run(queue_settings.queue_options(self._queue_name))
+            options = await self._runner.run(settings.queue_options(self._queue_name))
             self._notes_first = options.max_attempts == 1
         if await declare_limits(self._runner, self._queue_name, self._declared_by, self._limits):
             self._polling.limit()

@@ -9,7 +9,7 @@ from typing import Any
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import queue_settings, retries
+from pgsluice.client.calls import retries, settings
 from pgsluice.errors import SluiceError
 
 _log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ async def count_retrying(pool: AsyncConnectionPool[Any], queue_names: Iterable[s
     try:
         paused = {
             one.queue_name.lower()
-            for one in await runner.run(queue_settings.list_queue_options())
+            for one in await runner.run(settings.list_queue_options())
             if one.paused_at is not None
         }
         for queue_name in queue_names:

@@ -20,7 +20,7 @@ begin
             jsonb_build_object(
                 'cause', 'ticker paused',
                 'sql', format('select pgq.set_queue_config(%L, ''ticker_paused'', ''false'')', i_log.queue_name),
-                'command', format('pgsluice log config %s ticker_paused=false', sluice._shell_word(i_log.queue_name))
+                'command', format('pgsluice log set %s ticker_paused=false', sluice._shell_word(i_log.queue_name))
             )
         );
     end if;

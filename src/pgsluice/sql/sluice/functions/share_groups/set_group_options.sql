@@ -1,11 +1,12 @@
 create or replace function sluice.set_group_options(queue_name text, group_name text, options jsonb)
-returns void
+returns text
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_group sluice.share_group := sluice._require_group(queue_name, group_name);
+    v_new sluice.share_group;
     v_fixed text;
 begin
     select o.name into v_fixed
@@ -21,21 +22,25 @@ begin
     end if;
     -- Locked before it is read, so that concurrent changes of different options both take effect.
     select g.* into v_group from sluice.share_group as g where g.group_id = v_group.group_id for no key update;
-    v_group := sluice._group_settings(v_group, options);
+    v_new := sluice._group_settings(v_group, options);
+    if v_new is not distinct from v_group then
+        return 'unchanged';
+    end if;
     update sluice.share_group as g
-    set lease = v_group.lease,
-        max_attempts = v_group.max_attempts,
-        max_deliveries = v_group.max_deliveries,
-        backoff = v_group.backoff,
-        backoff_base = v_group.backoff_base,
-        backoff_cap = v_group.backoff_cap,
-        backoff_jitter = v_group.backoff_jitter,
-        unhandled = v_group.unhandled
+    set lease = v_new.lease,
+        max_attempts = v_new.max_attempts,
+        max_deliveries = v_new.max_deliveries,
+        backoff = v_new.backoff,
+        backoff_base = v_new.backoff_base,
+        backoff_cap = v_new.backoff_cap,
+        backoff_jitter = v_new.backoff_jitter,
+        unhandled = v_new.unhandled
     where g.group_id = v_group.group_id;
+    return 'changed';
 end;
 $$;
 
 comment on function sluice.set_group_options(text, text, jsonb) is
-    'Change the given options of a share group; existing claims keep their lease.';
+    'Change the given options of a share group, null for the default; existing claims keep their lease. Returns changed or unchanged.';
 revoke execute on function sluice.set_group_options(text, text, jsonb) from public;
 grant execute on function sluice.set_group_options(text, text, jsonb) to pgq_admin, sluice_admin;

@@ -1,15 +1,3 @@
-create table sluice.log_policy (
-    queue_id integer primary key references pgq.queue (queue_id) on delete cascade,
-    max_lag_bytes bigint check (max_lag_bytes > 0),
-    max_lag_events bigint check (max_lag_events > 0),
-    max_lag_time interval check (max_lag_time > '0'),
-    keepers text[] not null default '{}'
-);
-comment on table sluice.log_policy is
-    'Logs whose consumers may be dropped when their lag exceeds a limit. No row: a log keeps all events for every consumer.';
-comment on column sluice.log_policy.keepers is
-    'Consumers that are never dropped and without which no segment is truncated, registered or not: archivers.';
-
 create table sluice.partitioned_table (
     table_name name primary key,
     queue_name varchar not null references pgmq.meta (queue_name) on delete cascade,
@@ -30,6 +18,5 @@ comment on column sluice.partitioned_table.maintained_at is
     'When sluice.maintain() last processed it; the oldest comes first.';
 create index partitioned_table_queue_name_idx on sluice.partitioned_table (queue_name);
 
-grant select on sluice.log_policy to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;
 grant select on sluice.partitioned_table to sluice_reader, sluice_monitor;
 grant select, insert, update, delete on sluice.partitioned_table to sluice_admin;

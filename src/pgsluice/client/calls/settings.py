@@ -1,4 +1,4 @@
-"""Options of work queues: functions of schema `sluice` as calls."""
+"""Options of work queues and event logs: functions of schema `sluice` as calls."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from datetime import timedelta
 from typing import Any, Literal, LiteralString, Unpack
 
 from pgsluice.client.calls.call import Call, one, record, scalar
-from pgsluice.client.calls.clients import WorkQueue, method
+from pgsluice.client.calls.clients import EventLog, WorkQueue, method
 from pgsluice.client.calls.payload import json_parameter
-from pgsluice.client.settings_records import Change, QueueOptions, QueueSettings
+from pgsluice.client.settings_records import (
+    Change,
+    LogOptions,
+    LogSettings,
+    QueueOptions,
+    QueueSettings,
+)
 
 _COLUMNS: LiteralString = (
     "queue_name, paused_at, paused_by, pause_reason, archive_retention, max_attempts, backoff, backoff_base, "
@@ -79,6 +85,49 @@ def list_queue_options() -> Call[list[QueueSettings]]:
     """
     sql: LiteralString = f"select {_COLUMNS} from sluice.queue_options(null::text)"  # noqa: S608
     return Call(sql, (), record(QueueSettings))
+
+
+@method(EventLog)
+def set_log_options(queue_name: str, /, **options: Unpack[LogOptions]) -> Call[Change]:
+    """Change the given options of a log; the others keep their values.
+
+    Args:
+        queue_name: An existing log.
+        **options: See `LogOptions`.
+
+    Returns:
+        `unchanged` when the log has these options already.
+
+    Raises:
+        ArgumentError: An option is unknown, or its value invalid. Nothing was changed.
+        LogNotFoundError: The log does not exist.
+
+    Source: `sluice.set_log_options`.
+    """
+    return Call(
+        "select sluice.set_log_options(%s::text, %s::jsonb)", (queue_name, _json(options)), scalar
+    )
+
+
+@method(EventLog)
+def log_options(queue_name: str) -> Call[LogSettings]:
+    """Return the options of a log.
+
+    Raises:
+        LogNotFoundError: The log does not exist.
+
+    Source: `sluice.log_options`.
+    """
+    return Call("select * from sluice.log_options(%s::text)", (queue_name,), one(LogSettings))
+
+
+@method(EventLog)
+def list_log_options() -> Call[list[LogSettings]]:
+    """Return the options of all logs, by name.
+
+    Source: `sluice.log_options`.
+    """
+    return Call("select * from sluice.log_options(null::text)", (), record(LogSettings))
 
 
 def _json(options: Mapping[str, Any]) -> Any:

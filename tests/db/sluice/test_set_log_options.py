@@ -46,13 +46,13 @@ def read_all(connection, consumer):
 @pytest.mark.parametrize(
     ("limit", "reason"),
     [
-        ("max_lag_events => 25", "lag of 30 events exceeds the limit of 25"),
-        ("max_lag_bytes => 40000", "lag of 65536 bytes exceeds the limit of 40000"),
-        ("max_lag_time => '1 hour'", "lag of 02:00:0"),
+        ('{"max_lag_events": 25}', "lag of 30 events exceeds the limit of 25"),
+        ('{"max_lag_bytes": 40000}', "lag of 65536 bytes exceeds the limit of 40000"),
+        ('{"max_lag_time": "1 hour"}', "lag of 02:00:0"),
     ],
 )
 def test_a_consumer_beyond_its_limit_is_given_up_and_its_events_go(connection, log, limit, reason):
-    connection.execute(f"select sluice.set_log_policy('changes', {limit})")
+    connection.execute("select sluice.set_log_options('changes', %s)", (limit,))
     for _ in range(2):
         fill_and_rotate(connection)
         read_all(connection, "lake")
@@ -80,7 +80,7 @@ def test_a_consumer_beyond_its_limit_is_given_up_and_its_events_go(connection, l
 
 def test_elapsed_time_alone_abandons_no_consumer(connection, log):
     """The ticker was stopped for a day, so consumers had nothing to read."""
-    connection.execute("select sluice.set_log_policy('changes', max_lag_time => '1 hour')")
+    connection.execute("select sluice.set_log_options('changes', '{\"max_lag_time\": \"1 hour\"}')")
     connection.execute("update pgq.tick set tick_time = tick_time - interval '1 day'")
     connection.execute("update pgq.position_0 set pos_last_time = pos_last_time - interval '1 day'")
 
@@ -92,7 +92,7 @@ def test_elapsed_time_alone_abandons_no_consumer(connection, log):
 def test_an_open_batch_is_closed(connection, log):
     fill_and_rotate(connection)
     batch = value(connection, "select pgq.next_batch('changes', 'slow')")
-    connection.execute("select sluice.set_log_policy('changes', max_lag_events => 5)")
+    connection.execute("select sluice.set_log_options('changes', '{\"max_lag_events\": 5}')")
 
     fill_and_rotate(connection)
 
@@ -101,7 +101,7 @@ def test_an_open_batch_is_closed(connection, log):
 
 
 def test_a_consumer_that_is_being_moved_is_not_given_up(database, connection, log):
-    connection.execute("select sluice.set_log_policy('changes', max_lag_events => 5)")
+    connection.execute("select sluice.set_log_options('changes', '{\"max_lag_events\": 5}')")
     fill_and_rotate(connection, events=1)
     with database.connect(autocommit=False) as slow:
         slow.execute("select pgq.next_batch('changes', 'slow')")
@@ -112,7 +112,7 @@ def test_a_consumer_that_is_being_moved_is_not_given_up(database, connection, lo
 
 def test_a_keeper_is_never_given_up_and_is_waited_for_before_it_is_there(connection, log):
     connection.execute(
-        "select sluice.set_log_policy('changes', max_lag_events => 5, keepers => '{slow,archive}')"
+        'select sluice.set_log_options(\'changes\', \'{"max_lag_events": 5, "keepers": ["slow", "archive"]}\')'
     )
     fill_and_rotate(connection)
     fill_and_rotate(connection)
@@ -132,17 +132,20 @@ def test_a_keeper_is_never_given_up_and_is_waited_for_before_it_is_there(connect
     }
 
 
-def test_a_policy_is_replaced_as_a_whole_and_goes_with_its_log(connection, log):
-    connection.execute("select sluice.set_log_policy('changes', 1000, 100, '1 day', '{b,a,a}')")
-    assert rows(connection, "select * from sluice.list_log_policies()")[0][:3] == (
-        "changes",
-        1000,
-        100,
-    )
-    connection.execute("select sluice.set_log_policy('changes', keepers => '{a}')")
-    assert rows(connection, "select * from sluice.list_log_policies()") == [
-        ("changes", None, None, None, ["a"])
-    ]
+LIMITS = (
+    "select max_lag_bytes, max_lag_events, max_lag_time::text, keepers from sluice.log_options()"
+)
+
+
+def change(connection, options):
+    return value(connection, "select sluice.set_log_options('changes', %s)", options)
+
+
+def test_only_the_given_options_change_and_they_go_with_their_log(connection, log):
+    assert change(connection, '{"max_lag_bytes": 1000, "max_lag_time": "1 day"}') == "changed"
+    assert change(connection, '{"keepers": ["b", "a", "a"], "max_lag_bytes": null}') == "changed"
+    assert rows(connection, LIMITS) == [(None, None, "1 day", ["a", "b"])]
+    assert change(connection, '{"keepers": ["a", "b"]}') == "unchanged"
 
     connection.execute("select pgq.drop_queue('changes', true)")
 
@@ -152,18 +155,61 @@ def test_a_policy_is_replaced_as_a_whole_and_goes_with_its_log(connection, log):
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        ("'missing'", "PQ001"),
-        ("'changes', 0", "22023"),
-        ("'changes', max_lag_events => -1", "22023"),
-        ("'changes', max_lag_time => '0'", "22023"),
-        ("'changes', keepers => null", "22004"),
-        ("'changes', keepers => array[null]", "22004"),
+        ("'missing', '{}'", "PQ001"),
+        ("'changes', '{\"max_lag_bytes\": 0}'", "22023"),
+        ("'changes', '{\"max_lag_events\": -1}'", "22023"),
+        ("'changes', '{\"max_lag_time\": 0}'", "22023"),
+        ("'changes', '{\"rotation_period\": -1}'", "22023"),
+        ("'changes', '{\"ticker_max_count\": \"many\"}'", "22023"),
+        ("'changes', '{\"queue_ntables\": 2}'", "22023"),
+        ("'changes', '{\"queue_name\": \"x\"}'", "22023"),
+        ("'changes', null", "22023"),
+        ("'changes', '{\"keepers\": [null]}'", "22004"),
     ],
 )
 def test_errors(connection, log, arguments, code):
     with pytest.raises(psycopg.Error) as caught:
-        connection.execute(f"select sluice.set_log_policy({arguments})")
+        connection.execute(f"select sluice.set_log_options({arguments})")
     assert caught.value.sqlstate == code
+
+
+SETTINGS = (
+    "select ticker_max_count, ticker_max_lag::text, ticker_idle_period::text, ticker_paused, rotation_period::text, "
+    "external_ticker from sluice.log_options('changes')"
+)
+
+
+def test_options_that_pgq_has_are_set_and_reset(connection):
+    connection.execute("select pgq.create_queue('changes')")
+    defaults = rows(connection, SETTINGS)
+
+    change(
+        connection,
+        """{"ticker_max_count": 7, "ticker_max_lag": 1, "ticker_idle_period": "5 s", "ticker_paused": true,
+        "rotation_period": "30 minutes", "external_ticker": true}""",
+    )
+
+    assert rows(connection, SETTINGS) == [(7, "00:00:01", "00:00:05", True, "00:30:00", True)]
+    assert (
+        value(connection, "select queue_ticker_max_count from pgq.get_queue_info('changes')") == 7
+    )
+    change(
+        connection,
+        """{"ticker_max_count": null, "ticker_max_lag": null, "ticker_idle_period": null, "ticker_paused": null,
+        "rotation_period": null, "external_ticker": null}""",
+    )
+    assert rows(connection, SETTINGS) == defaults
+
+
+def test_a_change_is_recorded_and_one_that_changes_nothing_is_not(connection):
+    connection.execute("select pgq.create_queue('changes')")
+
+    change(connection, '{"max_lag_events": 5}')
+    change(connection, '{"max_lag_events": 5}')
+
+    assert rows(connection, "select action, queue_name, filter from sluice.list_actions()") == [
+        ("set_log_options", "changes", {"max_lag_events": 5})
+    ]
 
 
 def claim(connection, qty=1):
@@ -173,7 +219,7 @@ def claim(connection, qty=1):
 def test_abandoned_share_group_is_an_error_and_can_be_created_again(connection, log):
     connection.execute("select sluice.create_group('changes', 'mail')")
     connection.execute(
-        "select sluice.set_log_policy('changes', max_lag_events => 25, keepers => '{lake, slow}')"
+        'select sluice.set_log_options(\'changes\', \'{"max_lag_events": 25, "keepers": ["lake", "slow"]}\')'
     )
     assert fill_and_rotate(connection)[0][0] == "switched"
     assert claim(connection) == [(1,)]
