@@ -40,7 +40,7 @@ select sluice.capture('purchase', '{CHANGES}')
 SIZES = """
 select case
         when c.relname like 'q\\_%' and n.nspname = 'pgmq' or c.relname = 'attempt' then 'queues'
-        when c.relname in ('schedule', 'queue', 'origin', 'named_lock') then 'rare'
+        when c.relname in ('schedule', 'queue', 'origin') then 'rare'
         else ''
     end,
     sum(pg_total_relation_size(c.oid))::bigint,

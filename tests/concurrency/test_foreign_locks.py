@@ -111,13 +111,12 @@ def test_queues_logs_schedules_and_sinks_go_on(system, plain):
 @pytest.mark.parametrize(
     "member_of", ["sluice_admin", "sluice_writer", "sluice_reader", "pgq_admin"]
 )
-def test_only_the_owner_locks_the_tables_of_locks(connection, member_of):
+def test_only_the_owner_locks_the_table_of_locks(connection, member_of):
     connection.execute(f"set role {member_of}")
-    for table in ("lock", "named_lock"):
-        with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            connection.execute(
-                f"do $$ begin lock table sluice.{table} in share update exclusive mode; end $$"
-            )
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute(
+            "do $$ begin lock table sluice.lock in share update exclusive mode; end $$"
+        )
 
 
 def test_installation_goes_on_and_names_the_session_that_holds_its_lock(database, role):

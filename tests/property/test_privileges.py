@@ -41,7 +41,7 @@ KINDS = (
     ("dead", r"sluice\.dead_letter"),
     ("delivery", r"sluice\.(attempt|queue_start|inbox|queue_stream|queue_turn|started)"),
     ("send", r"sluice\.(deduplication_key|sink|stage_|stage|delayed)"),
-    ("lock", r"sluice\.(lock|named_lock)$"),
+    ("lock", r"sluice\.lock$"),
     ("failure", r"sluice\.failure$"),  # a claim retries due events, and records a log that fails
     # A worker reports itself, the event types of its handlers, and those without a handler.
     ("registry", r"sluice\.(worker|group_type|unhandled_type)"),

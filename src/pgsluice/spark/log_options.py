@@ -22,7 +22,7 @@ _START_OVER = (
 
 
 @dataclass(frozen=True, slots=True)
-class LogOptions:
+class LogSourceOptions:
     """Validated options of `stream`."""
 
     queue_name: str
@@ -42,7 +42,7 @@ class LogOptions:
     loss_way_out: str
 
     @classmethod
-    def from_options(cls, options: Mapping[str, str]) -> LogOptions:
+    def from_options(cls, options: Mapping[str, str]) -> LogSourceOptions:
         """Parse and validate the options.
 
         Raises:

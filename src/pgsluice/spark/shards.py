@@ -18,7 +18,7 @@ from pgsluice.errors import (
 )
 from pgsluice.printable import print_warning
 from pgsluice.spark.access import Access
-from pgsluice.spark.log_options import LogOptions
+from pgsluice.spark.log_options import LogSourceOptions
 from pgsluice.spark.offsets import Offset
 from pgsluice.spark.reconnecting import ReconnectingConnection
 from pgsluice.spark.snapshots import Snapshot
@@ -69,7 +69,7 @@ def shard_accesses(options: Mapping[str, str]) -> dict[str, Access]:
 
 def open_shards(options: Mapping[str, str]) -> dict[str, LogShard]:
     """Return the shards of a stream by name; each connects on first use."""
-    settings = LogOptions.from_options(options)
+    settings = LogSourceOptions.from_options(options)
     return {
         name: LogShard(access, settings, name=name)
         for name, access in shard_accesses(options).items()
@@ -116,7 +116,7 @@ class LogShard:
     def __init__(
         self,
         access: Access,
-        options: LogOptions,
+        options: LogSourceOptions,
         *,
         name: str = "",
         connection: ReconnectingConnection | None = None,

@@ -69,7 +69,10 @@ def test_notifier_lock_takes_no_transaction_id(connection, holder):
     assert value(connection, "select sluice._lock_notifier(true)") is False
 
 
-def test_name_is_locked_to_the_end_of_the_transaction_and_leaves_no_row(connection, holder):
+DEAD = "select n_dead_tup from pg_stat_all_tables where relid = 'sluice.lock'::regclass"
+
+
+def test_name_is_locked_to_the_end_of_the_transaction_and_leaves_no_dead_row(connection, holder):
     holder.execute("select sluice._lock_name('x')")
     connection.execute("set lock_timeout = '100ms'")
     with pytest.raises(psycopg.errors.LockNotAvailable):
@@ -77,5 +80,18 @@ def test_name_is_locked_to_the_end_of_the_transaction_and_leaves_no_row(connecti
     connection.execute("select sluice._lock_name('y')")
     holder.commit()
 
-    connection.execute("select sluice._lock_name('x')")
-    assert value(connection, "select count(*) from sluice.named_lock") == 0
+    for _ in range(3):
+        connection.execute("select sluice._lock_name('x')")
+    assert value(connection, "select count(*) from sluice.lock") == 2
+    connection.execute("select pg_stat_force_next_flush()")
+    assert value(connection, DEAD) == 0
+
+
+def test_a_new_name_is_waited_for_until_it_is_rolled_back(connection, holder):
+    holder.execute("select sluice._lock_name('new')")
+    connection.execute("set lock_timeout = '100ms'")
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        connection.execute("select sluice._lock_name('new')")
+    holder.rollback()
+
+    connection.execute("select sluice._lock_name('new')")

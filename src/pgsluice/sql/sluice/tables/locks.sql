@@ -4,13 +4,7 @@ create table sluice.lock (
     primary key (class, id)
 );
 comment on table sluice.lock is
-    'Rows that are locked and never changed: one per share group (class 1936221042), limits of a queue (1936484717) and partitioned table.';
-
-create table sluice.named_lock (
-    name text primary key
-);
-comment on table sluice.named_lock is
-    'Always empty: a transaction that holds a name has inserted and deleted it, and an insert of the same name waits for its end.';
+    'Rows that are locked and never changed: one per share group (class 1936221042), limits of a queue (1936484717), partitioned table (1936551792) and name (1936486765).';
 
 -- Non-transactional, so that notifiers never wait for each other; unlogged, so that an idle cycle writes nothing: no
 -- transaction id, no WAL, no flush. After a crash there is no leader, and the first notifier becomes it.

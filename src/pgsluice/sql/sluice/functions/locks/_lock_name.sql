@@ -1,5 +1,4 @@
--- For names that may have no row yet. Inserting a unique key waits for a transaction that has inserted it, also if that
--- deleted the row again. No row remains.
+-- For names that may have no row yet. By hash, so that the rows are few: two names of one hash wait for each other, too.
 create or replace function sluice._lock_name(i_name text)
 returns void
 language plpgsql
@@ -7,11 +6,15 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- A longer name does not fit into the index: the caller refuses it, or knows nothing by it.
-    v_name constant text := case when octet_length(i_name) > 2048 then md5(i_name) else i_name end;
+    v_lock_class constant integer := 1936486765;
+    v_id constant integer := hashtext(i_name);
 begin
-    insert into sluice.named_lock (name) values (v_name);
-    delete from sluice.named_lock as l where l.name = v_name;
+    loop
+        perform from sluice.lock as l where l.class = v_lock_class and l.id = v_id for update;
+        exit when found;
+        -- Waits for a transaction that has inserted it.
+        insert into sluice.lock (class, id) values (v_lock_class, v_id) on conflict on constraint lock_pkey do nothing;
+    end loop;
 end;
 $$;
 
