@@ -80,7 +80,7 @@ def test_settings_are_given_and_changed_one_by_one(group, connection):
         ("create", "orders", "billing", "max_attempts=many"),
         ("create", "orders", "billing", "backoff=quadratic"),
         ("set", "orders", "billing"),
-        ("set", "orders", "billing", "--start", "end"),
+        ("set", "orders", "billing", "--start", "latest"),
     ],
 )
 def test_contradicting_options_are_a_usage_error(group, connection, arguments):
@@ -96,7 +96,12 @@ def test_group_starts_at_the_given_position(group, connection):
     connection.execute(
         "update pgq.tick set tick_time = '2026-01-01 12:00Z' where tick_id <= %s", [tick_id]
     )
-    starts = {"end": [], "beginning": ["one", "two"], str(tick_id): ["two"], "2026-02-01": ["two"]}
+    starts = {
+        "latest": [],
+        "earliest": ["one", "two"],
+        str(tick_id): ["two"],
+        "2026-02-01": ["two"],
+    }
 
     for number, (start, expected) in enumerate(starts.items()):
         group("create", "orders", f"g{number}", "--start", start)

@@ -103,7 +103,7 @@ class Run:
             set queue_ticker_max_lag = '0.2 s', queue_ticker_max_count = 500, queue_rotation_period = '2 s'"""
         )
         options = {
-            "start": "beginning",
+            "start": "earliest",
             "max_attempts": self._plan.max_attempts,
             "max_deliveries": self._plan.max_deliveries,
             "backoff": "constant",

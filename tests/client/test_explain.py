@@ -42,7 +42,7 @@ def test_log_event_consumer_group_and_keys_are_explained(clients, queue_name, lo
     log = clients.log
     log.register_consumer(log_name, "c")
     shared = clients.share_group(log_name, "g")
-    shared.create(start="beginning")
+    shared.create(start="earliest")
     log.insert_event(log_name, "t", "d")
 
     assert log.explain_log(log_name)[0].detail["newest_ev_id"] == 1

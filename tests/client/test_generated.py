@@ -80,7 +80,7 @@ def sync(connection: psycopg.Connection) -> None:
     reveal_type(TableQueue(connection).drop_queue("q"))
     reveal_type(EventLog(connection).stream_batch_events(1))
     reveal_type(ShareGroup(connection, "log", "group").claim(10, lease_s=5))
-    reveal_type(ShareGroup(connection, "log", "group").create(start="end", lease_s=30))
+    reveal_type(ShareGroup(connection, "log", "group").create(start="latest", lease_s=30))
     queue.read("q", "30")
     queue.send("q", 1, {})
 

@@ -154,8 +154,8 @@ def test_a_group_starts_at_the_end_the_beginning_a_tick_or_a_time(clients, log_n
         [log_name, ticks[1]],
     )
     starts = {
-        "end": [],
-        "beginning": ["one", "two", "three"],
+        "latest": [],
+        "earliest": ["one", "two", "three"],
         ticks[0]: ["two", "three"],
         datetime.now(UTC) - timedelta(minutes=30): ["three"],
     }

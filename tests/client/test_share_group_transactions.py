@@ -62,7 +62,7 @@ def test_no_method_of_a_group_ends_the_callers_transaction(caller, log_name, obs
     observer.execute("select pgq.insert_event(%s, 't', 'x')", [log_name])
     xid = caller.value("select pg_current_xact_id()::text")
 
-    group.create(start="beginning")
+    group.create(start="earliest")
     group.set_options(lease_s=60)
     events = group.claim(5)
     group.renew(events)

@@ -222,7 +222,7 @@ def test_a_held_claim_is_forgotten_when_only_the_newest_is_kept(connection, grou
 
 
 def create_other(session):
-    session.execute("select sluice.create_group('changes', 'other', '{\"start\": \"beginning\"}')")
+    session.execute("select sluice.create_group('changes', 'other', '{\"start\": \"earliest\"}')")
 
 
 def create_in_a_truncated_table(database, connection):

@@ -14,7 +14,7 @@ def audit(logs, connection):
     """The log `audit` with a consumer and a share group that are 5 events behind, with samples of 10 minutes."""
     logs.create_queue("audit")
     logs.register_consumer("audit", "etl")
-    ShareGroup(connection, "audit", "mailer").create(start="beginning")
+    ShareGroup(connection, "audit", "mailer").create(start="earliest")
     for number in range(5):
         logs.insert_event("audit", "t", f'{{"n": {number}}}')
     logs.log_tick("audit")
@@ -104,7 +104,7 @@ def test_log_that_does_not_exist_is_not_found(client):
 def test_names_are_escaped(client, logs, connection):
     logs.create_queue(SCRIPT)
     logs.register_consumer(SCRIPT, SCRIPT)
-    ShareGroup(connection, SCRIPT, f"{SCRIPT}2").create(start="beginning")
+    ShareGroup(connection, SCRIPT, f"{SCRIPT}2").create(start="earliest")
     logs.insert_event(SCRIPT, SCRIPT, SCRIPT)
     logs.log_tick(SCRIPT)
     connection.execute("select sluice.take_samples('10 s')")

@@ -46,7 +46,7 @@ def test_name_of_a_queue_is_escaped(client, work):
 def test_reader_that_is_behind_has_a_link_to_its_page(client, logs, connection):
     logs.create_queue("audit")
     logs.register_consumer("audit", "etl")
-    ShareGroup(connection, "audit", "mailer").create(start="beginning")
+    ShareGroup(connection, "audit", "mailer").create(start="earliest")
     logs.insert_event("audit", "t", "1")
     logs.log_tick("audit")
     connection.execute("select sluice.take_samples('10 s')")

@@ -24,7 +24,7 @@ def audit(logs):
 def mailer(audit, connection):
     """A share group by key: one key is parked, the other one is claimed."""
     group = ShareGroup(connection, "audit", "mailer")
-    group.create(start="beginning", key="ev_type", when_waiting="park")
+    group.create(start="earliest", key="ev_type", when_waiting="park")
     (first,) = group.claim(1)
     group.acknowledge(first, "retry", error=f"ValueError: {SCRIPT}\ntrace")
     group.claim(5)
@@ -85,7 +85,7 @@ def test_group_offers_actions_where_they_are_allowed(acting, mailer):
 
 def test_group_that_was_dropped_is_shown_while_it_has_dead_letters(client, audit, connection):
     group = ShareGroup(connection, "audit", "mailer")
-    group.create(start="beginning")
+    group.create(start="earliest")
     group.reject(group.claim(5), "rejected", error="E1: a")
     group.drop()
 
@@ -100,7 +100,7 @@ def test_names_are_escaped(client, logs, connection):
     logs.create_queue(SCRIPT)
     logs.register_consumer(SCRIPT, SCRIPT)
     group = ShareGroup(connection, SCRIPT, f"g{SCRIPT}")
-    group.create(start="beginning", key="ev_type", when_waiting="park")
+    group.create(start="earliest", key="ev_type", when_waiting="park")
     for number in range(2):
         logs.insert_event(SCRIPT, SCRIPT, f"{number}")
     (event,) = group.claim(1)

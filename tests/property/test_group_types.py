@@ -109,7 +109,7 @@ def run(database: Any, seed: int, when_waiting: str, events: int) -> tuple[Run, 
         connection.execute("select pgq.create_queue(%s)", (LOG,))
         group = ShareGroup(connection, LOG, GROUP)
         group.create(
-            start="beginning",
+            start="earliest",
             key="ev_extra1",
             when_waiting=when_waiting,
             max_attempts=100,

@@ -27,7 +27,7 @@ def create_group(
     connection: psycopg.Connection, group: str = GROUP, *, log: str = LOG, **options: object
 ) -> bool:
     """Create a group with options, by default from the oldest retained event on."""
-    options = {"start": "beginning", **options}
+    options = {"start": "earliest", **options}
     made = value(
         connection, "select sluice.create_group(%s, %s, %s)", log, group, json.dumps(options)
     )

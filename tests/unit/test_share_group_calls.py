@@ -23,7 +23,7 @@ def event(claim_id=7, ev_id=1):
     return ClaimedEvent(claim_id, ev_id, NOW, 700, 1, 1, 0, NOW, *texts)
 
 
-def create(start="end", key=None, when_waiting=None, **options):
+def create(start="latest", key=None, when_waiting=None, **options):
     return share_groups.create_group(
         "l", "g", start=start, key=key, when_waiting=when_waiting, **options
     )
@@ -63,7 +63,7 @@ def accept(named, ev_ids=None, delay_s=None):
         (lambda: share_groups.renew("l", "g", []), "no events given, so no claim to renew"),
         (lambda: share_groups.renew("l", "g", 7, lease_s="x"), "lease_s is 'x'; use a number"),
         (lambda: create(start=NAIVE), "start is a datetime without a time zone"),
-        (lambda: create(start=1.5), r"start is 1\.5; use 'end', 'beginning', a tick_id or a time"),
+        (lambda: create(start=1.5), r"start is 1\.5; use 'latest', 'earliest', a tick_id or a time"),
         (lambda: create(start=True), "start is True; use"),
         (lambda: create(lease=5), "unknown option 'lease'; use lease_s, max_attempts"),
         (lambda: create(backoff_cap_s=-1), "backoff_cap_s is -1; use 0 to"),
@@ -101,8 +101,8 @@ def test_no_events_name_no_claim_and_settle_nothing():
 @pytest.mark.parametrize(
     ("start", "written"),
     [
-        ("end", "end"),
-        ("beginning", "beginning"),
+        ("latest", "latest"),
+        ("earliest", "earliest"),
         (5, {"tick": 5}),
         (2**40, {"tick": 2**40}),
         (NOW, {"time": "2030-01-01T00:00:00+00:00"}),
@@ -118,7 +118,7 @@ def test_options_have_their_sql_names_and_times_are_intervals():
     )
 
     assert call.parameters[2].obj == {
-        "start": "end",
+        "start": "latest",
         "key": "ev_extra1",
         "when_waiting": "skip",
         "lease": "0.500000 seconds",

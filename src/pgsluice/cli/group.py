@@ -33,7 +33,7 @@ from pgsluice.cli.settings import (
 from pgsluice.cli.types import Time
 from pgsluice.client import GroupOptions
 
-Start = Literal["end", "beginning"] | int | datetime
+Start = Literal["latest", "earliest"] | int | datetime
 
 _STATE = ("queue_name", "group_name", "lag_events", "lag_s", "leased", "retrying", "dead")
 
@@ -41,10 +41,8 @@ _STATE = ("queue_name", "group_name", "lag_events", "lag_s", "leased", "retrying
 def _start(text: str) -> Start:
     """Parse a start: a word, a tick_id or a time."""
     match text:
-        case "end" | "latest":
-            return "end"
-        case "beginning" | "earliest":
-            return "beginning"
+        case "latest" | "earliest":
+            return text
         case _ if text.isascii() and text.isdecimal():
             return int(text)
     try:

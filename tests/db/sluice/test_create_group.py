@@ -102,7 +102,7 @@ def events(connection, log) -> list[int]:
     return ticks
 
 
-@pytest.mark.parametrize("options", ["{}", '{"start": "end"}'])
+@pytest.mark.parametrize("options", ["{}", '{"start": "latest"}'])
 def test_group_starts_at_the_end_by_default(connection, events, options):
     connection.execute(CALL, (options,))
 
@@ -136,7 +136,7 @@ def test_only_the_first_group_of_a_log_waits_for_its_writers_and_not_for_long(
 
 
 def test_group_starts_at_the_beginning(connection, events):
-    connection.execute(CALL, ('{"start": "beginning"}',))
+    connection.execute(CALL, ('{"start": "earliest"}',))
 
     assert take_all(connection) == [1, 2, 3, 4, 5, 6, 7, 8]
 
@@ -145,7 +145,7 @@ def test_the_beginning_is_the_oldest_event_that_is_kept(connection, events):
     for _ in range(3):
         tick(connection)
         rotate(connection)
-    connection.execute(CALL, ('{"start": "beginning"}',))
+    connection.execute(CALL, ('{"start": "earliest"}',))
 
     assert take_all(connection) == []
 
@@ -189,7 +189,7 @@ def test_any_other_start_is_refused(connection, log, start):
 
     assert error.sqlstate == "22023"
     assert error.diag.message_primary == f"a share group cannot start at {json.dumps(start)}"
-    assert error.diag.message_hint.startswith('use "end", "beginning"')
+    assert error.diag.message_hint.startswith('use "latest", "earliest"')
 
 
 @pytest.mark.parametrize("start", [{"time": "soon"}, {"tick": 1.5}])
@@ -361,7 +361,7 @@ def test_null_options_are_refused(connection, log):
 def test_other_options_of_a_group_that_is_there_are_named(connection, log):
     create_group(connection, max_attempts=7)
 
-    error = refusal(connection, {"start": "end", "max_attempts": 8})
+    error = refusal(connection, {"start": "latest", "max_attempts": 8})
 
     assert (error.sqlstate, error.diag.message_primary) == (
         "SG004",

@@ -32,7 +32,7 @@ def create_group(
     group_name: str,
     /,
     *,
-    start: Literal["end", "beginning"] | int | datetime = "end",
+    start: Literal["latest", "earliest"] | int | datetime = "latest",
     key: str | None = None,
     when_waiting: Literal["block", "skip", "park"] | None = None,
     **options: Unpack[GroupOptions],
@@ -40,7 +40,7 @@ def create_group(
     """Create the group. From the commit on, the log keeps events until the group has settled them.
 
     Args:
-        start: Where the group starts reading: `end`, at events committed from now on; `beginning`, at the oldest
+        start: Where the group starts reading: `latest`, at events committed from now on; `earliest`, at the oldest
             event that the log keeps; a tick_id, after that tick; or a time with a time zone, after the newest tick
             at or before that time.
         key: Ordering key: `ev_type`, `ev_data`, `ev_extra1` to `ev_extra4`, or a JSON path into ev_data, such as
@@ -462,7 +462,7 @@ def _start(start: str | int | datetime) -> str | dict[str, Any]:
     if isinstance(start, str):
         return start
     if not is_bigint(start):
-        raise ArgumentError(f"start is {start!r}; use 'end', 'beginning', a tick_id or a time")
+        raise ArgumentError(f"start is {start!r}; use 'latest', 'earliest', a tick_id or a time")
     return {"tick": start}
 
 

@@ -7,13 +7,13 @@ declare
     v_tick pgq.tick;
 begin
     perform pgq._refuse_restored(i_queue_id);
-    if i_start is null or i_start = '"end"' then
+    if i_start is null or i_start = '"latest"' then
         v_tick := pgq._last_tick(i_queue_id);
         -- The end and not the last tick: events that no tick covers yet were there before the group.
         v_tick.tick_snapshot := pgq._others_snapshot();
         v_tick.tick_event_seq := pgq._event_seq(i_queue_id);
         return v_tick;
-    elsif i_start = '"beginning"' then
+    elsif i_start = '"earliest"' then
         return pgq._tick_after(i_queue_id, 0::bigint);
     elsif jsonb_typeof(i_start -> 'tick') = 'number' then
         return pgq._kept_tick(i_queue_id, (i_start ->> 'tick')::bigint);
@@ -32,7 +32,7 @@ begin
     raise exception using
         errcode = '22023',
         message = format('a share group cannot start at %s', i_start),
-        hint = 'use "end", "beginning", {"tick": 5} or {"time": "2026-01-31T12:00:00Z"}';
+        hint = 'use "latest", "earliest", {"tick": 5} or {"time": "2026-01-31T12:00:00Z"}';
 end;
 $$;
 
