@@ -68,6 +68,14 @@ def kinds_of_tables() -> set[str]:
     }
 
 
+def tables_of_settings() -> set[str]:
+    """Return the tables with one row per queue, besides that of the queues."""
+    rows = (PACKAGE / "sql" / "catalog.txt").read_text()
+    return set(
+        re.findall(r"^constraint\t(\S+)\t\S+\tPRIMARY KEY \(queue_name\)$", rows, re.MULTILINE)
+    )
+
+
 def function_names() -> set[str]:
     """Return the names of the SQL functions of all schemas; overloads have one name."""
     return {
@@ -129,6 +137,7 @@ def sizes(graph: grimp.ImportGraph) -> dict[str, int]:
         "kinds of tables": len(kinds_of_tables()),
         "names of SQL functions": len(function_names()),
         "kinds of tables of dead letters": len([k for k in kinds_of_tables() if "dead" in k]),
+        "tables of settings of queues": len(tables_of_settings()),
         "places that compare attempts with their maximum": len(deciding_files()),
         "commands": len(list(commands())),
         "methods of WorkQueue": len([name for name in dir(WorkQueue) if not name.startswith("_")]),
