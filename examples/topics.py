@@ -20,7 +20,7 @@ import sys
 from datetime import timedelta
 from typing import Any
 
-from pgsluice import Archive, EventLog, ShareGroup, WorkQueue, connect
+from pgsluice import EventLog, ShareGroup, WorkQueue, connect
 from pgsluice.worker import App, SyncContext
 
 app = App(name="topics")
@@ -61,7 +61,7 @@ def setup() -> None:
             queue.create(name)
             queue.bind_topic(pattern, name)
         # `pgsluice maintain` drops archived messages after a week.
-        Archive(connection).set_retention("readings", timedelta(days=7))
+        queue.set_queue_options("readings", archive_retention=timedelta(days=7))
         EventLog(connection).create_queue("parcels")
         for group in ("billing", "shipping"):
             ShareGroup(connection, "parcels", group).create()

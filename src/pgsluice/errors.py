@@ -93,7 +93,7 @@ class QueueNotFoundError(SluiceError):
 class DeduplicationOffError(SluiceError):
     """A message with a deduplication key was sent to a queue without deduplication. Nothing was sent.
 
-    Set a window with `WorkQueue.set_deduplication`, or send without a key.
+    Set a `deduplication_window` with `WorkQueue.set_queue_options`, or send without a key.
     """
 
 

@@ -140,20 +140,6 @@ def test_missing_queue_or_log_is_named_with_the_command_that_creates_it(command,
     )
 
 
-def test_retention_that_deletes_archived_messages_needs_confirmation(command):
-    command("queue", "create", "orders")
-    command("queue", "send", "orders", "1")
-    command("queue", "archive", "orders", "1")
-
-    refused = command("queue", "retention", "orders", "0", code=2).stderr
-    kept = command("queue", "retention", "orders").stdout
-
-    assert "confirm with --yes" in refused
-    assert "forever" in kept
-    command("queue", "retention", "orders", "1h")
-    assert "0:00:00" in command("queue", "retention", "orders", "0", "--yes").stdout
-
-
 def test_durations_have_one_form_in_every_command(command):
     command("queue", "create", "orders")
     command("queue", "create", "parts", "--partitioned", "--interval", "1d", "--retention", "4w")
@@ -163,14 +149,12 @@ def test_durations_have_one_form_in_every_command(command):
         command("queue", "send", "orders", "1", "--delay", delay)
     assert command("queue", "read", "orders", "--vt", "5m").stdout == ""
     command("group", "create", "changes", "g", "lease=2h", "backoff_base=500ms")
-    command(
-        "queue", "retry-policy", "set", "orders", "--backoff-base", "1.5s", "--backoff-max", "1d"
-    )
+    command("queue", "set", "orders", "backoff_base=1.5s", "backoff_max=1d")
     (info,) = json.loads(command("group", "show", "changes", "g", "--json").stdout)
-    (policy,) = json.loads(command("queue", "retry-policy", "list", "orders", "--json").stdout)
+    (options,) = json.loads(command("queue", "show", "orders", "--json").stdout)
 
-    assert (info["lease"], info["backoff_base"]) == (7200.0, 0.5)
-    assert (policy["backoff_base_s"], policy["backoff_max_s"]) == (1.5, 86400.0)
+    assert (info["lease_s"], info["backoff_base_s"]) == (7200.0, 0.5)
+    assert (options["backoff_base_s"], options["backoff_max_s"]) == (1.5, 86400.0)
 
 
 @pytest.mark.parametrize(

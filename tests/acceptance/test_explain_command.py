@@ -43,7 +43,7 @@ def test_id_that_does_not_exist_exits_with_1_and_a_missing_queue_with_3(command)
 
 def test_command_of_a_fact_is_quoted_and_runs(command, database_18):
     command("queue", "create", "orders")
-    command("queue", "limits", "set", "orders", "--when-waiting", "park")
+    command("queue", "set", "orders", "when_waiting=park")
     with database_18.connect() as connection:
         connection.execute(
             "select pgmq.send('orders', '1', jsonb_build_object('x-pgmq-group', $$a'b; $(c)$$)) from generate_series(1, 2)"

@@ -50,7 +50,7 @@ def test_a_group_is_created_listed_shown_and_dropped(group, connection):
     ]
     assert "billing" in group("list", "orders").stdout
     (info,) = json.loads(group("show", "orders", "billing", "--json").stdout)
-    assert (info["lease"], info["max_attempts"], info["key"]) == (30.0, 5, None)
+    assert (info["lease_s"], info["max_attempts"], info["key"]) == (30.0, 5, None)
     assert "max_attempts" in group("show", "orders", "billing").stdout
 
     group("drop", "orders", "billing", "--yes")

@@ -19,14 +19,13 @@ GROUP = f"{EVIL} group"
 ADDRESS = {
     "QUEUE": QUEUE, "LOG": EVIL, "CONSUMER": EVIL, "GROUP": GROUP, "KEY": EVIL, "NAME": EVIL, "EXPORT": EVIL,
     "STREAM": EVIL, "PATTERN": f"a.{EVIL}", "ROUTING_KEY": f"b.{EVIL}", "TABLE": f'public."{EVIL}"', "QUEUE|LOG": EVIL,
-    "MSG_ID": "1", "EV_ID": "1", "ID": "1", "JSON": json.dumps(EVIL), "DATA": EVIL, "SETTING=VALUE": "ticker_paused=false", "DURATION|forever": "1d",
+    "MSG_ID": "1", "EV_ID": "1", "ID": "1", "JSON": json.dumps(EVIL), "DATA": EVIL, "SETTING=VALUE": "ticker_paused=false", "NAME=VALUE": f"pause_reason={EVIL}",
     "MODULE:APP": f"{EVIL}:app",
 }  # fmt: skip
 OPTIONS = {
     "maintain": ["--once"],
     "queue tail": ["--until-empty", "--after", "0"],
     "log consume": ["--register"],
-    "queue limits set": ["--fleet-concurrency", "2"],
     "group set": ["lease=1m"],
     "schedule create": ["--interval", "1h", "--queue", QUEUE],
 }
@@ -82,11 +81,18 @@ def evil_database(database_18) -> str:
             [QUEUE, EVIL, EVIL, EVIL, EVIL, QUEUE],
         )
         c.execute(
-            "insert into sluice.queue_pause (queue_name, paused_at, paused_by, reason) values (%s, now(), %s, %s)",
-            [QUEUE, EVIL, EVIL],
-        )
-        c.execute("select sluice.set_retry_policy(%s, 2, 'constant', '10 minutes')", [QUEUE])
-        c.execute("select sluice.set_queue_limits(%s, 3, 1)", [QUEUE])
+            "select sluice.set_queue_options(%s, %s)",
+            [
+                QUEUE,
+                json.dumps(
+                    {
+                        "paused": True, "pause_reason": EVIL, "max_attempts": 2, "backoff": "constant",
+                        "backoff_base": "10 minutes", "fleet_concurrency": 3, "key_concurrency": 1,
+                    }
+                ),
+            ],
+        )  # fmt: skip
+        c.execute("update sluice.queue_settings set paused_by = %s, limits_by = %s", [EVIL, EVIL])
         c.execute("select pgmq.bind_topic(%s, %s)", ["a.b", QUEUE])
         c.execute("select sluice.create_export(%s, %s, %s, 'id')", [QUEUE, EVIL, EVIL])
         c.execute(

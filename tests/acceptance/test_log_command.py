@@ -131,14 +131,14 @@ def test_settings_are_shown_and_changed(log):
         {
             "queue_name": "changes",
             "ticker_max_count": 7,
-            "ticker_max_lag": 3.0,
-            "ticker_idle_period": 60.0,
+            "ticker_max_lag_s": 3.0,
+            "ticker_idle_period_s": 60.0,
             "ticker_paused": False,
-            "rotation_period": 1800.0,
+            "rotation_period_s": 1800.0,
             "external_ticker": False,
             "max_lag_bytes": None,
             "max_lag_events": None,
-            "max_lag_time": None,
+            "max_lag_time_s": None,
             "keepers": ["archive", "lake"],
         }
     ]

@@ -110,35 +110,18 @@ def test_usage_error_is_exit_code_2_and_failure_is_3(queue, orders):
     assert "'soon' is not a valid time" in queue(
         "browse", "orders", "--since", "soon", code=2, errors=True
     )
-    assert "'3x' is not a valid duration" in queue("retention", "orders", "3x", code=2, errors=True)
     assert "give one of: ids, " in queue("replay", "orders", code=2, errors=True)
     assert "give one of: ids, " in queue("replay", "orders", "1", "--all", code=2, errors=True)
     assert "the value is not JSON" in queue(
         "count", "orders", "--conditional", "{", code=2, errors=True
     )
-    for arguments in (["peek", "nope"], ["tail", "nope"], ["retention", "nope"]):
+    for arguments in (["peek", "nope"], ["tail", "nope"], ["show", "nope"]):
         assert "queue 'nope' does not exist; create it with: pgsluice queue create nope" in queue(
             *arguments, code=3, errors=True
         )
     assert "queue 'nope' does not exist; create it with" in queue(
         "replay", "orders", "1", "--into", "nope", code=3, errors=True
     )
-
-
-def test_retention_is_shown_set_and_taken_away(queue, orders):
-    assert json.loads(queue("retention", "--json")) == [
-        {"queue_name": "again", "archive_retention_s": None},
-        {"queue_name": "orders", "archive_retention_s": None},
-    ]
-    assert json.loads(queue("retention", "orders", "30d", "--json")) == [
-        {"queue_name": "orders", "archive_retention_s": 2592000.0}
-    ]
-    assert "30 days" in queue("retention", "Orders")
-    for text, seconds in (("90s", 90), ("15m", 900), ("12h", 43200), ("2w", 1209600)):
-        (shown,) = json.loads(queue("retention", "orders", text, "--json"))
-        assert shown["archive_retention_s"] == seconds
-    assert "forever" in queue("retention", "orders", "forever")
-    assert rows(orders, "select * from sluice.retention") == []
 
 
 def test_exports_are_shown_and_dropped(queue, orders):

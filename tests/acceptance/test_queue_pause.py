@@ -1,4 +1,4 @@
-"""`pgsluice queue pause` and `resume`, where a pause is shown, and `pgsluice actions`, on a real server."""
+"""A pause by `pgsluice queue set`, where it is shown, and `pgsluice actions`, on a real server."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def cli(database_18, capsys):
 
 
 def test_pause_is_shown_with_author_and_reason_until_it_is_resumed(cli):
-    cli("queue", "pause", "orders", "--reason", "bank is down")
+    cli("queue", "set", "orders", "paused=true", "pause_reason=bank is down")
 
-    assert "already paused" in cli("queue", "pause", "orders", code=1, errors=True)
+    assert "has these options already" in cli("queue", "set", "orders", "paused=true", errors=True)
     (listed,) = json.loads(cli("queue", "list", "--json"))
     assert listed["pause_reason"] == "bank is down"
     assert listed["paused_at"] is not None
@@ -38,9 +38,9 @@ def test_pause_is_shown_with_author_and_reason_until_it_is_resumed(cli):
     assert line.endswith(": bank is down")
     assert "bank is down" in cli("status")
 
-    cli("queue", "resume", "orders")
+    cli("queue", "set", "orders", "paused=false")
 
-    assert "not paused" in cli("queue", "resume", "orders", code=1, errors=True)
+    assert "has these options already" in cli("queue", "set", "orders", "paused=false", errors=True)
     (listed,) = json.loads(cli("queue", "list", "--json"))
     assert (listed["paused_at"], listed["pause_reason"]) == (None, None)
     assert json.loads(cli("status", "--json"))["paused"] == []
@@ -48,29 +48,24 @@ def test_pause_is_shown_with_author_and_reason_until_it_is_resumed(cli):
 
 def test_actions_are_listed_newest_first(cli):
     assert cli("actions") == "no actions\n"
-    cli("queue", "pause", "orders", "--reason", "[bank] is down")
-    cli("queue", "resume", "orders")
+    cli("queue", "set", "orders", "paused=true", "pause_reason=[bank] is down")
+    cli("queue", "set", "orders", "paused=false")
 
     newest, oldest = json.loads(cli("actions", "orders", "--json"))
-    assert (newest["action"], oldest["action"]) == ("resume_queue", "pause_queue")
+    assert (newest["action"], oldest["action"]) == ("set_queue_options", "set_queue_options")
+    assert (newest["filter"], oldest["filter"]) == ({"paused": False}, {"paused": True})
     assert oldest["note"] == "[bank] is down"
     printed = cli("actions", "--qty", "1", "--before", str(newest["action_id"]))
     assert "[bank] is down" in printed
-    assert "resume_queue" not in printed
+    assert '"paused": false' not in printed.replace("'", '"').lower()
 
 
 def test_queues_of_an_older_schema_are_listed(cli, connection):
-    connection.execute("drop function sluice.list_paused_queues()")
+    connection.execute("drop function sluice.queue_options(text)")
 
     (listed,) = json.loads(cli("queue", "list", "--json"))
 
     assert (listed["queue_name"], listed["paused_at"]) == ("orders", None)
-
-
-def test_missing_queue_is_named(cli):
-    for command in ("pause", "resume"):
-        printed = cli("queue", command, "missing", code=3, errors=True)
-        assert "queue 'missing' does not exist" in printed
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pgsluice import (
-    ArchiveRetention,
     Export,
     Replay,
     Replayed,
@@ -80,19 +79,6 @@ def test_pages_follow_each_other_and_a_filter_keeps_what_it_matches(clients, fil
     assert count(filled) == 3
 
 
-def test_a_retention_is_set_listed_and_taken_away(clients, queue_name):
-    def listed():
-        return {record.queue_name: record for record in clients.archive.list_retentions()}[
-            queue_name
-        ]
-
-    assert listed() == ArchiveRetention(queue_name, None)
-    clients.archive.set_retention(queue_name, timedelta(days=30))
-    assert listed() == ArchiveRetention(queue_name, timedelta(days=30))
-    clients.archive.set_retention(queue_name, None)
-    assert listed() == ArchiveRetention(queue_name, None)
-
-
 def test_archived_messages_are_sent_again(clients, filled):
     other = f"{filled}_other"
     clients.queue.create(other)
@@ -137,7 +123,6 @@ def test_a_queue_that_does_not_exist_is_named(clients, queue_name):
         lambda: clients.queue.get_messages("nope", [1]),
         lambda: clients.queue.browse("nope", "archive"),
         lambda: clients.queue.count_messages("nope"),
-        lambda: clients.archive.set_retention("nope", None),
         lambda: clients.archive.replay("nope", [1]),
         lambda: clients.archive.replay(queue_name, [1], target_queue_name="nope"),
         lambda: clients.archive.start_replay(queue_name, target_queue_name="nope"),
@@ -159,8 +144,6 @@ def test_invalid_arguments_are_refused_before_the_call(clients, queue_name):
         (ArgumentError, lambda: clients.queue.get_messages(queue_name, [1.5])),
         (ArgumentError, lambda: clients.archive.replay(queue_name, [2**63])),
         (ArgumentError, lambda: clients.archive.continue_replay(1, qty=True)),
-        (ArgumentError, lambda: clients.archive.set_retention(queue_name, timedelta(seconds=-1))),
-        (ArgumentError, lambda: clients.archive.set_retention(queue_name, timedelta.max)),
     ):
         with pytest.raises(error):
             call()

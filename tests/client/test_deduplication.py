@@ -25,7 +25,7 @@ WINDOW = timedelta(minutes=5)
 
 @pytest.fixture
 def keyed(clients, queue_name):
-    clients.queue.set_deduplication(queue_name, WINDOW)
+    clients.queue.set_queue_options(queue_name, deduplication_window=WINDOW)
     return queue_name
 
 
@@ -64,15 +64,14 @@ def test_a_delay_goes_with_the_key(clients, keyed, form):
 
 
 def test_deduplication_key_on_a_queue_without_deduplication_is_an_error(clients, keyed):
-    clients.queue.set_deduplication(keyed, None)
+    clients.queue.set_queue_options(keyed, deduplication_window=None)
 
-    with pytest.raises(DeduplicationOffError, match="set a window with set_deduplication"):
+    with pytest.raises(DeduplicationOffError, match="set a window with set_queue_options"):
         clients.queue.send(keyed, 1, deduplication_key="k")
 
 
 def test_a_queue_that_does_not_exist_is_named(clients):
     for call in (
-        lambda: clients.queue.set_deduplication("nope", WINDOW),
         lambda: clients.queue.send("nope", 1, deduplication_key="k"),
         lambda: clients.queue.send_batch("nope", [1], deduplication_keys=["k"]),
     ):
@@ -82,7 +81,7 @@ def test_a_queue_that_does_not_exist_is_named(clients):
 
 def test_keys_and_windows_that_cannot_be_are_refused_and_nothing_is_sent(clients, keyed):
     for call in (
-        lambda: clients.queue.set_deduplication(keyed, timedelta(0)),
+        lambda: clients.queue.set_queue_options(keyed, deduplication_window=timedelta(0)),
         lambda: clients.queue.send(keyed, 1, deduplication_key=""),
         lambda: clients.queue.send(keyed, 1, deduplication_key="k" * 1025),
         lambda: clients.queue.send(keyed, 1, deduplication_key="a\x00b"),
@@ -130,7 +129,7 @@ def test_after_a_lost_reply_a_message_is_sent_again_once_with_a_key_and_twice_wi
     observer, shared_url, queue_name, key, stored
 ):
     queue = WorkQueue(observer)
-    queue.set_deduplication(queue_name, WINDOW)
+    queue.set_queue_options(queue_name, deduplication_window=WINDOW)
     with LostReply(shared_url) as proxy, closing(psycopg.connect(proxy.url)) as connection:
         WorkQueue(connection).send(queue_name, "x", deduplication_key=key)
         with pytest.raises(psycopg.OperationalError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import tempfile
 import traceback
-from datetime import timedelta
 from pathlib import Path
 
 import psycopg
@@ -20,6 +19,7 @@ from pgsluice.errors import (
     GroupNotFoundError,
     LogNotFoundError,
     NotInstalledError,
+    PayloadError,
     PrivilegeError,
     QueueNameError,
     QueueNotFoundError,
@@ -94,8 +94,8 @@ def test_without_the_tables_that_a_table_queue_needs_the_schema_is_named_too(mak
         ("table sluice.export cascade", lambda clients: clients.archive.list_exports()),
         ("function pgmq.metrics(text)", lambda clients: clients.queue.metrics("q")),
         (
-            "table sluice.deduplication cascade",
-            lambda clients: clients.queue.set_deduplication("q", None),
+            "table sluice.queue_settings cascade",
+            lambda clients: clients.queue.set_queue_options("q", paused=True),
         ),
     ],
 )
@@ -305,19 +305,19 @@ def test_each_sqlstate_that_the_server_raises_gets_its_class_its_words_and_its_h
             "messages is a str; pass a list of messages",
         ),
         (
-            lambda clients: clients.archive.set_retention("q", 5),
+            lambda clients: clients.queue.set_queue_options("q", color="red"),
             ArgumentError,
-            "archive_retention is 5; use a timedelta of 0 or more, or None",
+            "queue 'q' has no option 'color'; there are: paused,",
         ),
         (
-            lambda clients: clients.queue.set_deduplication("q", 60),
+            lambda clients: clients.queue.set_queue_options("q", max_attempts="many"),
             ArgumentError,
-            "window is 60; use a timedelta",
+            "queue 'q' cannot have max_attempts \"many\"",
         ),
         (
-            lambda clients: clients.queue.set_deduplication("q", timedelta(0)),
-            ArgumentError,
-            "use a positive timedelta",
+            lambda clients: clients.queue.set_queue_options("q", archive_retention=object()),
+            PayloadError,
+            "options",
         ),
         (
             lambda clients: clients.queue.browse("q", since="2026-01-01"),

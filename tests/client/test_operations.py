@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgsluice import OperatorAction, PausedQueue, PurgedMessages, QueueExtent, WorkerProcess
+from pgsluice import OperatorAction, PurgedMessages, QueueExtent, WorkerProcess
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.operations import WorkerIdentity, end_worker, report_worker
 from pgsluice.errors import ArgumentError, QueueNotFoundError
@@ -14,26 +14,18 @@ def test_a_queue_is_paused_listed_and_resumed(clients, queue_name):
     queue = clients.queue
     queue.send(queue_name, 1)
 
-    assert queue.pause_queue(queue_name, reason="bank is down") is True
-    assert queue.pause_queue(queue_name) is False
+    pause = {"paused": True, "pause_reason": "bank is down"}
+    assert queue.set_queue_options(queue_name, **pause) == "changed"
+    assert queue.set_queue_options(queue_name, paused=True) == "unchanged"
 
     assert queue.claim_messages(queue_name) == []
-    (paused,) = [one for one in queue.list_paused_queues() if one.queue_name == queue_name]
-    assert type(paused) is PausedQueue
-    assert paused.reason == "bank is down"
+    (paused,) = [one for one in queue.list_queue_options() if one.queue_name == queue_name]
+    assert paused.paused_at is not None
+    assert paused.pause_reason == "bank is down"
     assert paused.paused_by.startswith("role ")
-    assert queue.resume_queue(queue_name) is True
-    assert queue.resume_queue(queue_name) is False
+    assert queue.set_queue_options(queue_name, paused=False) == "changed"
+    assert queue.set_queue_options(queue_name, paused=False) == "unchanged"
     assert len(queue.claim_messages(queue_name)) == 1
-
-
-def test_a_queue_that_does_not_exist_is_named(clients):
-    for call in (
-        lambda: clients.queue.pause_queue("missing"),
-        lambda: clients.queue.resume_queue("missing"),
-    ):
-        with pytest.raises(QueueNotFoundError, match="missing"):
-            call()
 
 
 def test_a_worker_is_reported_listed_and_ended(clients, observer, queue_name):
@@ -55,16 +47,29 @@ def test_a_worker_is_reported_listed_and_ended(clients, observer, queue_name):
     assert all(one.worker_id != queue_name for one in clients.operations.list_workers())
 
 
+def test_option_that_is_reset_is_recorded(clients, queue_name):
+    clients.queue.set_queue_options(queue_name, max_attempts=3, rate=5)
+    clients.queue.set_queue_options(queue_name, max_attempts=4, rate=None)
+
+    newest, oldest = clients.operations.list_actions(queue_name)
+
+    assert oldest.filter == {"max_attempts": 3, "rate": 5}
+    assert newest.filter == {"max_attempts": 4, "rate": "default"}
+
+
 def test_actions_of_a_queue_are_listed_page_by_page(clients, queue_name):
     queue = clients.queue
-    queue.pause_queue(queue_name, reason="bank is down")
-    queue.resume_queue(queue_name)
+    queue.set_queue_options(queue_name, paused=True, pause_reason="bank is down")
+    queue.set_queue_options(queue_name, paused=False)
 
     newest, oldest = clients.operations.list_actions(queue_name)
 
     assert type(newest) is OperatorAction
-    assert (newest.action, oldest.action, oldest.note) == (
-        "resume_queue", "pause_queue", "bank is down",
+    assert (newest.action, newest.filter, newest.note) == (
+        "set_queue_options", {"paused": False}, None,
+    )  # fmt: skip
+    assert (oldest.action, oldest.filter, oldest.note) == (
+        "set_queue_options", {"paused": True}, "bank is down",
     )  # fmt: skip
     assert clients.operations.list_actions(queue_name, before_action_id=newest.action_id) == [
         oldest

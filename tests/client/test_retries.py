@@ -13,7 +13,6 @@ from pgsluice import (
     FailedMessage,
     FailingMessages,
     MessageAttempts,
-    QueueRetryPolicy,
     Reject,
     Retry,
 )
@@ -61,30 +60,6 @@ def test_messages_are_released_uncounted_and_locked(clients, queue_name):
     assert [m.read_ct for m in clients.queue.read(queue_name, 60, 2)] == [2, 2]
 
 
-def test_a_policy_is_set_shown_and_dropped(clients, queue_name):
-    shown = QueueRetryPolicy(
-        queue_name, 3, "linear", timedelta(seconds=2), timedelta(hours=1), False, 1.5, False
-    )
-
-    clients.queue.set_retry_policy(
-        queue_name,
-        max_attempts=3,
-        backoff="linear",
-        backoff_base=timedelta(seconds=2),
-        backoff_max=timedelta(hours=1),
-        backoff_jitter=False,
-        backoff_factor=1.5,
-    )
-
-    assert shown in clients.queue.list_retry_policies()
-    assert clients.queue.drop_retry_policy(queue_name) is True
-    assert clients.queue.drop_retry_policy(queue_name) is False
-    clients.queue.set_retry_policy(queue_name)
-    second, five_minutes = timedelta(seconds=1), timedelta(minutes=5)
-    default = QueueRetryPolicy(queue_name, 5, "exponential", second, five_minutes, True, 2.0, False)
-    assert default in clients.queue.list_retry_policies()
-
-
 def test_policy_out_of_range_is_refused_and_missing_queue_is_named(clients, queue_name, observer):
     clients.queue.send(queue_name, "a")
     messages = clients.queue.read(queue_name, 60)
@@ -96,10 +71,10 @@ def test_policy_out_of_range_is_refused_and_missing_queue_is_named(clients, queu
         lambda: clients.queue.fail(queue_name, [], policy={"max_attempts": 0}),
         lambda: clients.queue.fail(queue_name, [], policy={"tries": 5}),
         lambda: clients.call(retries.begin_attempts(queue_name, messages, max_attempts=0)),
-        lambda: clients.queue.set_retry_policy(queue_name, max_attempts=0),
-        lambda: clients.queue.set_retry_policy(queue_name, backoff="fast"),
-        lambda: clients.queue.set_retry_policy(queue_name, backoff_factor=0.5),
-        lambda: clients.queue.set_retry_policy(queue_name, backoff_base=timedelta(seconds=-1)),
+        lambda: clients.queue.set_queue_options(queue_name, max_attempts=0),
+        lambda: clients.queue.set_queue_options(queue_name, backoff="fast"),
+        lambda: clients.queue.set_queue_options(queue_name, backoff_factor=0.5),
+        lambda: clients.queue.set_queue_options(queue_name, backoff_base=timedelta(seconds=-1)),
     ):
         with pytest.raises(ArgumentError):
             call()
@@ -108,7 +83,6 @@ def test_policy_out_of_range_is_refused_and_missing_queue_is_named(clients, queu
         lambda: clients.queue.fail("nope", [FailedMessage(messages[0])]),
         lambda: clients.call(retries.release_uncounted("nope", messages)),
         lambda: clients.queue.lock_messages("nope", messages),
-        lambda: clients.queue.set_retry_policy("nope"),
     ):
         with pytest.raises(QueueNotFoundError, match="'nope' does not exist"):
             call()

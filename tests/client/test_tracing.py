@@ -107,7 +107,7 @@ def test_an_invalid_setting_is_refused_by_name(autocommit, queue_name, recorded,
 def test_sends_with_a_key_and_to_a_topic_carry_the_context_too(
     autocommit, queue_name, recorded, delay
 ):
-    autocommit.queue.set_deduplication(queue_name, timedelta(hours=1))
+    autocommit.queue.set_queue_options(queue_name, deduplication_window=timedelta(hours=1))
     autocommit.queue.bind_topic(f"{queue_name}.*", queue_name)
 
     autocommit.queue.send(queue_name, 1, deduplication_key="a", delay=delay)

@@ -36,7 +36,7 @@ def make_evil(connection):
     work, logs = WorkQueue(connection), EventLog(connection)
     work.create(QUEUE)
     work.send(QUEUE, EVIL)
-    work.pause_queue(QUEUE, reason=EVIL)
+    work.set_queue_options(QUEUE, paused=True, pause_reason=EVIL)
     work.read(QUEUE, 600, 1)
     connection.execute("select sluice.reject(%s, 1, 1, %s, %s)", (QUEUE, EVIL, EVIL))
     work.send_batch(QUEUE, [EVIL] * 4)

@@ -94,8 +94,8 @@ def test_right_is_checked_again_by_the_database(as_role, database_18, opened, wo
     work.create("orders")
     client = opened(as_role(database_18, "sluice_admin"), allow_actions=True)
     client.headers.update(SAME_ORIGIN)
-    action, fields = form_of(client.get("/act/pause_queue?queue=orders").text)
-    connection.execute("revoke insert on sluice.queue_pause from sluice_admin")
+    action, fields = form_of(client.get("/act/send?queue=orders").text)
+    connection.execute("revoke insert on pgmq.q_orders from sluice_admin, sluice_writer")
 
     answer = client.post(action, data=fields)
 
@@ -153,7 +153,7 @@ def test_object_that_another_transaction_has_locked_is_said_to_be_busy(
     work.create("orders")
     action, fields = form_of(acting.get("/act/pause_queue?queue=orders").text)
     with database_18.connect(autocommit=False) as holder:
-        holder.execute("lock table sluice.queue_pause in exclusive mode")
+        holder.execute("lock table sluice.queue_settings in exclusive mode")
 
         answer = acting.post(action, data=fields)
 

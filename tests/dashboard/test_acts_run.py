@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import threading
+from datetime import timedelta
 
 import pytest
 
-from pgsluice import Archive, Operations
+from pgsluice import Operations
 from pgsluice.dashboard.acts.catalog import ACTS
 from pgsluice.dashboard.guard import basic
 from support import rows, value
@@ -185,16 +186,18 @@ def test_form_with_an_invalid_value_is_shown_again_with_what_was_filled_in(
     assert work.browse("orders") == []
 
 
-def test_invalid_retention_is_refused(acting, work, connection):
+def test_invalid_retention_is_refused(acting, work):
     work.create("orders")
+    work.set_queue_options("orders", archive_retention=timedelta(days=1))
 
     for text in ("", "soon", "-1d"):
         assert (
             submit(acting, "set_retention", {"queue": "orders"}, retention=text).status_code == 400
         )
+    assert work.queue_options("orders").archive_retention == timedelta(days=1)
     submit(acting, "set_retention", {"queue": "orders"}, retention="forever")
 
-    assert Archive(connection).list_retentions()[0].archive_retention is None
+    assert work.queue_options("orders").archive_retention is None
 
 
 def test_reason_of_a_pause_is_kept(acting, work):
@@ -202,8 +205,9 @@ def test_reason_of_a_pause_is_kept(acting, work):
 
     submit(acting, "pause_queue", {"queue": "orders"}, reason="bank is down")
 
-    (paused,) = work.list_paused_queues()
-    assert paused.reason == "bank is down"
+    paused = work.queue_options("orders")
+    assert paused.paused_at is not None
+    assert paused.pause_reason == "bank is down"
     again = acting.get("/act/pause_queue?queue=orders").text
     assert "It is paused already" in again
 

@@ -13,22 +13,22 @@ def test_empty_audit_names_recorded_actions(client):
 
 def test_actions_are_shown_newest_first_with_their_reason(client, work):
     work.create("orders")
-    work.pause_queue("orders", reason="provider is down")
-    work.resume_queue("orders")
+    work.set_queue_options("orders", paused=True, pause_reason="provider is down")
+    work.purge_queue("orders")
 
     text = client.get("/audit").text
 
-    assert text.index("resume_queue") < text.index("pause_queue")
+    assert text.index("purge_queue") < text.index("set_queue_options")
     assert "provider is down" in text
 
 
 def test_actions_are_filtered_by_queue_and_paged(client, work):
     for name in ("orders", "mails"):
         work.create(name)
-    work.pause_queue("mails")
+    work.set_queue_options("mails", paused=True)
     for _ in range(26):
-        work.pause_queue("orders")
-        work.resume_queue("orders")
+        work.set_queue_options("orders", paused=True)
+        work.set_queue_options("orders", paused=False)
 
     first = client.get("/audit?queue=orders").text
     second = client.get("/audit?queue=orders&before=3").text
@@ -61,9 +61,9 @@ def test_invalid_page_is_refused(client):
 
 def test_role_with_sluice_monitor_sees_the_role_it_needs(monitor, work):
     work.create("orders")
-    work.pause_queue("orders")
+    work.set_queue_options("orders", paused=True)
 
     text = monitor.get("/audit").text
 
     assert "sluice_admin" in text
-    assert "pause_queue" not in text
+    assert "set_queue_options" not in text

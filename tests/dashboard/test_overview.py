@@ -17,7 +17,7 @@ def test_queue_that_is_paused_with_messages_is_named_first(client, work):
     for name in ("calm", "held"):
         work.create(name)
         work.send_batch(name, [1, 2])
-    work.pause_queue("held")
+    work.set_queue_options("held", paused=True)
 
     text = client.get("/").text
 
@@ -28,9 +28,10 @@ def test_queue_that_is_paused_with_messages_is_named_first(client, work):
 def test_finding_of_doctor_is_shown_with_its_command(client, work):
     work.create("held")
     work.send("held", 1)
-    work.pause_queue("held")
+    work.set_queue_options("held", paused=True)
 
-    wait_until(lambda: "pgsluice queue resume held" in client.get("/").text, "the checks to end")
+    command = "pgsluice queue set held paused=false"
+    wait_until(lambda: command in client.get("/").text, "the checks to end")
 
 
 def test_name_of_a_queue_is_escaped(client, work):

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from pgsluice import Archive, FailedMessage
+from pgsluice import FailedMessage
 from pgsluice.dashboard.pages import queue as queue_page
 
 
@@ -34,12 +34,19 @@ def test_states_failing_messages_and_reasons_are_shown(client, orders):
         assert f"/messages?queue=orders&amp;state={state}" in text
 
 
-def test_settings_are_shown(client, work, orders, connection):
-    work.set_retry_policy(orders, max_attempts=9, backoff="linear")
-    Archive(connection).set_retention(orders, timedelta(days=3))
-    work.set_deduplication(orders, timedelta(minutes=5))
+def test_settings_are_shown(client, work, orders):
+    work.set_queue_options(
+        orders,
+        max_attempts=9,
+        backoff="linear",
+        archive_retention=timedelta(days=3),
+        deduplication_window=timedelta(minutes=5),
+        fleet_concurrency=12,
+        rate=70,
+        rate_interval=timedelta(minutes=2),
+        priority_weights=[16, 4],
+    )
     work.enable_notify_insert(orders, throttle_interval_ms=750)
-    work.set_queue_limits(orders, fleet_concurrency=12)
 
     text = client.get("/queue?name=orders").text
 
@@ -49,6 +56,8 @@ def test_settings_are_shown(client, work, orders, connection):
         "5 min",
         "at most one in 750 ms",
         "12 messages in flight over all processes, 1 now",
+        "70 messages in 2 min, 0 in the last",
+        "priorities with weights 16, 4",
     ):
         assert shown in text
 
@@ -74,14 +83,14 @@ def test_samples_are_drawn_as_charts(client, connection, orders, span, every):
 
 
 def test_pause_is_shown_with_its_reason(client, work, orders):
-    work.pause_queue(orders, reason="provider <down>")
+    work.set_queue_options(orders, paused=True, pause_reason="provider <down>")
 
     assert "provider &lt;down&gt;" in client.get("/queue?name=orders").text
 
 
 def test_blocked_keys_are_listed(acting, work, connection):
     work.create("orders")
-    work.set_queue_limits("orders", when_waiting="park")
+    work.set_queue_options("orders", when_waiting="park")
     work.send_batch("orders", [1, 2], headers=[{"x-pgmq-group": "k<1>"}] * 2)
     (message,) = work.claim_messages("orders", 600, 1)
     work.release("orders", message.msg_id, message.read_ct, delay=600)

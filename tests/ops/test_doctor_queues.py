@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from pgsluice import WorkQueue
 from support import value, wait_until
 from support.doctor import QUIET, Doctor, seen
 from support.processes import running
@@ -174,7 +175,7 @@ def test_new_dead_letters_of_a_share_group_are_reported_until_they_are_redriven(
 
 
 def test_parked_key_is_reported_until_it_is_unparked(doctor, orders):
-    orders.execute("select sluice.set_queue_limits('orders', when_waiting => 'park')")
+    WorkQueue(orders).set_queue_options("orders", when_waiting="park")
     send(orders, 2, headers='{"x-pgmq-group": "customer 7"}')
     orders.execute("select sluice.claim_messages('orders', 30, 1)")
     assert seen(doctor.finding("parked_keys")) == QUIET
@@ -202,8 +203,8 @@ def test_groups_without_fifo_indexes_are_reported_until_these_are_created(doctor
     assert seen(doctor.finding("fifo_indexes", grouped_bytes=100_000)) == QUIET
 
 
-def test_keys_of_queue_limits_need_no_fifo_indexes(doctor, orders):
-    orders.execute("select sluice.set_queue_limits('orders', key_concurrency => 1)")
+def test_keys_of_limits_need_no_fifo_indexes(doctor, orders):
+    WorkQueue(orders).set_queue_options("orders", key_concurrency=1)
     send(orders, 1000, headers='{"x-pgmq-group": "a"}')
 
     assert seen(doctor.finding("fifo_indexes", grouped_bytes=0)) == QUIET
@@ -275,7 +276,7 @@ def test_large_archive_without_retention_is_reported_until_it_has_one(doctor, or
 
     assert found.status == "warn"
     assert not found.is_fixable
-    assert found.commands == ("pgsluice queue retention orders 30d",)
+    assert found.commands == ("pgsluice queue set orders archive_retention=30d",)
     doctor.run(found)
     assert seen(doctor.finding("archives", archive_bytes=10_000)) == QUIET
 

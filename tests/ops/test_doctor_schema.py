@@ -225,8 +225,9 @@ def test_running_system_is_healthy(doctor, connection, database_18, tmp_path):
         "select pgmq.create_partitioned('by_id', '100', '1000')",
         "select pgq.create_queue('changes'), pgq.register_consumer('changes', 'lake')",
         "select sluice.create_group('changes', 'mail')",
-        "select sluice.set_retention('orders', '1 day'), sluice.set_deduplication('orders', '1 hour')",
-        "select sluice.set_queue_limits('mail', key_concurrency => 1)",
+        """select sluice.set_queue_options(
+            'orders', '{"archive_retention": "1 day", "deduplication_window": "1 hour"}')""",
+        "select sluice.set_queue_options('mail', '{\"key_concurrency\": 1}')",
         "select pgmq.enable_notify_insert('sessions')",
         "select sluice.schedule('often', 'orders', '{}', every => '1 second')",
         """select count(*) from pgmq.send_batch('orders', array_fill('{}'::jsonb, '{500}'),

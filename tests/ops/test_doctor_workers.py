@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from pgsluice import WorkQueue
 from support import value, wait_until
 from support.doctor import QUIET, seen
 from support.processes import kill, running
@@ -21,7 +22,9 @@ def handle(message: dict) -> None:
 
 def test_paused_queue_with_messages_is_reported_until_it_is_resumed(doctor, connection):
     connection.execute("select pgmq.create('orders')")
-    connection.execute("select sluice.pause_queue('orders', 'the bank is closed')")
+    WorkQueue(connection).set_queue_options(
+        "orders", paused=True, pause_reason="the bank is closed"
+    )
     assert seen(doctor.finding("paused_queues")) == QUIET
     connection.execute("select pgmq.send('orders', '{}')")
     assert seen(doctor.finding("undrained_queues", undrained_s=0)) == QUIET

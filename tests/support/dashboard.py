@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 from starlette.testclient import TestClient
 
+from pgsluice import WorkQueue
 from pgsluice.dashboard import app
 from support.share_groups import GROUP, LOG, acknowledge
 from support.share_keys import claimed_keys, make_keyed, send_keys
@@ -105,9 +106,9 @@ CASES = [
     Case("archive_message", {"queue": "orders", "msg_id": 2}, "archive"),
     Case("delete_message", {"queue": "orders", "msg_id": 3}, "delete"),
     Case("purge_queue", {"queue": "full"}, "purge_messages"),
-    Case("pause_queue", {"queue": "orders"}, "pause_queue", {"reason": "bank is down"}),
-    Case("resume_queue", {"queue": "held"}, "resume_queue"),
-    Case("set_retention", {"queue": "orders"}, "set_retention", {"retention": "7d"}),
+    Case("pause_queue", {"queue": "orders"}, "set_queue_options", {"reason": "bank is down"}),
+    Case("resume_queue", {"queue": "held"}, "set_queue_options"),
+    Case("set_retention", {"queue": "orders"}, "set_queue_options", {"retention": "7d"}),
     Case("redrive", {"queue": "failing"}, "redrive"),
     Case("purge_dead_letters", {"queue": "failed"}, "purge_dead_letters"),
     Case("unpark_messages", {"queue": "keyed", "key": "k"}, "unpark_messages"),
@@ -130,14 +131,14 @@ def make_world(connection: psycopg.Connection) -> None:
             "array_fill('{\"x-pgmq-group\": \"k\"}'::jsonb, '{4}'))",
             (name,),
         )
-    connection.execute("select sluice.pause_queue('held', 'provider down')")
+    WorkQueue(connection).set_queue_options("held", paused=True, pause_reason="provider down")
     for name in ("failing", "failed"):
         connection.execute("select pgmq.read(%s, 600, 3)", (name,))
         connection.execute(
             "select sluice.reject(%s, id, 1, 'bad shape', 'trace') from generate_series(1, 3) id",
             (name,),
         )
-    connection.execute("select sluice.set_queue_limits('keyed', when_waiting => 'park')")
+    WorkQueue(connection).set_queue_options("keyed", when_waiting="park")
     connection.execute("select sluice.claim_messages('keyed', 30, 9)")
     connection.execute("select sluice.release('keyed', 1, 1, 600)")
     connection.execute("select sluice.claim_messages('keyed', 30, 9)")

@@ -59,9 +59,7 @@ class Doctor:
         assert finding.commands
         for command in finding.commands:
             if command.startswith("pgsluice "):
-                confirmed = (
-                    ["--yes"] if {"unregister", "drop", "retention"} & set(command.split()) else []
-                )
+                confirmed = ["--yes"] if {"unregister", "drop"} & set(command.split()) else []
                 with pytest.raises(SystemExit) as ended:
                     main([*shlex.split(command)[1:], *confirmed, "--dsn", self.url])
                 assert ended.value.code in (0, None)

@@ -44,7 +44,7 @@ def fill(connection: psycopg.Connection) -> None:
         "select sluice.schedule('nightly', 'orders', '1'::jsonb, every => interval '1 day')"
     )
     connection.execute("update sluice.schedule set due_at = clock_timestamp() - interval '1 hour'")
-    connection.execute("select sluice.pause_queue('temporary', 'a test')")
+    connection.execute("select sluice.set_queue_options('temporary', '{\"paused\": true}')")
     connection.execute(
         "select sluice.report_worker('w', 'shipping', 'host', 1, '0', array['queue orders'], null, '1 s', '[]', '{}', %s)",
         (connection.info.backend_pid,),

@@ -20,7 +20,9 @@ NOT_OPTIONS = {"queue_name", "paused_at", "paused_by", "limits_by"}
 
 def columns(name: str, kind: str, file: Path) -> list[str]:
     """Return the columns of a table or type."""
-    found = re.search(rf"create {kind} {name} (?:as )?\((.*?)^\);", file.read_text(), re.DOTALL | re.MULTILINE)
+    found = re.search(
+        rf"create {kind} {name} (?:as )?\((.*?)^\);", file.read_text(), re.DOTALL | re.MULTILINE
+    )
     assert found is not None
     return re.findall(r"^    (\w+) ", found[1], re.MULTILINE)
 

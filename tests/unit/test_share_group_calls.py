@@ -63,7 +63,10 @@ def accept(named, ev_ids=None, delay_s=None):
         (lambda: share_groups.renew("l", "g", []), "no events given, so no claim to renew"),
         (lambda: share_groups.renew("l", "g", 7, lease_s="x"), "lease_s is 'x'; use a number"),
         (lambda: create(start=NAIVE), "start is a datetime without a time zone"),
-        (lambda: create(start=1.5), r"start is 1\.5; use 'latest', 'earliest', a tick_id or a time"),
+        (
+            lambda: create(start=1.5),
+            r"start is 1\.5; use 'latest', 'earliest', a tick_id or a time",
+        ),
         (lambda: create(start=True), "start is True; use"),
         (lambda: create(lease=5), "unknown option 'lease'; use lease_s, max_attempts"),
         (lambda: create(backoff_cap_s=-1), "backoff_cap_s is -1; use 0 to"),

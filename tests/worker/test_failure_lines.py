@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
+from datetime import timedelta
 
 import pytest
 
-from pgsluice import EventConsumer, EventLog, RetryPolicy, ShareGroup
+from pgsluice import EventConsumer, EventLog, RetryPolicy, ShareGroup, WorkQueue
 from pgsluice.worker.engine import failure_log
 from pgsluice.worker.handlers.handler import ConsumerRoute, Execution, GroupRoute, QueueRoute
 from support import value
@@ -70,9 +71,13 @@ def test_queue_logs_the_servers_error_next_retry_and_dead_letter(
 
 
 def test_next_retry_follows_the_queues_own_policy(worker_url, observer, queue_name, lines):
-    observer.execute(
-        "select sluice.set_retry_policy(%s, 3, 'linear', interval '40 s', interval '1 h', false)",
-        [queue_name],
+    WorkQueue(observer).set_queue_options(
+        queue_name,
+        max_attempts=3,
+        backoff="linear",
+        backoff_base=timedelta(seconds=40),
+        backoff_max=timedelta(hours=1),
+        backoff_jitter=False,
     )
     observer.execute("select pgmq.send(%s, '{}')", [queue_name])
 

@@ -100,7 +100,7 @@ def test_a_process_whose_threads_hang_exits_after_the_grace_although_an_async_ha
 def test_a_message_whose_last_attempt_hangs_is_dead_lettered_with_the_timeout(
     start, observer, queues, tmp_path
 ):
-    WorkQueue(observer).set_retry_policy(queues["HANGS"], max_attempts=1)
+    WorkQueue(observer).set_queue_options(queues["HANGS"], max_attempts=1)
     WorkQueue(observer).send(queues["HANGS"], 1)
 
     process = start("--shutdown-timeout", "1s", "--no-maintenance")

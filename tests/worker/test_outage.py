@@ -123,7 +123,9 @@ def crashing_server(servers_folder):
         with psycopg.connect(server.url()) as connection:
             connection.execute("create table effect (n bigint)")
             WorkQueue(connection).create("orders")
-            connection.execute("select sluice.set_deduplication('orders', '1 hour')")
+            WorkQueue(connection).set_queue_options(
+                "orders", deduplication_window=timedelta(hours=1)
+            )
         yield server
 
 

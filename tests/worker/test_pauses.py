@@ -31,7 +31,7 @@ async def test_worker_finishes_what_it_runs_and_continues_after_resume(
         task = asyncio.create_task(worker.run())
         work.send(queue_name, 1)
         await until(lambda: begun == [1], "the first handler to start")
-        work.pause_queue(queue_name)
+        work.set_queue_options(queue_name, paused=True)
         work.send(queue_name, 2)
         go.set()
         await until(lambda: ended == [1], "the running handler to finish")
@@ -42,7 +42,7 @@ async def test_worker_finishes_what_it_runs_and_continues_after_resume(
         assert begun == [1]
 
         resumed_s = time.monotonic()
-        work.resume_queue(queue_name)
+        work.set_queue_options(queue_name, paused=False)
         await until(lambda: ended == [1, 2], "the message of the resumed queue")
         assert time.monotonic() - resumed_s < 5
         worker.stop()

@@ -26,9 +26,7 @@ class Stream:
         self.queue = WorkQueue(observer)
         self._queue_name = queue_name
         self._observer = observer
-        observer.execute(
-            "select sluice.set_queue_limits(%s, priority_weights => %s)", [queue_name, weights]
-        )
+        self.queue.set_queue_options(queue_name, priority_weights=weights)
         self.app = App(url)
 
         @self.app.handler(queue_name, name="handle", concurrency=2)

@@ -18,13 +18,13 @@ from support.runtime import until
 
 def stored(observer, queue_name):
     """Return the stored limits of a queue as a tuple, with seconds for the interval, or None."""
-    found = rows(
+    (found,) = rows(
         observer,
         "select fleet_concurrency, key_concurrency, rate, extract(epoch from rate_interval)::integer, when_waiting "
-        "from sluice.queue_limits where queue_name = %s",
+        "from sluice.queue_options(%s)",
         queue_name,
     )
-    return found[0] if found else None
+    return found if any(found) else None
 
 
 async def started(url, queue_name, *, name="tested", **limits):
@@ -64,7 +64,7 @@ async def test_declared_limits_that_change_replace_those_declared_before(
 async def test_limits_of_an_operator_stay_and_the_difference_is_logged(
     worker_url, observer, queue_name, caplog
 ):
-    WorkQueue(observer).set_queue_limits(queue_name, fleet_concurrency=3)
+    WorkQueue(observer).set_queue_options(queue_name, fleet_concurrency=3)
 
     await started(worker_url, queue_name)
     await started(worker_url, queue_name, fleet_concurrency=3)
@@ -78,7 +78,7 @@ async def test_limits_of_an_operator_stay_and_the_difference_is_logged(
     assert "fleet_concurrency=5 rate=2/1s" in line
     assert "fleet_concurrency=3" in line
     assert "an operator" in line
-    assert f"pgsluice queue limits drop {queue_name}" in line
+    assert f"pgsluice queue set {queue_name} fleet_concurrency=; then restart" in line
 
 
 async def test_a_change_of_declared_limits_is_logged_with_both_values(
@@ -91,19 +91,22 @@ async def test_a_change_of_declared_limits_is_logged_with_both_values(
     assert "fleet_concurrency=5" in line
     assert "test_queue_limits.old" in line
     assert "fleet_concurrency=1" in line
-    (limits,) = [
-        each for each in WorkQueue(observer).list_queue_limits() if each.queue_name == queue_name
-    ]
-    assert (limits.fleet_concurrency, limits.declared_by) == (1, f"{__name__}.new")
+    limits = WorkQueue(observer).queue_options(queue_name)
+    assert (limits.fleet_concurrency, limits.limits_by) == (1, f"{__name__}.new")
 
 
 @pytest.mark.parametrize(
-    ("declared", "before"),
-    [({"fleet_concurrency": 5}, None), ({"fleet_concurrency": 5}, 2), ({}, 2)],
-    ids=["nothing-stored", "other-limits-stored", "none-declared"],
+    ("declared", "before", "settings"),
+    [
+        ({"fleet_concurrency": 5}, None, "fleet_concurrency=5"),
+        ({"fleet_concurrency": 5}, 2, "fleet_concurrency=5"),
+        ({"rate": 5, "rate_s": 60}, 2, "rate=5/60s fleet_concurrency="),
+        ({}, 2, "fleet_concurrency="),
+    ],
+    ids=["nothing-stored", "other-value-stored", "other-limit-stored", "none-declared"],
 )
 async def test_a_worker_that_may_not_declare_limits_logs_what_is_declared_and_what_is_stored(
-    worker_url, observer, queue_name, member, caplog, declared, before
+    worker_url, observer, queue_name, member, caplog, declared, before, settings
 ):
     if before is not None:
         await started(worker_url, queue_name, fleet_concurrency=before)
@@ -112,7 +115,8 @@ async def test_a_worker_that_may_not_declare_limits_logs_what_is_declared_and_wh
     await started(member("sluice_reader"), queue_name, **declared)
 
     (line,) = warnings(caplog)
-    assert ("fleet_concurrency=5" if declared else 'declared="none"') in line
+    assert f"""declared="{settings.split(" ")[0] if declared else "none"}" """ in line
+    assert f'pgsluice queue set {queue_name} {settings}"' in line
     assert ("fleet_concurrency=2" if before else 'stored="none"') in line
     assert "sluice_admin" in line
     assert stored(observer, queue_name) == (

@@ -40,11 +40,11 @@ async def test_paused_queue_is_named(worker_url, observer, queue_name, caplog):
 
     work = WorkQueue(observer)
     work.send(queue_name, 1)
-    work.pause_queue(queue_name)
+    work.set_queue_options(queue_name, paused=True)
     worker = Worker(app)
 
     await worker.run_until_empty(idle_s=0)
 
     assert worker.status().retrying == 0
     (line,) = [each for each in caplog.messages if each.startswith("queue is paused")]
-    assert f"pgsluice queue resume {queue_name}" in line
+    assert f"pgsluice queue set {queue_name} paused=false" in line

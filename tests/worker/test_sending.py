@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from psycopg_pool import AsyncConnectionPool
 
+from pgsluice import WorkQueue
 from pgsluice.errors import ArgumentError, ConnectionFailedError, QueueNotFoundError
 from pgsluice.worker import App
 from support import rows, value
@@ -132,7 +133,7 @@ def test_a_message_waits_as_long_as_is_said_or_until_a_time(app, queue_name, obs
 
 
 def test_a_message_with_a_known_key_is_stored_once(app, queue_name, observer):
-    observer.execute("select sluice.set_deduplication(%s, '1 hour')", [queue_name])
+    WorkQueue(observer).set_queue_options(queue_name, deduplication_window=timedelta(hours=1))
 
     assert app.mail.send(Order(1), deduplication_key="order 1") == 1
     assert app.mail.send(Order(1), deduplication_key="order 1") == 1

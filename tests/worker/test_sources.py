@@ -277,7 +277,7 @@ def test_start_without_outcome_counts_as_attempt_and_the_last_is_not_started(
 def test_with_one_attempt_the_first_start_is_noted_also_by_the_policy_of_the_queue(
     on_queue, observer, queue_name
 ):
-    WorkQueue(observer).set_retry_policy(queue_name, max_attempts=1)
+    WorkQueue(observer).set_queue_options(queue_name, max_attempts=1)
     WorkQueue(observer).send(queue_name, "kills")
 
     async def work(source):

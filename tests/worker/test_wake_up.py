@@ -396,9 +396,7 @@ def test_a_limited_queue_is_looked_at_when_it_has_room_again(
     with running(Notifier(pool, heartbeat_s=HEARTBEAT_S)):
         times = asyncio.run(main())
 
-    (stored,) = [
-        each for each in WorkQueue(observer).list_queue_limits() if each.queue_name == queue_name
-    ]
-    assert (stored.rate, stored.rate_s) == (4, 0.5)
+    stored = WorkQueue(observer).queue_options(queue_name)
+    assert (stored.rate, stored.rate_interval) == (4, timedelta(seconds=0.5))
     assert 0.4 <= times[4] < 0.9
     assert 0.9 <= times[8] < 1.8

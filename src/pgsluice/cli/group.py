@@ -159,8 +159,8 @@ def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
 def show_(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> None:
     """Show the options and state of a share group."""
     with share_group(dsn, queue_name, group_name) as shared:
-        fields = asdict(shared.info())
-    show(shown_settings(fields, as_json=as_json), as_json, empty="")
+        info = shared.info()
+    show(shown_settings(info, as_json=as_json), as_json, empty="")
 
 
 @group.command()

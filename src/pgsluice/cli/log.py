@@ -97,7 +97,7 @@ def show_(queue_name: str, as_json: bool, dsn: str | None) -> None:
     """Show the options of a log."""
     with event_log(dsn, queue_name) as events:
         options = events.log_options(queue_name)
-    show(shown_settings(asdict(options), as_json=as_json), as_json, empty="")
+    show(shown_settings(options, as_json=as_json), as_json, empty="")
 
 
 @log.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
 import click
@@ -67,7 +66,7 @@ def set_(queue_name: str, settings: tuple[str, ...], yes: bool, dsn: str | None)
 
     Asks for confirmation if maintenance would delete archived messages now.
     """
-    options = parse_settings(_written_out(settings), QueueOptions)
+    options = parse_settings(_plain(settings), QueueOptions)
     with work_queue(dsn, queue_name) as work:
         keep = options.get("archive_retention")
         if keep is not None and _has_older(work, queue_name, keep):
@@ -84,21 +83,22 @@ def show_(queue_name: str, as_json: bool, dsn: str | None) -> None:
     """Show the options of a queue, with the defaults of its retry policy."""
     with work_queue(dsn, queue_name) as work:
         options = work.queue_options(queue_name)
-    show(shown_settings(asdict(options), as_json=as_json), as_json, empty="")
+    show(shown_settings(options, as_json=as_json), as_json, empty="")
 
 
-def _written_out(settings: tuple[str, ...]) -> list[str]:
-    """Return the settings with a rate such as `100/s` as a rate and its interval, and `forever` as no retention."""
-    parts: list[str] = []
+def _plain(settings: tuple[str, ...]) -> list[str]:
+    """Return the settings with `rate=5/10m` as a rate and its interval, and a retention of `forever` as none."""
+    plain: list[str] = []
     for setting in settings:
-        rate, slash, per = setting.partition("/")
-        if setting.startswith("rate=") and slash:
-            parts += [rate, f"rate_interval={per if per[:1].isdigit() else f'1{per}'}"]
-        elif setting == f"archive_retention={FOREVER}":
-            parts.append("archive_retention=")
+        name, _, value = setting.partition("=")
+        rate, _, per = value.partition("/")
+        if name == "rate" and rate and per:
+            plain += [f"rate={rate}", f"rate_interval={per if per[:1].isdigit() else f'1{per}'}"]
+        elif name.replace("-", "_") == "archive_retention" and value == FOREVER:
+            plain.append("archive_retention=")
         else:
-            parts.append(setting)
-    return parts
+            plain.append(setting)
+    return plain
 
 
 def _has_older(work: WorkQueue, queue_name: str, keep: timedelta) -> bool:

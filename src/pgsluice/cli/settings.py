@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -12,7 +13,7 @@ import click
 from pgsluice.cli.main import did_you_mean
 from pgsluice.cli.types import Duration
 
-# An option in seconds is a duration here: lease=5m is lease_s.
+# Of names in seconds; an option in seconds is a duration here: lease=5m is lease_s.
 _SECONDS = "_s"
 
 settings_argument = click.argument("settings", metavar="NAME=VALUE...", nargs=-1, required=True)
@@ -51,17 +52,23 @@ def parse_settings(settings: Sequence[str], options: type) -> dict[str, Any]:
     return given
 
 
-def shown_settings(settings: Mapping[str, Any], *, as_json: bool) -> list[dict[str, Any]]:
-    """Return a row of a name and a value for each setting; for JSON, one row, with durations in seconds."""
-    if as_json:
-        return [dict(settings)]
-    return [{"name": name, "value": value} for name, value in settings.items()]
+def shown_settings(record: Any, *, as_json: bool) -> list[dict[str, Any]]:
+    """Return a row for each field of a record; for JSON, one row with `_s` appended to the names of durations."""
+    settings = asdict(record)
+    if not as_json:
+        return [{"name": name, "value": value} for name, value in settings.items()]
+    kinds = get_type_hints(type(record))
+    return [
+        {
+            f"{name}{_SECONDS}" if _required(kinds[name]) is timedelta else name: value
+            for name, value in settings.items()
+        }
+    ]
 
 
 def _value(text: str, of: Any) -> Any:
     """Parse a value of a type, or of an optional type."""
-    if get_origin(of) in (Union, types.UnionType):
-        of = next(part for part in get_args(of) if part is not type(None))
+    of = _required(of)
     if get_origin(of) is Literal:
         return click.Choice(get_args(of)).convert(text, None, None)
     if of is timedelta:
@@ -69,3 +76,10 @@ def _value(text: str, of: Any) -> Any:
     if get_origin(of) is not None:  # a sequence
         return [_value(part.strip(), get_args(of)[0]) for part in text.split(",")]
     return click.types.convert_type(of).convert(text, None, None)
+
+
+def _required(of: Any) -> Any:
+    """Return the type without None, if it is optional."""
+    if get_origin(of) in (Union, types.UnionType):
+        return next(part for part in get_args(of) if part is not type(None))
+    return of

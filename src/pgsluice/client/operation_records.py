@@ -55,7 +55,7 @@ class OperatorAction:
         acted_at: Its time.
         actor: The role of the session.
         application: The application of the session, or an empty text.
-        action: The SQL function: `redrive_matching`, `pause_queue`.
+        action: The SQL function: `redrive_matching`, `set_queue_options`.
         queue_name: The queue or log; None: it concerns none.
         filter: The arguments that chose the messages or the object, without those that were null; None: none.
         message_count: Messages or events that were sent, moved or deleted; None: not counted.

@@ -9,7 +9,7 @@ Three idempotent steps, each safe to kill at any point and to run concurrently:
   - verify: the table is read again, without Spark, and PostgreSQL compares it with its rows, one by one, and records
     the equal ones. Progress is tracked by row, so late commits are not missed;
   - drop: rows that every export of the queue has verified are deleted. From the first run of an export on, retention
-    (`set_retention`) and the retention of partitions delete no other rows either.
+    (`archive_retention`) and the retention of partitions delete no other rows either.
 """
 
 from __future__ import annotations

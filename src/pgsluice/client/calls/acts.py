@@ -33,7 +33,7 @@ def rights(functions: Sequence[str]) -> Call[Rights]:
     """Return the rights of the session.
 
     Args:
-        functions: Functions with the types of their arguments: `sluice.resume_queue(text)`.
+        functions: Functions with the types of their arguments: `sluice.set_queue_options(text,jsonb,text)`.
     """
     # The condition names the schema if that is missing, before a function of it.
     sql: LiteralString = """

@@ -221,8 +221,9 @@ def large_archives(size_bytes: int) -> Call[list[Symptom]]:
         ) as size (bytes)
         where size.bytes > %s
           and not exists (
-              select from sluice.queue_settings as r
-              where r.queue_name = m.queue_name and r.archive_retention is not null
+              select
+              from sluice.queue_settings as s
+              where s.queue_name = m.queue_name and s.archive_retention is not null
           )
           and not exists (
               select

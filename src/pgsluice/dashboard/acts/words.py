@@ -13,7 +13,7 @@ def command(name: str, *arguments: str, **options: str | None) -> str:
     """Return a command of pgsluice for a shell.
 
     Args:
-        name: The command: `queue pause`.
+        name: The command: `queue set`.
         arguments: Names and ids.
         options: Values of options; None: it is left out.
     """

@@ -23,8 +23,8 @@ from sluice.list_queue_states() as q
 where q.oldest_ready_s > 300;
 
 -- name: queue paused
-select format('queue %s is paused since %s by %s: %s', p.queue_name, p.paused_at, p.paused_by, p.reason) as summary
-from sluice.list_paused_queues() as p
+select format('queue %s is paused since %s by %s: %s', p.queue_name, p.paused_at, p.paused_by, p.pause_reason) as summary
+from sluice.queue_options(null::text) as p
 where p.paused_at < clock_timestamp() - interval '1 hour';
 
 -- name: worker silent

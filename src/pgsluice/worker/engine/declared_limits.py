@@ -75,8 +75,9 @@ async def declare_limits(
         except PrivilegeError:
             _log.warning(
                 'declared limits not applied queue=%s declared="%s" stored="%s" hint="start the worker once as a '
-                'member of sluice_admin, or run: pgsluice queue set %s"',
-                *(queue_name, described(declared), described(stored), queue_name),
+                'member of sluice_admin, or run: pgsluice queue set %s %s"',
+                *(queue_name, described(declared), described(stored)),
+                *(queue_name, _settings(declared, stored)),
             )
             return _values(stored) != _values(None)
         if outcome != "operator":
@@ -105,6 +106,13 @@ def described(of: Limits | QueueSettings) -> str:
     if "rate" in values:
         values["rate"] = f"{of.rate}/{_rate_s(of):g}s"
     return " ".join(f"{name}={value}" for name, value in values.items()) or "none"
+
+
+def _settings(declared: Limits, stored: QueueSettings) -> str:
+    """Format the options that replace the stored limits by the declared ones: `rate=2/1s when_waiting=`."""
+    limits = _set_limits(declared)
+    resets = [f"{name}=" for name in _set_limits(stored) if name not in limits]
+    return " ".join([described(declared), *resets] if limits else resets)
 
 
 def _set_limits(of: Limits | QueueSettings) -> dict[str, object]:

@@ -95,7 +95,7 @@ class Handler(Generic[Payload, Parameters, Result]):
             at: Delivery time with a time zone, alternatively.
             key: Ordering key: PGMQ's group of a message (header `x-pgmq-group`); `ev_extra1` of an event, the default
                 key of share groups with keys.
-            priority: Priority in a queue with priorities (see `WorkQueue.set_queue_limits`): 1 is the most urgent.
+            priority: Priority in a queue with priorities (see `QueueOptions`): 1 is the most urgent.
                 None: the middle one.
             headers: A JSON object stored with the payload; for an event texts named `ev_extra1` to `ev_extra4`.
             deduplication_key: For queues: a message whose key was sent within the queue's window is not stored again.
