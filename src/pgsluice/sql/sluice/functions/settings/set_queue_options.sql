@@ -43,7 +43,9 @@ begin
         if v_new is not distinct from v_old then
             return 'unchanged';
         end if;
-        exit when v_is_locked or sluice._limits(v_new) = sluice._limits(v_old);
+        -- Also if these limits are stored: another session may be changing them.
+        exit when v_is_locked
+            or not options ?| array['fleet_concurrency', 'key_concurrency', 'rate', 'rate_interval', 'when_waiting', 'priority_weights'];
         perform pgmq.acquire_queue_lock(v_queue_name);
         v_is_locked := true;
     end loop;
