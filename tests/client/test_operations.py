@@ -54,7 +54,7 @@ def test_option_that_is_reset_is_recorded(clients, queue_name):
     newest, oldest = clients.operations.list_actions(queue_name)
 
     assert oldest.filter == {"max_attempts": 3, "rate": 5}
-    assert newest.filter == {"max_attempts": 4, "rate": "default"}
+    assert newest.filter == {"max_attempts": 4, "rate": None}
 
 
 def test_actions_of_a_queue_are_listed_page_by_page(clients, queue_name):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from support import rows, value, wait_for_lock
+from support.queue_options import set_queue_options
 
 MESSAGES = 2_000
 
@@ -159,7 +160,7 @@ def test_eight_that_redrive_everything_move_each_letter_once(database, archive):
 
 
 def test_eight_maintainers_beside_archiving_workers_keep_recent_messages(database, archive):
-    archive.execute("select sluice.set_retention('orders', '30 minutes')")
+    set_queue_options(archive, "orders", archive_retention="30 minutes")
     archive.execute(
         "select setval('pgmq.q_orders_msg_id_seq', %s), "
         "pgmq.send_batch('orders', array_agg('{}'::jsonb)) from generate_series(1, 400)",

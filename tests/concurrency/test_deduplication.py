@@ -13,6 +13,7 @@ from conftest import FAST
 from pgsluice import schema
 from pgsluice.embedded import EmbeddedServer
 from support import rows, value, wait_for_lock
+from support.queue_options import set_queue_options
 
 READ_COMMITTED, REPEATABLE_READ = "read committed", "repeatable read"
 
@@ -20,7 +21,7 @@ READ_COMMITTED, REPEATABLE_READ = "read committed", "repeatable read"
 @pytest.fixture
 def orders(connection):
     connection.execute("select pgmq.create('orders')")
-    connection.execute("select sluice.set_deduplication('orders', '5 minutes')")
+    set_queue_options(connection, "orders", deduplication_window="5 minutes")
     return connection
 
 
@@ -217,7 +218,7 @@ def crashing(servers_folder):
         schema.install(connection)
         for name, kind in (("orders", "create"), ("fast", "create_unlogged")):
             connection.execute(f"select pgmq.{kind}('{name}')")
-            connection.execute(f"select sluice.set_deduplication('{name}', '1 hour')")
+            set_queue_options(connection, name, deduplication_window="1 hour")
 
     def crash():
         own.stop("immediate")

@@ -9,6 +9,7 @@ import pytest
 
 from pgsluice import schema
 from support import rows, value, wait_until
+from support.queue_options import set_queue_options
 from support.share_groups import claim, create_group, make_log, send
 
 NAMES = [
@@ -48,7 +49,7 @@ def system(connection):
     connection.execute(
         "select pgmq.create('orders'), pgmq.create_partitioned('parts', '10', '100')"
     )
-    connection.execute("select sluice.set_queue_limits('orders', 3)")
+    set_queue_options(connection, "orders", fleet_concurrency=3)
     connection.execute("select pgmq.send('orders', '{}')")
     connection.execute("set lock_timeout = '5s'")
     return connection

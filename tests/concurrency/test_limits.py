@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from support import replace_in, rows, value, wait_for_lock
+from support.queue_options import set_queue_options
 
 SESSIONS = 8
 LIMIT = 5
@@ -114,15 +115,15 @@ def check_rate(sessions, pool, generator, rounds):
 
 
 LIMITS = {
-    check_fleet: f"fleet_concurrency => {LIMIT}",
-    check_keys: f"key_concurrency => {KEY_LIMIT}",
-    check_rate: f"rate => {RATE}, rate_interval => '1 hour'",
+    check_fleet: {"fleet_concurrency": LIMIT},
+    check_keys: {"key_concurrency": KEY_LIMIT},
+    check_rate: {"rate": RATE, "rate_interval": "1 hour"},
 }
 
 
 @pytest.mark.parametrize("check", LIMITS, ids=lambda check: check.__name__)
 def test_eight_sessions_use_what_there_is_and_no_more(sessions, pool, seed, check):
-    sessions[0].execute(f"select sluice.set_queue_limits('q', {LIMITS[check]})")
+    set_queue_options(sessions[0], "q", **LIMITS[check])
 
     check(sessions, pool, random.Random(seed), rounds=25)
 
@@ -150,28 +151,28 @@ def test_eight_sessions_use_what_there_is_and_no_more(sessions, pool, seed, chec
         # Messages in flight of a key are ignored.
         (
             check_keys,
-            "sluice._first_of_keys(sluice.queue_limits, timestamptz, bigint[], integer)",
+            "sluice._first_of_keys(sluice.queue_settings, timestamptz, bigint[], integer)",
             "and q.vt > q.enqueued_at and q.last_read_at is not null",
             "and q.vt > q.enqueued_at and q.last_read_at is null",
         ),
         # The total omits the newest claim.
         (
             check_rate,
-            "sluice._capacity(sluice.queue_limits, timestamptz)",
+            "sluice._capacity(sluice.queue_settings, timestamptz)",
             "before := v_last.before + v_last.started",
             "before := v_last.before",
         ),
         # The interval never ends.
         (
             check_rate,
-            "sluice._capacity(sluice.queue_limits, timestamptz)",
+            "sluice._capacity(sluice.queue_settings, timestamptz)",
             "s.started_at > at - i_limits.rate_interval",
             "s.started_at > '-infinity'",
         ),
     ],
 )  # fmt: skip
 def test_a_planted_bug_is_found(sessions, pool, seed, check, function, old, new):
-    sessions[0].execute(f"select sluice.set_queue_limits('q', {LIMITS[check]})")
+    set_queue_options(sessions[0], "q", **LIMITS[check])
     replace_in(sessions[0], function, old, new)
 
     with pytest.raises((AssertionError, psycopg.errors.UniqueViolation)):
@@ -189,9 +190,7 @@ def test_messages_of_a_key_are_handled_one_after_the_other(database_18, pool, se
     deadline = time.monotonic() + 60
     with database_18.connect() as connection:
         connection.execute("select pgmq.create('q')")
-        connection.execute(
-            "select sluice.set_queue_limits('q', when_waiting => %s)", (when_waiting,)
-        )
+        set_queue_options(connection, "q", when_waiting=when_waiting)
         connection.execute(
             "select pgmq.send('q', '1'::jsonb, jsonb_build_object('x-pgmq-group', n %% %s)) from generate_series(1, %s) as n",
             (KEYS, KEYS * per_key),
@@ -236,10 +235,10 @@ def test_a_key_needs_the_lock_for_what_commits_late(database_18, pool, is_locked
         database_18.connect() as second,
     ):
         connection.execute("select pgmq.create('q')")
-        connection.execute("select sluice.set_queue_limits('q', when_waiting => 'skip')")
+        set_queue_options(connection, "q", when_waiting="skip")
         replace_in(
             connection,
-            "sluice._pick_by_key(sluice.queue_limits, timestamptz, integer)",
+            "sluice._pick_by_key(sluice.queue_settings, timestamptz, integer)",
             "    if not v_is_all then",
             "    if current_setting('application_name') = 'gated' then\n"
             "        perform pg_advisory_xact_lock(42);\n"
@@ -277,10 +276,7 @@ def test_a_key_needs_the_lock_for_what_commits_late(database_18, pool, is_locked
 def test_no_real_time_interval_exceeds_the_rate_limit(sessions, pool):
     """At most 40 messages in any 400 ms of the server's clock; sessions wait for next_capacity."""
     rate, interval_s, wanted = 40, 0.4, 160
-    sessions[0].execute(
-        "select sluice.set_queue_limits('q', rate => %s, rate_interval => make_interval(secs => %s))",
-        (rate, interval_s),
-    )
+    set_queue_options(sessions[0], "q", rate=rate, rate_interval=interval_s)
     deadline = time.monotonic() + 60
 
     def claim(session: psycopg.Connection) -> list[float]:

@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 
 from support import rows, value, wait_until
+from support.queue_options import set_queue_options
 
 COPIES = 8
 SENDERS = 3
@@ -132,8 +133,8 @@ CALLS = (
     "select pgmq.enable_notify_insert('orders', 0)",
     "select pgmq.update_notify_insert('orders', 100)",
     "select * from pgmq.metrics_all()",
-    "select sluice.set_retention('orders', '1 millisecond')",
-    "select sluice.set_deduplication('orders', '5 minutes')",
+    "select sluice.set_queue_options('orders', '{\"archive_retention\": \"1 millisecond\"}')",
+    "select sluice.set_queue_options('orders', '{\"deduplication_window\": \"5 minutes\"}')",
 )
 
 
@@ -145,7 +146,7 @@ def test_eight_copies_of_every_maintenance_call_lose_nothing_and_raise_nothing(d
     all_sent = threading.Event()
     with database.connect() as connection:
         connection.execute("select pgmq.create('orders')")
-        connection.execute("select sluice.set_deduplication('orders', '5 minutes')")
+        set_queue_options(connection, "orders", deduplication_window="5 minutes")
         connection.execute("select pgmq.enable_notify_insert('orders')")
 
     def call(session, number):

@@ -12,6 +12,7 @@ from conftest import Database
 from pgsluice import schema
 from pgsluice.cli.main import cli
 from support import rows, value
+from support.queue_options import set_queue_options
 
 BAD_NAME = "it's $5"
 
@@ -47,9 +48,9 @@ def test_queue_is_created_and_dropped_despite_a_bad_row(
 def test_settings_of_a_queue_are_changed_despite_a_bad_row(
     connection: psycopg.Connection, warnings: list[str]
 ) -> None:
-    connection.execute("select sluice.set_deduplication('orders', '5 minutes')")
-    connection.execute("select sluice.set_retention('orders', '1 day')")
-    connection.execute("select sluice.set_retry_policy('orders', max_attempts => 3)")
+    set_queue_options(connection, "orders", deduplication_window="5 minutes")
+    set_queue_options(connection, "orders", archive_retention="1 day")
+    set_queue_options(connection, "orders", max_attempts=3)
     connection.execute("select pgmq.convert_archive_partitioned('orders', '1 day', '7 days')")
 
 
@@ -63,7 +64,7 @@ def test_all_queues_are_listed_despite_a_bad_row(
     ]
     names = [("gone",), (BAD_NAME,), ("orders",)]
     assert rows(connection, "select queue_name from sluice.notifier_queues()") == [("orders",)]
-    for function in ("pgmq.list_queues", "sluice.list_retentions", "sluice.list_retry_policies"):
+    for function in ("pgmq.list_queues", "sluice.queue_options"):
         found = rows(connection, f"select queue_name from {function}()")
         assert sorted(found) == sorted(names), function
 
@@ -84,10 +85,10 @@ def test_queues_are_maintained_despite_a_bad_row(
     connection: psycopg.Connection, warnings: list[str]
 ) -> None:
     connection.execute(
-        "insert into sluice.retention (queue_name, archive_retention) values (%s, '1 day')",
+        "insert into sluice.queue_settings (queue_name, archive_retention) values (%s, '1 day')",
         (BAD_NAME,),
     )
-    connection.execute("select sluice.set_retention('orders', '1 day')")
+    set_queue_options(connection, "orders", archive_retention="1 day")
     connection.execute(
         "insert into pgmq.a_orders (msg_id, archived_at, vt) values (1, '2020-01-01', now())"
     )

@@ -479,7 +479,7 @@ def test_uninstalling_without_dependents_needs_no_option(connection):
         "select pgmq.create_partitioned('orders'), pgmq.enable_notify_insert('orders')"
     )
     connection.execute(
-        "select pgq.create_queue('changes'), sluice.set_queue_limits('orders', 2, 1)"
+        "select pgq.create_queue('changes'), sluice.set_queue_options('orders', '{\"fleet_concurrency\": 2, \"key_concurrency\": 1}')"
     )
 
     schema.uninstall(connection, drop_data=True)

@@ -267,7 +267,7 @@ def test_logs_that_no_call_looks_at_are_not_woken_without_a_random_order(many):
 
 def test_maintenance_looks_at_all_archives_in_bounded_locks(many):
     many.execute(
-        "insert into sluice.retention (queue_name, archive_retention) select queue_name, '1 day' from pgmq.meta"
+        "insert into sluice.queue_settings (queue_name, archive_retention) select queue_name, '1 day' from pgmq.meta"
     )
 
     _, locks = most_locks(many, "select * from sluice.maintain()")

@@ -19,7 +19,7 @@ select pgmq.create('orders'); select pgmq.send('orders', '1');
 select pgq.create_queue('audit'); select pgq.register_consumer('audit', 'copy');
 select pgq.insert_event('audit', 'a', 'b');
 select sluice.create_group('audit', 'desk');
-select sluice.set_retention('orders', interval '1 day');
+select sluice.set_queue_options('orders', '{"archive_retention": "1 day"}');
 """
 
 

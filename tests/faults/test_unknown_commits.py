@@ -34,7 +34,7 @@ def test_a_send_whose_reply_is_lost_is_unknown_and_was_done(connection, proxy, f
 
 
 def test_with_a_key_it_is_sent_again_and_is_there_once(connection, proxy, far_url):
-    WorkQueue(connection).set_deduplication("mail", window=timedelta(hours=1))
+    WorkQueue(connection).set_queue_options("mail", deduplication_window=timedelta(hours=1))
     with ConnectionPool(far_url, min_size=1, max_size=1) as pool:
         pool.wait()
         queue = WorkQueue(pool)

@@ -25,6 +25,7 @@ from pgsluice.spark.retry import with_retries
 from pgsluice.spark.sink import RowStreamWriter
 from pgsluice.spark.source import PgsluiceSource
 from support import rows, value
+from support.queue_options import set_queue_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,7 +117,7 @@ def test_available_now_is_what_was_there_and_ends_while_others_send(orders, star
 
 
 def test_a_queue_that_allows_few_claims_is_read_to_its_end(orders, start):
-    orders.execute("select sluice.set_queue_limits('orders', fleet_concurrency => 3)")
+    set_queue_options(orders, "orders", fleet_concurrency=3)
     send(orders, *range(8))
     reader = start(onCommit="delete")
     offset, seen = reader.initialOffset(), []

@@ -27,6 +27,7 @@ from pgsluice.spark.schemas import struct
 from pgsluice.spark.sink_rows import RowsWritten, commit, drop, is_committed, send, stage
 from pgsluice.spark.sink_target import SinkTarget
 from support import rows, value
+from support.queue_options import set_queue_options
 
 STAGES = "select count(*) from pg_class where relname ~ '^stage_[0-9]+$'"
 MANY = 4000  # too many to be sent through the driver
@@ -166,7 +167,8 @@ def test_a_server_that_does_not_come_back_is_said_without_the_password(database_
 
 
 def test_every_column_of_a_message_arrives(orders, database_18):
-    orders.execute("select sluice.set_deduplication('orders', '1 hour'), pgmq.create('other')")
+    set_queue_options(orders, "orders", deduplication_window="1 hour")
+    orders.execute("select pgmq.create('other')")
     schema = struct(
         message="string",
         headers="string",

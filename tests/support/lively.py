@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
-from pgsluice import Archive, Operations
+from pgsluice import Operations
 from pgsluice.client import EventLog, Schedules, WorkQueue
 
 # A query for each page that needs one, by the name of its route.
@@ -56,9 +56,12 @@ def fill(connection: psycopg.Connection) -> None:
     for name, (sent, _) in _BUSY.items():
         WorkQueue(connection).create(name)
         connection.execute(f"select setval('pgmq.q_{name}_msg_id_seq', {sent})")
-        connection.execute(
-            "select sluice.set_retry_policy(%s, %s, 'constant', '10 minutes', backoff_jitter => false)",
-            (name, 2 if name == "mails" else 5),
+        WorkQueue(connection).set_queue_options(
+            name,
+            max_attempts=2 if name == "mails" else 5,
+            backoff="constant",
+            backoff_base=timedelta(minutes=10),
+            backoff_jitter=False,
         )
     _orders(connection)
     _mails(connection)
@@ -72,7 +75,7 @@ def fill(connection: psycopg.Connection) -> None:
 
 def _orders(connection: psycopg.Connection) -> None:
     work = WorkQueue(connection)
-    Archive(connection).set_retention("orders", timedelta(days=7))
+    work.set_queue_options("orders", archive_retention=timedelta(days=7))
     work.send_batch("orders", [_order(n) for n in range(1, 61)])
     _age(connection, "orders", "40 seconds")
     done = [message.msg_id for message in work.read("orders", 600, 6)]
@@ -150,12 +153,10 @@ def _other_queues(connection: psycopg.Connection) -> None:
     for name in ("invoices", "thumbnails"):
         work.create(name)
     work.send_batch("invoices", [{"invoice": n} for n in range(18)])
-    work.pause_queue("invoices", reason="printer is being replaced")
+    work.set_queue_options("invoices", paused=True, pause_reason="printer is being replaced")
     work.send_batch("thumbnails", [{"image": f"{n}.jpg"} for n in range(230)])
     _age(connection, "thumbnails", "25 minutes")
-    connection.execute(
-        "select sluice.set_queue_limits('stock', key_concurrency => 1, rate => 50, when_waiting => 'park')"
-    )
+    work.set_queue_options("stock", key_concurrency=1, rate=50, when_waiting="park")
     for number in range(12):
         work.send(
             "stock",

@@ -39,6 +39,7 @@ from pgsluice import schema
 from support import rows, value, wait_until
 from support.clock import cancel_lock_waits
 from support.history import Log, operations
+from support.queue_options import set_queue_options
 
 PHASES = ("crash", "clock", "promotion", "restore", "upgrade")
 IDS_BEFORE = 20_000  # ids used by the first server, so that a new server has lower ones
@@ -132,11 +133,16 @@ class Run:
                 )
             for queue in QUEUES:
                 session.execute("select pgmq.create(%s)", [queue])
-                session.execute(
-                    "select sluice.set_retry_policy(%s, %s, 'constant', '0.1 s', '1 s', false)",
-                    [queue, MAX_ATTEMPTS],
+                set_queue_options(
+                    session,
+                    queue,
+                    max_attempts=MAX_ATTEMPTS,
+                    backoff="constant",
+                    backoff_base="0.1 s",
+                    backoff_max="1 s",
+                    backoff_jitter=False,
                 )
-            session.execute("select sluice.set_queue_limits('steps', when_waiting => 'block')")
+            set_queue_options(session, "steps", when_waiting="block")
             session.execute(WATCH_SLOTS)
             when = [f"{SLOT_S} s", f"{CATCH_UP_S} s"]
             session.execute(

@@ -10,6 +10,7 @@ import pytest
 
 from pgsluice import schema
 from support import rows, value
+from support.queue_options import NO_LIMITS, set_queue_options
 
 OWNERS = """
 select distinct pg_get_userbyid(relowner) from pg_class
@@ -53,12 +54,13 @@ def test_queues_of_a_member_of_sluice_admin_belong_to_the_owner_of_the_schemas(c
         "create_fifo_index('a')", "enable_notify_insert('a')", "convert_archive_partitioned('a')",
     ):  # fmt: skip
         member.execute(f"select pgmq.{call}")
-    member.execute("select sluice.set_queue_limits('a', 3, 1)")
+    set_queue_options(member, "a", fleet_concurrency=3, key_concurrency=1)
     member.execute("select pgmq.send('d', '1'::jsonb) from generate_series(1, 40)")
 
     assert rows(member, "select * from sluice.maintain() where not done") == []
     assert rows(connection, OWNERS) == [("sluice_owner",)]
-    member.execute("select sluice.drop_queue_limits('a'), pgmq.disable_notify_insert('a')")
+    set_queue_options(member, "a", **NO_LIMITS)
+    member.execute("select pgmq.disable_notify_insert('a')")
     assert rows(member, "select pgmq.purge_queue('d')") == [(40,)]
     assert rows(
         member, "select distinct pgmq.drop_queue(q) from unnest('{a,b,c,d}'::text[]) as q"
@@ -152,7 +154,7 @@ def test_functions_that_change_a_table_of_another_role_refuse_and_name_the_way_o
 
     for call in (
         "pgmq.create_fifo_index('orders')", "pgmq.enable_notify_insert('orders')", "pgmq.disable_notify_insert('orders')",
-        "pgmq.convert_archive_partitioned('orders')", "sluice.set_queue_limits('orders', 3)",
+        "pgmq.convert_archive_partitioned('orders')", "sluice.set_queue_options('orders', '{\"fleet_concurrency\": 3}')",
         "pgmq.create_partitioned('parts', '10', '100', 1)",
     ):  # fmt: skip
         with pytest.raises(
@@ -256,7 +258,7 @@ def test_retention_runs_no_trigger_of_another_role_with_the_rights_of_maintenanc
     connection.execute("update pgmq.a_orders set archived_at = now() - interval '1 day'")
     connection.execute(f"grant trigger on pgmq.a_orders to {role}")
     member.execute(CHANGES["trigger"].format(table="pgmq.a_orders"))
-    member.execute("select sluice.set_retention('orders', interval '1 hour')")
+    set_queue_options(member, "orders", archive_retention="1 hour")
     warnings = []
     connection.add_notice_handler(lambda notice: warnings.append(notice.message_primary))
 

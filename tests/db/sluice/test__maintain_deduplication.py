@@ -1,4 +1,5 @@
 from support import rows, value
+from support.queue_options import set_queue_options
 
 KEYS = "select key from sluice.deduplication_key order by key"
 
@@ -18,7 +19,7 @@ def fill(connection):
     """Add five expired keys and one valid key to a logged and to an unlogged queue."""
     for name, kind in (("orders", "create"), ("fast", "create_unlogged")):
         connection.execute(f"select pgmq.{kind}('{name}')")
-        connection.execute(f"select sluice.set_deduplication('{name}', '1 hour')")
+        set_queue_options(connection, name, deduplication_window="1 hour")
         connection.execute(f"select sluice.send('{name}', '1', '{name} holds')")
         connection.execute(
             f"select sluice.send('{name}', '1', '{name} ' || n) from generate_series(1, 5) as n"
@@ -44,7 +45,7 @@ def test_keys_whose_time_is_over_are_removed_oldest_first_in_bounded_steps(conne
 def test_keys_of_queues_that_are_gone_go_when_their_time_is_over(connection):
     fill(connection)
     connection.execute("select pgmq.drop_queue('orders')")
-    connection.execute("select sluice.set_deduplication('fast', null)")
+    set_queue_options(connection, "fast", deduplication_window=None)
 
     assert removed(connection) == 10
     connection.execute("update sluice.deduplication_key set expires_at = now()")

@@ -1,20 +1,20 @@
 """sluice._maintain_limits: it removes old rows from the ledger of starts."""
 
 from support import rows, value
+from support.queue_options import NO_LIMITS, set_queue_options
 
 
 def test_starts_that_no_rate_looks_at_are_removed_step_by_step(connection):
     connection.execute("select pgmq.create('q'), pgmq.create('gone')")
-    connection.execute(
-        "select sluice.set_queue_limits(name, rate => 100, rate_interval => '1 hour') from unnest('{q, gone}'::text[]) as name"
-    )
+    for name in ("q", "gone"):
+        set_queue_options(connection, name, rate=100, rate_interval="1 hour")
     connection.execute(
         "insert into sluice.queue_start (limits_id, started_at, before, started) "
         "select l.limits_id, clock_timestamp() - make_interval(mins => 10 * (13 - n)), n, 1 "
-        "from sluice.queue_limits as l, generate_series(1, 12) as n"
+        "from sluice.queue_settings as l, generate_series(1, 12) as n"
     )
-    connection.execute("select sluice.drop_queue_limits('gone')")
-    started = "select started from sluice.list_queue_limits()"
+    set_queue_options(connection, "gone", **NO_LIMITS)
+    started = "select started from sluice.list_limit_usage()"
     assert rows(connection, started) == [(5,)]
 
     assert rows(connection, "select done, detail from sluice._maintain_limits(10)") == [

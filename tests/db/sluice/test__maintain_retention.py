@@ -2,6 +2,7 @@ import pytest
 from psycopg import errors
 
 from support import rows, value
+from support.queue_options import set_queue_options
 
 
 @pytest.fixture
@@ -9,7 +10,7 @@ def expired(connection):
     """The queues `a` and `b`, each with ten archived messages, six older than its retention."""
     for name in ("a", "b"):
         connection.execute("select pgmq.create(%s)", [name])
-        connection.execute("select sluice.set_retention(%s, '1 hour')", [name])
+        set_queue_options(connection, name, archive_retention="1 hour")
         connection.execute(
             f"insert into pgmq.a_{name} (msg_id, vt, archived_at) "
             "select n, now(), now() - make_interval(mins => 125 - n * 10) from generate_series(1, 10) as n"
@@ -42,14 +43,14 @@ def test_only_rows_older_than_the_retention_are_removed(expired):
 
 
 def test_an_archive_without_a_retention_is_kept(expired):
-    expired.execute("select sluice.set_retention('a', null)")
+    set_queue_options(expired, "a", archive_retention=None)
 
     assert maintain(expired) == [deleted("b", 6)]
     assert len(left(expired, "a")) == 10
 
 
 def test_a_call_deletes_at_most_what_it_may_the_oldest_first_and_says_that_there_is_more(expired):
-    expired.execute("select sluice.set_retention('b', null)")
+    set_queue_options(expired, "b", archive_retention=None)
 
     assert maintain(expired, 4) == [deleted("a", 4, more=True)]
     assert left(expired, "a") == [5, 6, 7, 8, 9, 10]
@@ -69,7 +70,7 @@ def test_the_limit_is_for_all_queues_together_and_each_gets_its_turn(expired):
 
 
 def test_locked_rows_are_left_to_the_next_call(database, expired):
-    expired.execute("select sluice.set_retention('b', null)")
+    set_queue_options(expired, "b", archive_retention=None)
     with database.connect(autocommit=False) as other:
         other.execute("select from pgmq.a_a where msg_id in (1, 2) for update")
         expired.execute("set lock_timeout = '100ms'")
@@ -95,7 +96,8 @@ def test_archive_being_altered_is_skipped_without_blocking(database, expired):
 def test_an_archive_that_cannot_be_cleaned_is_named_and_does_not_stop_the_others(expired):
     expired.execute("create table public.note (msg_id bigint references pgmq.a_a)")
     expired.execute("insert into public.note values (3)")
-    expired.execute("select pgmq.create('c'), sluice.set_retention('c', '1 hour')")
+    expired.execute("select pgmq.create('c')")
+    set_queue_options(expired, "c", archive_retention="1 hour")
     expired.execute("drop table pgmq.a_c")
 
     (kept, gone, missing) = maintain(expired)
@@ -110,7 +112,8 @@ def test_an_archive_that_cannot_be_cleaned_is_named_and_does_not_stop_the_others
 
 @pytest.mark.slow
 def test_a_step_on_a_large_archive_costs_what_it_deletes(large, buffers):
-    large.execute("select sluice.set_retention('large', clock_timestamp() - '2026-01-03 20:00+00')")
+    age = value(large, "select (clock_timestamp() - '2026-01-03 20:00+00')::text")
+    set_queue_options(large, "large", archive_retention=age)
     whole = value(large, "select pg_relation_size('pgmq.a_large') / 8192")
 
     touched = buffers("select * from sluice._maintain_retention(100)")

@@ -6,6 +6,7 @@ Also covers _first_of_keys, _first_without_key, _next_keys, _park_keys and _limi
 import pytest
 
 from support import rows, value
+from support.queue_options import set_queue_options
 
 CLAIM = "select msg_id from sluice.claim_messages('q', 30, %s)"
 
@@ -27,10 +28,6 @@ def send(connection, key, number=1, delay=0):
     )
 
 
-def limit(connection, limits):
-    connection.execute(f"select sluice.set_queue_limits('q', {limits})")
-
-
 def claim(connection, qty=99):
     return [msg_id for (msg_id,) in rows(connection, CLAIM, qty)]
 
@@ -49,7 +46,7 @@ def due(connection, msg_id):
 
 
 def test_of_a_key_no_more_are_in_flight_than_key_concurrency(queue):
-    limit(queue, "key_concurrency => 2")
+    set_queue_options(queue, "q", key_concurrency=2)
 
     assert claim(queue, 3) == [1, 2, 3]
     assert claim(queue) == [4, 5, 6]
@@ -60,7 +57,7 @@ def test_of_a_key_no_more_are_in_flight_than_key_concurrency(queue):
 
 
 def test_message_pending_retry_occupies_no_slot_of_its_key(queue):
-    limit(queue, "key_concurrency => 2")
+    set_queue_options(queue, "q", key_concurrency=2)
     claim(queue)
 
     retry(queue, 1)
@@ -70,7 +67,7 @@ def test_message_pending_retry_occupies_no_slot_of_its_key(queue):
 
 @pytest.mark.parametrize("when_waiting", ["block", "skip", "park"])
 def test_messages_of_a_key_are_claimed_one_after_the_other(queue, when_waiting):
-    limit(queue, f"when_waiting => '{when_waiting}'")
+    set_queue_options(queue, "q", when_waiting=when_waiting)
 
     assert claim(queue) == [1, 3, 5, 6]
     assert claim(queue) == []
@@ -83,7 +80,7 @@ def test_messages_of_a_key_are_claimed_one_after_the_other(queue, when_waiting):
 @pytest.mark.parametrize("when_waiting", ["block", "skip", "park"])
 def test_immediate_redelivery_precedes_later_messages(queue, when_waiting):
     """After a release without delay or an expiry, no message of the key waits."""
-    limit(queue, f"when_waiting => '{when_waiting}'")
+    set_queue_options(queue, "q", when_waiting=when_waiting)
     claim(queue)
 
     retry(queue, 1, delay=0)
@@ -93,7 +90,7 @@ def test_immediate_redelivery_precedes_later_messages(queue, when_waiting):
 
 
 def test_block_holds_the_key_until_the_redelivery(queue):
-    limit(queue, "when_waiting => 'block'")
+    set_queue_options(queue, "q", when_waiting="block")
     claim(queue)
     retry(queue, 1)
     assert claim(queue) == []
@@ -105,7 +102,7 @@ def test_block_holds_the_key_until_the_redelivery(queue):
 
 
 def test_skip_goes_on_and_the_message_has_the_next_turn_when_its_time_has_come(queue):
-    limit(queue, "when_waiting => 'skip'")
+    set_queue_options(queue, "q", when_waiting="skip")
     claim(queue)
     retry(queue, 1)
     assert claim(queue) == [2]
@@ -118,7 +115,7 @@ def test_skip_goes_on_and_the_message_has_the_next_turn_when_its_time_has_come(q
 
 
 def test_park_holds_the_key_until_unparked_also_when_checked_late(queue):
-    limit(queue, "when_waiting => 'park'")
+    set_queue_options(queue, "q", when_waiting="park")
     claim(queue)
     retry(queue, 1)
     due(queue, 1)  # before the next claim
@@ -130,7 +127,7 @@ def test_park_holds_the_key_until_unparked_also_when_checked_late(queue):
 
 
 def test_dead_lettered_message_blocks_no_key(queue):
-    limit(queue, "when_waiting => 'block'")
+    set_queue_options(queue, "q", when_waiting="block")
     claim(queue)
 
     queue.execute("select sluice.reject('q', 1, 1, 'bad')")
@@ -139,7 +136,7 @@ def test_dead_lettered_message_blocks_no_key(queue):
 
 
 def test_delayed_message_is_not_read_before_its_time(queue):
-    limit(queue, "when_waiting => 'block'")
+    set_queue_options(queue, "q", when_waiting="block")
     send(queue, "c", delay=600)
     send(queue, "c")
 
@@ -151,7 +148,7 @@ def test_delayed_message_is_not_read_before_its_time(queue):
 def test_late_commit_is_claimed_after_the_later_message_is_settled(database):
     with database.connect() as connection, database.connect(autocommit=False) as late:
         connection.execute("select pgmq.create('q')")
-        limit(connection, "when_waiting => 'block'")
+        set_queue_options(connection, "q", when_waiting="block")
         send(late, "a")
         send(connection, "a", 2)
         assert claim(connection) == [2]
@@ -167,7 +164,7 @@ def test_locked_message_holds_its_key(database):
     """While an open transaction has read a message, no claim gets another one of its key."""
     with database.connect() as connection, database.connect(autocommit=False) as other:
         connection.execute("select pgmq.create('q')")
-        limit(connection, "when_waiting => 'skip'")
+        set_queue_options(connection, "q", when_waiting="skip")
         send(connection, "a", 2)
         send(connection, "b", 2)
         assert rows(other, "select msg_id from pgmq.read('q', 30, 1)") == [(1,)]
@@ -183,7 +180,7 @@ def test_backlog_of_a_full_key_costs_nothing_and_blocks_no_key(
 ):
     connection.execute("select pgmq.create('q')")
     connection.execute("alter table pgmq.q_q set (autovacuum_enabled = off)")
-    limit(connection, "key_concurrency => 1")
+    set_queue_options(connection, "q", key_concurrency=1)
     if statistics != "none":
         connection.execute(
             "insert into pgmq.q_q (vt, message, headers) "
@@ -210,7 +207,7 @@ def test_backlog_of_a_full_key_costs_nothing_and_blocks_no_key(
 def test_a_thousand_keys_are_walked_at_most_and_all_get_their_turn(connection):
     """1,500 full keys with several messages each precede one key that is not full."""
     connection.execute("select pgmq.create('q')")
-    limit(connection, "key_concurrency => 1")
+    set_queue_options(connection, "q", key_concurrency=1)
     connection.execute(
         "insert into pgmq.q_q (vt, message, headers) "
         "select now(), '1', jsonb_build_object('x-pgmq-group', n % 1500) from generate_series(1, 4500) as n"
@@ -226,7 +223,7 @@ def test_a_thousand_keys_are_walked_at_most_and_all_get_their_turn(connection):
 
 def test_keys_are_walked_in_the_order_of_their_hashes(queue):
     hashes = sorted(value(queue, "select hashtextextended(%s, 0)", key) for key in ("a", "b"))
-    limit(queue, "key_concurrency => 1")
+    set_queue_options(queue, "q", key_concurrency=1)
     walk = "select sluice._next_keys('q_q', %s, %s, 9)"
     most = 2**63 - 1
 

@@ -5,13 +5,14 @@ from collections import Counter
 import pytest
 
 from support import rows, value
+from support.queue_options import set_queue_options
 
 
 @pytest.fixture
 def queue(connection):
     """The queue `q` with the weights 16, 4 and 1."""
     connection.execute("select pgmq.create('q')")
-    connection.execute("select sluice.set_queue_limits('q', priority_weights => '{16, 4, 1}')")
+    set_queue_options(connection, "q", priority_weights=[16, 4, 1])
     return connection
 
 
@@ -68,7 +69,7 @@ def test_claims_of_one_starve_no_level_that_has_a_weight(queue):
 
 
 def test_priority_without_weight_gets_the_remainder(queue):
-    queue.execute("select sluice.set_queue_limits('q', priority_weights => '{1, 0}')")
+    set_queue_options(queue, "q", priority_weights=[1, 0])
     send(queue, 2, 5)
     send(queue, 1, 30)
 
@@ -108,7 +109,7 @@ def test_messages_of_a_level_come_by_id_also_those_that_became_due(queue):
 
 
 def test_the_limits_of_the_queue_hold_with_priorities(queue):
-    queue.execute("select sluice.set_queue_limits('q', 2, priority_weights => '{16, 4, 1}')")
+    set_queue_options(queue, "q", fleet_concurrency=2)
     send(queue, 3, 5)
     send(queue, 1, 5)
 
@@ -119,7 +120,7 @@ def test_the_limits_of_the_queue_hold_with_priorities(queue):
 def test_concurrent_claims_do_not_block_and_take_different_messages(database):
     with database.connect() as connection, database.connect(autocommit=False) as other:
         connection.execute("select pgmq.create('q')")
-        connection.execute("select sluice.set_queue_limits('q', priority_weights => '{2, 1}')")
+        set_queue_options(connection, "q", priority_weights=[2, 1])
         send(connection, 1, 4)
         query = "select msg_id from sluice.claim_messages('q', 30, 2)"
         first = rows(other, query)

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from support import rows, value, wait_until
+from support.queue_options import set_queue_options
 
 CLAIM = "select msg_id from sluice.claim_messages('q', 30, %s)"
 
@@ -40,7 +41,8 @@ def test_without_limits_it_is_read(queue):
 @pytest.mark.slow
 def test_without_limits_it_touches_three_pages_more_than_read(large, buffers):
     """The pages belong to a small table and its index, which have a row of another queue."""
-    large.execute("select pgmq.create('other'), sluice.set_queue_limits('other', 1)")
+    large.execute("select pgmq.create('other')")
+    set_queue_options(large, "other", fleet_concurrency=1)
 
     read = buffers("select * from pgmq.read('large', 0, 1)")
     claimed = buffers("select * from sluice.claim_messages('large', 0, 1)")
@@ -49,7 +51,7 @@ def test_without_limits_it_touches_three_pages_more_than_read(large, buffers):
 
 
 def test_no_more_are_in_flight_than_fleet_concurrency(queue):
-    queue.execute("select sluice.set_queue_limits('q', 3)")
+    set_queue_options(queue, "q", fleet_concurrency=3)
 
     assert claim(queue, 2) == [1, 2]
     assert claim(queue, 9) == [3]
@@ -67,7 +69,7 @@ def test_no_more_are_in_flight_than_fleet_concurrency(queue):
     ],
 )
 def test_settled_or_released_messages_free_the_limit(queue, settle):
-    queue.execute("select sluice.set_queue_limits('q', 2)")
+    set_queue_options(queue, "q", fleet_concurrency=2)
     assert claim(queue, 9) == [1, 2]
 
     queue.execute(settle)
@@ -76,7 +78,7 @@ def test_settled_or_released_messages_free_the_limit(queue, settle):
 
 
 def test_expired_message_frees_its_own_slot(queue):
-    queue.execute("select sluice.set_queue_limits('q', 2)")
+    set_queue_options(queue, "q", fleet_concurrency=2)
     assert claim(queue, 9) == [1, 2]
 
     queue.execute("select pgmq.set_vt('q', 2, 0)")
@@ -86,7 +88,7 @@ def test_expired_message_frees_its_own_slot(queue):
 
 
 def test_delayed_message_is_not_in_flight_and_a_read_one_is(queue):
-    queue.execute("select sluice.set_queue_limits('q', 3)")
+    set_queue_options(queue, "q", fleet_concurrency=3)
     queue.execute("select pgmq.send('q', '0'::jsonb, 600) from generate_series(1, 9)")
     assert rows(queue, "select msg_id from pgmq.read('q', 30, 2)") == [(1,), (2,)]
 
@@ -101,12 +103,12 @@ def test_delayed_message_is_not_in_flight_and_a_read_one_is(queue):
 @pytest.mark.parametrize(
     ("statistics", "limits"),
     [
-        ("none", "fleet_concurrency => 50"),
-        ("from when all were in flight", "fleet_concurrency => 50"),
-        ("of a time when nothing was", "fleet_concurrency => 50"),
-        ("of a time when nothing was", "key_concurrency => 50"),
-        ("of a time when nothing was", "when_waiting => 'skip'"),
-        ("of a time when nothing was", "when_waiting => 'block'"),
+        ("none", {"fleet_concurrency": 50}),
+        ("from when all were in flight", {"fleet_concurrency": 50}),
+        ("of a time when nothing was", {"fleet_concurrency": 50}),
+        ("of a time when nothing was", {"key_concurrency": 50}),
+        ("of a time when nothing was", {"when_waiting": "skip"}),
+        ("of a time when nothing was", {"when_waiting": "block"}),
     ],
 )
 def test_delayed_or_retrying_message_uses_no_limit(connection, buffers, statistics, limits):
@@ -116,7 +118,7 @@ def test_delayed_or_retrying_message_uses_no_limit(connection, buffers, statisti
     """
     connection.execute("select pgmq.create('q')")
     connection.execute("alter table pgmq.q_q set (autovacuum_enabled = off)")
-    connection.execute(f"select sluice.set_queue_limits('q', {limits})")
+    set_queue_options(connection, "q", **limits)
     if statistics != "none":
         connection.execute("select pgmq.send('q', '1'::jsonb) from generate_series(1, 1000)")
         if "nothing" not in statistics:
@@ -128,7 +130,7 @@ def test_delayed_or_retrying_message_uses_no_limit(connection, buffers, statisti
         "insert into pgmq.q_q (vt, read_ct, message, headers) "
         "select now() + interval '1 hour', case when %s then 0 else n % 2 end, '1', '{\"x-pgmq-group\": \"k\"}' "
         "from generate_series(1, 50000) as n".replace("% 2", "%% 2"),
-        ("block" in limits,),
+        ("block" in limits.values(),),
     )
     connection.execute(
         "select pgmq.send('q', '1'::jsonb, '{\"x-pgmq-group\": \"k\"}'::jsonb) from generate_series(1, 60)"
@@ -139,7 +141,7 @@ def test_delayed_or_retrying_message_uses_no_limit(connection, buffers, statisti
 
 
 def test_no_more_begin_in_any_interval_than_the_rate(queue):
-    queue.execute("select sluice.set_queue_limits('q', rate => 5, rate_interval => '1 hour')")
+    set_queue_options(queue, "q", rate=5, rate_interval="1 hour")
     assert claim(queue, 2) == [1, 2]
     assert claim(queue, 2) == [3, 4]
     assert claim(queue, 2) == [5]
@@ -157,7 +159,7 @@ def test_no_more_begin_in_any_interval_than_the_rate(queue):
 
 
 def test_a_claim_that_is_rolled_back_is_no_start(queue):
-    queue.execute("select sluice.set_queue_limits('q', rate => 5, rate_interval => '1 hour')")
+    set_queue_options(queue, "q", rate=5, rate_interval="1 hour")
     with queue.transaction(force_rollback=True):
         assert claim(queue, 9) == [1, 2, 3, 4, 5]
 
@@ -167,7 +169,7 @@ def test_a_claim_that_is_rolled_back_is_no_start(queue):
 
 def test_a_clock_that_is_set_back_stops_nothing(queue):
     """Starts recorded in the future are removed if they are more than an interval ahead."""
-    queue.execute("select sluice.set_queue_limits('q', rate => 5, rate_interval => '1 minute')")
+    set_queue_options(queue, "q", rate=5, rate_interval="1 minute")
     assert claim(queue, 5) == [1, 2, 3, 4, 5]
     queue.execute("update sluice.queue_start set started_at = started_at + interval '30 s'")
     assert claim(queue, 5) == []
@@ -180,7 +182,9 @@ def test_a_clock_that_is_set_back_stops_nothing(queue):
 
 def test_all_limits_hold_at_once(queue):
     queue.execute("update pgmq.q_q set headers = jsonb_build_object('x-pgmq-group', msg_id % 3)")
-    queue.execute("select sluice.set_queue_limits('q', 4, 2, 5, '1 hour')")
+    set_queue_options(
+        queue, "q", fleet_concurrency=4, key_concurrency=2, rate=5, rate_interval="1 hour"
+    )
     assert len(claim(queue, 9)) == 4
     queue.execute("delete from pgmq.q_q where read_ct > 0")
     assert len(claim(queue, 9)) == 1
@@ -188,7 +192,7 @@ def test_all_limits_hold_at_once(queue):
 
 
 def test_a_snapshot_from_before_the_lock_is_refused(queue):
-    queue.execute("select sluice.set_queue_limits('q', 3)")
+    set_queue_options(queue, "q", fleet_concurrency=3)
     with queue.transaction():
         queue.execute("set transaction isolation level repeatable read")
         with pytest.raises(psycopg.errors.ActiveSqlTransaction, match="repeatable read"):
@@ -198,7 +202,8 @@ def test_a_snapshot_from_before_the_lock_is_refused(queue):
 @pytest.mark.slow
 def test_a_claim_in_a_transaction_that_stays_open_is_named(database):
     with database.connect() as connection, database.connect(autocommit=False) as open_one:
-        connection.execute("select pgmq.create('q'), sluice.set_queue_limits('q', 3)")
+        connection.execute("select pgmq.create('q')")
+        set_queue_options(connection, "q", fleet_concurrency=3)
         open_one.execute("select sluice.claim_messages('q', 30, 1)")
 
         with pytest.raises(psycopg.errors.LockNotAvailable) as caught:
@@ -211,7 +216,8 @@ def test_a_claim_in_a_transaction_that_stays_open_is_named(database):
 def test_limit_is_counted_after_the_lock_is_acquired(database):
     """So it includes the messages that the previous holder of the lock has claimed."""
     with database.connect() as connection, database.connect(autocommit=False) as first:
-        connection.execute("select pgmq.create('q'), sluice.set_queue_limits('q', 3)")
+        connection.execute("select pgmq.create('q')")
+        set_queue_options(connection, "q", fleet_concurrency=3)
         connection.execute("select pgmq.send_batch('q', '{1,2,3,4}')")
         assert claim(first, 2) == [1, 2]
         with database.connect() as second:
@@ -234,7 +240,7 @@ def test_limit_is_counted_after_the_lock_is_acquired(database):
 
 
 def test_a_negative_quantity_is_refused_and_none_claims_nothing(queue):
-    queue.execute("select sluice.set_queue_limits('q', 3)")
+    set_queue_options(queue, "q", fleet_concurrency=3)
 
     with pytest.raises(psycopg.errors.InvalidRowCountInLimitClause):
         claim(queue, -1)
@@ -242,7 +248,7 @@ def test_a_negative_quantity_is_refused_and_none_claims_nothing(queue):
 
 
 def test_a_reader_claims_and_others_do_not(queue, as_member):
-    queue.execute("select sluice.set_queue_limits('q', 3, rate => 9)")
+    set_queue_options(queue, "q", fleet_concurrency=3, rate=9)
     query = "select msg_id from sluice.claim_messages('q', 30, 1)"
 
     assert as_member("sluice_reader", query) == [(1,)]
@@ -254,7 +260,7 @@ def test_a_reader_claims_and_others_do_not(queue, as_member):
 
 def test_a_partitioned_queue_has_limits_too(connection):
     connection.execute("select pgmq.create_partitioned('q', '10', '1000')")
-    connection.execute("select sluice.set_queue_limits('q', 5, 2)")
+    set_queue_options(connection, "q", fleet_concurrency=5, key_concurrency=2)
     connection.execute(
         "select pgmq.send_batch('q', array_agg(to_jsonb(n)), array_agg(jsonb_build_object('x-pgmq-group', n % 3))) "
         "from generate_series(1, 40) as n"

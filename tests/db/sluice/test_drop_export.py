@@ -3,11 +3,12 @@ import pytest
 
 from support import rows, value
 from support.exports import archived, create_export
+from support.queue_options import set_queue_options
 
 
 def test_an_archive_is_no_longer_kept_for_it(orders):
     create_export(orders)
-    orders.execute("select sluice.set_retention('orders', '0')")
+    set_queue_options(orders, "orders", archive_retention="0")
     assert rows(orders, "select * from sluice._maintain_retention()") == []
 
     assert value(orders, "select sluice.drop_export('ORDERS', 'lake')")

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from support import rows
+from support.queue_options import set_queue_options
 
 FACTS = "select section, fact, at, detail from sluice.explain_key('orders', 'k') order by ordinal"
 
@@ -35,7 +36,7 @@ def test_key_of_a_queue_without_order_blocks_nothing(queue):
 
 
 def test_key_names_its_messages_and_the_one_in_flight(queue):
-    queue.execute("select sluice.set_queue_limits('orders', key_concurrency => 1)")
+    set_queue_options(queue, "orders", key_concurrency=1)
     assert causes(queue) == []
     queue.execute("select sluice.claim_messages('orders', 600, 1)")
 

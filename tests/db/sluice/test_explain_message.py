@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from support import rows, value, wait_until
+from support.queue_options import NO_LIMITS, set_queue_options
 
 FACTS = (
     "select section, fact, at, detail from sluice.explain_message('orders', %s) order by ordinal"
@@ -271,7 +272,7 @@ def test_archived_message_names_retention_and_exports(queue, send):
     queue.execute("select pgmq.archive('orders', %s::bigint)", (msg_id,))
     assert "It stays in the archive: the queue has no retention" in facts(queue, msg_id, "next")
 
-    queue.execute("select sluice.set_retention('orders', '1 day')")
+    set_queue_options(queue, "orders", archive_retention="1 day")
     queue.execute("select sluice.create_export('orders', 'lake', '/lake/orders', 'id')")
 
     assert "Not yet verified by export lake in /lake/orders" in facts(queue, msg_id, "history")
@@ -309,7 +310,7 @@ def test_row_locked_by_an_open_transaction_names_its_session(queue, send, databa
 
 def test_concurrency_limit_is_named_while_it_is_reached(queue, send):
     first, second = send(), send()
-    queue.execute("select sluice.set_queue_limits('orders', fleet_concurrency => 1)")
+    set_queue_options(queue, "orders", fleet_concurrency=1)
     claim(queue)
 
     assert list(causes(queue, second)) == ["concurrency limit"]
@@ -321,23 +322,21 @@ def test_concurrency_limit_is_named_while_it_is_reached(queue, send):
 
 def test_rate_limit_is_named_with_the_time_of_the_next_claim(queue, send):
     _, second = send(), send()
-    queue.execute(
-        "select sluice.set_queue_limits('orders', rate => 1, rate_interval => '10 minutes')"
-    )
+    set_queue_options(queue, "orders", rate=1, rate_interval="10 minutes")
     claim(queue)
 
     assert list(causes(queue, second)) == ["rate limit"]
     assert causes(queue, second)["rate limit"] == value(
         queue, "select started_at + '10 minutes' from sluice.queue_start"
     )
-    queue.execute("select sluice.drop_queue_limits('orders')")
+    set_queue_options(queue, "orders", **NO_LIMITS)
 
     assert list(causes(queue, second)) == ["no worker"]
 
 
 def test_claim_in_an_open_transaction_is_named_as_it_blocks_the_others(queue, send, database):
     _, second = send(), send()
-    queue.execute("select sluice.set_queue_limits('orders', fleet_concurrency => 5)")
+    set_queue_options(queue, "orders", fleet_concurrency=5)
     claim(queue)
     with database.connect(autocommit=False) as other:
         other.execute("select sluice.claim_messages('orders', 30, 0)")
@@ -361,7 +360,7 @@ def test_table_lock_is_named(queue, send, database):
 
 def test_key_at_its_limit_names_the_message_in_flight(queue, send):
     first, second = send("k"), send("k")
-    queue.execute("select sluice.set_queue_limits('orders', key_concurrency => 1)")
+    set_queue_options(queue, "orders", key_concurrency=1)
     claim(queue)
 
     assert list(causes(queue, second)) == ["key in flight"]
@@ -380,7 +379,7 @@ def test_key_at_its_limit_names_the_message_in_flight(queue, send):
 )
 def test_key_of_a_waiting_message_blocks_by_its_policy(queue, send, when_waiting, cause):
     first, second = send("k"), send("k")
-    queue.execute("select sluice.set_queue_limits('orders', when_waiting => %s)", (when_waiting,))
+    set_queue_options(queue, "orders", when_waiting=when_waiting)
     claim(queue)
     queue.execute("select sluice.release('orders', %s, 1, 600)", (first,))
     if when_waiting == "park":
@@ -388,13 +387,13 @@ def test_key_of_a_waiting_message_blocks_by_its_policy(queue, send, when_waiting
 
     assert list(causes(queue, second)) == [cause]
 
-    queue.execute("select sluice.drop_queue_limits('orders')")
+    set_queue_options(queue, "orders", **NO_LIMITS)
     assert list(causes(queue, second)) == ["no worker"]
 
 
 def test_parked_key_is_unparked_by_the_named_statement(queue, send):
     first, second = send("k"), send("k")
-    queue.execute("select sluice.set_queue_limits('orders', when_waiting => 'park')")
+    set_queue_options(queue, "orders", when_waiting="park")
     claim(queue)
     queue.execute("select sluice.release('orders', %s, 1, 600)", (first,))
     claim(queue)
@@ -408,7 +407,7 @@ def test_parked_key_is_unparked_by_the_named_statement(queue, send):
 
 def test_earlier_message_of_a_key_precedes_it(queue, send):
     first, second = send("k"), send("k")
-    queue.execute("select sluice.set_queue_limits('orders', when_waiting => 'block')")
+    set_queue_options(queue, "orders", when_waiting="block")
 
     assert set(causes(queue, second)) == {"key order", "order"}
 
@@ -439,7 +438,7 @@ def test_micro_batch_of_a_stream_is_named(queue, send):
 def test_contents_keys_and_errors_are_hidden_from_monitors(queue, send, as_member):
     msg_id = send("customer 5")
     send("customer 5")
-    queue.execute("select sluice.set_queue_limits('orders', when_waiting => 'block')")
+    set_queue_options(queue, "orders", when_waiting="block")
     claim(queue)
     queue.execute(
         'select sluice.fail(\'orders\', \'[{"msg_id": 1, "read_ct": 1, "delay": 60, "error_type": "KeyError", '

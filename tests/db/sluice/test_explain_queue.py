@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from support import rows
+from support.queue_options import set_queue_options
 
 FACTS = "select section, fact, at, detail from sluice.explain_queue('orders') order by ordinal"
 
@@ -91,7 +92,7 @@ def test_parked_keys_and_failures_of_maintenance_are_named(queue):
     queue.execute(
         "select pgmq.send('orders', '1', '{\"x-pgmq-group\": \"k\"}'::jsonb) from generate_series(1, 2)"
     )
-    queue.execute("select sluice.set_queue_limits('orders', when_waiting => 'park')")
+    set_queue_options(queue, "orders", when_waiting="park")
     queue.execute("select sluice.claim_messages('orders', 600, 1)")
     queue.execute("select sluice.release('orders', 1, 1, 600)")
     queue.execute("select sluice.claim_messages('orders', 600, 1)")
@@ -108,7 +109,7 @@ def test_parked_keys_and_failures_of_maintenance_are_named(queue):
 
 def test_pause_is_named_with_its_author_until_the_queue_is_resumed(queue):
     queue.execute("select pgmq.send('orders', '1')")
-    queue.execute("select sluice.pause_queue('orders', 'printer on fire')")
+    set_queue_options(queue, "orders", paused=True, pause_reason="printer on fire")
 
     assert causes(queue) == ["paused"]
     assert facts(queue, "reason")[0].endswith(": printer on fire")
@@ -163,9 +164,7 @@ def test_queue_that_does_not_exist_is_an_error(connection):
 @pytest.mark.parametrize("is_analyzed", [True, False])
 def test_a_million_messages_are_explained_within_a_tenth_of_a_second(queue, is_analyzed):
     """Ready, delayed, in flight, expired and dead ones, of 1,000 keys in order; with and without statistics."""
-    queue.execute(
-        "select sluice.set_queue_limits('orders', when_waiting => 'block', fleet_concurrency => 10000, rate => 10)"
-    )
+    set_queue_options(queue, "orders", when_waiting="block", fleet_concurrency=10000, rate=10)
     queue.execute(
         "insert into pgmq.q_orders (vt, enqueued_at, read_ct, last_read_at, message, headers) "
         "select case n % 5 when 0 then now() + '1 hour' when 1 then now() - '1 hour'::interval when 2 then now() + '1 hour' else now() - '2 hours'::interval end, "

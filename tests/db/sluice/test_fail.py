@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 from support import rows, value
+from support.queue_options import set_queue_options
 
 VT = "select round(extract(epoch from vt - clock_timestamp())) from pgmq.q_orders where msg_id = %s"
 
@@ -220,7 +221,7 @@ def test_with_jitter_a_pause_is_between_half_of_it_and_all_of_it(connection):
 def test_the_policy_of_the_queue_counts_by_any_spelling_and_the_one_given_comes_first(
     connection, claimed
 ):
-    connection.execute("select sluice.set_retry_policy('orders', 1)")
+    set_queue_options(connection, "orders", max_attempts=1)
     as_written = "select outcome from sluice.fail('ORDERS', '[{\"msg_id\": 1, \"read_ct\": 1}]'%s)"
 
     with connection.transaction(force_rollback=True):

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from support import rows, value
+from support.queue_options import set_queue_options
 
 DENIED = psycopg.errors.InsufficientPrivilege
 
@@ -70,7 +71,7 @@ def test_an_owner_forgets_its_sink_and_others_cannot(acting):
 
 def make_queue(connection):
     connection.execute("select pgmq.create('orders')")
-    connection.execute("select sluice.set_deduplication('orders', '1 hour')")
+    set_queue_options(connection, "orders", deduplication_window="1 hour")
 
 
 def send(session, key, batch):
@@ -99,7 +100,7 @@ def test_a_deduplication_key_of_another_role_is_an_error_and_no_id(connection, a
 @pytest.mark.parametrize("batch", [False, True])
 def test_a_key_that_was_taken_and_not_sent_is_no_id_for_another_role(connection, acting, batch):
     make_queue(connection)
-    incarnation = value(connection, "select incarnation from sluice.deduplication")
+    incarnation = value(connection, "select deduplication_id from sluice.queue_settings")
     with acting("importer") as importer, acting("stranger") as stranger:
         stranger.execute(
             "select sluice._take_deduplication_keys(%s, false, array['17'], now(), 'infinity')",
@@ -115,7 +116,7 @@ def test_a_key_that_was_taken_and_not_sent_is_no_id_for_another_role(connection,
 
 def test_the_id_of_a_key_cannot_be_changed(connection, acting):
     make_queue(connection)
-    incarnation = value(connection, "select incarnation from sluice.deduplication")
+    incarnation = value(connection, "select deduplication_id from sluice.queue_settings")
     with acting("importer") as importer, acting("stranger") as stranger:
         assert send(importer, "17", False) == 1
         for session in (importer, stranger):

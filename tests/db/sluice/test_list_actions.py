@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 from support import rows, value
+from support.queue_options import set_queue_options
 
 LISTED = "select action, queue_name, filter, message_count, note from sluice.list_actions() order by action_id"
 
@@ -13,7 +14,10 @@ LISTED = "select action, queue_name, filter, message_count, note from sluice.lis
 @pytest.mark.parametrize(
     ("call", "recorded"),
     [
-        ("sluice.pause_queue('ORDERS', 'why')", ("pause_queue", "orders", None, None, "why")),
+        (
+            'sluice.set_queue_options(\'ORDERS\', \'{"paused": true, "pause_reason": "why"}\')',
+            ("set_queue_options", "orders", {"paused": True}, None, "why"),
+        ),
         (
             "sluice.redrive('orders', filter => '{\"dead_letter_ids\": [1]}')",
             ("redrive", "orders", {"filter": {"dead_letter_ids": [1]}}, 1, None),
@@ -42,16 +46,22 @@ LISTED = "select action, queue_name, filter, message_count, note from sluice.lis
             ("start_replay", "orders", {"replay_id": 1, "conditional": {"n": 1}}, None, None),
         ),
         (
-            "sluice.set_retention('orders', '1 day')",
-            ("set_retention", "orders", {"archive_retention": "1 day"}, None, None),
+            'sluice.set_queue_options(\'orders\', \'{"archive_retention": "1 day", "rate": 3}\')',
+            (
+                *("set_queue_options", "orders"),
+                *({"archive_retention": "1 day", "rate": 3}, None, None),
+            ),
         ),
         (
-            "sluice.set_retention('orders', null)",
-            ("set_retention", "orders", None, None, "no limit"),
+            "sluice.set_queue_options('orders', '{\"max_attempts\": 3, \"backoff_base\": null}')",
+            (
+                *("set_queue_options", "orders"),
+                *({"max_attempts": 3, "backoff_base": None}, None, None),
+            ),
         ),
         (
-            "sluice.set_queue_limits('orders', 3)",
-            ("set_queue_limits", "orders", {"fleet_concurrency": 3}, None, None),
+            "sluice.set_queue_options('orders', '{\"deduplication_window\": 60}')",
+            ("set_queue_options", "orders", {"deduplication_window": 60}, None, None),
         ),
         ("pgmq.drop_queue('orders')", ("drop_queue", "orders", None, None, None)),
         ("pgmq.purge_queue('orders')", ("purge_queue", "orders", None, 4, None)),
@@ -63,19 +73,27 @@ def test_action_on_a_queue_is_recorded(orders, call, recorded):
     assert rows(orders, LISTED) == [recorded]
 
 
-def test_actions_on_pauses_limits_and_schedules_are_recorded(orders):
+def test_resets_of_options_and_actions_on_schedules_are_recorded(orders):
+    for paused in (True, None):
+        set_queue_options(orders, "orders", paused=paused)
+    for retention in ("1 day", None):
+        set_queue_options(orders, "orders", archive_retention=retention)
     orders.execute("select sluice.schedule('nightly', 'orders', '{}', every => '1 hour')")
     for call in (
-        *("pause_queue('orders')", "resume_queue('orders')"),
         *("pause_schedule('nightly')", "resume_schedule('nightly')", "run_schedule('nightly')"),
         "unschedule('nightly')",
-        *("set_queue_limits('orders', 1)", "drop_queue_limits('orders')"),
     ):
         orders.execute(f"select sluice.{call}")
 
-    assert [row[0] for row in rows(orders, LISTED)] == [
-        *("pause_queue", "resume_queue", "pause_schedule", "resume_schedule", "run_schedule"),
-        *("unschedule", "set_queue_limits", "drop_queue_limits"),
+    assert [(row[0], row[2]) for row in rows(orders, LISTED)] == [
+        ("set_queue_options", {"paused": True}),
+        ("set_queue_options", {"paused": None}),
+        ("set_queue_options", {"archive_retention": "1 day"}),
+        ("set_queue_options", {"archive_retention": None}),
+        ("pause_schedule", {"name": "nightly"}),
+        ("resume_schedule", {"name": "nightly"}),
+        ("run_schedule", {"name": "nightly"}),
+        ("unschedule", {"name": "nightly"}),
     ]
 
 
@@ -118,12 +136,13 @@ def test_action_without_effect_or_of_a_failed_transaction_is_not_recorded(orders
     for call in (
         "redrive('orders', filter => '{\"dead_letter_ids\": [99]}')",
         "purge_dead_letters('orders', older_than => '1 year')",
-        "resume_queue('orders')",
+        "set_queue_options('orders', '{\"paused\": null}')",
+        "set_queue_options('orders', '{\"rate\": 2}', 'a handler')",
         "unschedule('missing')",
     ):
         orders.execute(f"select sluice.{call}")
     with orders.transaction(force_rollback=True):
-        orders.execute("select sluice.pause_queue('orders')")
+        set_queue_options(orders, "orders", paused=True)
 
     assert rows(orders, LISTED) == []
 
@@ -142,7 +161,8 @@ def test_actor_is_the_role_of_the_session_and_pages_are_newest_first(orders, rol
     orders.execute(f"grant sluice_admin to {role}")
     orders.execute(f"set role {role}")
     orders.execute("set application_name = 'a b'")
-    orders.execute("select sluice.pause_queue('orders'), sluice.pause_queue('again')")
+    for name in ("orders", "again"):
+        set_queue_options(orders, name, paused=True)
     orders.execute("select pgmq.drop_queue('again')")
     orders.execute("reset role")
 
@@ -158,11 +178,11 @@ def test_actor_is_the_role_of_the_session_and_pages_are_newest_first(orders, rol
 
 
 def test_admins_list_actions_and_nobody_changes_them(orders, as_member):
-    orders.execute("select sluice.pause_queue('orders')")
+    set_queue_options(orders, "orders", paused=True)
 
     for member_of in ("sluice_admin", "pgq_admin"):
         query = "select action from sluice.list_actions()"
-        assert as_member(member_of, query) == [("pause_queue",)]
+        assert as_member(member_of, query) == [("set_queue_options",)]
         for change in ("delete from sluice.action", "update sluice.action set actor = 'me'"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 as_member(member_of, change)
@@ -172,7 +192,8 @@ def test_admins_list_actions_and_nobody_changes_them(orders, as_member):
 
 
 def test_maintenance_removes_actions_after_90_days(orders):
-    orders.execute("select sluice.pause_queue('orders'), sluice.pause_queue('again')")
+    for name in ("orders", "again"):
+        set_queue_options(orders, name, paused=True)
     orders.execute(
         "update sluice.action set acted_at = acted_at - interval '91 days' where queue_name = 'orders'"
     )

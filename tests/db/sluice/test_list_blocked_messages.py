@@ -2,6 +2,7 @@ import psycopg
 import pytest
 
 from support import rows, value
+from support.queue_options import set_queue_options
 
 QUERY = "select key, reason, msg_id, due_at is not null, waiting from sluice.list_blocked_messages('q') order by key"
 
@@ -18,7 +19,7 @@ def queue(connection):
 
 
 def test_a_key_that_is_full_is_listed_when_others_of_it_wait(queue):
-    queue.execute("select sluice.set_queue_limits('q', key_concurrency => 1)")
+    set_queue_options(queue, "q", key_concurrency=1)
     assert rows(queue, QUERY) == []
 
     queue.execute("select sluice.claim_messages('q', 30, 9)")
@@ -36,7 +37,7 @@ def test_a_key_that_is_full_is_listed_when_others_of_it_wait(queue):
     ],
 )
 def test_key_with_a_pending_message_is_listed_by_its_policy(queue, when_waiting, listed):
-    queue.execute(f"select sluice.set_queue_limits('q', when_waiting => '{when_waiting}')")
+    set_queue_options(queue, "q", when_waiting=when_waiting)
     queue.execute("select sluice.claim_messages('q', 30, 9)")
     queue.execute("select pgmq.delete('q', array[4, 5])")
     queue.execute("select sluice.release('q', array[1, 6], array[1, 1], 600)")
@@ -48,14 +49,14 @@ def test_key_with_a_pending_message_is_listed_by_its_policy(queue, when_waiting,
 
 def test_a_queue_without_limits_of_keys_has_no_such_keys(queue):
     assert rows(queue, QUERY) == []
-    queue.execute("select sluice.set_queue_limits('q', 1)")
+    set_queue_options(queue, "q", fleet_concurrency=1)
     assert rows(queue, QUERY) == []
     with pytest.raises(psycopg.Error, match="queue 'missing' does not exist"):
         queue.execute("select * from sluice.list_blocked_messages('missing')")
 
 
 def test_keys_are_data_and_not_for_those_who_only_watch(queue, as_member):
-    queue.execute("select sluice.set_queue_limits('q', key_concurrency => 1)")
+    set_queue_options(queue, "q", key_concurrency=1)
     assert as_member("sluice_reader", QUERY) == []
     for member_of in ("sluice_monitor", "sluice_writer"):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):

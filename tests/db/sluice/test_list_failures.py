@@ -19,6 +19,7 @@ from support.failures import (
     add_trigger,
     delay,
 )
+from support.queue_options import set_queue_options
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def test_step_of_maintenance_that_fails_stops_no_other_and_is_named(
     connection: psycopg.Connection,
 ) -> None:
     connection.execute("select pgmq.create('orders')")
-    connection.execute("select sluice.set_retention('orders', '1 day')")
+    set_queue_options(connection, "orders", archive_retention="1 day")
     connection.execute(
         "insert into pgmq.a_orders (msg_id, archived_at, vt) values (1, '2020-01-01', now())"
     )
@@ -59,7 +60,7 @@ def test_archive_that_refuses_deletes_stops_no_retention_of_another(
 ) -> None:
     for name in ("broken", "orders"):
         connection.execute("select pgmq.create(%s)", (name,))
-        connection.execute("select sluice.set_retention(%s, '1 day')", (name,))
+        set_queue_options(connection, name, archive_retention="1 day")
         connection.execute(
             f"insert into pgmq.a_{name} (msg_id, archived_at, vt) values (1, '2020-01-01', now())"
         )

@@ -1,6 +1,7 @@
 import pytest
 
 from support import rows, value
+from support.queue_options import set_queue_options
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def test_a_queue_without_limits_always_has_room(queue):
 
 
 def test_a_rate_says_when_it_has_room_again(queue):
-    queue.execute("select sluice.set_queue_limits('q', rate => 2, rate_interval => '10 minutes')")
+    set_queue_options(queue, "q", rate=2, rate_interval="10 minutes")
     claim(queue)
     assert next_room_s(queue) is None
     queue.execute("update sluice.queue_start set started_at = started_at - interval '4 minutes'")
@@ -38,17 +39,17 @@ def test_a_rate_says_when_it_has_room_again(queue):
 
 
 @pytest.mark.parametrize(
-    "limits", ["fleet_concurrency => 1", "key_concurrency => 1", "when_waiting => 'block'"]
+    "limits", [{"fleet_concurrency": 1}, {"key_concurrency": 1}, {"when_waiting": "block"}]
 )
 def test_full_concurrency_limit_returns_a_short_poll(queue, limits):
-    queue.execute(f"select sluice.set_queue_limits('q', {limits})")
+    set_queue_options(queue, "q", **limits)
     claim(queue)
 
     assert 0 < next_room_s(queue) <= 0.25
 
 
 def test_limits_are_not_reported_without_visible_messages(queue):
-    queue.execute("select sluice.set_queue_limits('q', 3)")
+    set_queue_options(queue, "q", fleet_concurrency=3)
     assert len(claim(queue, 9)) == 3
 
     assert next_room_s(queue) is None

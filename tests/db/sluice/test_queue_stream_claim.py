@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from support import rows, value
+from support.queue_options import set_queue_options
 
 COLUMNS = ["msg_id", "message"]
 
@@ -119,7 +120,7 @@ def test_two_streams_and_a_partitioned_queue_share_nothing(db):
 
 
 def test_the_limits_of_a_queue_hold_for_a_stream(db):
-    db.execute("select sluice.set_queue_limits('orders', fleet_concurrency => 3)")
+    set_queue_options(db, "orders", fleet_concurrency=3)
     stream, _ = start(db)
     send(db, *range(10))
 

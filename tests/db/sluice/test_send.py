@@ -2,6 +2,7 @@ import psycopg
 import pytest
 
 from support import rows, value
+from support.queue_options import set_queue_options
 
 STORED = "select msg_id, message, headers from pgmq.q_orders order by 1"
 MANY_BYTES = "ü" * 600
@@ -11,7 +12,7 @@ MANY_BYTES = "ü" * 600
 def orders(connection):
     """A queue with a deduplication window of five minutes."""
     connection.execute("select pgmq.create('orders')")
-    connection.execute("select sluice.set_deduplication('orders', '5 minutes')")
+    set_queue_options(connection, "orders", deduplication_window="5 minutes")
     return connection
 
 
@@ -30,7 +31,7 @@ def test_without_a_key_each_one_is_stored(orders):
 
 def test_keys_are_compared_bytewise_and_belong_to_one_queue(orders):
     orders.execute("select pgmq.create('others')")
-    orders.execute("select sluice.set_deduplication('others', '5 minutes')")
+    set_queue_options(orders, "others", deduplication_window="5 minutes")
 
     assert value(orders, "select sluice.send('orders', '1', 'k')") == 1
     assert value(orders, "select sluice.send('orders', '1', 'K')") == 2
@@ -112,7 +113,8 @@ def test_a_queue_without_a_window_is_named_with_the_way_out(connection):
 
     assert caught.value.sqlstate == "QU004"
     assert caught.value.diag.message_primary == "queue 'orders' has no deduplication window"
-    assert "sluice.set_deduplication('orders', '5 minutes')" in caught.value.diag.message_hint
+    statement = "sluice.set_queue_options('orders', '{\"deduplication_window\": \"5 minutes\"}')"
+    assert statement in caught.value.diag.message_hint
 
 
 def test_a_queue_that_does_not_exist_is_an_undefined_table(connection):
@@ -131,7 +133,7 @@ def test_a_writer_may_and_a_reader_may_not(orders):
 
 def test_the_keys_of_an_unlogged_queue_are_in_no_log_and_those_of_others_are(orders):
     orders.execute("select pgmq.create_unlogged('fast')")
-    orders.execute("select sluice.set_deduplication('fast', '5 minutes')")
+    set_queue_options(orders, "fast", deduplication_window="5 minutes")
     orders.execute("select sluice.send('fast', '1', 'f')")
     orders.execute("select sluice.send('orders', '1', 'o')")
 

@@ -2,6 +2,7 @@ import psycopg
 import pytest
 
 from support import rows, value
+from support.queue_options import set_queue_options
 
 STORED = "select msg_id, message from pgmq.q_orders order by 1"
 
@@ -10,7 +11,7 @@ STORED = "select msg_id, message from pgmq.q_orders order by 1"
 def orders(connection):
     """A queue with a deduplication window of five minutes."""
     connection.execute("select pgmq.create('orders')")
-    connection.execute("select sluice.set_deduplication('orders', '5 minutes')")
+    set_queue_options(connection, "orders", deduplication_window="5 minutes")
     return connection
 
 

@@ -4,6 +4,7 @@ import psycopg
 import pytest
 
 from support import rows, value, wait_until
+from support.queue_options import set_queue_options
 
 CONTENTS = "select message, headers from pgmq.q_orders order by msg_id"
 READY = "select array_agg(vt <= enqueued_at order by msg_id) from pgmq.q_orders"
@@ -86,9 +87,8 @@ def test_a_key_is_the_header_that_keeps_messages_in_order(db):
 
 
 def test_a_deduplication_key_sends_once_and_its_order_and_time_stay(db):
-    db.execute(
-        "select sluice.set_deduplication('orders', '1 hour'), sluice.send('orders', '0', 'known')"
-    )
+    set_queue_options(db, "orders", deduplication_window="1 hour")
+    db.execute("select sluice.send('orders', '0', 'known')")
     staged = stage(
         db,
         "message, deduplication_key, vt",

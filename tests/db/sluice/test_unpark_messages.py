@@ -2,6 +2,7 @@ import psycopg
 import pytest
 
 from support import rows, value
+from support.queue_options import set_queue_options
 
 CLAIM = "select msg_id, read_ct from sluice.claim_messages('q', 30, 9)"
 
@@ -10,7 +11,7 @@ CLAIM = "select msg_id, read_ct from sluice.claim_messages('q', 30, 9)"
 def parked(connection):
     """The queue `q` with a parked key `k`, which has the messages 1 to 3."""
     connection.execute("select pgmq.create('q')")
-    connection.execute("select sluice.set_queue_limits('q', when_waiting => 'park')")
+    set_queue_options(connection, "q", when_waiting="park")
     connection.execute(
         "select pgmq.send_batch('q', '{1, 2, 3}', array_fill('{\"x-pgmq-group\": \"k\"}'::jsonb, '{3}'))"
     )

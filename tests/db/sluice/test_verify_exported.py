@@ -11,6 +11,7 @@ import pytest
 
 from support import rows, value, wait_for_lock
 from support.exports import archived, backlog, create_export, found, verify
+from support.queue_options import set_queue_options
 
 
 def verify_found(connection, ids, times, hashes):
@@ -89,7 +90,7 @@ def test_rows_archived_below_verified_ids_are_not_verified(database, orders):
 def test_retention_waits_until_every_export_has_verified(orders):
     for name in ("lake", "backup"):
         create_export(orders, name)
-    orders.execute("select sluice.set_retention('orders', '0')")
+    set_queue_options(orders, "orders", archive_retention="0")
     maintain = "select detail from sluice._maintain_retention(%s)"
 
     verify(orders, 1, 2, 3)
@@ -108,7 +109,7 @@ def test_retention_takes_of_what_is_verified_only_what_is_old_enough(orders):
     orders.execute(
         "update pgmq.a_orders set archived_at = now() - interval '1 day' where msg_id in (2, 3)"
     )
-    orders.execute("select sluice.set_retention('orders', '1 hour')")
+    set_queue_options(orders, "orders", archive_retention="1 hour")
     verify(orders, 1, 2)
 
     orders.execute("select * from sluice._maintain_retention()")

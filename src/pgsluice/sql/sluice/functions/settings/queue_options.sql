@@ -19,7 +19,7 @@ begin
         select s.* into v_settings from sluice.queue_settings as s where s.queue_name = v_name;
         v_policy := sluice._retry_settings(v_name, null::jsonb);
         v_settings.queue_name := v_name;
-        v_settings.queue_table := pgmq.format_table_name(v_name, 'q');
+        v_settings.queue_table := lower('q_' || v_name);
         v_settings.max_attempts := v_policy.max_attempts;
         v_settings.backoff := v_policy.backoff;
         v_settings.backoff_base := v_policy.backoff_base;

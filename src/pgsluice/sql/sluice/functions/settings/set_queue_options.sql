@@ -23,7 +23,6 @@ declare
     v_queue_name constant text := sluice._registered_name(queue_name);
     v_old sluice.queue_settings;
     v_new sluice.queue_settings;
-    v_noted jsonb;
     v_is_locked boolean := false;
 begin
     if declared_by = '' then
@@ -93,12 +92,8 @@ begin
         perform sluice.notifier_wake(array[v_queue_name], false);
     end if;
     if declared_by is null then
-        -- The record has no nulls.
-        select jsonb_object_agg(o.name, case when o.value = 'null' then '"default"' else o.value end)
-        into v_noted
-        from jsonb_each(options - 'pause_reason') as o (name, value);
         perform sluice._note_action(
-            'set_queue_options'::text, v_queue_name, v_noted, null::bigint, options ->> 'pause_reason'
+            'set_queue_options'::text, v_queue_name, options - 'pause_reason', null::bigint, options ->> 'pause_reason'
         );
     end if;
     return 'changed';
