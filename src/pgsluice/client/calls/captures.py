@@ -128,7 +128,7 @@ def capture_snapshot(
         ArgumentError: `qty` is out of range, or `after_key` does not name the key columns.
         PayloadError: A value of `after_key` does not fit the type of its column.
 
-    Source: `sluice.capture_snapshot`; sql/sluice/README.md explains the order of snapshot rows and changes.
+    Source: `sluice.capture_snapshot`; sql/sluice/functions/capture/README.md explains the order of snapshot rows and changes.
     """
     return Call(
         "select sluice.capture_snapshot(%s::regclass, %s::text, %s::jsonb, %s::integer)",

@@ -101,6 +101,6 @@ end;
 $$;
 
 comment on function sluice.set_queue_options(text, jsonb, text) is
-    'Change the given options of a queue, null for the default; returns changed or unchanged. With declared_by, the handler that declares limits, those set by an operator are kept: operator. sql/sluice/README.md explains the options.';
+    'Change the given options of a queue, null for the default; returns changed or unchanged. With declared_by, the handler that declares limits, those set by an operator are kept: operator. sql/sluice/functions/settings/README.md explains them.';
 revoke execute on function sluice.set_queue_options(text, jsonb, text) from public;
 grant execute on function sluice.set_queue_options(text, jsonb, text) to sluice_admin;

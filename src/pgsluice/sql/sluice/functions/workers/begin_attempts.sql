@@ -1,6 +1,6 @@
 /*
  * Called for claims before their handlers start, and committed, so that a message that kills its process is dead-lettered
- * after max_attempts starts. The first claim of a message need not be recorded (README.md).
+ * after max_attempts starts. The first claim of a message need not be recorded (../retries/README.md).
  *
  * Calls: sluice._tried_messages, sluice._settle_tried, sluice._retry_settings. Writes: sluice.attempt; for dead letters: the
  * queue, sluice.dead_letter.
