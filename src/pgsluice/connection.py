@@ -207,16 +207,16 @@ def connection_failed(error: psycopg.OperationalError, target: Target) -> Connec
         error.pgconn.needs_password or error.pgconn.used_password
     )
     if re.search(r"too many (clients|connections)|connection slots are reserved", reason):
-        way_out = "end idle sessions, or raise the connection limit of the server, role or database"
+        hint = "end idle sessions, or raise the connection limit of the server, role or database"
     elif target.source == EMBEDDED:
-        way_out = "start it with `pgsluice embedded start`"
+        hint = "start it with `pgsluice embedded start`"
     elif refused or re.search(r'(role|database) ".*" does not exist', reason):
-        way_out = "check the user, the password and the database name"
+        hint = "check the user, the password and the database name"
     else:
-        way_out = "check that the server runs there, and `pgsluice status`"
+        hint = "check that the server runs there, and `pgsluice status`"
     where = target.safe or "the server that libpq's environment names"
     return ConnectionFailedError(
-        f"cannot connect to {where} (from {target.source}): {reason}; {way_out}",
+        f"cannot connect to {where} (from {target.source}): {reason}; {hint}",
         sqlstate=error.sqlstate,
     )
 

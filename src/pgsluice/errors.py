@@ -260,13 +260,13 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
 _OURS = frozenset(code for code in _BY_SQLSTATE if code.startswith(("QU", "PQ", "SG", "RS")))
 
 # By SQLSTATE, where the way out of the class does not always help.
-WAY_OUT_OF: dict[str, str] = {
+HINT_OF: dict[str, str] = {
     "57014": "run the transaction again, and raise statement_timeout if the statement needs longer, as in: "
     "alter role NAME set statement_timeout = '10min'",
 }
 
 _OWNER_ONLY = re.compile(r"denied to set role|must be owner of")
-_WAY_OUT: dict[type[SluiceError], str] = {
+_HINT: dict[type[SluiceError], str] = {
     NotInstalledError: "install it with `pgsluice schema install`",
     PrivilegeError: "ask an administrator to grant the role sluice_writer (send), sluice_reader (read and "
     "acknowledge) or sluice_admin (everything)",
@@ -361,11 +361,10 @@ def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceE
     if (sqlstate in _OURS or kind is QueueNameError) and error.diag.message_detail:
         # Only of our own errors, as the details of others quote the user's rows.
         message = f"{message} ({error.diag.message_detail.rstrip('.')})"
-    way_out = _in_python(error.diag.message_hint)
-    way_out = way_out or WAY_OUT_OF.get(sqlstate) or _WAY_OUT.get(kind)
+    advice = _in_python(error.diag.message_hint) or HINT_OF.get(sqlstate) or _HINT.get(kind)
     if kind is PrivilegeError and _OWNER_ONLY.search(primary):
-        way_out = "connect as the role that installed the schema, or as a member of sluice_owner"
-    return kind(f"{message}; {way_out}" if way_out else message, sqlstate=sqlstate)
+        advice = "connect as the role that installed the schema, or as a member of sluice_owner"
+    return kind(f"{message}; {advice}" if advice else message, sqlstate=sqlstate)
 
 
 def _in_python(hint: str | None) -> str | None:

@@ -64,9 +64,7 @@ def test_status_shows_the_last_migration_of_each_schema(command):
     assert all(version in shown for version in last)
 
 
-def test_snapshot_of_a_table_that_is_missing_or_not_captured_names_the_way_out(
-    command, database_18
-):
+def test_snapshot_of_a_table_that_is_missing_or_not_captured_names_a_hint(command, database_18):
     command("log", "create", "changes")
     with database_18.connect() as connection:
         connection.execute("create table account (id integer primary key)")
@@ -158,7 +156,7 @@ def test_durations_have_one_form_in_every_command(command):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "way_out"),
+    ("arguments", "code", "hint"),
     [
         ("queue topics bind a.# nope", 3, "`pgsluice queue list` lists the existing queues"),
         ("queue replay orders --continue 77", 2, "`pgsluice queue replays` lists them"),
@@ -167,14 +165,14 @@ def test_durations_have_one_form_in_every_command(command):
         ("schedule run nope", 3, "pgsluice schedule list"),
     ],
 )
-def test_an_error_of_sql_names_the_command_and_no_function(command, arguments, code, way_out):
+def test_an_error_of_sql_names_the_command_and_no_function(command, arguments, code, hint):
     command("queue", "create", "orders")
     command("log", "create", "changes")
     command("group", "create", "changes", "g")
 
     done = command(*arguments.split(), code=code)
 
-    assert way_out in done.stderr
+    assert hint in done.stderr
     for schema in ("pgmq.", "sluice."):
         assert schema not in done.stderr
 

@@ -130,7 +130,7 @@ def test_open_claims_are_shown(group, connection):
     [("set", "max_attempts=2"), ("show",), ("claims",)],
     ids=lambda arguments: arguments[0],
 )
-def test_an_unknown_group_is_an_error_with_the_way_out(group, connection, arguments):
+def test_an_unknown_group_is_an_error_with_a_hint(group, connection, arguments):
     command, *options = arguments
 
     done = group(command, "orders", "billing", *options, code=3)
@@ -150,7 +150,7 @@ def test_an_unknown_group_is_an_error_with_the_way_out(group, connection, argume
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_an_unknown_log_is_an_error_with_the_way_out(group, connection, arguments):
+def test_an_unknown_log_is_an_error_with_a_hint(group, connection, arguments):
     done = group(*arguments, code=3)
 
     assert "event log 'missing' does not exist; create it with: pgsluice log create missing" in (

@@ -226,7 +226,7 @@ def test_a_log_with_consumers_is_dropped_by_force(log):
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_an_unknown_log_is_an_error_with_the_way_out(log, arguments):
+def test_an_unknown_log_is_an_error_with_a_hint(log, arguments):
     done = log(*arguments, code=3)
 
     assert (
@@ -235,7 +235,7 @@ def test_an_unknown_log_is_an_error_with_the_way_out(log, arguments):
     )
 
 
-def test_an_unknown_consumer_is_an_error_with_the_way_out(log):
+def test_an_unknown_consumer_is_an_error_with_a_hint(log):
     log("create", "changes")
 
     done = log("consume", "changes", "audit", code=3)

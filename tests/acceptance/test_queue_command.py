@@ -95,7 +95,7 @@ def test_missing_queue_is_named_with_exit_code_1(queue):
     assert "queue 'missing' does not exist" in queue("drop", "missing", "--yes", code=1).stderr
 
 
-def test_an_unknown_queue_is_an_error_with_the_way_out(queue):
+def test_an_unknown_queue_is_an_error_with_a_hint(queue):
     assert (
         "queue 'missing' does not exist; create it with: pgsluice queue create missing"
         in queue("read", "missing", code=3).stderr

@@ -75,7 +75,7 @@ def test_contradicting_options_are_a_usage_error(run):
         run("create", "s", *arguments, code=2)
 
 
-def test_errors_name_the_way_out(run):
+def test_errors_name_a_hint(run):
     assert "the minute is 0 to 59" in run(
         "create", "s", "--queue", "orders", "--cron", "61 * * * *", code=2, errors=True
     )

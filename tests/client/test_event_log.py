@@ -175,14 +175,14 @@ def test_the_position_of_a_consumer_is_reported(clients, log_name, batch_of):
     ],
     ids=["insert_event", "register_consumer", "ticker", "drop_queue"],
 )
-def test_a_log_that_does_not_exist_is_an_error_with_the_way_out(clients, call):
+def test_a_log_that_does_not_exist_is_an_error_with_a_hint(clients, call):
     with pytest.raises(LogNotFoundError, match="create_queue|get_queue_info") as caught:
         call(clients.log)
 
     assert caught.value.sqlstate == "PQ001"
 
 
-def test_a_consumer_that_is_not_registered_is_an_error_with_the_way_out(clients, log_name):
+def test_a_consumer_that_is_not_registered_is_an_error_with_a_hint(clients, log_name):
     with pytest.raises(ConsumerNotFoundError, match="register_consumer") as caught:
         clients.log.next_batch(log_name, "stranger")
 

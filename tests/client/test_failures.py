@@ -64,7 +64,7 @@ def tcp_server(servers_folder):
         lambda clients: clients.share_group("l", "g").claim(),
     ],
 )
-def test_a_database_without_the_schema_is_named_as_such_with_the_way_out(make, bare_url, call):
+def test_a_database_without_the_schema_is_named_as_such_with_a_hint(make, bare_url, call):
     clients = make.pool(bare_url)
 
     with pytest.raises(NotInstalledError, match="pgsluice schema install"):

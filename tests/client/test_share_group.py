@@ -426,7 +426,7 @@ METHODS = {
 
 
 @pytest.mark.parametrize("call", METHODS.values(), ids=METHODS)
-def test_a_group_or_a_log_that_does_not_exist_is_an_error_with_the_way_out(clients, log_name, call):
+def test_a_group_or_a_log_that_does_not_exist_is_an_error_with_a_hint(clients, log_name, call):
     with pytest.raises(
         GroupNotFoundError, match=r"no share group 'nope'.*ShareGroup.create"
     ) as caught:

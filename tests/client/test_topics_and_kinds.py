@@ -145,7 +145,7 @@ def test_a_batch_to_a_topic_returns_its_ids_by_queue(clients, topic, form):
     assert found == [("a", {"h": 1}), (None, None)]
 
 
-def test_server_error_names_the_reason_and_the_way_out(clients, queue_name):
+def test_server_error_names_the_reason_and_a_hint(clients, queue_name):
     for call, words in (
         (lambda: clients.queue.bind_topic("a..b", queue_name), "consecutive dots.*; put a word"),
         (lambda: clients.queue.unbind_topic("", queue_name), "pattern cannot be NULL or empty"),

@@ -218,7 +218,7 @@ UNKNOWN = [
 
 
 @pytest.mark.parametrize(("method", "arguments"), UNKNOWN, ids=[name for name, _ in UNKNOWN])
-def test_a_queue_that_does_not_exist_is_named_with_the_way_out(clients, method, arguments):
+def test_a_queue_that_does_not_exist_is_named_with_a_hint(clients, method, arguments):
     with pytest.raises(QueueNotFoundError) as caught:
         getattr(clients.queue, method)("nope", *arguments)
 

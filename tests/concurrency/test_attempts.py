@@ -76,7 +76,7 @@ def test_above_read_committed_the_second_gets_a_serialization_failure_and_counts
         (f"{BEGIN}; {HAND_BACK}", FAIL, (1, "stale", None)),
         (FAIL, BEGIN, (1, None, "lost")),
     ],
-    ids=["failed", "handed back", "begun and handed back", "failed, then begun"],
+    ids=["failed", "released", "begun and released", "failed, then begun"],
 )
 def test_a_claim_is_settled_by_the_first(database_18, claimed, first, second, outcome):
     assert while_open(database_18, claimed, first, second) == [outcome]

@@ -179,7 +179,7 @@ def test_database_without_the_schema_names_the_command(opened, server_18, connec
 
 
 @pytest.mark.slow
-def test_standby_refuses_with_a_page_that_names_the_way_out(servers_folder):
+def test_standby_refuses_with_a_page_that_names_a_hint(servers_folder):
     primary = EmbeddedServer(servers_folder / "acts-primary", version=18, options={"fsync": "off"})
     standby = EmbeddedServer(servers_folder / "acts-standby", version=18, options={"fsync": "off"})
     try:

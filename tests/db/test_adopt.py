@@ -225,7 +225,7 @@ def test_an_adoption_that_fails_midway_changes_nothing(pgmq, client, tag):
         (["ä" * 24], "queue name '" + "ä" * 24 + "' has 48 bytes; rename its tables"),
     ],
 )
-def test_names_that_would_lose_messages_are_refused_with_the_way_out(pgmq, names, reason):
+def test_names_that_would_lose_messages_are_refused_with_a_hint(pgmq, names, reason):
     for name in names:
         pgmq.execute("select pgmq.create(%s)", (name,))
 
@@ -543,7 +543,7 @@ def test_installing_over_pgmq_is_refused_and_names_the_way(pgmq):
         schema.install(pgmq)
 
 
-def test_a_function_of_another_role_in_the_schema_is_named_with_the_way_out(pgmq, client):
+def test_a_function_of_another_role_in_the_schema_is_named_with_a_hint(pgmq, client):
     pgmq.execute("create function pgmq._create_reader(varchar) returns void language sql as ''")
     pgmq.execute(f"grant create on schema pgmq to {client}")
     pgmq.execute(f"alter function pgmq._create_reader(varchar) owner to {client}")

@@ -320,7 +320,7 @@ def test_a_database_newer_than_the_package_is_refused(connection):
         schema.install(connection)
 
 
-def test_a_database_of_a_development_version_is_refused_with_the_way_out(connection):
+def test_a_database_of_a_development_version_is_refused_with_a_hint(connection):
     connection.execute(
         "update sluice.migration set version = 'pgmq/0001_queues' where version = 'pgmq/0000_baseline'"
     )

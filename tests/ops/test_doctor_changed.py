@@ -208,7 +208,7 @@ QUEUES_AND_LOGS = {
 
 
 @pytest.mark.parametrize("case", QUEUES_AND_LOGS)
-def test_changed_queue_or_log_is_named_with_a_way_out(doctor, log, case):
+def test_changed_queue_or_log_is_named_with_a_hint(doctor, log, case):
     change, problem = QUEUES_AND_LOGS[case]
     log.execute(NULL)
     part = value(

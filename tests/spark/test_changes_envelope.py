@@ -280,7 +280,7 @@ def test_other_events_are_no_changes(ev_type: str | None, ev_data: str | None, e
         ("I:id", "%ff=1"),
     ],
 )
-def test_a_change_that_cannot_be_read_is_an_error_with_a_way_out(ev_type: str, ev_data: str):
+def test_a_change_that_cannot_be_read_is_an_error_with_a_hint(ev_type: str, ev_data: str):
     with pytest.raises(SluiceError, match=r"event 7 .* change of public.t, .* leave its table out"):
         read_change(TABLE_T, 7, 1, ev_type, ev_data, "public.t")
 
@@ -339,6 +339,6 @@ def test_each_type_has_one_in_the_lake(postgres: str | None, lake: pa.DataType, 
         ("bytea", "a\\000"),
     ],
 )
-def test_a_value_that_does_not_fit_is_an_error_with_a_way_out(postgres: str, value: str | int):
+def test_a_value_that_does_not_fit_is_an_error_with_a_hint(postgres: str, value: str | int):
     with pytest.raises(SluiceError, match=r"column t.c is .*column_types=.*t.c"):
         array_of([value], lake_type(postgres), "t.c")

@@ -288,7 +288,7 @@ def test_key_of_many_digits_is_found_among_other_files(
         ("numeric(6,2)", "NaN"),
     ],
 )
-def test_key_out_of_range_parks_the_table_with_the_cause_and_the_way_out(
+def test_key_out_of_range_parks_the_table_with_the_cause_and_a_hint(
     kind: str, value: str, states: States, log: psycopg.Connection
 ):
     log.execute(f"create table t (id {kind} primary key)")

@@ -92,7 +92,7 @@ def test_slow_comparison_ends(
 
 @pytest.mark.parametrize("limit", ["role"], indirect=True)
 @pytest.mark.parametrize("reader", READERS)
-def test_limit_of_the_dsn_ends_a_read_with_the_way_out(reader: str, limit: str):
+def test_limit_of_the_dsn_ends_a_read_with_a_hint(reader: str, limit: str):
     dsn = psycopg.conninfo.make_conninfo(limit, options="-c statement_timeout=100ms")
 
     with pytest.raises(

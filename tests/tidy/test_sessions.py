@@ -15,7 +15,7 @@ from pgsluice.worker.engine.connections import (
 
 SOURCE = Path(__file__).parents[2] / "src" / "pgsluice"
 OPENS = re.compile(
-    r"^(?!\s*way_out).*(psycopg|\b(Async)?Connection|dbapi)\.connect\((?!\))", re.MULTILINE
+    r"^(?!\s*hint).*(psycopg|\b(Async)?Connection|dbapi)\.connect\((?!\))", re.MULTILINE
 )
 POOL = re.compile(r"ConnectionPool(?:\[\w+\])?\(\s*[\w.]+,\s*([\w=]+)?")
 

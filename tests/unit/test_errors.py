@@ -135,7 +135,7 @@ def test_a_missing_table_of_a_queue_is_not_an_older_schema(table, kind):
 
 
 @pytest.mark.parametrize("error", [psycopg.OperationalError, psycopg_pool.PoolTimeout])
-def test_an_error_of_the_connection_has_no_sqlstate_and_names_the_way_out(error):
+def test_an_error_of_the_connection_has_no_sqlstate_and_names_a_hint(error):
     meaning = translate(error("could not\n\tconnect"))
 
     assert type(meaning) is errors.ConnectionFailedError

@@ -91,7 +91,7 @@ def test_the_home_is_absolute_and_its_tilde_is_expanded(monkeypatch, tmp_path):
         ("PGSLUICE_CONNECT_TIMEOUT_S", "2.5", "PGSLUICE_CONNECT_TIMEOUT_S is '2.5'; use a whole"),
     ],
 )
-def test_a_variable_that_cannot_be_used_is_named_with_the_way_out(name, text, words):
+def test_a_variable_that_cannot_be_used_is_named_with_a_hint(name, text, words):
     with pytest.raises(ConfigurationError, match=words):
         Settings.load(environ={name: text})
 

@@ -251,7 +251,7 @@ def test_errors_in_foreach_batch_reach_spark_in_a_form_that_it_can_read():
     assert "pgsluice.errors.SluiceError: the table is locked" in ours
 
 
-def test_a_missing_package_is_named_with_the_way_out(monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_package_is_named_with_a_hint(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "deltalake", None)
 
     with pytest.raises(MissingExtraError, match=r"deltalake.*pip install 'pgsluice\[spark-libs\]'"):

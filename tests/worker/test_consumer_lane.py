@@ -271,7 +271,7 @@ def test_a_thread_that_hangs_keeps_the_transaction_of_its_batch_open(
     )
 
 
-def test_a_def_handler_that_opens_the_batch_transaction_gets_the_way_out(
+def test_a_def_handler_that_opens_the_batch_transaction_gets_a_hint(
     worker_url, observer, log_name, ticker
 ):
     errors = []

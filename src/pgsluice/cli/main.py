@@ -189,7 +189,7 @@ def _command(method: re.Match[str]) -> str:
     return f"`{_COMMANDS[method[1]].format(*arguments, '', '').strip()}`"
 
 
-def way_out(error: Exception) -> str:
+def hint(error: Exception) -> str:
     """Return the message of an error on one line, with commands in the place of methods."""
     text = one_line(str(error))
     missing = re.match(r"(queue|event log) '(.+?)' does not exist(?=;|$)", text)
@@ -223,9 +223,9 @@ def main(arguments: list[str] | None = None) -> None:
         echo("interrupted" if is_interrupted else "cancelled", err=True)
         sys.exit(EXIT_INTERRUPTED if is_interrupted else EXIT_DIFFERENCE)
     except (ArgumentError, QueueNameError) as error:
-        echo(f"pgsluice: {way_out(error)}", err=True)
+        echo(f"pgsluice: {hint(error)}", err=True)
         sys.exit(EXIT_USAGE)
     except (SluiceError, psycopg.Error, OSError, UnicodeError) as error:
-        echo(f"pgsluice: {way_out(error)}", err=True)
+        echo(f"pgsluice: {hint(error)}", err=True)
         sys.exit(EXIT_ERROR)
     sys.exit(code if isinstance(code, int) else 0)

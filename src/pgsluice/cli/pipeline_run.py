@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from pgsluice import connection
-from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_ERROR, way_out
+from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_ERROR, hint
 from pgsluice.cli.printing import echo, echo_json
 from pgsluice.cli.signals import interrupt_on_termination, mute_py4j, stop_on_signals
 from pgsluice.errors import SluiceError
@@ -109,7 +109,7 @@ def _name_commands(record: logging.LogRecord) -> bool:
     """Let the errors of a log line name commands in the place of methods."""
     if isinstance(record.args, tuple):
         record.args = tuple(
-            way_out(value) if isinstance(value, SluiceError) else value for value in record.args
+            hint(value) if isinstance(value, SluiceError) else value for value in record.args
         )
     return True
 

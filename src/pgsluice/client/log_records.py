@@ -361,14 +361,14 @@ class CaptureProblem:
             (the option, and a trigger that is not enabled always), `unlogged`, `detached` (from a captured table),
             `partitions` (dropped, detached or attached since the last maintenance).
         problem: One line, with the name of the object.
-        way_out: SQL statement or command that corrects it.
+        hint: SQL statement or command that corrects it.
     """
 
     queue_name: str
     source_table: str
     kind: str
     problem: str
-    way_out: str
+    hint: str
 
 
 @dataclass(frozen=True, slots=True)

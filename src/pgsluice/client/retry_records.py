@@ -20,7 +20,7 @@ class MessageAttempts:
     Attributes:
         msg_id: The message.
         attempts: Number of attempts; None for a dead letter whose attempts were not recorded.
-        state: `begun`: it is running, or its process died; `failed`; `handed back`: released; `dead`.
+        state: `begun`: it is running, or its process died; `failed`; `released`; `dead`.
         first_failed_at: Time of the first failure, or None.
         last_failed_at: Time of the last failure, or of dead-lettering, or None.
         next_retry_at: Time of the next retry; None while it is claimed, and if it is dead.
@@ -32,7 +32,7 @@ class MessageAttempts:
 
     msg_id: int
     attempts: int | None
-    state: Literal["begun", "failed", "handed back", "dead"]
+    state: Literal["begun", "failed", "released", "dead"]
     first_failed_at: datetime | None
     last_failed_at: datetime | None
     next_retry_at: datetime | None

@@ -28,10 +28,10 @@ def require_source(source: Any, connection: type, pool: type) -> None:
     """
     if isinstance(source, connection | pool):
         return
-    way_out = "pgsluice.connect(dsn)"
+    hint = "pgsluice.connect(dsn)"
     if connection is AsyncConnection:
-        way_out = "await psycopg.AsyncConnection.connect(dsn)"
+        hint = "await psycopg.AsyncConnection.connect(dsn)"
     raise TypeError(
         f"this client needs a psycopg.{connection.__name__} or a psycopg_pool.{pool.__name__}, not "
-        f"{type(source).__name__}; open a connection with: {way_out}"
+        f"{type(source).__name__}; open a connection with: {hint}"
     )

@@ -453,15 +453,15 @@ class EmbeddedServer:
             if isinstance(error, PermissionError) and accounts.is_anothers(self.data):
                 raise accounts.belongs_to_another(self.data) from error
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                way_out = "free space there, or use a folder on another disk"
+                hint = "free space there, or use a folder on another disk"
             elif error.errno in (errno.ENOTDIR, errno.EEXIST):
-                way_out = "a file is in the place of a folder; use another folder"
+                hint = "a file is in the place of a folder; use another folder"
             elif error.errno in (errno.EBUSY, errno.EXDEV):
-                way_out = "it is a mount point; use a folder in it"
+                hint = "it is a mount point; use a folder in it"
             else:
-                way_out = "use a folder that you may write"
+                hint = "use a folder that you may write"
             raise EmbeddedServerError(
-                f"cannot use {self.data} for PostgreSQL: {where}: {error.strerror}; {way_out} "
+                f"cannot use {self.data} for PostgreSQL: {where}: {error.strerror}; {hint} "
                 "(--data, PGSLUICE_HOME)"
             ) from error
 

@@ -19,11 +19,11 @@ _PERMANENT = re.compile(
     r"403 Forbidden|401 Unauthorized|missing region|credential|HTTP status 40[13]",
     re.IGNORECASE,
 )
-_WAY_OUT = "check the path, its permissions and the free disk space"
-_STORE_WAY_OUT = "check the URL and the credentials, region and endpoint in the environment"
+_HINT = "check the path, its permissions and the free disk space"
+_STORE_HINT = "check the URL and the credentials, region and endpoint in the environment"
 
 
-_FILES_WAY_OUT = "restore the damaged files, or rebuild the table"
+_FILES_HINT = "restore the damaged files, or rebuild the table"
 # Texts of errors that have no class of their own, see `is_of_store`.
 _OF_STORE = re.compile(
     r"object store error|generic (?!DeltaTable)\w+ error|\(os error \d+\)|resources exhausted|error sending request",
@@ -55,11 +55,11 @@ def require_writable(folder: Folder, what: str) -> None:
     except OSError as error:
         if error.strerror:
             raise ConfigurationError(
-                f"the {what} {folder} is not writable: {error.strerror}; {_WAY_OUT}"
+                f"the {what} {folder} is not writable: {error.strerror}; {_HINT}"
             ) from None
         said = one_line(_DECORATION.sub("", str(error)))
         kind = ConfigurationError if _PERMANENT.search(said) else StoreError
-        raise kind(f"the {what} {folder} is not writable: {said}; {_STORE_WAY_OUT}") from None
+        raise kind(f"the {what} {folder} is not writable: {said}; {_STORE_HINT}") from None
 
 
 @contextmanager
@@ -85,11 +85,11 @@ def plain_errors(what: str) -> Iterator[None]:
         if not (isinstance(error, FileNotFoundError) or is_of_store(error)):
             kind_name = type(error).__name__
             raise UnusableTableError(
-                f"{what} cannot be read or written ({kind_name}): {said}; {_FILES_WAY_OUT}"
+                f"{what} cannot be read or written ({kind_name}): {said}; {_FILES_HINT}"
             ) from None
         kind = ConfigurationError if _PERMANENT.search(said) else StoreError
-        way_out = _STORE_WAY_OUT if "://" in what else _WAY_OUT
-        raise kind(f"{what} cannot be read or written: {said}; {way_out}") from None
+        hint = _STORE_HINT if "://" in what else _HINT
+        raise kind(f"{what} cannot be read or written: {said}; {hint}") from None
 
 
 def is_of_store(error: Exception) -> bool:

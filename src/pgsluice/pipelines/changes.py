@@ -322,7 +322,7 @@ def changes(
         )
         rejects = beside(current, "rejects") if on_bad_value == "null" else None
         options = access.options() | log_options(
-            log, name, starting, max_rows_per_trigger, loss_way_out=WAYS_OUT[after_loss]
+            log, name, starting, max_rows_per_trigger, loss_hint=WAYS_OUT[after_loss]
         )
         ways = known_shards(options)
         keeper = holding(ways, "changes", lake_of(current), cleanup)

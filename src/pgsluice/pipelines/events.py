@@ -257,7 +257,7 @@ def log_options(
     starting: str,
     max_rows_per_trigger: int,
     *,
-    loss_way_out: str = "start with another --checkpoint and another --lake",
+    loss_hint: str = "start with another --checkpoint and another --lake",
 ) -> dict[str, str]:
     """Return the options of a pipeline that reads a log.
 
@@ -271,7 +271,7 @@ def log_options(
         "startingOffsets": starting,
         "maxRowsPerTrigger": str(max_rows_per_trigger),
         "commitOffsets": "false",  # the keeper does
-        "lossWayOut": loss_way_out,
+        "lossWayOut": loss_hint,
     }
 
 

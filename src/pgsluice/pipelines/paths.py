@@ -183,20 +183,20 @@ def _require_same_position(table: LakeTable, lake: str, checkpoint: Path, query:
     """
     app_id, place = MicroBatch(query, 0).app_id, address_of(checkpoint)
     committed = table.last_version(app_id)
-    way_out = "use the table and the checkpoint that were used together last"
+    hint = "use the table and the checkpoint that were used together last"
     if committed is None and table.row_count():
         raise ConfigurationError(
-            f"the lake table {lake} holds rows of another checkpoint than {place}; {way_out}"
+            f"the lake table {lake} holds rows of another checkpoint than {place}; {hint}"
         )
     # Not `committed or -1`: the id of the first micro-batch is 0.
     newest = -1 if committed is None else committed
     if newest > last_planned(checkpoint):
         raise ConfigurationError(
             f"the lake table {lake} has rows that {place} has not written, so that checkpoint is a copy or a "
-            f"backup, which would lose events; {way_out}"
+            f"backup, which would lose events; {hint}"
         )
     if newest < last_written(checkpoint, app_id):
         raise ConfigurationError(
             f"the lake table {lake} lacks rows that {place} has written, so that table is a copy or a backup, "
-            f"which would lose events; {way_out}"
+            f"which would lose events; {hint}"
         )

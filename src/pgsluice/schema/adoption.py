@@ -143,8 +143,8 @@ def _inspect(
         folder = _FOLDERS[name]
         run(connection, read(f"{folder}/look.sql"))
         steps += [line for (line,) in fetch(connection, read(f"{folder}/steps.sql"))]
-        for what, way_out in fetch(connection, read(f"{folder}/objections.sql")):
-            objections[f"{what}; {way_out}"] = None
+        for what, hint in fetch(connection, read(f"{folder}/objections.sql")):
+            objections[f"{what}; {hint}"] = None
     return Adoption(steps=tuple(steps), objections=tuple(objections))
 
 

@@ -13,7 +13,7 @@ from pgsluice.schema.texts import CREATE_AGAIN, execute, fetch, pinned, read, tr
 # Kinds of rows that harm where the release has none; others, such as a user's own index, do not.
 _RELATIONS = ("table", "view", "sequence", "type")
 _HARMFUL = ("column", "constraint", "row trigger before", "rule", "invalid index")
-_CATALOG, _WAYS_OUT = "catalog.txt", "catalog_ways_out.txt"
+_CATALOG, _WAYS_OUT = "catalog.txt", "catalog_hints.txt"
 
 
 class CatalogRow(NamedTuple):
@@ -102,7 +102,7 @@ def _differences(
     for row in sorted(found - expected):
         if row.owner in known and row.kind in _HARMFUL and row[:3] not in same:
             is_harmless = row.kind in ("column", "invalid index")
-            command = _way_out(f"exceeding {row.kind}", row, schema_owner)
+            command = _hint(f"exceeding {row.kind}", row, schema_owner)
             yield CatalogDifference(False, _exceeding(row), command, is_harmless)
 
 
@@ -118,7 +118,7 @@ def _named(row: CatalogRow) -> str:
 
 
 def _missing(row: CatalogRow, schema_owner: str) -> CatalogDifference:
-    command = _way_out(f"missing {row.kind}", row, schema_owner)
+    command = _hint(f"missing {row.kind}", row, schema_owner)
     what = f"{_named(row)} is missing"
     if row.kind in ("table", "view", "type"):
         what += f"{': its rows are gone' if row.kind == 'table' else ''}; {CREATE_AGAIN}"
@@ -149,7 +149,7 @@ def _changed(row: CatalogRow, found: CatalogRow, schema_owner: str) -> CatalogDi
             what = (
                 f"is {found.definition!r}, and in this release {row.definition!r}; change it back"
             )
-    return CatalogDifference(False, f"{_named(row)} {what}", _way_out(change, row, schema_owner))
+    return CatalogDifference(False, f"{_named(row)} {what}", _hint(change, row, schema_owner))
 
 
 def _exceeding(row: CatalogRow) -> str:
@@ -163,7 +163,7 @@ def _exceeding(row: CatalogRow) -> str:
     return f"{_named(row)} is none of this release"
 
 
-def _way_out(difference: str, row: CatalogRow, schema_owner: str) -> str:
+def _hint(difference: str, row: CatalogRow, schema_owner: str) -> str:
     """Return the statement that corrects a difference; empty if there is none."""
     statements = dict(line.split("\t") for line in read(_WAYS_OUT).splitlines())
     create, _, method = row.definition.partition(" USING ")

@@ -23,8 +23,8 @@ def foreign_objects(connection: psycopg.Connection[Any]) -> list[tuple[str, str,
 def refuse_foreign(connection: psycopg.Connection[Any]) -> None:
     """Raise if another role could run code with the installer's rights."""
     refused = [
-        f"{what} {why}, who could run code with the installer's rights through it; {way_out}"
-        for what, why, way_out, is_refused in foreign_objects(connection)
+        f"{what} {why}, who could run code with the installer's rights through it; {hint}"
+        for what, why, hint, is_refused in foreign_objects(connection)
         if is_refused
     ]
     if refused:

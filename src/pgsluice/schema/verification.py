@@ -103,7 +103,7 @@ def verify(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
     if has_tables_only(installed_versions(connection)):
         # There, roles create queues themselves and own their tables.
         found = [row for row in found if row[3]]
-    foreign = tuple(f"-{what} {why}; {way_out}" for what, why, way_out, _ in found)
+    foreign = tuple(f"-{what} {why}; {hint}" for what, why, hint, _ in found)
     foreign += tuple(f"-{problem}" for problem in problems(connection))
     if any(is_refused for *_, is_refused in found):
         # The plan installs, which is refused while foreign code is in the schemas.
@@ -144,7 +144,7 @@ def problems(connection: psycopg.Connection[Any], *, rows: bool = True) -> tuple
             files.append("extra_maint.sql")
         found = [row for file in files for row in _found(connection, file)]
     return tuple(
-        f"{kind} {name!r}: {problem}; {way_out}" for kind, name, problem, way_out in sorted(found)
+        f"{kind} {name!r}: {problem}; {hint}" for kind, name, problem, hint in sorted(found)
     )
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pgsluice.client.calls import spark_reading
 from pgsluice.errors import (
-    WAY_OUT_OF,
+    HINT_OF,
     ConnectionFailedError,
     RetryableError,
     ServerError,
@@ -133,7 +133,7 @@ def _translated(error: Any, conninfo: str) -> SluiceError:
     if isinstance(error, adbc_driver_manager.NotSupportedError) or sqlstate == _NOT_SUPPORTED:
         return UnsupportedReaderError(f"{message}; set reader to copy or rows", sqlstate=sqlstate)
     if sqlstate == _CANCELED:
-        return RetryableError(f"{message}; {WAY_OUT_OF[sqlstate]}", sqlstate=sqlstate)
+        return RetryableError(f"{message}; {HINT_OF[sqlstate]}", sqlstate=sqlstate)
     if isinstance(error, adbc_driver_manager.OperationalError) or (sqlstate or "").startswith(
         ("08", "57P")
     ):

@@ -178,7 +178,7 @@ def to_arrow_schema(schema: StructType) -> pa.Schema:
     return types.to_arrow_schema(schema)
 
 
-def _too_old(option: str, since: str, way_out: str) -> ConfigurationError:
+def _too_old(option: str, since: str, hint: str) -> ConfigurationError:
     return ConfigurationError(
-        f"the option {option} requires PySpark {since} or newer, and this is {pyspark.__version__}; {way_out}"
+        f"the option {option} requires PySpark {since} or newer, and this is {pyspark.__version__}; {hint}"
     )

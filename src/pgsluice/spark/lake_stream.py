@@ -213,10 +213,10 @@ class LakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         if not commit.removes_rows:
             return commit.added
         if not self.skips_changes and (commit.added or not self.ignores_deletes):
-            way_out = "skipChangeCommits" if commit.added else "ignoreDeletes"
+            hint = "skipChangeCommits" if commit.added else "ignoreDeletes"
             raise LogStateError(
                 f"version {at.version} of {self.log} removes or changes rows, which a stream "
-                f"cannot show; set {way_out} to true to ignore that commit"
+                f"cannot show; set {hint} to true to ignore that commit"
             )
         return ()
 

@@ -80,11 +80,11 @@ def iceberg_table(
 def _refuse_unsupported(schema: StructType) -> None:
     # In Arrow, a variant is a struct of two binary columns, and a table would store it as a struct. An interval has no
     # type in the lake, and Delta would declare it as an integer.
-    ways_out = {"variant": "convert it to text with to_json", "interval": "cast it to string"}
+    hints = {"variant": "convert it to text with to_json", "interval": "cast it to string"}
     for column in schema:
-        for kind, way_out in ways_out.items():
+        for kind, hint in hints.items():
             if column.dataType.typeName().endswith(kind):
                 raise ConfigurationError(
                     f"column {column.name!r} has the type {column.dataType.simpleString()}, which lake tables do not "
-                    f"support; {way_out}"
+                    f"support; {hint}"
                 )

@@ -39,7 +39,7 @@ class LogSourceOptions:
     commits: bool
     fail_on_data_loss: bool
     loss_permitted_after: frozenset[str]
-    loss_way_out: str
+    loss_hint: str
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> LogSourceOptions:
@@ -70,7 +70,7 @@ class LogSourceOptions:
             commits=truth(options, "commitOffsets", default=True),
             fail_on_data_loss=truth(options, "failOnDataLoss", default=True),
             loss_permitted_after=frozenset(options.get("lossPermittedAfter", "").split()),
-            loss_way_out=options.get("lossWayOut") or _START_OVER,
+            loss_hint=options.get("lossWayOut") or _START_OVER,
         )
         if found.consumer is None and found.start.is_latest:
             raise ConfigurationError(

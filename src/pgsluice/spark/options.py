@@ -89,10 +89,8 @@ def require_known(options: Iterable[str], format_name: str) -> None:
     for name in names:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
-            way_out = f"did you mean {known[close[0]]}?" if close else "omit it"
-            raise ConfigurationError(
-                f"unknown option {name!r} of the format {format_name}; {way_out}"
-            )
+            hint = f"did you mean {known[close[0]]}?" if close else "omit it"
+            raise ConfigurationError(f"unknown option {name!r} of the format {format_name}; {hint}")
 
 
 def whole_number(options: Mapping[str, str], name: str, default: int) -> int:

@@ -96,7 +96,7 @@ def decode(offset: Mapping[str, Any], shards: Mapping[str, LogShard]) -> dict[st
     if gone and options.fail_on_data_loss:
         raise LogStateError(
             f"the checkpoint holds offsets of {gone}, which the shards of the stream do not name; add it to them, or "
-            f"{options.loss_way_out}"
+            f"{options.loss_hint}"
         )
     if gone:
         print_warning(f"ignoring removed shard {gone} in the checkpoint")
@@ -259,7 +259,7 @@ class LogShard:
             consumer = self.options.consumer
             raise LogStateError(
                 f"{self._what} was truncated while it was read, as consumer {consumer!r} was unregistered; "
-                f"{self.options.loss_way_out}"
+                f"{self.options.loss_hint}"
                 if consumer
                 else f"{self._what} was truncated while it was read; set the option consumer, for which the log "
                 "retains events, or set failOnDataLoss to false"
@@ -278,7 +278,7 @@ class LogShard:
             return  # already there, or further
         lost = self._hold(end)
         if lost is not None and self.options.fail_on_data_loss:
-            raise LogStateError(f"{lost}; {self.options.loss_way_out}")
+            raise LogStateError(f"{lost}; {self.options.loss_hint}")
 
     def close(self) -> None:
         self._connection.close()
@@ -329,7 +329,7 @@ class LogShard:
         if lost is None:
             return start
         if not self.options.permits_loss(start):
-            raise LogStateError(f"{lost}; {self.options.loss_way_out}")
+            raise LogStateError(f"{lost}; {self.options.loss_hint}")
         tick = self._start_again()
         snapshot = self._snapshot_of(tick)
         if snapshot is None:

@@ -85,7 +85,7 @@ object (classid, objid, owner, schema_owner, is_released, is_code, named_pgmq) a
     from kind as k
     join ours as s on s.oid = k.namespace
 ),
-finding (what, why, way_out, is_refused) as (
+finding (what, why, hint, is_refused) as (
     select
         pg_catalog.format('%%s %%s', i.type, i.identity),
         case
@@ -138,6 +138,6 @@ finding (what, why, way_out, is_refused) as (
     where a.privilege_type = 'CREATE'
       and (a.grantee = 0 or not pg_catalog.pg_has_role(a.grantee, s.nspowner, 'member'))
 )
-select f.what, f.why, f.way_out, f.is_refused
+select f.what, f.why, f.hint, f.is_refused
 from finding as f
 order by f.is_refused desc, f.what collate "C", f.why collate "C";

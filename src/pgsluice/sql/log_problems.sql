@@ -27,7 +27,7 @@ select 'log' as kind, q.queue_name as name, pg_catalog.format('its sequence %s i
         'create it, above all numbers in use, with: set role %4$s; create sequence %1$s; '
         'select setval(%1$L, greatest(1, (select max(%3$s) from pgq.%2$I))); reset role; then run: pgsluice schema upgrade',
         s.name, pg_catalog.format(s.table_name, q.queue_id), s.number, owner.name
-    ) as way_out
+    ) as hint
 from pgq.queue as q
 cross join owner
 cross join lateral (
@@ -70,14 +70,14 @@ where not exists (
     select from pg_catalog.pg_inherits as i where i.inhrelid = r.oid and i.inhparent = pg_catalog.format('pgq.%I', t.parent)::pg_catalog.regclass
 )
 union all
-select 'log', q.queue_name, pg_catalog.format('%s has no valid index on %s', r.full_name, i.column_name), i.way_out
+select 'log', q.queue_name, pg_catalog.format('%s has no valid index on %s', r.full_name, i.column_name), i.hint
 from pgq.queue as q
 join relation as r on r.queue_id = q.queue_id
 join lateral (
     values ('event', 'ev_txid', pg_catalog.format('create index on %s (ev_txid, ev_id)', r.full_name)),
         ('event', 'ev_id', pg_catalog.format('create index on %s (ev_id)', r.full_name)), -- since the first share group
         ('tick', 'tick_id', pg_catalog.format('alter table %s add primary key (tick_id)', r.full_name))
-) as i (kind, column_name, way_out) on i.kind = r.kind
+) as i (kind, column_name, hint) on i.kind = r.kind
 where (i.column_name <> 'ev_id' or pg_catalog.to_regclass(pg_catalog.format('pgq.event_%s_id_idx', q.queue_id)) is not null)
   and not exists (
     select

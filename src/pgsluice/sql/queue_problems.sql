@@ -40,7 +40,7 @@ wanted (kind, column_name, definition) as (
 )
 select 'queue' as kind, q.name,
     'its name contains invalid characters: $, ;, --, or ''' as problem,
-    'rename its tables and its row in pgmq.meta; or delete the row, with which its topic bindings and settings go: tables stay' as way_out
+    'rename its tables and its row in pgmq.meta; or delete the row, with which its topic bindings and settings go: tables stay' as hint
 from queue as q
 where q.kind = 'q' and q.name ~ '[$;'']|--'
 union all
@@ -110,7 +110,7 @@ join pg_catalog.pg_attribute as a on a.attrelid = r.oid and a.attname = 'msg_id'
 where q.kind = 'q'
 union all
 -- Readers of a queue are planned for its indexes. The first column tells what an index is for: names may differ.
-select 'queue', q.name, pg_catalog.format('%s has no valid index on %s', r.full_name, i.column_name), i.way_out
+select 'queue', q.name, pg_catalog.format('%s has no valid index on %s', r.full_name, i.column_name), i.hint
 from queue as q
 join relation as r on r.name = q.table_name
 join lateral (
@@ -126,7 +126,7 @@ join lateral (
             case q.kind when 'q' then 'vt' else 'archived_at' end,
             pg_catalog.format('create it again with: pgsluice queue create %s', q.name)
         )
-) as i (column_name, way_out) on true
+) as i (column_name, hint) on true
 where not exists (
     select
     from pg_catalog.pg_index as x

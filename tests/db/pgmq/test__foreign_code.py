@@ -144,7 +144,7 @@ def test_a_table_whose_owner_is_above_row_security_is_not_handed_over(connection
     assert ["q_orders" in line for line in schema.verify(connection)] == [True]
 
 
-def test_functions_that_change_a_table_of_another_role_refuse_and_name_the_way_out(
+def test_functions_that_change_a_table_of_another_role_refuse_and_name_a_hint(
     connection, member, role
 ):
     connection.execute(

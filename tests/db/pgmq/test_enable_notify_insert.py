@@ -88,7 +88,7 @@ def test_drop_queue_takes_trigger_row_and_sequence_with_it(connection, queue):
     assert rows(connection, "select * from pgmq.notify_insert_throttle") == []
 
 
-def test_another_spelling_is_refused_with_the_way_out_and_nothing_is_changed(connection, queue):
+def test_another_spelling_is_refused_with_a_hint_and_nothing_is_changed(connection, queue):
     connection.execute("select pgmq.enable_notify_insert('orders', 7)")
     made = rows(connection, TRIGGER)
 

@@ -26,7 +26,7 @@ def test_one_binding_goes_and_the_messages_it_brought_stay(connection, queue):
         ("a", None, "queue_name cannot be NULL or empty"),
     ],
 )
-def test_an_empty_name_is_refused_with_a_way_out(connection, pattern, name, message):
+def test_an_empty_name_is_refused_with_a_hint(connection, pattern, name, message):
     with pytest.raises(psycopg.errors.RaiseException) as caught:
         connection.execute("select pgmq.unbind_topic(%s::text, %s::text)", (pattern, name))
 

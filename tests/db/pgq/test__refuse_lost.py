@@ -35,7 +35,7 @@ def test_every_call_about_the_position_says_why(connection, batch, call):
     assert error_of(connection, f"select {call.format(batch=batch)}") == ("PQ006", MESSAGE)
 
 
-def test_the_hint_names_the_way_out(connection, batch):
+def test_the_hint_names_the_remedy(connection, batch):
     with pytest.raises(psycopg.Error) as caught:
         connection.execute("select pgq.next_batch('changes', 'lake')")
     assert caught.value.diag.message_hint == (

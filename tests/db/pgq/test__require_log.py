@@ -10,7 +10,7 @@ def test_a_log_is_found_by_its_name(connection, log):
 
 
 @pytest.mark.parametrize("name", ["nothing", None])
-def test_a_log_that_does_not_exist_is_named_with_the_way_out(connection, log, name):
+def test_a_log_that_does_not_exist_is_named_with_a_hint(connection, log, name):
     with pytest.raises(psycopg.Error) as caught:
         connection.execute("select pgq._require_log(%s)", (name,))
 

@@ -22,7 +22,7 @@ def test_whole_numbers_fixed_times_and_whole_months_make_partitions(
     [("0", None), ("-5", None), ("0.5 seconds", None), ("1 month 1 day", None), ("-1 month", None),
      ("2 months 3 hours", "1 year"), ("10", "-1"), ("1 day", "-1 day"), ("infinity", None)],
 )  # fmt: skip
-def test_all_else_is_refused_with_the_way_out(connection, interval, retention):
+def test_all_else_is_refused_with_a_hint(connection, interval, retention):
     if interval == "infinity" and connection.info.server_version < 170000:
         pytest.skip("intervals are infinite from PostgreSQL 17 on")
 

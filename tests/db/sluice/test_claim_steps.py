@@ -125,7 +125,7 @@ def test_acknowledge_and_inspection_take_no_lock_on_the_group(database, connecti
 
 
 @pytest.mark.slow
-def test_busy_group_error_names_the_session_and_the_way_out(database, connection, group):
+def test_busy_group_error_names_the_session_and_a_hint(database, connection, group):
     with database.connect(autocommit=False) as idle:
         claim(idle)
 

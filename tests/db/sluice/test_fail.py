@@ -148,7 +148,7 @@ def test_released_message_cannot_fail(connection, claimed):
     connection.execute("select sluice.release_uncounted('orders', '{1}', '{1}')")
 
     assert fail(connection, (1, 1)) == [(1, "stale", None)]
-    assert noted(connection) == [(1, 1, "handed back", 0)]
+    assert noted(connection) == [(1, 1, "released", 0)]
 
 
 def test_each_failure_has_its_outcome_in_their_order_also_repeated(connection, claimed):

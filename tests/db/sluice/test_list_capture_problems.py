@@ -8,7 +8,9 @@ import pytest
 from support import rows, value
 from support.capture import logged
 
-LISTED = "select queue_name, source_table::text, kind, problem, way_out from sluice.list_capture_problems()"
+LISTED = (
+    "select queue_name, source_table::text, kind, problem, hint from sluice.list_capture_problems()"
+)
 
 
 def listed(connection: psycopg.Connection) -> list[tuple]:
@@ -73,18 +75,18 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize(("statements", "problem"), PROBLEMS.values(), ids=PROBLEMS)
-def test_problem_is_listed_until_its_way_out_is_taken(
+def test_problem_is_listed_until_its_hint_is_followed(
     connection: psycopg.Connection, captured: str, statements: str, problem: str
 ):
     connection.execute(statements)  # type: ignore[arg-type]
 
-    ((log, table, kind, found, way_out),) = listed(connection)
+    ((log, table, kind, found, hint),) = listed(connection)
     assert (log, table) == ("" if "broken" in found else "changes", "account")
     assert found.startswith(problem)
     if kind == "malformed":
         with pytest.raises(psycopg.Error):
             connection.execute("insert into account values (1, 'a')")
-    connection.execute(way_out)
+    connection.execute(hint)
     assert listed(connection) == []
     connection.execute("insert into account values (1, 'a')")
     assert not value(connection, "select exists (select from pgq.queue)") or logged(connection)
@@ -102,9 +104,9 @@ def test_partition_whose_trigger_lacks_the_name_of_its_root_is_malformed(
         """create or replace trigger sluice_capture_truncate_1 before truncate on part
         for each statement execute function sluice.capture_changes('changes', '{}')"""
     )
-    ((_, table, kind, _, way_out),) = listed(connection)
+    ((_, table, kind, _, hint),) = listed(connection)
     assert (table, kind) == ("account", "malformed")
-    connection.execute(way_out)
+    connection.execute(hint)
     assert listed(connection) == []
 
 
@@ -154,10 +156,10 @@ def test_replicated_changes_are_captured_if_wanted(connection: psycopg.Connectio
 
     connection.execute("alter table wanted enable trigger sluice_capture_update_1")
 
-    ((_, table, kind, found, way_out),) = listed(connection)
+    ((_, table, kind, found, hint),) = listed(connection)
     assert (table, kind) == ("wanted", "replicated")
     assert found.endswith("not captured: trigger sluice_capture_update_1 is not enabled always")
-    connection.execute(way_out)
+    connection.execute(hint)
     assert listed(connection) == []
     connection.execute("select sluice.capture('wanted', 'changes')")
     connection.execute("set session_replication_role = replica")

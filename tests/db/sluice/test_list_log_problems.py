@@ -12,12 +12,12 @@ def test_problem_of_each_log_has_a_statement_that_corrects_it(connection):
     for name in ("one", "other"):
         connection.execute("select pgq.create_queue(%s)", (name,))
     connection.execute("delete from pgq.tick")
-    problems = "select log_name, way_out from sluice.list_log_problems()"
+    problems = "select log_name, hint from sluice.list_log_problems()"
     found = rows(connection, problems)
     assert [name for name, _ in found] == ["one", "other"]
 
-    for _, way_out in found:
-        connection.execute(way_out.encode())
+    for _, hint in found:
+        connection.execute(hint.encode())
 
     assert rows(connection, problems) == []
 

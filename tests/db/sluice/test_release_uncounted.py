@@ -18,7 +18,7 @@ def test_a_message_is_visible_again_after_the_delay_and_keeps_its_count_of_claim
 
     waiting = "select vt - clock_timestamp() between '0' and '0.5 s', last_read_at, read_ct from pgmq.q_orders"
     assert rows(connection, waiting) == [(True, None, 1)]
-    assert rows(connection, NOTED) == [(1, "handed back", 0)]
+    assert rows(connection, NOTED) == [(1, "released", 0)]
     assert release_uncounted(connection, [1], [1]) == [(1, "done")]  # a lost reply
 
 
@@ -28,7 +28,7 @@ def test_release_without_delay_is_visible_immediately(connection, claimed):
 
     assert value(connection, "select last_read_at is not null from pgmq.q_orders")
     assert release_uncounted(connection, [1], [1]) == [(1, "done")]  # a lost reply
-    assert rows(connection, NOTED) == [(1, "handed back", 0)]
+    assert rows(connection, NOTED) == [(1, "released", 0)]
 
 
 def test_a_later_claim_that_was_not_begun_needs_no_note(connection, claimed):
@@ -49,7 +49,7 @@ def test_started_attempt_is_not_counted_after_release(connection, claimed):
 
     assert release_uncounted(connection, [1], [1]) == [(1, "done")]
 
-    assert rows(connection, NOTED) == [(1, "handed back", 0)]
+    assert rows(connection, NOTED) == [(1, "released", 0)]
     assert rows(
         connection, "select * from sluice.begin_attempts('orders', '{1}', '{1}', 'w', 1)"
     ) == [(1, None, "lost")]

@@ -105,7 +105,7 @@ def test_the_longest_key_is_kept(orders):
     assert value(orders, "select sluice.send('orders', '1', %s)", key) == 1
 
 
-def test_a_queue_without_a_window_is_named_with_the_way_out(connection):
+def test_a_queue_without_a_window_is_named_with_a_hint(connection):
     connection.execute("select pgmq.create('orders')")
 
     with pytest.raises(psycopg.DatabaseError) as caught:

@@ -161,7 +161,8 @@ class EventLog:
             ArgumentError: `qty` is out of range, or `after_key` does not name the key columns.
             PayloadError: A value of `after_key` does not fit the type of its column.
 
-        Source: `sluice.capture_snapshot`; sql/sluice/functions/capture/README.md explains the order of snapshot rows and changes.
+        Source: `sluice.capture_snapshot`; sql/sluice/functions/capture/README.md explains the order of snapshot rows
+        and changes.
         """
         return self._runner.run(
             captures.capture_snapshot(source_table, queue_name, after_key=after_key, qty=qty)

@@ -19,14 +19,14 @@ class Rights:
         is_standby: True if the server is a standby, which refuses all writes.
         missing: The functions that the role may not call.
         now: The time of the server.
-        way_out: The statement that grants what is missing.
+        hint: The statement that grants what is missing.
     """
 
     role_name: str
     is_standby: bool
     missing: list[str]
     now: datetime
-    way_out: str
+    hint: str
 
 
 def rights(functions: Sequence[str]) -> Call[Rights]:

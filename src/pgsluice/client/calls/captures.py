@@ -91,7 +91,7 @@ def list_capture_problems(queue_name: str | None = None) -> Call[list[CapturePro
     Source: `sluice.list_capture_problems`.
     """
     return Call(
-        "select p.queue_name, p.source_table::text, p.kind, p.problem, p.way_out "
+        "select p.queue_name, p.source_table::text, p.kind, p.problem, p.hint "
         "from sluice.list_capture_problems(%s::text) as p",
         (queue_name,),
         record(CaptureProblem),
@@ -128,7 +128,8 @@ def capture_snapshot(
         ArgumentError: `qty` is out of range, or `after_key` does not name the key columns.
         PayloadError: A value of `after_key` does not fit the type of its column.
 
-    Source: `sluice.capture_snapshot`; sql/sluice/functions/capture/README.md explains the order of snapshot rows and changes.
+    Source: `sluice.capture_snapshot`; sql/sluice/functions/capture/README.md explains the order of snapshot rows
+    and changes.
     """
     return Call(
         "select sluice.capture_snapshot(%s::regclass, %s::text, %s::jsonb, %s::integer)",

@@ -12,7 +12,7 @@ from pgsluice.client.calls.doctor import Symptom
 def log_rows() -> Call[list[Symptom]]:
     """Return the logs whose ticks, numbers, positions or claims were changed by hand."""
     return Call(
-        "select 'fail', coalesce('log ' || quote_literal(p.log_name) || ': ', '') || p.problem, p.way_out "
+        "select 'fail', coalesce('log ' || quote_literal(p.log_name) || ': ', '') || p.problem, p.hint "
         "from sluice.list_log_problems() as p",
         (),
         record(Symptom),
@@ -22,7 +22,7 @@ def log_rows() -> Call[list[Symptom]]:
 def captures() -> Call[list[Symptom]]:
     """Return the problems of captured tables, and of tables with triggers of PgQ."""
     return Call(
-        "select case p.kind when 'malformed' then 'fail' else 'warn' end, p.problem, p.way_out "
+        "select case p.kind when 'malformed' then 'fail' else 'warn' end, p.problem, p.hint "
         "from sluice.list_capture_problems(null::text) as p",
         (),
         record(Symptom),

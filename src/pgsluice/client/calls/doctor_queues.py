@@ -133,7 +133,7 @@ def released(queue_name: str, msg_id: int) -> Call[bool]:
     """True if a handler released the message at its last attempt, to wait for something; needs sluice_reader."""
     return Call(
         "select exists (select from sluice.attempt as a "
-        "where a.queue_name = lower(%s::text) and a.msg_id = %s::bigint and a.state = 'handed back')",
+        "where a.queue_name = lower(%s::text) and a.msg_id = %s::bigint and a.state = 'released')",
         (queue_name, msg_id),
         scalar,
     )

@@ -1,6 +1,6 @@
 """Attempts, failures and retry policies: functions of schema `sluice` as calls.
 
-The first claim of a message counts as an attempt unless it is handed back. A later claim counts once its attempt is
+The first claim of a message counts as an attempt unless it is released. A later claim counts once its attempt is
 begun, or once it failed. So a message that always kills its process is dead-lettered too.
 """
 

@@ -219,7 +219,7 @@ def captured_tables(
         "where u.source_table = c.oid order by 1), "
         "bool_or(p.proname = 'capture_changes' and t.tgnargs = 3) and not c.relispartition, "
         "bool_or(p.proname in ('logutriga', 'sqltriga')), "
-        "array(select p.problem || '; run: ' || p.way_out from sluice.list_capture_problems(%s::text) as p "
+        "array(select p.problem || '; run: ' || p.hint from sluice.list_capture_problems(%s::text) as p "
         "where p.source_table = c.oid and p.kind <> 'detached') "
         "from pg_catalog.pg_trigger as t "
         "join pg_catalog.pg_proc as p on p.oid = t.tgfoid "

@@ -139,7 +139,7 @@ def _refusal(request: Request, found: Act) -> Response | None:
             title="The role of this dashboard lacks a right",
             text=f"Role {rights.role_name} may not call {names}. Grant it sluice_admin, or start the dashboard as "
             "another role:",
-            command=rights.way_out,
+            command=rights.hint,
             is_live=False,
         )
     return None

@@ -59,9 +59,9 @@ def _objects(probe: Probe) -> Iterable[Symptom]:
             status = "warn" if difference.is_harmless else "fail"
             yield Symptom(status, difference.what, difference.command)
     yield from probe.fetch(doctor.invalid_indexes())
-    for what, why, way_out, is_refused in probe.within(foreign_objects):
+    for what, why, hint, is_refused in probe.within(foreign_objects):
         if is_refused:
-            yield Symptom("warn", f"{what} {why}; {way_out}", "pgsluice schema verify")
+            yield Symptom("warn", f"{what} {why}; {hint}", "pgsluice schema verify")
 
 
 CHECKS = (

@@ -53,7 +53,7 @@ from pgsluice.spark.failure import engine_errors, translated
 _log = logging.getLogger(__name__)
 # If the schema of a table changes again during each of these rebuilds, it is parked.
 _OWN_REBUILDS_MAX = 3
-_WAY_OUT = "; rebuild the table"
+_HINT = "; rebuild the table"
 
 
 @dataclass
@@ -168,9 +168,9 @@ class Parking:
                 raise
             if self.rebuilds and isinstance(error, SchemaChangeError):
                 if self.state(name).own_rebuilds < _OWN_REBUILDS_MAX:
-                    self._rebuild(name, str(error).removesuffix(_WAY_OUT))
+                    self._rebuild(name, str(error).removesuffix(_HINT))
                     return
-                error = _too_often(str(error).removesuffix(_WAY_OUT))
+                error = _too_often(str(error).removesuffix(_HINT))
             if self.fails:
                 raise error from None
             self._park(name, error)
@@ -184,7 +184,7 @@ class Parking:
         state = self.state(name)
         if state.rebuilds_itself and state.rebuild == token:
             why = f"{state.rebuild_reason}; the pipeline cannot rebuild it ({cause})"
-            self._park(name, ChangeError(why + _WAY_OUT))
+            self._park(name, ChangeError(why + _HINT))
 
     def require_table(self, name: TableName) -> None:
         """Raise if a table that was created does not exist.
@@ -315,7 +315,7 @@ class Parking:
                     with self.guard(name):
                         raise SchemaChangeError(
                             f"partition {mark.partition} was attached again or had no triggers of the capture, and its "
-                            f"rows may differ{_WAY_OUT}"
+                            f"rows may differ{_HINT}"
                         )
                     continue
             else:
@@ -400,7 +400,7 @@ class Parking:
 
 def _too_often(reason: str) -> ChangeError:
     return ChangeError(
-        f"{reason}; its schema changed again during {_OWN_REBUILDS_MAX} rebuilds by the pipeline{_WAY_OUT}"
+        f"{reason}; its schema changed again during {_OWN_REBUILDS_MAX} rebuilds by the pipeline{_HINT}"
     )
 
 

@@ -47,7 +47,7 @@ version as (
     select e.extversion, (regexp_match(e.extversion, E'^([0-9]+)\\.([0-9]+)'))::integer[] as number
     from adopted_extension as e
 ),
-objection (position, what, way_out) as (
+objection (position, what, hint) as (
     select 1, format('this is not PGMQ 1.5 to 1.13: %s', string_agg(w.what, ', ' order by w.what)),
         'upgrade PGMQ to 1.5 or later first, or move the schema out of the way: alter schema pgmq rename to ...'
     from wanting as w
@@ -116,6 +116,6 @@ objection (position, what, way_out) as (
     join pg_roles as r on r.oid = f.proowner
     where f.action = 'keep' and not r.rolsuper and r.rolname <> current_user
 )
-select o.what, o.way_out
+select o.what, o.hint
 from objection as o
 order by o.position, o.what;

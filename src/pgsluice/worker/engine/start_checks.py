@@ -238,8 +238,8 @@ def _connection_headroom(left: ConnectionUse, wanted: int) -> StartFinding:
     detail = f"up to {wanted} in this process; {left.left} left for role {left.role_name} (in use: {left.described()})"
     if wanted <= left.left:
         return StartFinding("connections", detail)
-    way_out = "; lower --max-connections, or raise the server's limit; else handlers and claims wait for connections"
-    return StartFinding("connections", detail + way_out, is_short=True)
+    hint = "; lower --max-connections, or raise the server's limit; else handlers and claims wait for connections"
+    return StartFinding("connections", detail + hint, is_short=True)
 
 
 def _maintenance(runner: Runner, role_name: str) -> str:
@@ -306,8 +306,8 @@ def _group(runner: Runner, log_name: str, group_name: str) -> StartFinding:
     return StartFinding(name, "; ".join(parts))
 
 
-def _existing(name: str, is_there: bool, way_out: str) -> StartFinding:
+def _existing(name: str, is_there: bool, hint: str) -> StartFinding:
     if is_there:
         return StartFinding(name, "exists")
-    error = ConfigurationError(f"{name} does not exist; {way_out}")
+    error = ConfigurationError(f"{name} does not exist; {hint}")
     return StartFinding(name, str(error), error)

@@ -168,7 +168,5 @@ def _require(connection: Any, wanted: tuple[type, ...], others: tuple[type, ...]
         ArgumentError: It is not a psycopg connection or pool of the wanted kind.
     """
     if not isinstance(connection, wanted):
-        way_out = (
-            way if isinstance(connection, others) else "pass the underlying psycopg connection"
-        )
-        raise ArgumentError(f"connection is a {type(connection).__name__}; {way_out}")
+        hint = way if isinstance(connection, others) else "pass the underlying psycopg connection"
+        raise ArgumentError(f"connection is a {type(connection).__name__}; {hint}")

@@ -21,7 +21,7 @@ dependent as (
     where d.deptype = 'n'
       and not exists (select from going as o where o.classid = d.classid and o.objid = d.objid)
 ),
-objection (position, what, way_out) as (
+objection (position, what, hint) as (
     select 1, format('extension %I needs the extension pgmq', x.extname),
         format('drop extension %I, adopt, and create it again if it works without', x.extname)
     from pg_depend as d
@@ -101,6 +101,6 @@ objection (position, what, way_out) as (
       and current_setting('sluice.has_legacy') = 'false'
       and not exists (select from adopted_old_function as f where f.oid = p.oid)
 )
-select o.what, o.way_out
+select o.what, o.hint
 from objection as o
 order by o.position, o.what;

@@ -39,7 +39,7 @@ dependent as (
     join adopted_log_function as f on d.refclassid = 'pg_proc'::regclass and d.refobjid = f.oid
     where f.action = 'drop' and d.deptype = 'n'
 ),
-objection (position, what, way_out) as (
+objection (position, what, hint) as (
     select 1, format('this is not PgQ 3.2 to 3.5: %s', string_agg(w.what, ', ' order by w.what)),
         'upgrade PgQ first, or move the schema out of the way: alter schema pgq rename to ...'
     from wanting as w
@@ -92,6 +92,6 @@ objection (position, what, way_out) as (
     join pg_roles as r on r.oid = f.proowner
     where f.action = 'keep' and not r.rolsuper and r.rolname <> current_user
 )
-select o.what, o.way_out
+select o.what, o.hint
 from objection as o
 order by o.position, o.what;

@@ -1,4 +1,4 @@
-create or replace function pgq._trigger_refuse(problem text, way_out text, table_name text, queue_name text)
+create or replace function pgq._trigger_refuse(problem text, hint text, table_name text, queue_name text)
 returns void
 language plpgsql
 immutable
@@ -9,7 +9,7 @@ begin
         errcode = 'PQ007',
         message = problem,
         detail = format('Changes of table %s go to event log %L.', table_name, queue_name),
-        hint = way_out;
+        hint = hint;
 end;
 $$;
 

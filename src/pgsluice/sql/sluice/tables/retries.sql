@@ -5,7 +5,7 @@ create table sluice.attempt (
     enqueued_at timestamptz not null,
     read_ct integer not null,
     claimed_at timestamptz,
-    state text not null check (state in ('begun', 'failed', 'handed back')),
+    state text not null check (state in ('begun', 'failed', 'released')),
     attempts integer not null,
     first_failed_at timestamptz,
     last_failed_at timestamptz,

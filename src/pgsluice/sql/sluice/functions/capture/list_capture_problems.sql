@@ -1,6 +1,6 @@
 -- For doctor, `verify changes` and the dashboard. Security definer: sluice_monitor may not read the captures.
 create or replace function sluice.list_capture_problems(i_queue_name text default null)
-returns table (queue_name text, source_table regclass, kind text, problem text, way_out text)
+returns table (queue_name text, source_table regclass, kind text, problem text, hint text)
 language plpgsql
 stable
 security definer

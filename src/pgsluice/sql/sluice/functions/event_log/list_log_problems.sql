@@ -1,6 +1,6 @@
 -- For `pgsluice doctor`, `status` and `schema verify`: rows of ours that were changed by hand. log_problems.sql looks at the
 -- catalog. Each statement that corrects a problem deletes nothing; drop_group is named together with what it drops.
-create or replace function sluice.list_log_problems(out log_name text, out problem text, out way_out text)
+create or replace function sluice.list_log_problems(out log_name text, out problem text, out hint text)
 returns setof record
 language plpgsql
 security definer
@@ -33,7 +33,7 @@ begin
             v_event_number := pgq._event_seq(v_queue.queue_id);
             if v_last.tick_id is null then
                 problem := 'it has no tick: no consumer can be registered, and none can be moved back';
-                way_out := format('select pgq.ticker(%L)  -- consumers continue where they are', v_queue.queue_name);
+                hint := format('select pgq.ticker(%L)  -- consumers continue where they are', v_queue.queue_name);
                 return next;
             end if;
             if v_tick_number < greatest(v_last.tick_id, v_reached.tick) then
@@ -41,7 +41,7 @@ begin
                     'its next tick gets number %s, and there are ticks up to %s: consumers do not see it', v_tick_number + 1,
                     greatest(v_last.tick_id, v_reached.tick)
                 );
-                way_out := format(
+                hint := format(
                     'select setval(%L, %s)', format('pgq.event_%s_tick_seq', v_queue.queue_id), greatest(v_last.tick_id, v_reached.tick)
                 );
                 return next;
@@ -52,7 +52,7 @@ begin
                     'its next event gets number %s, and there are events up to %s: ticks come late, and share groups may skip events',
                     v_event_number + 1, greatest(v_last.tick_event_seq, v_reached.event)
                 );
-                way_out := format(
+                hint := format(
                     'select setval(%L, %s)', format('pgq.event_%s_id_seq', v_queue.queue_id),
                     greatest(v_last.tick_event_seq, v_reached.event)
                 );
@@ -70,7 +70,7 @@ begin
                 order by c.co_name
             loop
                 problem := format('consumer %s has lost its position: its rows in pgq.position_0 and pgq.position_1 are missing', v_lost.co_name);
-                way_out := case
+                hint := case
                     when v_lost.main_name is not null then format(
                         'select pgq_coop.unregister_subconsumer(%L, %L, %L, 1)  -- it is registered again by its next batch',
                         v_queue.queue_name, v_lost.main_name, substr(v_lost.co_name, length(v_lost.main_name) + 2)
@@ -94,7 +94,7 @@ begin
                 order by g.group_name
             loop
                 problem := format('share group %s has lost its claims, and with them its retries', v_lost.group_name);
-                way_out := format(
+                hint := format(
                     'select sluice.drop_group(%1$L, %2$L); select sluice.create_group(%1$L, %2$L, %3$L)  -- where it stopped: events that '
                     'were claimed there are redelivered', v_queue.queue_name, v_lost.group_name,
                     v_lost.options || jsonb_build_object('start', jsonb_build_object(
@@ -118,7 +118,7 @@ begin
     then
         log_name := null;
         problem := format('the next batch of any log gets the number of an earlier one: there are batches up to %s', v_batch);
-        way_out := format('select setval(''pgq.batch_id_seq'', %s)', v_batch);
+        hint := format('select setval(''pgq.batch_id_seq'', %s)', v_batch);
         return next;
     end if;
 end;

@@ -24,7 +24,7 @@ begin
            and not exists (
                select
                from sluice.attempt as a
-               where a.queue_name = lower($4) and a.msg_id = f.msg_id and a.state = ''handed back''
+               where a.queue_name = lower($4) and a.msg_id = f.msg_id and a.state = ''released''
            )
          order by f.read_ct desc, f.msg_id
          limit 1',

@@ -1,6 +1,6 @@
 /*
  * Returns the row of a message, wherever it is, without its contents, as an object. place is queue, archive or dead letters;
- * state is ready, delayed, in flight, retrying (failed, waits for its back-off), released (handed back with a delay), archived,
+ * state is ready, delayed, in flight, retrying (failed, waits for its back-off), released (with a delay), archived,
  * dead, gone (its id was used, and there is no row) or unknown (its id was never used). newest is the last id that was used.
  *
  * locked_by is the pid of the session whose transaction has locked, changed or deleted the row and is still open; readers

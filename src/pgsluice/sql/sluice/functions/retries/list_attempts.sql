@@ -31,6 +31,6 @@ end;
 $$;
 
 comment on function sluice.list_attempts(text, bigint[]) is
-    'Return the recorded attempts of messages of a queue and its dead letters, with the last error; state is begun, failed, handed back (released), or dead. Messages without a failed, released or repeated attempt have no record.';
+    'Return the recorded attempts of messages of a queue and its dead letters, with the last error; state is begun, failed, released, or dead. Messages without a failed, released or repeated attempt have no record.';
 revoke execute on function sluice.list_attempts(text, bigint[]) from public;
 grant execute on function sluice.list_attempts(text, bigint[]) to sluice_admin, sluice_reader;

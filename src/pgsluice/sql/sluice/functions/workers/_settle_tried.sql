@@ -1,5 +1,5 @@
 /*
- * The last step of begin_attempts, fail and release_uncounted. note is the record for the claim: begun, failed, handed back; or dead:
+ * The last step of begin_attempts, fail and release_uncounted. note is the record for the claim: begun, failed, released; or dead:
  * the message is dead-lettered; null: none. visible_at: when the message becomes visible; null: unchanged.
  *
  * A message is named once or twice by the same claim; the first counts.
@@ -86,6 +86,6 @@ end;
 $$;
 
 comment on function sluice._settle_tried(text, sluice.tried_message[]) is
-    'Apply and record the outcomes of locked messages: dead-lettered, visible again, begun, failed or handed back.';
+    'Apply and record the outcomes of locked messages: dead-lettered, visible again, begun, failed or released.';
 revoke execute on function sluice._settle_tried(text, sluice.tried_message[]) from public;
 grant execute on function sluice._settle_tried(text, sluice.tried_message[]) to sluice_admin, sluice_reader;

@@ -44,7 +44,7 @@ begin
         case
             -- The start of the first claim is not recorded, unless it is the only one.
             when noted.msg_id is null then (held.read_ct > 1 and attempts_max > 1)::integer
-            when this.is_noted and noted.state <> 'handed back' then noted.attempts - 1
+            when this.is_noted and noted.state <> 'released' then noted.attempts - 1
             else noted.attempts
         end,
         noted.first_failed_at, noted.last_failed_at, noted.error_type, noted.error, noted.trace, noted.worker,

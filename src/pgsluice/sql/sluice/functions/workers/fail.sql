@@ -54,7 +54,7 @@ begin
             order by d.dead_letter_id desc
             limit 1;
             v_message.outcome := coalesce(v_message.outcome, 'gone');
-        elsif v_message.outcome = 'stale' or (v_message.is_noted and v_message.noted_state = 'handed back') then
+        elsif v_message.outcome = 'stale' or (v_message.is_noted and v_message.noted_state = 'released') then
             v_message.outcome := 'stale';
             v_message.attempts := null;
         elsif v_message.is_noted and v_message.noted_state = 'failed' then
@@ -86,6 +86,6 @@ end;
 $$;
 
 comment on function sluice.fail(text, jsonb, text, jsonb) is
-    'Settle claimed messages whose handlers failed; returns for each, in order: retry (visible again after the back-off or its delay, in seconds) or dead (rejected, or the last attempt: dead-lettered), with the number of the attempt; stale (claimed again or handed back since) or gone.';
+    'Settle claimed messages whose handlers failed; returns for each, in order: retry (visible again after the back-off or its delay, in seconds) or dead (rejected, or the last attempt: dead-lettered), with the number of the attempt; stale (claimed again or released since) or gone.';
 revoke execute on function sluice.fail(text, jsonb, text, jsonb) from public;
 grant execute on function sluice.fail(text, jsonb, text, jsonb) to sluice_admin, sluice_reader;

@@ -23,7 +23,7 @@ begin
         )
         select $3, dead.msg_id, dead.read_ct, dead.enqueued_at, dead.last_read_at, dead.message, dead.headers, $4, $5,
             -- Includes this attempt if it is not recorded; null without a record.
-            noted.attempts + (noted.read_ct <> dead.read_ct or noted.state = ''handed back'')::integer,
+            noted.attempts + (noted.read_ct <> dead.read_ct or noted.state = ''released'')::integer,
             noted.first_failed_at, noted.worker
         from dead
         left join sluice.attempt as noted

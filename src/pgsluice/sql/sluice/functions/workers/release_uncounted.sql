@@ -23,10 +23,10 @@ begin
         if v_message.outcome = 'done' and v_message.is_noted and v_message.noted_state = 'failed' then
             v_message.outcome := 'stale'; -- settled, and keeps its back-off
         elsif v_message.outcome = 'done' and v_message.is_noted and v_message.noted_state = 'begun' then
-            v_message.note := 'handed back';
+            v_message.note := 'released';
             v_message.visible_at := v_visible_at;
         elsif v_message.outcome = 'done' and not v_message.is_noted then
-            v_message.note := case when v_message.read_ct <= 1 then 'handed back' end;
+            v_message.note := case when v_message.read_ct <= 1 then 'released' end;
             v_message.visible_at := v_visible_at;
         end if;
         v_tried := v_tried || v_message;
