@@ -164,7 +164,7 @@ def test_no_command_prints_what_a_terminal_acts_upon(evil_database, capfd, monke
 
 
 def test_the_json_of_a_hostile_text_is_that_text(evil_database, capfd):
-    out, _ = run(capfd, ["queue", "peek", "--dsn", evil_database, "--", QUEUE])
+    out, _ = run(capfd, ["queue", "browse", "--dsn", evil_database, "--", QUEUE])
 
     assert json.loads(out.splitlines()[0])["message"] == {"text": EVIL, EVIL: EVIL}
     assert out.isprintable() or out.replace("\n", "").isprintable()

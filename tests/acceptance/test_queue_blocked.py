@@ -25,14 +25,17 @@ def queue(database_18, capsys):
     return run
 
 
+CLAIM = "select * from sluice.claim_messages('orders', 60, 1)"
+
+
 def test_a_parked_key_is_shown_and_unparked(queue, database_18):
     queue("set", "orders", "when_waiting=park")
     with database_18.connect() as connection:
         work = WorkQueue(connection)
         work.send_batch("orders", [1, 2], headers=[{"x-pgmq-group": "k"}] * 2)
-        work.claim_messages("orders", 60)
+        connection.execute(CLAIM)
         work.release("orders", 1, 1, delay=600)
-        work.claim_messages("orders", 60)
+        connection.execute(CLAIM)
 
     (shown,) = json.loads(queue("blocked", "orders", "--json"))
     assert (shown["key"], shown["reason"], shown["waiting"]) == ("k", "parked", 1)

@@ -62,12 +62,12 @@ def ids(printed):
     return [record["msg_id"] for record in records(printed)]
 
 
-def test_peek_shows_messages_and_claims_none(queue, orders):
-    (first,) = records(queue("peek", "orders"))
+def test_browse_shows_messages_and_claims_none(queue, orders):
+    (first,) = records(queue("browse", "orders", "--qty", "1"))
     assert (first["msg_id"], first["state"], first["message"], first["headers"]) == (
         5, "in flight", {"n": 5, "odd": True}, {"h": 5},
     )  # fmt: skip
-    assert ids(queue("peek", "orders", "--qty", "9", "--after", "5", "--json")) == [6, 7]
+    assert ids(queue("browse", "orders", "--qty", "9", "--after", "5", "--json")) == [6, 7]
     assert value(orders, "select sum(read_ct) from pgmq.q_orders") == 1
 
 
@@ -115,7 +115,7 @@ def test_usage_error_is_exit_code_2_and_failure_is_3(queue, orders):
     assert "the value is not JSON" in queue(
         "count", "orders", "--conditional", "{", code=2, errors=True
     )
-    for arguments in (["peek", "nope"], ["tail", "nope"], ["show", "nope"]):
+    for arguments in (["browse", "nope"], ["tail", "nope"], ["show", "nope"]):
         assert "queue 'nope' does not exist; create it with: pgsluice queue create nope" in queue(
             *arguments, code=3, errors=True
         )
@@ -360,7 +360,7 @@ def test_get_and_failing_show_the_error_of_a_message_that_waits_for_its_retry(qu
     connection.execute("select pgmq.create('orders')")
     work = WorkQueue(connection)
     work.send_batch("orders", [1, 2, 3])
-    first, second, third = work.claim_messages("orders", 30, 3)
+    first, second, third = work.read("orders", 30, 3)
     work.fail("orders", [FailedMessage(first, Retry(60), "ValueError", "row 1 is bad", "at 1")])
     work.fail("orders", [FailedMessage(second, Retry(60), "ValueError", "row 2 is bad")])
     work.fail("orders", [FailedMessage(third, Reject("odd"), "ValueError", "no")])

@@ -40,7 +40,7 @@ def ids(messages):
 
 
 def test_a_look_claims_nothing(clients, filled):
-    seen = clients.queue.peek(filled, 9)
+    seen = clients.queue.browse(filled, qty=9)
 
     assert all(type(message) is StoredMessage for message in seen)
     assert [(m.msg_id, m.read_ct, m.state) for m in seen] == [
@@ -49,8 +49,8 @@ def test_a_look_claims_nothing(clients, filled):
         (7, 0, "visible"),
     ]
     assert (seen[2].message, seen[2].headers) == ({"n": 7, "odd": True}, {"h": 7})
-    assert ids(clients.queue.peek(filled)) == [5]
-    assert ids(clients.queue.peek(filled, 9, after_msg_id=6)) == [7]
+    assert ids(clients.queue.browse(filled, qty=1)) == [5]
+    assert ids(clients.queue.browse(filled, after_msg_id=6)) == [7]
     assert ids(clients.queue.read(filled, 60, 9)) == [7]
 
 
@@ -119,7 +119,6 @@ def test_a_replay_is_begun_continued_and_listed(clients, filled):
 
 def test_a_queue_that_does_not_exist_is_named(clients, queue_name):
     for call in (
-        lambda: clients.queue.peek("nope"),
         lambda: clients.queue.get_messages("nope", [1]),
         lambda: clients.queue.browse("nope", "archive"),
         lambda: clients.queue.count_messages("nope"),
@@ -135,7 +134,6 @@ def test_a_queue_that_does_not_exist_is_named(clients, queue_name):
 
 def test_invalid_arguments_are_refused_before_the_call(clients, queue_name):
     for error, call in (
-        (ArgumentError, lambda: clients.queue.peek(queue_name, 0)),
         (ArgumentError, lambda: clients.queue.browse(queue_name, qty=2**31)),
         (ArgumentError, lambda: clients.queue.browse(queue_name, "dead")),
         (ArgumentError, lambda: clients.queue.browse(queue_name, after_msg_id="1")),

@@ -15,7 +15,7 @@ TOO_MUCH = 2**31
 def grouped(request, clients, queue_name):
     """Messages 1 to 6 of groups a, b, a, c, b, a."""
     if request.param:
-        assert clients.queue.create_fifo_index(queue_name) is None
+        assert clients.operations.create_fifo_index(queue_name) is None
     clients.queue.send_batch(
         queue_name, list("123456"), headers=[{"x-pgmq-group": g} for g in "abacba"]
     )
@@ -49,7 +49,7 @@ def test_a_poll_returns_nothing_when_its_time_is_over(clients, queue_name, reade
 
 
 def test_every_queue_gets_its_indexes(clients, queue_name, observer):
-    assert clients.queue.create_fifo_indexes_all() is None
+    assert clients.operations.create_fifo_indexes_all() is None
 
     found = observer.execute("select pgmq._has_fifo_index('q_' || %s)", [queue_name]).fetchall()
     assert found == [(True,)]

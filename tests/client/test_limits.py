@@ -22,7 +22,7 @@ def test_limits_are_kept_their_usage_is_listed_and_they_are_reset(clients, queue
         queue_name, fleet_concurrency=2, rate=3, rate_interval=timedelta(seconds=90)
     )
 
-    claimed = queue.claim_messages(queue_name, 60, 9, worker="w1")
+    claimed = clients.call(limits.claim_messages(queue_name, 60, 9, worker="w1"))
 
     assert ids(claimed) == [1, 2]
     assert all(type(message) is Message for message in claimed)
@@ -35,7 +35,7 @@ def test_limits_are_kept_their_usage_is_listed_and_they_are_reset(clients, queue
     usage = clients.operations.list_limit_usage()
     assert [one for one in usage if one.queue_name == queue_name] == []
     assert clients.call(limits.next_capacity(queue_name)) is None
-    assert ids(queue.claim_messages(queue_name, 60, 9)) == [3, 4]
+    assert ids(clients.call(limits.claim_messages(queue_name, 60, 9))) == [3, 4]
 
 
 def test_priorities_are_the_order_of_what_is_returned(clients, queue_name):
@@ -44,31 +44,33 @@ def test_priorities_are_the_order_of_what_is_returned(clients, queue_name):
     for level in (3, 1, 2):
         queue.send(queue_name, level, headers={"x-pgmq-priority": level})
 
-    assert [message.message for message in queue.claim_messages(queue_name, 60, 9)] == [1, 2, 3]
+    assert [
+        message.message for message in clients.call(limits.claim_messages(queue_name, 60, 9))
+    ] == [1, 2, 3]
 
 
 def test_a_key_is_parked_listed_and_unparked(clients, queue_name):
     queue = clients.queue
     queue.set_queue_options(queue_name, when_waiting="park")
     queue.send_batch(queue_name, [1, 2], headers=[{"x-pgmq-group": "k"}] * 2)
-    (first,) = queue.claim_messages(queue_name, 60, 9)
+    (first,) = clients.call(limits.claim_messages(queue_name, 60, 9))
     queue.release(queue_name, first.msg_id, first.read_ct, delay=600)
 
-    assert queue.claim_messages(queue_name, 60, 9) == []
+    assert clients.call(limits.claim_messages(queue_name, 60, 9)) == []
 
-    (blocked,) = queue.list_blocked_messages(queue_name)
+    (blocked,) = clients.operations.list_blocked_messages(queue_name)
     assert type(blocked) is BlockedMessages
     assert (blocked.key, blocked.reason, blocked.msg_id, blocked.waiting) == ("k", "parked", 1, 1)
-    assert queue.unpark_messages(queue_name, "k") is True
-    assert queue.unpark_messages(queue_name, "k") is False
-    assert ids(queue.claim_messages(queue_name, 60, 9)) == [1]
+    assert clients.operations.unpark_messages(queue_name, "k") is True
+    assert clients.operations.unpark_messages(queue_name, "k") is False
+    assert ids(clients.call(limits.claim_messages(queue_name, 60, 9))) == [1]
 
 
 def test_a_queue_that_does_not_exist_is_named(clients):
     for call in (
-        lambda: clients.queue.list_blocked_messages("missing"),
-        lambda: clients.queue.unpark_messages("missing", "k"),
-        lambda: clients.queue.claim_messages("missing", 1),
+        lambda: clients.operations.list_blocked_messages("missing"),
+        lambda: clients.operations.unpark_messages("missing", "k"),
+        lambda: clients.call(limits.claim_messages("missing", 1)),
     ):
         with pytest.raises(QueueNotFoundError, match="missing"):
             call()

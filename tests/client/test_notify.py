@@ -12,7 +12,9 @@ from support.notify import Listener
 
 
 def throttle_of(clients, queue_name):
-    found = [t for t in clients.queue.list_notify_insert_throttles() if t.queue_name == queue_name]
+    found = [
+        t for t in clients.operations.list_notify_insert_throttles() if t.queue_name == queue_name
+    ]
     assert all(type(throttle) is NotifyThrottle for throttle in found)
     return found[0] if found else None
 
@@ -22,7 +24,7 @@ def test_a_queue_notifies_from_enabling_to_disabling(clients, queue_name, observ
     listener = Listener(observer, channel)
     assert throttle_of(clients, queue_name) is None
 
-    assert clients.queue.enable_notify_insert(queue_name) is None
+    assert clients.operations.enable_notify_insert(queue_name) is None
     never = throttle_of(clients, queue_name)
     assert (never.throttle_interval_ms, never.last_notified_at.timestamp()) == (250, 0)
 
@@ -31,14 +33,14 @@ def test_a_queue_notifies_from_enabling_to_disabling(clients, queue_name, observ
     notified = throttle_of(clients, queue_name)
     assert abs(datetime.now(UTC) - notified.last_notified_at) < timedelta(seconds=30)
 
-    assert clients.queue.update_notify_insert(queue_name, throttle_interval_ms=60000) is None
+    assert clients.operations.update_notify_insert(queue_name, throttle_interval_ms=60000) is None
     clients.queue.send_batch(queue_name, [1, 2])
     clients.queue.send(queue_name, 3)
     assert listener.heard() == [channel]
     assert throttle_of(clients, queue_name).throttle_interval_ms == 60000
 
-    assert clients.queue.disable_notify_insert(queue_name) is None
-    assert clients.queue.disable_notify_insert(queue_name) is None
+    assert clients.operations.disable_notify_insert(queue_name) is None
+    assert clients.operations.disable_notify_insert(queue_name) is None
     clients.queue.send(queue_name, 4)
     assert listener.heard() == []
     assert throttle_of(clients, queue_name) is None
@@ -46,14 +48,14 @@ def test_a_queue_notifies_from_enabling_to_disabling(clients, queue_name, observ
 
 def test_missing_object_is_named(clients, queue_name):
     with pytest.raises(QueueNotFoundError, match='Queue "nope" does not exist'):
-        clients.queue.enable_notify_insert("nope")
+        clients.operations.enable_notify_insert("nope")
     with pytest.raises(QueueNotFoundError, match='Queue "nope" does not exist'):
-        clients.queue.update_notify_insert("nope", throttle_interval_ms=1)
+        clients.operations.update_notify_insert("nope", throttle_interval_ms=1)
     with pytest.raises(ServerError, match="does not have notify_insert enabled"):
-        clients.queue.update_notify_insert(queue_name, throttle_interval_ms=1)
+        clients.operations.update_notify_insert(queue_name, throttle_interval_ms=1)
     with pytest.raises(ServerError, match="names are case-sensitive"):
-        clients.queue.enable_notify_insert(queue_name.upper())
-    assert clients.queue.disable_notify_insert("nope") is None
+        clients.operations.enable_notify_insert(queue_name.upper())
+    assert clients.operations.disable_notify_insert("nope") is None
 
 
 @pytest.mark.parametrize("interval", [-1, 2**31, 0.5, True, None, "250", timedelta(seconds=1)])
@@ -61,6 +63,6 @@ def test_an_interval_that_cannot_be_is_refused_before_anything_is_sent(
     clients, queue_name, interval
 ):
     with pytest.raises(ArgumentError, match="throttle_interval_ms is "):
-        clients.queue.enable_notify_insert(queue_name, throttle_interval_ms=interval)
+        clients.operations.enable_notify_insert(queue_name, throttle_interval_ms=interval)
     with pytest.raises(ArgumentError, match="throttle_interval_ms is "):
-        clients.queue.update_notify_insert(queue_name, throttle_interval_ms=interval)
+        clients.operations.update_notify_insert(queue_name, throttle_interval_ms=interval)

@@ -6,6 +6,7 @@ import pytest
 
 from pgsluice import OperatorAction, PurgedMessages, QueueExtent, WorkerProcess
 from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls import limits
 from pgsluice.client.calls.operations import WorkerIdentity, end_worker, report_worker
 from pgsluice.errors import ArgumentError, QueueNotFoundError
 
@@ -18,14 +19,14 @@ def test_a_queue_is_paused_listed_and_resumed(clients, queue_name):
     assert queue.set_queue_options(queue_name, **pause) == "changed"
     assert queue.set_queue_options(queue_name, paused=True) == "unchanged"
 
-    assert queue.claim_messages(queue_name) == []
+    assert clients.call(limits.claim_messages(queue_name)) == []
     (paused,) = [one for one in queue.list_queue_options() if one.queue_name == queue_name]
     assert paused.paused_at is not None
     assert paused.pause_reason == "bank is down"
     assert paused.paused_by.startswith("role ")
     assert queue.set_queue_options(queue_name, paused=False) == "changed"
     assert queue.set_queue_options(queue_name, paused=False) == "unchanged"
-    assert len(queue.claim_messages(queue_name)) == 1
+    assert len(clients.call(limits.claim_messages(queue_name))) == 1
 
 
 def test_a_worker_is_reported_listed_and_ended(clients, observer, queue_name):

@@ -38,7 +38,7 @@ def test_an_archive_gets_partitions_and_keeps_what_it_holds(clients, queue_name,
     clients.queue.send_batch(queue_name, [1, 2, 3])
     clients.queue.archive(queue_name, 2)
 
-    clients.queue.convert_archive_partitioned(queue_name, "10", None, 2)
+    clients.archive.convert_archive_partitioned(queue_name, "10", None, 2)
 
     assert [p.partition_name for p in clients.operations.list_partitions(queue_name)] == [
         f"a_{queue_name}_{suffix}" for suffix in ("PMINVALUE", "P10", "P20", "default")
@@ -52,8 +52,8 @@ def test_settings_that_make_no_partitions_are_refused(clients, queue_name):
         lambda: clients.queue.create_partitioned("new", "10", "100", 0),
         lambda: clients.queue.create_partitioned("new", "10", "100", True),
         lambda: clients.queue.create_partitioned("new", "0", "100"),
-        lambda: clients.queue.convert_archive_partitioned(queue_name, "0", "100"),
-        lambda: clients.queue.convert_archive_partitioned(queue_name, "10", "100", 2**31),
+        lambda: clients.archive.convert_archive_partitioned(queue_name, "0", "100"),
+        lambda: clients.archive.convert_archive_partitioned(queue_name, "10", "100", 2**31),
     ):
         with pytest.raises(ArgumentError):
             call()

@@ -35,9 +35,9 @@ def test_message_is_attempted_retried_and_dead_lettered_with_its_error(clients, 
         ClaimOutcome(1, "retry", 2, 0.0)
     ]
 
-    assert clients.queue.count_retrying(queue_name) == 1
+    assert clients.operations.count_retrying(queue_name) == 1
     (message,) = clients.queue.read(queue_name, 60)
-    assert clients.queue.count_retrying(queue_name) == 0
+    assert clients.operations.count_retrying(queue_name) == 0
     rejected = replace(failed, message=message, outcome=Reject("bad shape"))
     assert clients.queue.fail(queue_name, [rejected], worker="v") == [ClaimOutcome(1, "dead", 3)]
     (letter,) = clients.dead_letters(queue_name).browse()
@@ -96,15 +96,15 @@ def test_failing_messages_are_listed_with_their_attempts(clients, queue_name):
     failed = FailedMessage(message, Retry(60.0), "KeyError", "no key 7", "t")
     clients.queue.fail(queue_name, [failed], worker="w")
 
-    (attempts,) = clients.queue.list_attempts(queue_name, [1, 2])
+    (attempts,) = clients.operations.list_attempts(queue_name, [1, 2])
     assert type(attempts) is MessageAttempts
     assert (attempts.attempts, attempts.state, attempts.error, attempts.worker) == (
         1, "failed", "no key 7", "w",
     )  # fmt: skip
-    (group,) = clients.queue.list_failing(queue_name)
+    (group,) = clients.operations.list_failing(queue_name)
     assert type(group) is FailingMessages
     assert (group.error, group.messages, group.example_msg_id) == ("no key #", 1, 1)
     assert group.next_retry_at == attempts.next_retry_at
-    assert group in clients.queue.list_failing()
+    assert group in clients.operations.list_failing()
     with pytest.raises(QueueNotFoundError, match="missing"):
-        clients.queue.list_failing("missing")
+        clients.operations.list_failing("missing")

@@ -11,16 +11,16 @@ from pgsluice.errors import ArgumentError, PayloadError, QueueNotFoundError
 def test_search_of_messages_is_continued(clients, queue_name):
     clients.queue.send_batch(queue_name, [{"n": n} for n in range(1, 6)])
 
-    found = clients.queue.search_messages(queue_name, qty=2, of_state="visible")
+    found = clients.operations.search_messages(queue_name, qty=2, of_state="visible")
     assert type(found) is FoundMessages
     assert ([each.message["n"] for each in found.messages], found.searched_msg_id) == ([5, 4], 4)
-    rest = clients.queue.search_messages(queue_name, after_msg_id=4, conditional={"n": 2})
+    rest = clients.operations.search_messages(queue_name, after_msg_id=4, conditional={"n": 2})
     assert ([each.message["n"] for each in rest.messages], rest.searched_msg_id) == ([2], None)
-    bare = clients.queue.search_messages(queue_name, newest_first=False, with_contents=False)
+    bare = clients.operations.search_messages(queue_name, newest_first=False, with_contents=False)
     assert [each.message for each in bare.messages] == [None] * 5
-    small = clients.queue.search_messages(queue_name, qty=1, message_bytes_max=1)
+    small = clients.operations.search_messages(queue_name, qty=1, message_bytes_max=1)
     assert ([each.message for each in small.messages], small.left_out) == ([None], {5})
-    nothing = clients.queue.search_messages(queue_name, "archive")
+    nothing = clients.operations.search_messages(queue_name, "archive")
     assert (nothing.messages, nothing.searched_msg_id) == ([], None)
 
 
@@ -30,7 +30,7 @@ def test_search_of_delayed_messages_is_continued_by_their_time(clients, queue_na
 
     seen, after = [], (None, None)
     while True:
-        found = clients.queue.search_messages(
+        found = clients.operations.search_messages(
             queue_name,
             of_state="delayed",
             newest_first=False,
@@ -48,10 +48,10 @@ def test_search_of_delayed_messages_is_continued_by_their_time(clients, queue_na
 
 def test_invalid_arguments_are_named(clients, queue_name):
     with pytest.raises(ArgumentError, match="scan"):
-        clients.queue.search_messages(queue_name, scan=0)
+        clients.operations.search_messages(queue_name, scan=0)
     with pytest.raises(ArgumentError, match="is not a state"):
-        clients.queue.search_messages(queue_name, of_state="dead")
+        clients.operations.search_messages(queue_name, of_state="dead")
     with pytest.raises(PayloadError, match="conditional"):
-        clients.queue.search_messages(queue_name, conditional=float("nan"))
+        clients.operations.search_messages(queue_name, conditional=float("nan"))
     with pytest.raises(QueueNotFoundError, match="missing"):
-        clients.queue.search_messages("missing")
+        clients.operations.search_messages("missing")

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from pgsluice import FailedMessage
+from pgsluice import FailedMessage, Operations
 from pgsluice.dashboard.pages import queue as queue_page
 
 
@@ -34,7 +34,7 @@ def test_states_failing_messages_and_reasons_are_shown(client, orders):
         assert f"/messages?queue=orders&amp;state={state}" in text
 
 
-def test_settings_are_shown(client, work, orders):
+def test_settings_are_shown(client, connection, work, orders):
     work.set_queue_options(
         orders,
         max_attempts=9,
@@ -46,7 +46,7 @@ def test_settings_are_shown(client, work, orders):
         rate_interval=timedelta(minutes=2),
         priority_weights=[16, 4],
     )
-    work.enable_notify_insert(orders, throttle_interval_ms=750)
+    Operations(connection).enable_notify_insert(orders, throttle_interval_ms=750)
 
     text = client.get("/queue?name=orders").text
 
@@ -92,9 +92,10 @@ def test_blocked_keys_are_listed(acting, work, connection):
     work.create("orders")
     work.set_queue_options("orders", when_waiting="park")
     work.send_batch("orders", [1, 2], headers=[{"x-pgmq-group": "k<1>"}] * 2)
-    (message,) = work.claim_messages("orders", 600, 1)
-    work.release("orders", message.msg_id, message.read_ct, delay=600)
-    assert work.claim_messages("orders", 600, 1) == []
+    claim = "select msg_id, read_ct from sluice.claim_messages('orders', 600, 1)"
+    ((msg_id, read_ct),) = connection.execute(claim).fetchall()
+    work.release("orders", msg_id, read_ct, delay=600)
+    assert connection.execute(claim).fetchall() == []
 
     text = acting.get("/queue?name=orders").text
 

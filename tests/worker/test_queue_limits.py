@@ -8,7 +8,7 @@ import logging
 import psycopg
 import pytest
 
-from pgsluice import WorkQueue
+from pgsluice import Operations, WorkQueue
 from pgsluice.errors import ArgumentError
 from pgsluice.worker import App, Context, RetryPolicy
 from pgsluice.worker.engine.worker import Worker
@@ -215,7 +215,7 @@ async def test_with_skip_later_messages_of_the_key_go_on_while_one_waits_for_its
 async def test_with_park_no_message_of_the_key_is_handled_until_it_is_unparked(
     handled, observer, queue_name
 ):
-    queue = WorkQueue(observer)
+    operations = Operations(observer)
     assert await handled(1, 2, 3, wanted=1, when_waiting="park") == [1]
 
     def is_retry_due():
@@ -225,11 +225,11 @@ async def test_with_park_no_message_of_the_key_is_handled_until_it_is_unparked(
         ) == [(True,)]
 
     await until(is_retry_due, "the retry to be due")
-    assert queue.claim_messages(queue_name, 30, 9) == []
-    (blocked,) = queue.list_blocked_messages(queue_name)
+    assert rows(observer, f"select * from sluice.claim_messages('{queue_name}', 30, 9)") == []
+    (blocked,) = operations.list_blocked_messages(queue_name)
     assert (blocked.key, blocked.reason) == ("k", "parked")
 
-    queue.unpark_messages(queue_name, "k")
+    operations.unpark_messages(queue_name, "k")
 
     assert await handled(wanted=3, when_waiting="park") == [1, 2, 3]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgsluice import App, RetryPolicy, WorkQueue
+from pgsluice import App, Operations, RetryPolicy, WorkQueue
 from pgsluice.worker.engine.worker import Worker
 
 
@@ -23,7 +23,7 @@ async def test_number_of_retries_and_the_next_time_are_logged(
     await worker.run_until_empty(idle_s=0)
 
     assert worker.status().retrying == 2
-    (next_at,) = {group.next_retry_at for group in work.list_failing(queue_name)}
+    (next_at,) = {group.next_retry_at for group in Operations(observer).list_failing(queue_name)}
     (line,) = [each for each in caplog.messages if each.startswith("messages wait for a retry")]
     assert f"queue={queue_name} count=2 next_retry_at={next_at.isoformat()}" in line
     assert "error_type=ValueError" in line

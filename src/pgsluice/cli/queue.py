@@ -25,7 +25,7 @@ from pgsluice.cli.parsing import lines
 from pgsluice.cli.printing import echo, echo_lines
 from pgsluice.cli.queue_archive import exports, replay, replays
 from pgsluice.cli.queue_blocked import blocked, unpark
-from pgsluice.cli.queue_look import browse, count, failing, get, peek
+from pgsluice.cli.queue_look import browse, count, failing, get
 from pgsluice.cli.queue_partitions import partition_arguments, partition_options, partitions
 from pgsluice.cli.queue_settings import paused_queues, set_, show_
 from pgsluice.cli.queue_streams import streams
@@ -243,7 +243,7 @@ def _acknowledged(asked: tuple[int, ...], found: list[int]) -> None:
 
 
 for _command in (
-    *(blocked, browse, count, exports, failing, get, partitions, peek),
+    *(blocked, browse, count, exports, failing, get, partitions),
     *(replay, replays, set_, show_, streams, tail, topics, unpark),
 ):
     queue.add_command(_command)

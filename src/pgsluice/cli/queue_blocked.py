@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from pgsluice.cli.clients import work_queue
+from pgsluice.cli.clients import queue_clients
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import FreeText, dsn_option, json_lines_option, json_option, name_argument
 from pgsluice.cli.output import show
@@ -19,8 +19,8 @@ from pgsluice.cli.printing import echo
 @dsn_option
 def blocked(queue_name: str, as_json: bool, dsn: str | None) -> None:
     """List keys whose messages are blocked by a limit or an earlier message, longest wait first."""
-    with work_queue(dsn, queue_name) as work:
-        show(work.list_blocked_messages(queue_name), as_json, empty="no blocked keys")
+    with queue_clients(dsn, queue_name) as clients:
+        show(clients.operations.list_blocked_messages(queue_name), as_json, empty="no blocked keys")
 
 
 @click.command()
@@ -33,7 +33,7 @@ def unpark(queue_name: str, key: str, dsn: str | None) -> None:
 
     Exits with 1 if the key is not parked.
     """
-    with work_queue(dsn, queue_name) as work:
-        if not work.unpark_messages(queue_name, key):
+    with queue_clients(dsn, queue_name) as clients:
+        if not clients.operations.unpark_messages(queue_name, key):
             echo(f"key {key!r} of queue {queue_name!r} is not parked", err=True)
             sys.exit(EXIT_DIFFERENCE)

@@ -1,4 +1,4 @@
-"""`pgsluice queue peek`, `browse`, `count`, `get` and `failing`: inspect messages without claiming them."""
+"""`pgsluice queue browse`, `count`, `get` and `failing`: inspect messages without claiming them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pgsluice.cli.clients import pages, work_queue
+from pgsluice.cli.clients import pages, queue_clients, work_queue
 from pgsluice.cli.options import (
     dsn_option,
     json_lines_option,
@@ -20,7 +20,7 @@ from pgsluice.cli.options import (
 from pgsluice.cli.output import print_lines, report, show
 from pgsluice.cli.parsing import filter_options, read_filter
 from pgsluice.cli.printing import echo
-from pgsluice.client import WorkQueue
+from pgsluice.client import Operations
 from pgsluice.errors import NotInstalledError
 
 _in = click.option(
@@ -35,33 +35,6 @@ _in = click.option(
 
 @click.command()
 @name_argument
-@click.option(
-    "--qty",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Maximum number of messages.",
-)
-@click.option(
-    "--after",
-    "after_msg_id",
-    type=int,
-    metavar="MSG_ID",
-    help="Only messages with a higher msg_id.",
-)
-@json_lines_option
-@dsn_option
-def peek(queue_name: str, qty: int, after_msg_id: int | None, dsn: str | None) -> None:
-    """Print the first messages of a queue, visible or not; their visibility and read_ct do not change.
-
-    read_ct counts the reads of a message.
-    """
-    with work_queue(dsn, queue_name) as work:
-        print_lines(work.peek(queue_name, qty, after_msg_id=after_msg_id))
-
-
-@click.command()
-@name_argument
 @click.argument("msg_ids", metavar="MSG_ID...", type=int, nargs=-1, required=True)
 @json_lines_option
 @dsn_option
@@ -72,9 +45,9 @@ def get(queue_name: str, msg_ids: tuple[int, ...], dsn: str | None) -> None:
     for its retry, has the fields attempts, first_failed_at, last_failed_at, next_retry_at, error_type, error, trace and
     worker.
     """
-    with work_queue(dsn, queue_name) as work:
-        found = work.get_messages(queue_name, msg_ids)
-        attempts = _attempts(work, queue_name, msg_ids)
+    with queue_clients(dsn, queue_name) as clients:
+        found = clients.work.get_messages(queue_name, msg_ids)
+        attempts = _attempts(clients.operations, queue_name, msg_ids)
     print_lines(
         asdict(message) | (attempts.get(message.msg_id, {}) if message.state != "archived" else {})
         for message in found
@@ -83,11 +56,11 @@ def get(queue_name: str, msg_ids: tuple[int, ...], dsn: str | None) -> None:
 
 
 def _attempts(
-    work: WorkQueue, queue_name: str, msg_ids: Sequence[int]
+    operations: Operations, queue_name: str, msg_ids: Sequence[int]
 ) -> dict[int, dict[str, Any]]:
     """Return the records of attempts by msg_id; none if an older release is installed."""
     try:
-        found = map(asdict, work.list_attempts(queue_name, msg_ids))
+        found = map(asdict, operations.list_attempts(queue_name, msg_ids))
     except NotInstalledError:
         return {}
     return {
@@ -106,8 +79,8 @@ def failing(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
     Numbers and UUIDs in errors are replaced by #. `queue get` prints the error and traceback of the example, and
     `dead-letters list` the messages that are no longer retried.
     """
-    with work_queue(dsn, queue_name) as work:
-        show(work.list_failing(queue_name), as_json, empty="no failing messages")
+    with queue_clients(dsn, queue_name) as clients:
+        show(clients.operations.list_failing(queue_name), as_json, empty="no failing messages")
 
 
 @click.command()

@@ -124,7 +124,6 @@ def test_readers_see_payloads_and_monitors_do_not(orders, as_member):
     for query in (
         "select * from sluice.browse('orders')",
         "select * from sluice.browse('orders', 'archive')",
-        "select * from sluice.peek('orders', 9)",
         "select * from sluice.get_messages('orders', array[1, 5, 6])",
         "select sluice.count_messages('orders')",
     ):

@@ -116,5 +116,5 @@ def test_last_attempt_or_delivery(connection):
 
 
 def test_invalid_policy_is_refused(connection):
-    with pytest.raises(Exception, match="a retry policy has no field 'odd'"):
+    with pytest.raises(Exception, match="a retry policy has no option 'odd'"):
         decide(connection, 1, odd=1)

@@ -39,7 +39,7 @@ def test_several_messages_are_released_at_once(connection, claimed):
 )
 def test_released_event_has_no_holder(connection, claimed, release):
     """The columns of a released message distinguish it from one in flight."""
-    state = "select state, last_read_at is null from sluice.peek('orders')"
+    state = "select state, last_read_at is null from sluice.browse('orders')"
     assert rows(connection, state) == [("in flight", False)]
 
     connection.execute(release, (0,))

@@ -11,7 +11,7 @@ from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import archives
+from pgsluice.client.calls import archives, partitions
 from pgsluice.client.records import Export, Replay, Replayed, ReplayStep
 
 
@@ -144,3 +144,34 @@ class AsyncArchive:
         Source: `sluice.list_replays`.
         """
         return await self._runner.run(archives.list_replays())
+
+    async def convert_archive_partitioned(
+        self,
+        table_name: str,
+        partition_interval: str = "10000",
+        retention_interval: str | None = "100000",
+        leading_partition: int = 10,
+    ) -> None:
+        """Partition the archive of a queue; its rows become the first partition.
+
+        Scans the archive once and blocks archiving meanwhile. Does nothing if the archive is already partitioned or
+        does not exist.
+
+        Args:
+            table_name: Name of the queue.
+            partition_interval: As for `create_partitioned`.
+            retention_interval: As for `create_partitioned`.
+            leading_partition: Number of partitions to create in advance, 1 or more.
+
+        Raises:
+            ArgumentError: As for `create_partitioned`.
+            QueueNameError: Another queue owns the table name of the default partition.
+            ServerError: Policies, triggers or indexes were added to the archive.
+
+        Source: PGMQ 1.13.0 `pgmq.convert_archive_partitioned`; differences in sql/pgmq/README.md.
+        """
+        await self._runner.run(
+            partitions.convert_archive_partitioned(
+                table_name, partition_interval, retention_interval, leading_partition
+            )
+        )

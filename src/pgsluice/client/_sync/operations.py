@@ -3,24 +3,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client._sync.runner import Runner
-from pgsluice.client.calls import explain, limits, operations, partitions, samples, spark_claims
+from pgsluice.client.calls import (
+    explain,
+    groups,
+    limits,
+    notify,
+    operations,
+    partitions,
+    retries,
+    samples,
+    searching,
+    spark_claims,
+)
 from pgsluice.client.explain_records import ExplainedFact
-from pgsluice.client.limit_records import LimitUsage
+from pgsluice.client.limit_records import BlockedMessages, LimitUsage
 from pgsluice.client.operation_records import (
     OperatorAction,
     PurgedMessages,
     QueueExtent,
     WorkerProcess,
 )
-from pgsluice.client.records import MaintenanceFailure, MaintenanceStep, Partition, QueueStream
+from pgsluice.client.records import (
+    MaintenanceFailure,
+    MaintenanceStep,
+    NotifyThrottle,
+    Partition,
+    QueueStream,
+)
+from pgsluice.client.retry_records import FailingMessages, MessageAttempts
 from pgsluice.client.sample_records import NewestSample, QueueState, Sample
+from pgsluice.client.search_records import FoundMessages
 
 
 class Operations:
@@ -75,12 +95,111 @@ class Operations:
         """
         return self._runner.run(explain.explain_key(queue_name, key))
 
+    def create_fifo_index(self, queue_name: str) -> None:
+        """Create the indexes for the `read_grouped` methods; do nothing if they exist.
+
+        Without the indexes, these methods scan the whole queue on each call. With them, each send costs a little more.
+        Maintenance creates them after the first such call, unless the queue has less than 1 MB or more than 256 MB.
+        Takes a SHARE lock on the table: producers and readers wait until the indexes are built.
+
+        Source: PGMQ 1.13.0 `pgmq.create_fifo_index`; differences in sql/pgmq/README.md.
+        """
+        self._runner.run(groups.create_fifo_index(queue_name))
+
+    def create_fifo_indexes_all(self) -> None:
+        """Call `create_fifo_index` for every queue, by name.
+
+        Source: PGMQ 1.13.0 `pgmq.create_fifo_indexes_all`.
+        """
+        self._runner.run(groups.create_fifo_indexes_all())
+
     def list_limit_usage(self) -> list[LimitUsage]:
         """Return the usage of the limits of every queue with a `fleet_concurrency` or a `rate`, by name.
 
         Source: `sluice.list_limit_usage`.
         """
         return self._runner.run(limits.list_limit_usage())
+
+    def list_blocked_messages(self, queue_name: str) -> list[BlockedMessages]:
+        """Return the blocked keys of a queue with the reason, longest blocked first.
+
+        Raises:
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.list_blocked_messages`.
+        """
+        return self._runner.run(limits.list_blocked_messages(queue_name))
+
+    def unpark_messages(self, queue_name: str, key: str) -> bool:
+        """Unpark a key: its messages can be read again in order, starting with the one that awaited its retry.
+
+        Returns:
+            False when the key is not parked.
+
+        Raises:
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.unpark_messages`.
+        """
+        return self._runner.run(limits.unpark_messages(queue_name, key))
+
+    def enable_notify_insert(self, queue_name: str, *, throttle_interval_ms: int = 250) -> None:
+        """Notify listeners when new messages are committed; if already enabled, only set the interval.
+
+        The channel is `pgmq.q_<name in lower case>.INSERT`, or the same with the name as created; the payload is empty.
+        Notifications are hints. None is sent for a message within an interval of the last notification, when a delayed
+        message becomes visible, or while the server's notification queue is half full; and duplicates occur. So a
+        listener reads until the queue is empty, again one interval later, and periodically without a notification.
+
+        The first call waits for open transactions that send to the queue, and blocks new ones meanwhile.
+
+        Args:
+            queue_name: An existing queue, spelled as created.
+            throttle_interval_ms: Minimum interval between notifications in milliseconds; 0: every sending statement
+                notifies.
+
+        Raises:
+            ArgumentError: The interval is negative or not whole.
+            ServerError: The queue does not exist in this spelling.
+
+        Source: PGMQ 1.13.0 `pgmq.enable_notify_insert`; differences in sql/pgmq/README.md.
+        """
+        self._runner.run(
+            notify.enable_notify_insert(queue_name, throttle_interval_ms=throttle_interval_ms)
+        )
+
+    def disable_notify_insert(self, queue_name: str) -> None:
+        """Disable notifications of new messages; do nothing if they are not enabled or the queue does not exist.
+
+        Waits for open transactions that use the queue, and blocks new ones meanwhile.
+
+        Source: PGMQ 1.13.0 `pgmq.disable_notify_insert`.
+        """
+        self._runner.run(notify.disable_notify_insert(queue_name))
+
+    def update_notify_insert(self, queue_name: str, *, throttle_interval_ms: int) -> None:
+        """Change the minimum interval between notifications, without a lock on the queue; the next message notifies.
+
+        Args:
+            queue_name: A queue with notifications enabled, spelled as created.
+            throttle_interval_ms: As for `enable_notify_insert`.
+
+        Raises:
+            ArgumentError: The interval is negative or not whole.
+            ServerError: The queue does not exist, or has no notifications enabled; the error tells the cases apart.
+
+        Source: PGMQ 1.13.0 `pgmq.update_notify_insert`.
+        """
+        self._runner.run(
+            notify.update_notify_insert(queue_name, throttle_interval_ms=throttle_interval_ms)
+        )
+
+    def list_notify_insert_throttles(self) -> list[NotifyThrottle]:
+        """Return every queue with notifications enabled, by name.
+
+        Source: PGMQ 1.13.0 `pgmq.list_notify_insert_throttles`.
+        """
+        return self._runner.run(notify.list_notify_insert_throttles())
 
     def list_workers(self) -> list[WorkerProcess]:
         """Return the worker processes with what they run, by app and host; also those lost in the last 24 hours.
@@ -218,6 +337,42 @@ class Operations:
         """
         return self._runner.run(partitions.list_failures())
 
+    def count_retrying(self, queue_name: str) -> int:
+        """Count the messages of a queue that failed and wait for a retry.
+
+        Args:
+            queue_name: An existing queue.
+
+        Source: `sluice.count_retrying`.
+        """
+        return self._runner.run(retries.count_retrying(queue_name))
+
+    def list_attempts(self, queue_name: str, msg_ids: Sequence[int]) -> list[MessageAttempts]:
+        """Return the recorded attempts of messages of a queue or its dead letters, with the last error, by msg_id.
+
+        Only messages with a failed, released or repeated attempt have a record.
+
+        Args:
+            queue_name: An existing queue.
+            msg_ids: The messages.
+
+        Source: `sluice.list_attempts`.
+        """
+        return self._runner.run(retries.list_attempts(queue_name, msg_ids))
+
+    def list_failing(self, of_queue: str | None = None) -> list[FailingMessages]:
+        """Return failed messages that are still retried, grouped by queue and error, most frequent error first.
+
+        Args:
+            of_queue: An existing queue; None: all.
+
+        Raises:
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.list_failing`.
+        """
+        return self._runner.run(retries.list_failing(of_queue))
+
     def list_queue_states(self, *, after_name: str = "", qty: int = 1000) -> list[QueueState]:
         """Return the figures of queues by name, at a bounded cost per queue.
 
@@ -277,6 +432,70 @@ class Operations:
         Source: `sluice.list_newest_samples`.
         """
         return self._runner.run(samples.list_newest_samples(kind))
+
+    def search_messages(
+        self,
+        queue_name: str,
+        relation: str = "queue",
+        *,
+        of_state: Literal["visible", "in flight", "delayed"] | None = None,
+        after_msg_id: int | None = None,
+        after_vt: datetime | None = None,
+        newest_first: bool = True,
+        qty: int = 100,
+        scan: int = 10000,
+        key: str | None = None,
+        conditional: Any = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        with_contents: bool = True,
+        message_bytes_max: int | None = None,
+    ) -> FoundMessages:
+        """Search a queue or its archive at a bounded cost; visibility timeouts stay as they are.
+
+        A search ends after `qty` messages that match, or `scan` messages in all; it can be continued where it ended.
+
+        Args:
+            queue_name: An existing queue.
+            relation: `queue` or `archive`.
+            of_state: Only messages in this state, for a queue; None: all.
+            after_msg_id: `searched_msg_id` of the search to continue; None: start.
+            after_vt: Its `searched_vt`.
+            newest_first: Highest `msg_id` first; for messages in flight and delayed ones, the latest `vt` first.
+            qty: The most to return, 1 or more.
+            scan: The most to look at, 1 or more.
+            key: Only messages with this key (header `x-pgmq-group`).
+            conditional: Only messages that contain this JSON value (`message @> conditional`).
+            since: Only messages sent at this time or later, with a time zone. Messages of a transaction that took
+                longer than a minute may be missed, as with `until`.
+            until: Only messages sent before this time, with a time zone.
+            with_contents: False: leave out payloads, headers and `archived_at`; sluice_monitor may do so.
+            message_bytes_max: Leave out payloads that are stored in more bytes; None: none.
+
+        Raises:
+            ArgumentError: `qty` or `scan` is out of range, `relation` or `of_state` is unknown, or a time has no zone.
+            PayloadError: `conditional` is not JSON.
+
+        Source: `sluice.search_messages`.
+        """
+        return self._runner.run(
+            searching.search_messages(
+                queue_name,
+                relation,
+                of_state=of_state,
+                after_msg_id=after_msg_id,
+                after_vt=after_vt,
+                newest_first=newest_first,
+                qty=qty,
+                scan=scan,
+                key=key,
+                conditional=conditional,
+                since=since,
+                until=until,
+                with_contents=with_contents,
+                message_bytes_max=message_bytes_max,
+            )
+        )
 
     def release_claims(self, stream_name: str) -> int | None:
         """Drop a stream of a queue; its unsettled messages become visible immediately.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 from psycopg import Connection
 from psycopg_pool import ConnectionPool
@@ -16,28 +16,22 @@ from pgsluice.client.calls import (
     claims,
     deduplication,
     groups,
-    limits,
-    notify,
     partitions,
     pgmq,
     reading,
     retries,
-    searching,
     settings,
 )
-from pgsluice.client.limit_records import BlockedMessages
 from pgsluice.client.records import (
     ClaimOutcome,
     Message,
-    NotifyThrottle,
     QueueInfo,
     QueueMetrics,
     RoutingMatch,
     StoredMessage,
     TopicBinding,
 )
-from pgsluice.client.retry_records import FailedMessage, FailingMessages, MessageAttempts
-from pgsluice.client.search_records import FoundMessages
+from pgsluice.client.retry_records import FailedMessage
 from pgsluice.client.settings_records import Change, QueueOptions, QueueSettings
 
 
@@ -57,26 +51,6 @@ class WorkQueue:
                 transaction, and commits only in autocommit mode. The caller opens and closes it.
         """
         self._runner = Runner(source)
-
-    def peek(
-        self, queue_name: str, qty: int = 1, *, after_msg_id: int | None = None
-    ) -> list[StoredMessage]:
-        """Return messages of a queue, visible or not, without reading them: visibility timeouts stay as they are.
-
-        Args:
-            queue_name: An existing queue.
-            qty: The most to return, 1 or more.
-            after_msg_id: Only messages with a higher msg_id; None: start at the first.
-
-        Returns:
-            0 to `qty` messages, lowest `msg_id` first.
-
-        Raises:
-            ArgumentError: `qty` is out of range.
-
-        Source: `sluice.peek`.
-        """
-        return self._runner.run(archives.peek(queue_name, qty, after_msg_id=after_msg_id))
 
     def get_messages(self, queue_name: str, msg_ids: Sequence[int]) -> list[StoredMessage]:
         """Return messages by msg_id from the queue, its archive and its dead letters.
@@ -390,24 +364,6 @@ class WorkQueue:
             )
         )
 
-    def create_fifo_index(self, queue_name: str) -> None:
-        """Create the indexes for the `read_grouped` methods; do nothing if they exist.
-
-        Without the indexes, these methods scan the whole queue on each call. With them, each send costs a little more.
-        Maintenance creates them after the first such call, unless the queue has less than 1 MB or more than 256 MB.
-        Takes a SHARE lock on the table: producers and readers wait until the indexes are built.
-
-        Source: PGMQ 1.13.0 `pgmq.create_fifo_index`; differences in sql/pgmq/README.md.
-        """
-        self._runner.run(groups.create_fifo_index(queue_name))
-
-    def create_fifo_indexes_all(self) -> None:
-        """Call `create_fifo_index` for every queue, by name.
-
-        Source: PGMQ 1.13.0 `pgmq.create_fifo_indexes_all`.
-        """
-        self._runner.run(groups.create_fifo_indexes_all())
-
     def read_grouped(self, queue_name: str, vt: int = 30, qty: int = 1) -> list[Message]:
         """Read up to `qty` messages, starting with the group whose first message is oldest.
 
@@ -572,111 +528,6 @@ class WorkQueue:
             )
         )
 
-    def claim_messages(
-        self, queue_name: str, vt: int = 30, qty: int = 1, *, worker: str | None = None
-    ) -> list[Message]:
-        """Read visible messages within the limits of the queue, and hide them for `vt` seconds.
-
-        Args:
-            queue_name: An existing queue. Without limits, this is the same as `read`.
-            vt: Visibility timeout in seconds, 0 or more.
-            qty: The most to read, 1 or more.
-            worker: Name of the reader; without effect.
-
-        Returns:
-            0 to `qty` messages, lowest `msg_id` first; with priorities, the most urgent level first.
-
-        Raises:
-            ArgumentError: `vt` or `qty` is out of range.
-            RetryableError: Another session has read from this queue in a transaction that is still open; the error
-                names the session.
-            ServerError: The transaction is not READ COMMITTED, and the queue has limits.
-
-        Source: `sluice.claim_messages`.
-        """
-        return self._runner.run(limits.claim_messages(queue_name, vt, qty, worker=worker))
-
-    def list_blocked_messages(self, queue_name: str) -> list[BlockedMessages]:
-        """Return the blocked keys of a queue with the reason, longest blocked first.
-
-        Raises:
-            QueueNotFoundError: The queue does not exist.
-
-        Source: `sluice.list_blocked_messages`.
-        """
-        return self._runner.run(limits.list_blocked_messages(queue_name))
-
-    def unpark_messages(self, queue_name: str, key: str) -> bool:
-        """Unpark a key: its messages can be read again in order, starting with the one that awaited its retry.
-
-        Returns:
-            False when the key is not parked.
-
-        Raises:
-            QueueNotFoundError: The queue does not exist.
-
-        Source: `sluice.unpark_messages`.
-        """
-        return self._runner.run(limits.unpark_messages(queue_name, key))
-
-    def enable_notify_insert(self, queue_name: str, *, throttle_interval_ms: int = 250) -> None:
-        """Notify listeners when new messages are committed; if already enabled, only set the interval.
-
-        The channel is `pgmq.q_<name in lower case>.INSERT`, or the same with the name as created; the payload is empty.
-        Notifications are hints. None is sent for a message within an interval of the last notification, when a delayed
-        message becomes visible, or while the server's notification queue is half full; and duplicates occur. So a
-        listener reads until the queue is empty, again one interval later, and periodically without a notification.
-
-        The first call waits for open transactions that send to the queue, and blocks new ones meanwhile.
-
-        Args:
-            queue_name: An existing queue, spelled as created.
-            throttle_interval_ms: Minimum interval between notifications in milliseconds; 0: every sending statement
-                notifies.
-
-        Raises:
-            ArgumentError: The interval is negative or not whole.
-            ServerError: The queue does not exist in this spelling.
-
-        Source: PGMQ 1.13.0 `pgmq.enable_notify_insert`; differences in sql/pgmq/README.md.
-        """
-        self._runner.run(
-            notify.enable_notify_insert(queue_name, throttle_interval_ms=throttle_interval_ms)
-        )
-
-    def disable_notify_insert(self, queue_name: str) -> None:
-        """Disable notifications of new messages; do nothing if they are not enabled or the queue does not exist.
-
-        Waits for open transactions that use the queue, and blocks new ones meanwhile.
-
-        Source: PGMQ 1.13.0 `pgmq.disable_notify_insert`.
-        """
-        self._runner.run(notify.disable_notify_insert(queue_name))
-
-    def update_notify_insert(self, queue_name: str, *, throttle_interval_ms: int) -> None:
-        """Change the minimum interval between notifications, without a lock on the queue; the next message notifies.
-
-        Args:
-            queue_name: A queue with notifications enabled, spelled as created.
-            throttle_interval_ms: As for `enable_notify_insert`.
-
-        Raises:
-            ArgumentError: The interval is negative or not whole.
-            ServerError: The queue does not exist, or has no notifications enabled; the error tells the cases apart.
-
-        Source: PGMQ 1.13.0 `pgmq.update_notify_insert`.
-        """
-        self._runner.run(
-            notify.update_notify_insert(queue_name, throttle_interval_ms=throttle_interval_ms)
-        )
-
-    def list_notify_insert_throttles(self) -> list[NotifyThrottle]:
-        """Return every queue with notifications enabled, by name.
-
-        Source: PGMQ 1.13.0 `pgmq.list_notify_insert_throttles`.
-        """
-        return self._runner.run(notify.list_notify_insert_throttles())
-
     def create_partitioned(
         self,
         queue_name: str,
@@ -706,37 +557,6 @@ class WorkQueue:
         self._runner.run(
             partitions.create_partitioned(
                 queue_name, partition_interval, retention_interval, premake
-            )
-        )
-
-    def convert_archive_partitioned(
-        self,
-        table_name: str,
-        partition_interval: str = "10000",
-        retention_interval: str | None = "100000",
-        leading_partition: int = 10,
-    ) -> None:
-        """Partition the archive of a queue; its rows become the first partition.
-
-        Scans the archive once and blocks archiving meanwhile. Does nothing if the archive is already partitioned or
-        does not exist.
-
-        Args:
-            table_name: Name of the queue.
-            partition_interval: As for `create_partitioned`.
-            retention_interval: As for `create_partitioned`.
-            leading_partition: Number of partitions to create in advance, 1 or more.
-
-        Raises:
-            ArgumentError: As for `create_partitioned`.
-            QueueNameError: Another queue owns the table name of the default partition.
-            ServerError: Policies, triggers or indexes were added to the archive.
-
-        Source: PGMQ 1.13.0 `pgmq.convert_archive_partitioned`; differences in sql/pgmq/README.md.
-        """
-        self._runner.run(
-            partitions.convert_archive_partitioned(
-                table_name, partition_interval, retention_interval, leading_partition
             )
         )
 
@@ -1079,42 +899,6 @@ class WorkQueue:
         """
         return self._runner.run(reading.set_vt_batch(queue_name, msg_ids, vt))
 
-    def count_retrying(self, queue_name: str) -> int:
-        """Count the messages of a queue that failed and wait for a retry.
-
-        Args:
-            queue_name: An existing queue.
-
-        Source: `sluice.count_retrying`.
-        """
-        return self._runner.run(retries.count_retrying(queue_name))
-
-    def list_attempts(self, queue_name: str, msg_ids: Sequence[int]) -> list[MessageAttempts]:
-        """Return the recorded attempts of messages of a queue or its dead letters, with the last error, by msg_id.
-
-        Only messages with a failed, released or repeated attempt have a record.
-
-        Args:
-            queue_name: An existing queue.
-            msg_ids: The messages.
-
-        Source: `sluice.list_attempts`.
-        """
-        return self._runner.run(retries.list_attempts(queue_name, msg_ids))
-
-    def list_failing(self, of_queue: str | None = None) -> list[FailingMessages]:
-        """Return failed messages that are still retried, grouped by queue and error, most frequent error first.
-
-        Args:
-            of_queue: An existing queue; None: all.
-
-        Raises:
-            QueueNotFoundError: The queue does not exist.
-
-        Source: `sluice.list_failing`.
-        """
-        return self._runner.run(retries.list_failing(of_queue))
-
     def fail(
         self,
         queue_name: str,
@@ -1160,70 +944,6 @@ class WorkQueue:
         Source: `sluice.lock_messages`.
         """
         return self._runner.run(retries.lock_messages(queue_name, messages))
-
-    def search_messages(
-        self,
-        queue_name: str,
-        relation: str = "queue",
-        *,
-        of_state: Literal["visible", "in flight", "delayed"] | None = None,
-        after_msg_id: int | None = None,
-        after_vt: datetime | None = None,
-        newest_first: bool = True,
-        qty: int = 100,
-        scan: int = 10000,
-        key: str | None = None,
-        conditional: Any = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        with_contents: bool = True,
-        message_bytes_max: int | None = None,
-    ) -> FoundMessages:
-        """Search a queue or its archive at a bounded cost; visibility timeouts stay as they are.
-
-        A search ends after `qty` messages that match, or `scan` messages in all; it can be continued where it ended.
-
-        Args:
-            queue_name: An existing queue.
-            relation: `queue` or `archive`.
-            of_state: Only messages in this state, for a queue; None: all.
-            after_msg_id: `searched_msg_id` of the search to continue; None: start.
-            after_vt: Its `searched_vt`.
-            newest_first: Highest `msg_id` first; for messages in flight and delayed ones, the latest `vt` first.
-            qty: The most to return, 1 or more.
-            scan: The most to look at, 1 or more.
-            key: Only messages with this key (header `x-pgmq-group`).
-            conditional: Only messages that contain this JSON value (`message @> conditional`).
-            since: Only messages sent at this time or later, with a time zone. Messages of a transaction that took
-                longer than a minute may be missed, as with `until`.
-            until: Only messages sent before this time, with a time zone.
-            with_contents: False: leave out payloads, headers and `archived_at`; sluice_monitor may do so.
-            message_bytes_max: Leave out payloads that are stored in more bytes; None: none.
-
-        Raises:
-            ArgumentError: `qty` or `scan` is out of range, `relation` or `of_state` is unknown, or a time has no zone.
-            PayloadError: `conditional` is not JSON.
-
-        Source: `sluice.search_messages`.
-        """
-        return self._runner.run(
-            searching.search_messages(
-                queue_name,
-                relation,
-                of_state=of_state,
-                after_msg_id=after_msg_id,
-                after_vt=after_vt,
-                newest_first=newest_first,
-                qty=qty,
-                scan=scan,
-                key=key,
-                conditional=conditional,
-                since=since,
-                until=until,
-                with_contents=with_contents,
-                message_bytes_max=message_bytes_max,
-            )
-        )
 
     def set_queue_options(self, queue_name: str, **options: Unpack[QueueOptions]) -> Change:
         """Change the given options of a queue; the others keep their values.

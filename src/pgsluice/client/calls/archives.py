@@ -50,30 +50,6 @@ def drop_export(queue_name: str, export_name: str) -> Call[bool]:
 
 
 @method(WorkQueue)
-def peek(
-    queue_name: str, qty: int = 1, *, after_msg_id: int | None = None
-) -> Call[list[StoredMessage]]:
-    """Return messages of a queue, visible or not, without reading them: visibility timeouts stay as they are.
-
-    Args:
-        queue_name: An existing queue.
-        qty: The most to return, 1 or more.
-        after_msg_id: Only messages with a higher msg_id; None: start at the first.
-
-    Returns:
-        0 to `qty` messages, lowest `msg_id` first.
-
-    Raises:
-        ArgumentError: `qty` is out of range.
-
-    Source: `sluice.peek`.
-    """
-    parameters = (queue_name, whole(qty, "qty", 1), after_id(after_msg_id, "after_msg_id"))
-    sql: LiteralString = "select * from sluice.peek(%s::text, %s::integer, %s::bigint)"
-    return Call(sql, parameters, record(StoredMessage), queue_name)
-
-
-@method(WorkQueue)
 def get_messages(queue_name: str, msg_ids: Sequence[int]) -> Call[list[StoredMessage]]:
     """Return messages by msg_id from the queue, its archive and its dead letters.
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pgsluice.client.calls.arguments import claim_parameters, poll_parameters
 from pgsluice.client.calls.call import Call, claim, nothing
-from pgsluice.client.calls.clients import WorkQueue, method
+from pgsluice.client.calls.clients import Operations, WorkQueue, method
 from pgsluice.client.records import Message
 
 
-@method(WorkQueue)
+@method(Operations)
 def create_fifo_index(queue_name: str) -> Call[None]:
     """Create the indexes for the `read_grouped` methods; do nothing if they exist.
 
@@ -25,7 +25,7 @@ def create_fifo_index(queue_name: str) -> Call[None]:
     return Call("select pgmq.create_fifo_index(%s::text)", (queue_name,), nothing, queue_name)
 
 
-@method(WorkQueue)
+@method(Operations)
 def create_fifo_indexes_all() -> Call[None]:
     """Call `create_fifo_index` for every queue, by name.
 

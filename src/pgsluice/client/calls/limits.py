@@ -12,7 +12,7 @@ from typing import Any, LiteralString, NamedTuple
 
 from pgsluice.client.calls.arguments import claim_parameters
 from pgsluice.client.calls.call import Call, Result, claim, record, scalar
-from pgsluice.client.calls.clients import Operations, WorkQueue, method
+from pgsluice.client.calls.clients import Operations, method
 from pgsluice.client.limit_records import BlockedMessages, LimitUsage
 from pgsluice.client.records import Message
 
@@ -27,7 +27,6 @@ class ClaimedMessage(NamedTuple):
     headers: Any
 
 
-@method(WorkQueue)
 def claim_messages(
     queue_name: str, vt: int = 30, qty: int = 1, *, worker: str | None = None
 ) -> Call[list[Message]]:
@@ -122,7 +121,7 @@ def list_limit_usage() -> Call[list[LimitUsage]]:
     return Call("select * from sluice.list_limit_usage()", (), record(LimitUsage))
 
 
-@method(WorkQueue)
+@method(Operations)
 def list_blocked_messages(queue_name: str) -> Call[list[BlockedMessages]]:
     """Return the blocked keys of a queue with the reason, longest blocked first.
 
@@ -135,7 +134,7 @@ def list_blocked_messages(queue_name: str) -> Call[list[BlockedMessages]]:
     return Call(sql, (queue_name,), record(BlockedMessages), queue_name)
 
 
-@method(WorkQueue)
+@method(Operations)
 def unpark_messages(queue_name: str, key: str) -> Call[bool]:
     """Unpark a key: its messages can be read again in order, starting with the one that awaited its retry.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pgsluice.client.calls.arguments import whole
 from pgsluice.client.calls.call import Call, nothing, record
-from pgsluice.client.calls.clients import WorkQueue, method
+from pgsluice.client.calls.clients import Operations, method
 from pgsluice.client.records import NotifyThrottle
 
 
-@method(WorkQueue)
+@method(Operations)
 def enable_notify_insert(queue_name: str, *, throttle_interval_ms: int = 250) -> Call[None]:
     """Notify listeners when new messages are committed; if already enabled, only set the interval.
 
@@ -38,7 +38,7 @@ def enable_notify_insert(queue_name: str, *, throttle_interval_ms: int = 250) ->
     )
 
 
-@method(WorkQueue)
+@method(Operations)
 def disable_notify_insert(queue_name: str) -> Call[None]:
     """Disable notifications of new messages; do nothing if they are not enabled or the queue does not exist.
 
@@ -49,7 +49,7 @@ def disable_notify_insert(queue_name: str) -> Call[None]:
     return Call("select pgmq.disable_notify_insert(%s::text)", (queue_name,), nothing, queue_name)
 
 
-@method(WorkQueue)
+@method(Operations)
 def update_notify_insert(queue_name: str, *, throttle_interval_ms: int) -> Call[None]:
     """Change the minimum interval between notifications, without a lock on the queue; the next message notifies.
 
@@ -71,7 +71,7 @@ def update_notify_insert(queue_name: str, *, throttle_interval_ms: int) -> Call[
     )
 
 
-@method(WorkQueue)
+@method(Operations)
 def list_notify_insert_throttles() -> Call[list[NotifyThrottle]]:
     """Return every queue with notifications enabled, by name.
 

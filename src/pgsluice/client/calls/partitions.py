@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgsluice.client.calls.arguments import whole
 from pgsluice.client.calls.call import Call, nothing, record
-from pgsluice.client.calls.clients import Operations, WorkQueue, method
+from pgsluice.client.calls.clients import Archive, Operations, WorkQueue, method
 from pgsluice.client.records import MaintenanceFailure, MaintenanceStep, Partition
 
 
@@ -41,7 +41,7 @@ def create_partitioned(
     )
 
 
-@method(WorkQueue)
+@method(Archive)
 def convert_archive_partitioned(
     table_name: str,
     partition_interval: str = "10000",

@@ -13,7 +13,7 @@ from typing import Any, LiteralString
 from pgsluice.client.calls.arguments import checked_ids, seconds, whole
 from pgsluice.client.calls.call import Call, column, record, scalar, storable_text
 from pgsluice.client.calls.claims import claims_of, settle, time_of, times_of
-from pgsluice.client.calls.clients import WorkQueue, method
+from pgsluice.client.calls.clients import Operations, WorkQueue, method
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.group_records import ClaimedEvent
 from pgsluice.client.records import ClaimOutcome, Message
@@ -83,7 +83,7 @@ def unfinished_attempts(queue_name: str, messages: Sequence[Message]) -> Call[li
     return Call(sql, (queue_name, claims_of(messages)[0]), column, queue_name)
 
 
-@method(WorkQueue)
+@method(Operations)
 def count_retrying(queue_name: str) -> Call[int]:
     """Count the messages of a queue that failed and wait for a retry.
 
@@ -95,7 +95,7 @@ def count_retrying(queue_name: str) -> Call[int]:
     return Call("select sluice.count_retrying(%s::text)", (queue_name,), scalar, queue_name)
 
 
-@method(WorkQueue)
+@method(Operations)
 def list_attempts(queue_name: str, msg_ids: Sequence[int]) -> Call[list[MessageAttempts]]:
     """Return the recorded attempts of messages of a queue or its dead letters, with the last error, by msg_id.
 
@@ -113,7 +113,7 @@ def list_attempts(queue_name: str, msg_ids: Sequence[int]) -> Call[list[MessageA
     )
 
 
-@method(WorkQueue)
+@method(Operations)
 def list_failing(of_queue: str | None = None) -> Call[list[FailingMessages]]:
     """Return failed messages that are still retried, grouped by queue and error, most frequent error first.
 

@@ -8,13 +8,13 @@ from typing import Any, Literal, LiteralString
 
 from pgsluice.client.calls.arguments import after_id, whole, zoned_time
 from pgsluice.client.calls.call import Call
-from pgsluice.client.calls.clients import WorkQueue, method
+from pgsluice.client.calls.clients import Operations, method
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.records import StoredMessage
 from pgsluice.client.search_records import FoundMessages
 
 
-@method(WorkQueue)
+@method(Operations)
 def search_messages(
     queue_name: str,
     relation: str = "queue",

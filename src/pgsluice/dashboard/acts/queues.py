@@ -154,7 +154,7 @@ def _ask_unpark(database: Database, given: FormValues) -> Question:
     queue, key = given.text("queue"), given.text("key")
     blocked = {
         each.key: each
-        for each in database.read(lambda s: s.queues.list_blocked_messages(queue))
+        for each in database.read(lambda s: s.operations.list_blocked_messages(queue))
         if each.reason == "parked"
     }
     waiting = ""
@@ -172,7 +172,7 @@ def _ask_unpark(database: Database, given: FormValues) -> Question:
 
 def _unpark(session: PageSession, given: FormValues) -> str:
     queue, key = given.text("queue"), given.text("key")
-    if session.queues.unpark_messages(queue, key):
+    if session.operations.unpark_messages(queue, key):
         return f"Key {key} of queue {queue} is unparked."
     return f"Key {key} of queue {queue} was not parked."
 

@@ -28,7 +28,7 @@ def message(request: Request) -> Response:
     )
     stored = database.part(lambda s: s.queues.get_messages(name, [msg_id]), "message", name, msg_id)
     attempts = database.part(
-        lambda s: s.queues.list_attempts(name, [msg_id]), "attempts", name, msg_id
+        lambda s: s.operations.list_attempts(name, [msg_id]), "attempts", name, msg_id
     )
     state = explained.value[0].detail.get("state", "") if explained.value else ""
     return page(

@@ -142,7 +142,7 @@ def _searched(database: Database, name: str, wanted: MessageFilter) -> PagePart[
 
     def search(with_contents: bool) -> Listed:
         found = database.read(
-            lambda session: session.queues.search_messages(
+            lambda session: session.operations.search_messages(
                 name,
                 "archive" if wanted.state == "archived" else "queue",
                 of_state=None if wanted.state in ("all", "archived") else cast("Any", wanted.state),

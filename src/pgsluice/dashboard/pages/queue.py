@@ -35,7 +35,7 @@ def queue(request: Request) -> Response:
     used = database.part(lambda s: s.operations.list_limit_usage(), "limits")
     usage = next((each for each in used.value or () if each.queue_name == name), None)
     settings = database.part(lambda s: s.queues.queue_options(name), "queue settings", name)
-    throttles = database.part(lambda s: s.queues.list_notify_insert_throttles(), "throttles")
+    throttles = database.part(lambda s: s.operations.list_notify_insert_throttles(), "throttles")
     workers = database.part(lambda s: s.operations.list_workers(), "workers")
     return page(
         request,
@@ -89,7 +89,7 @@ def _failing(database: Database, name: str) -> PagePart[list[FailingMessages]]:
 
     def read(session: PageSession) -> list[FailingMessages]:
         session.run(samples.limit_statements(_FAILING_MS))
-        return session.queues.list_failing(name)
+        return session.operations.list_failing(name)
 
     found = database.part(read, "failing", name)
     if found.is_timeout:
@@ -103,7 +103,7 @@ def _blocked(
     """Return the blocked keys of a queue whose limits concern keys."""
     if settings is None or (settings.key_concurrency is None and settings.when_waiting is None):
         return PagePart([])
-    return database.part(lambda s: s.queues.list_blocked_messages(name), "blocked", name)
+    return database.part(lambda s: s.operations.list_blocked_messages(name), "blocked", name)
 
 
 def _working(

@@ -216,7 +216,7 @@ class App:
             key_concurrency: Maximum concurrency per key across all processes, 1 or more, or None. With 1, messages of a
                 key are in order.
             when_waiting: Handle messages of a key in order, one at a time; while one waits for its retry, `block`: none
-                of the key is handled; `skip`: later ones are; `park`: none is until `WorkQueue.unpark_messages`.
+                of the key is handled; `skip`: later ones are; `park`: none is until `Operations.unpark_messages`.
                 None: `block` if `key_concurrency` is 1, else keys have no order.
             rate: Rate limit: messages claimed per `rate_s` across all processes, 1 or more, or None. A message counts
                 when a worker claims it; it may start later, and if it is released before it starts, it counts again.
