@@ -95,7 +95,8 @@ order by 1
 
 def files():
     folders = [(SQL / schema / "functions") for schema in SCHEMAS]
-    return sorted(path for folder in folders for path in folder.rglob("*") if path.is_file())
+    found = (path for folder in folders for path in folder.rglob("*") if path.is_file())
+    return sorted(path for path in found if path.name != "README.md")
 
 
 def schema_of(path):
