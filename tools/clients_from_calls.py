@@ -109,6 +109,19 @@ class Client:
         """The constructor's arguments after the connection: the first arguments of its calls."""
         return [argument.arg for argument in self.init.args.args[2:]]
 
+    @property
+    def order(self) -> list[str]:
+        """The declared methods to begin with, and then the others."""
+        declared = [
+            name
+            for node in self.node.body
+            if isinstance(node, ast.Assign)
+            for name in ast.literal_eval(node.value)
+        ]
+        if missing := set(declared) - self.methods.keys():
+            raise CallError(f"{self.node.name}.ORDER names no method: {', '.join(sorted(missing))}")
+        return [*declared, *(name for name in self.methods if name not in declared)]
+
     def add(self, module: Module, function: ast.FunctionDef, options: dict[str, str]) -> None:
         """Add a method that runs the call returned by a function."""
         name = options.get("name", function.name)
@@ -159,7 +172,8 @@ class Client:
             *module.imports(_expressions(init.args)),
         }
         about = textwrap.indent(module.docstring(self.node), " " * 4, _is_text)
-        functions = textwrap.indent("\n".join([made, *self.methods.values()]), " " * 4, _is_text)
+        methods = [made, *(self.methods[name] for name in self.order)]
+        functions = textwrap.indent("\n".join(methods), " " * 4, _is_text)
         head = f'"""`{self.name}`: its methods run the calls."""\n\nfrom __future__ import annotations\n\n'
         return (
             f"{NOTE}{head}"
@@ -219,7 +233,7 @@ def _mark(function: ast.FunctionDef) -> tuple[str, dict[str, str]] | None:
 
 
 def clients(folder: Path) -> list[Client]:
-    """Return the classes with their methods, ordered by module and by position in it."""
+    """Return the classes with their methods, by module and by position in it."""
     declared = Module.read(folder / "clients.py")
     found = {
         node.name: Client(declared, node)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -99,6 +100,14 @@ def cli_page() -> str:
     return "".join(lines)
 
 
+def _functions(kind: type) -> Iterator[tuple[str, Callable[..., object]]]:
+    """Yield the functions of a class in the order of their definition, inherited ones last."""
+    for name in dict.fromkeys(name for base in kind.__mro__ for name in vars(base)):
+        function = inspect.getattr_static(kind, name)
+        if inspect.isfunction(function):
+            yield name, function
+
+
 def python_page() -> str:
     """Return the page of the public classes; async forms have the same methods, awaited."""
     lines = [
@@ -111,7 +120,7 @@ def python_page() -> str:
     for name in PYTHON:
         kind = getattr(pgsluice, name)
         lines.append(f"\n## `{name}`\n\n```text\n{inspect.getdoc(kind)}\n```\n")
-        for member, function in inspect.getmembers(kind, inspect.isfunction):
+        for member, function in _functions(kind):
             document = inspect.getdoc(function)
             if (member.startswith("_") and member != "__init__") or not document:
                 continue

@@ -88,3 +88,27 @@ def test_a_method_has_the_arguments_of_its_call_but_those_of_the_client(
 def test_call_that_cannot_be_a_method_is_refused(written, calls, words):
     with pytest.raises(Exception, match=words):
         written(calls)
+
+
+def test_declared_methods_come_first_and_the_others_by_position(written, tmp_path):
+    (tmp_path / "clients.py").write_text(
+        CLIENTS.replace("    def", '    ORDER = ("c",)\n\n    def')
+    )
+    calls = "".join(call("Call[int]", mark=f'Log, name="{name}"') for name in "abc")
+
+    text = written(calls)
+
+    assert [line.split()[2] for line in text.splitlines() if "async def" in line] == [
+        "c(self)",
+        "a(self)",
+        "b(self)",
+    ]
+
+
+def test_an_order_that_names_no_method_is_refused(written, tmp_path):
+    (tmp_path / "clients.py").write_text(
+        CLIENTS.replace("    def", '    ORDER = ("x",)\n\n    def')
+    )
+
+    with pytest.raises(Exception, match="Log.ORDER names no method: x"):
+        written(call("Call[int]"))

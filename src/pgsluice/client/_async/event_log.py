@@ -69,6 +69,316 @@ class AsyncEventLog:
         """
         self._runner = AsyncRunner(source)
 
+    async def create_queue(self, queue_name: str) -> bool:
+        """Create an event log with its first tick.
+
+        Returns:
+            False when the log existed.
+
+        Source: PgQ 3.5.2 `pgq.create_queue`.
+        """
+        return await self._runner.run(pgq.create_queue(queue_name))
+
+    async def insert_event(
+        self,
+        queue_name: str,
+        ev_type: str | None,
+        ev_data: str | None,
+        *,
+        ev_extra1: str | None = None,
+        ev_extra2: str | None = None,
+        ev_extra3: str | None = None,
+        ev_extra4: str | None = None,
+    ) -> int:
+        """Append one event; consumers receive it after the commit and the next tick.
+
+        Args:
+            queue_name: An existing log.
+            ev_type: Type of the event.
+            ev_data: Text of the event, JSON by convention.
+            ev_extra1: Additional text, as are the next three.
+
+        Returns:
+            The ev_id.
+
+        Raises:
+            LogNotFoundError: The log does not exist.
+            LogStateError: The log accepts no events, or no more in one transaction.
+            PayloadError: A field is not text that PostgreSQL can store. Nothing was inserted.
+
+        Source: PgQ 3.5.2 `pgq.insert_event`.
+        """
+        return await self._runner.run(
+            pgq.insert_event(
+                queue_name,
+                ev_type,
+                ev_data,
+                ev_extra1=ev_extra1,
+                ev_extra2=ev_extra2,
+                ev_extra3=ev_extra3,
+                ev_extra4=ev_extra4,
+            )
+        )
+
+    async def insert_events(self, queue_name: str, events: Sequence[NewEvent]) -> list[int]:
+        """Append events; consumers receive them after the commit and the next tick.
+
+        Args:
+            queue_name: An existing log.
+            events: Sent in one statement, so they must fit into memory here and on the server.
+
+        Returns:
+            The ev_ids, in the order of the events.
+
+        Raises:
+            LogNotFoundError: The log does not exist.
+            LogStateError: The log accepts no events, or not this many in one transaction.
+            PayloadError: A field is not text that PostgreSQL can store. Nothing was inserted.
+
+        Source: `sluice.insert_events`.
+        """
+        return await self._runner.run(producing.insert_events(queue_name, events))
+
+    async def insert_many(self, queue_name: str, events: Iterable[NewEvent]) -> int:
+        """Append any number of events, by COPY if there are many.
+
+        All are appended, or none: on a pool or in autocommit mode, they are a transaction of their own. After an error
+        in the caller's transaction, roll it back.
+
+        Args:
+            queue_name: An existing log.
+            events: Consumed one by one, so it can be a generator over more than fits into memory. It must not use this
+                connection.
+
+        Returns:
+            The number of events.
+
+        Raises:
+            LogNotFoundError: The log does not exist.
+            LogStateError: The log accepts no events. The limit of events per transaction applies only below 200 events:
+                a COPY is not counted.
+            PayloadError: A field is not text that PostgreSQL can store. Nothing was inserted.
+
+        Source: `sluice.insert_events` and `pgq.current_event_table`.
+        """
+        return await self._runner.run_or_copy(producing.insert_many(queue_name, events))
+
+    async def insert_delayed_event(
+        self,
+        queue_name: str,
+        ev_type: str | None,
+        ev_data: str | None,
+        delay: int | datetime,
+        *,
+        ev_extra1: str | None = None,
+        ev_extra2: str | None = None,
+        ev_extra3: str | None = None,
+        ev_extra4: str | None = None,
+    ) -> int | None:
+        """Append one event later.
+
+        When it is due, maintenance inserts it into the log and assigns its ev_id; a claim of a share group does so too,
+        if it found fewer events than requested. Its ev_time is the time of this call. The number of delayed events is
+        unlimited.
+
+        Args:
+            queue_name: An existing log.
+            ev_type: Type of the event.
+            ev_data: Text of the event, JSON by convention.
+            delay: Seconds until the event is due, 0 or more, or the time when it is due (with a time zone).
+            ev_extra1: Additional text, as are the next three.
+
+        Returns:
+            The ev_id if the event is already due and was appended immediately; else None.
+
+        Raises:
+            LogNotFoundError: The log does not exist.
+            LogStateError: The log accepts no events, or no more in one transaction. A delayed event is appended even if
+                the log accepts no events by then.
+            ArgumentError: The delay is negative, not whole, or a time without a zone. Nothing was inserted.
+            PayloadError: A field is not text that PostgreSQL can store. Nothing was inserted.
+
+        Source: `sluice.insert_event`.
+        """
+        return await self._runner.run(
+            delayed.insert_delayed_event(
+                queue_name,
+                ev_type,
+                ev_data,
+                delay,
+                ev_extra1=ev_extra1,
+                ev_extra2=ev_extra2,
+                ev_extra3=ev_extra3,
+                ev_extra4=ev_extra4,
+            )
+        )
+
+    async def register_consumer(self, queue_name: str, consumer_name: str) -> bool:
+        """Register a consumer at the latest tick.
+
+        Returns:
+            False when the consumer was already registered; its position is kept.
+
+        Raises:
+            LogNotFoundError: The log does not exist.
+
+        Source: PgQ 3.5.2 `pgq.register_consumer`.
+        """
+        return await self._runner.run(pgq.register_consumer(queue_name, consumer_name))
+
+    async def next_batch(self, queue_name: str, consumer_name: str) -> int | None:
+        """Open the consumer's next batch, or return its open batch.
+
+        Returns:
+            The batch_id, or None without a new tick since the last batch.
+
+        Raises:
+            ConsumerNotFoundError: The consumer is not registered on this log.
+            PositionLostError: The consumer's position was dropped by the log's lag limits.
+
+        Source: PgQ 3.5.2 `pgq.next_batch`.
+        """
+        return await self._runner.run(pgq.next_batch(queue_name, consumer_name))
+
+    async def get_batch_events(self, batch_id: int) -> list[Event]:
+        """Return the events of an open batch, by ev_id; the same ones until the batch is finished.
+
+        Loads all events into memory; for large batches use `stream_batch_events`.
+
+        Raises:
+            BatchNotFoundError: The batch is not open.
+
+        Source: PgQ 3.5.2 `pgq.get_batch_events`.
+        """
+        return await self._runner.run(pgq.get_batch_events(batch_id))
+
+    async def finish_batch(self, batch_id: int) -> bool:
+        """Finish a batch: move the consumer's position past its events.
+
+        In the transaction of the consumer's own writes, this gives them an exactly-once effect.
+
+        Returns:
+            False when the batch was not open, because another session finished it.
+
+        Raises:
+            PositionLostError: The consumer's position was given up.
+
+        Source: PgQ 3.5.2 `pgq.finish_batch`.
+        """
+        return await self._runner.run(pgq.finish_batch(batch_id))
+
+    async def event_retry(self, batch_id: int, ev_id: int, retry_after: int | datetime) -> bool:
+        """Schedule a retry of one event of an open batch; it is redelivered in a later batch, only to this consumer.
+
+        Args:
+            batch_id: An open batch.
+            ev_id: Id of an event of the batch.
+            retry_after: Seconds from now, 0 or more, or a time with a time zone.
+
+        Returns:
+            False when a retry was already scheduled.
+
+        Raises:
+            BatchNotFoundError: The batch is not open.
+            ArgumentError: The event is not in the batch.
+
+        Source: PgQ 3.5.2 `pgq.event_retry`. For many events, use `retry`, which costs far less.
+        """
+        return await self._runner.run(pgq.event_retry(batch_id, ev_id, retry_after))
+
+    async def batch_retry(self, batch_id: int, retry_seconds: int) -> int:
+        """Schedule a retry of all events of an open batch.
+
+        Args:
+            batch_id: An open batch.
+            retry_seconds: Seconds from now, 0 or more.
+
+        Returns:
+            The number of events scheduled by this call, without those scheduled before.
+
+        Raises:
+            BatchNotFoundError: The batch is not open.
+
+        Source: PgQ 3.5.2 `pgq.batch_retry`.
+        """
+        return await self._runner.run(pgq.batch_retry(batch_id, retry_seconds))
+
+    async def unregister_consumer(self, queue_name: str, consumer_name: str) -> int:
+        """Unregister a consumer and its subconsumers, and drop their positions.
+
+        Returns:
+            The number of consumers removed; 0 if none was registered.
+
+        Source: PgQ 3.5.2 `pgq.unregister_consumer`.
+        """
+        return await self._runner.run(pgq.unregister_consumer(queue_name, consumer_name))
+
+    async def get_queue_info(self, queue_name: str | None = None) -> list[LogInfo]:
+        """Return the settings and state of one log, or of all, by name.
+
+        Source: PgQ 3.5.2 `pgq.get_queue_info`.
+        """
+        return await self._runner.run(pgq.get_queue_info(queue_name))
+
+    async def get_consumer_info(
+        self, queue_name: str | None = None, consumer_name: str | None = None
+    ) -> list[ConsumerInfo]:
+        """Return the position and lag of consumers, by log and name; None for either means all.
+
+        Source: PgQ 3.5.2 `pgq.get_consumer_info`.
+        """
+        return await self._runner.run(pgq.get_consumer_info(queue_name, consumer_name))
+
+    async def drop_queue(self, queue_name: str, *, force: bool = False) -> None:
+        """Drop an event log with its events.
+
+        Args:
+            queue_name: An existing log.
+            force: Unregister its consumers too.
+
+        Raises:
+            LogNotFoundError: The log does not exist.
+            LogInUseError: The log has consumers and `force` is False; the error's cause names them.
+
+        Source: PgQ 3.5.2 `pgq.drop_queue`.
+        """
+        await self._runner.run(pgq.drop_queue(queue_name, force=force))
+
+    async def set_log_options(self, queue_name: str, **options: Unpack[LogOptions]) -> Change:
+        """Change the given options of a log; the others keep their values.
+
+        Args:
+            queue_name: An existing log.
+            **options: See `LogOptions`.
+
+        Returns:
+            `unchanged` when the log has these options already.
+
+        Raises:
+            ArgumentError: An option is unknown, or its value invalid. Nothing was changed.
+            LogNotFoundError: The log does not exist.
+
+        Source: `sluice.set_log_options`.
+        """
+        return await self._runner.run(settings.set_log_options(queue_name, **options))
+
+    async def log_options(self, queue_name: str) -> LogSettings:
+        """Return the options of a log.
+
+        Raises:
+            LogNotFoundError: The log does not exist.
+
+        Source: `sluice.log_options`.
+        """
+        return await self._runner.run(settings.log_options(queue_name))
+
+    async def list_log_options(self) -> list[LogSettings]:
+        """Return the options of all logs, by name.
+
+        Source: `sluice.log_options`.
+        """
+        return await self._runner.run(settings.list_log_options())
+
     async def capture(
         self, source_table: str, queue_name: str, options: Mapping[str, Any] | None = None
     ) -> None:
@@ -189,56 +499,6 @@ class AsyncEventLog:
         Source: `sluice.reject_events`.
         """
         return await self._runner.run(dead_letters.reject_events(batch_id, failures, worker=worker))
-
-    async def insert_delayed_event(
-        self,
-        queue_name: str,
-        ev_type: str | None,
-        ev_data: str | None,
-        delay: int | datetime,
-        *,
-        ev_extra1: str | None = None,
-        ev_extra2: str | None = None,
-        ev_extra3: str | None = None,
-        ev_extra4: str | None = None,
-    ) -> int | None:
-        """Append one event later.
-
-        When it is due, maintenance inserts it into the log and assigns its ev_id; a claim of a share group does so too,
-        if it found fewer events than requested. Its ev_time is the time of this call. The number of delayed events is
-        unlimited.
-
-        Args:
-            queue_name: An existing log.
-            ev_type: Type of the event.
-            ev_data: Text of the event, JSON by convention.
-            delay: Seconds until the event is due, 0 or more, or the time when it is due (with a time zone).
-            ev_extra1: Additional text, as are the next three.
-
-        Returns:
-            The ev_id if the event is already due and was appended immediately; else None.
-
-        Raises:
-            LogNotFoundError: The log does not exist.
-            LogStateError: The log accepts no events, or no more in one transaction. A delayed event is appended even if
-                the log accepts no events by then.
-            ArgumentError: The delay is negative, not whole, or a time without a zone. Nothing was inserted.
-            PayloadError: A field is not text that PostgreSQL can store. Nothing was inserted.
-
-        Source: `sluice.insert_event`.
-        """
-        return await self._runner.run(
-            delayed.insert_delayed_event(
-                queue_name,
-                ev_type,
-                ev_data,
-                delay,
-                ev_extra1=ev_extra1,
-                ev_extra2=ev_extra2,
-                ev_extra3=ev_extra3,
-                ev_extra4=ev_extra4,
-            )
-        )
 
     async def list_delayed(
         self,
@@ -628,31 +888,6 @@ class AsyncEventLog:
         """
         await self._runner.run(logs.unlisten_log(queue_name))
 
-    async def create_queue(self, queue_name: str) -> bool:
-        """Create an event log with its first tick.
-
-        Returns:
-            False when the log existed.
-
-        Source: PgQ 3.5.2 `pgq.create_queue`.
-        """
-        return await self._runner.run(pgq.create_queue(queue_name))
-
-    async def drop_queue(self, queue_name: str, *, force: bool = False) -> None:
-        """Drop an event log with its events.
-
-        Args:
-            queue_name: An existing log.
-            force: Unregister its consumers too.
-
-        Raises:
-            LogNotFoundError: The log does not exist.
-            LogInUseError: The log has consumers and `force` is False; the error's cause names them.
-
-        Source: PgQ 3.5.2 `pgq.drop_queue`.
-        """
-        await self._runner.run(pgq.drop_queue(queue_name, force=force))
-
     async def set_queue_config(self, queue_name: str, param_name: str, param_value: str) -> None:
         """Change a setting of a log.
 
@@ -671,13 +906,6 @@ class AsyncEventLog:
         """
         await self._runner.run(pgq.set_queue_config(queue_name, param_name, param_value))
 
-    async def get_queue_info(self, queue_name: str | None = None) -> list[LogInfo]:
-        """Return the settings and state of one log, or of all, by name.
-
-        Source: PgQ 3.5.2 `pgq.get_queue_info`.
-        """
-        return await self._runner.run(pgq.get_queue_info(queue_name))
-
     async def current_event_table(self, queue_name: str) -> str:
         """Return the table that currently receives events, for a COPY in the same transaction.
 
@@ -688,60 +916,6 @@ class AsyncEventLog:
         Source: PgQ 3.5.2 `pgq.current_event_table`; differences in sql/pgq/README.md.
         """
         return await self._runner.run(pgq.current_event_table(queue_name))
-
-    async def insert_event(
-        self,
-        queue_name: str,
-        ev_type: str | None,
-        ev_data: str | None,
-        *,
-        ev_extra1: str | None = None,
-        ev_extra2: str | None = None,
-        ev_extra3: str | None = None,
-        ev_extra4: str | None = None,
-    ) -> int:
-        """Append one event; consumers receive it after the commit and the next tick.
-
-        Args:
-            queue_name: An existing log.
-            ev_type: Type of the event.
-            ev_data: Text of the event, JSON by convention.
-            ev_extra1: Additional text, as are the next three.
-
-        Returns:
-            The ev_id.
-
-        Raises:
-            LogNotFoundError: The log does not exist.
-            LogStateError: The log accepts no events, or no more in one transaction.
-            PayloadError: A field is not text that PostgreSQL can store. Nothing was inserted.
-
-        Source: PgQ 3.5.2 `pgq.insert_event`.
-        """
-        return await self._runner.run(
-            pgq.insert_event(
-                queue_name,
-                ev_type,
-                ev_data,
-                ev_extra1=ev_extra1,
-                ev_extra2=ev_extra2,
-                ev_extra3=ev_extra3,
-                ev_extra4=ev_extra4,
-            )
-        )
-
-    async def register_consumer(self, queue_name: str, consumer_name: str) -> bool:
-        """Register a consumer at the latest tick.
-
-        Returns:
-            False when the consumer was already registered; its position is kept.
-
-        Raises:
-            LogNotFoundError: The log does not exist.
-
-        Source: PgQ 3.5.2 `pgq.register_consumer`.
-        """
-        return await self._runner.run(pgq.register_consumer(queue_name, consumer_name))
 
     async def register_consumer_at(
         self, queue_name: str, consumer_name: str, tick_pos: int
@@ -763,25 +937,6 @@ class AsyncEventLog:
         Source: PgQ 3.5.2 `pgq.register_consumer_at`.
         """
         return await self._runner.run(pgq.register_consumer_at(queue_name, consumer_name, tick_pos))
-
-    async def unregister_consumer(self, queue_name: str, consumer_name: str) -> int:
-        """Unregister a consumer and its subconsumers, and drop their positions.
-
-        Returns:
-            The number of consumers removed; 0 if none was registered.
-
-        Source: PgQ 3.5.2 `pgq.unregister_consumer`.
-        """
-        return await self._runner.run(pgq.unregister_consumer(queue_name, consumer_name))
-
-    async def get_consumer_info(
-        self, queue_name: str | None = None, consumer_name: str | None = None
-    ) -> list[ConsumerInfo]:
-        """Return the position and lag of consumers, by log and name; None for either means all.
-
-        Source: PgQ 3.5.2 `pgq.get_consumer_info`.
-        """
-        return await self._runner.run(pgq.get_consumer_info(queue_name, consumer_name))
 
     async def ticker(self, queue_name: str) -> int | None:
         """Tick one log if a tick is due. Safe to call from any number of processes.
@@ -850,20 +1005,6 @@ class AsyncEventLog:
         """
         return await self._runner.run(pgq.maint_retry_events())
 
-    async def next_batch(self, queue_name: str, consumer_name: str) -> int | None:
-        """Open the consumer's next batch, or return its open batch.
-
-        Returns:
-            The batch_id, or None without a new tick since the last batch.
-
-        Raises:
-            ConsumerNotFoundError: The consumer is not registered on this log.
-            PositionLostError: The consumer's position was dropped by the log's lag limits.
-
-        Source: PgQ 3.5.2 `pgq.next_batch`.
-        """
-        return await self._runner.run(pgq.next_batch(queue_name, consumer_name))
-
     async def next_batch_info(self, queue_name: str, consumer_name: str) -> OpenBatch | None:
         """Open the consumer's next batch as `next_batch` does, and return it with its ticks.
 
@@ -918,69 +1059,6 @@ class AsyncEventLog:
         Source: PgQ 3.5.2 `pgq.get_batch_info`.
         """
         return await self._runner.run(pgq.get_batch_info(batch_id))
-
-    async def get_batch_events(self, batch_id: int) -> list[Event]:
-        """Return the events of an open batch, by ev_id; the same ones until the batch is finished.
-
-        Loads all events into memory; for large batches use `stream_batch_events`.
-
-        Raises:
-            BatchNotFoundError: The batch is not open.
-
-        Source: PgQ 3.5.2 `pgq.get_batch_events`.
-        """
-        return await self._runner.run(pgq.get_batch_events(batch_id))
-
-    async def event_retry(self, batch_id: int, ev_id: int, retry_after: int | datetime) -> bool:
-        """Schedule a retry of one event of an open batch; it is redelivered in a later batch, only to this consumer.
-
-        Args:
-            batch_id: An open batch.
-            ev_id: Id of an event of the batch.
-            retry_after: Seconds from now, 0 or more, or a time with a time zone.
-
-        Returns:
-            False when a retry was already scheduled.
-
-        Raises:
-            BatchNotFoundError: The batch is not open.
-            ArgumentError: The event is not in the batch.
-
-        Source: PgQ 3.5.2 `pgq.event_retry`. For many events, use `retry`, which costs far less.
-        """
-        return await self._runner.run(pgq.event_retry(batch_id, ev_id, retry_after))
-
-    async def batch_retry(self, batch_id: int, retry_seconds: int) -> int:
-        """Schedule a retry of all events of an open batch.
-
-        Args:
-            batch_id: An open batch.
-            retry_seconds: Seconds from now, 0 or more.
-
-        Returns:
-            The number of events scheduled by this call, without those scheduled before.
-
-        Raises:
-            BatchNotFoundError: The batch is not open.
-
-        Source: PgQ 3.5.2 `pgq.batch_retry`.
-        """
-        return await self._runner.run(pgq.batch_retry(batch_id, retry_seconds))
-
-    async def finish_batch(self, batch_id: int) -> bool:
-        """Finish a batch: move the consumer's position past its events.
-
-        In the transaction of the consumer's own writes, this gives them an exactly-once effect.
-
-        Returns:
-            False when the batch was not open, because another session finished it.
-
-        Raises:
-            PositionLostError: The consumer's position was given up.
-
-        Source: PgQ 3.5.2 `pgq.finish_batch`.
-        """
-        return await self._runner.run(pgq.finish_batch(batch_id))
 
     async def version(self) -> str:
         """Return the version of PgQ's interface followed by our own; it starts with `3.5`.
@@ -1117,84 +1195,6 @@ class AsyncEventLog:
         Source: `sluice.list_pipelines`.
         """
         return await self._runner.run(pipelines.list_pipelines())
-
-    async def insert_events(self, queue_name: str, events: Sequence[NewEvent]) -> list[int]:
-        """Append events; consumers receive them after the commit and the next tick.
-
-        Args:
-            queue_name: An existing log.
-            events: Sent in one statement, so they must fit into memory here and on the server.
-
-        Returns:
-            The ev_ids, in the order of the events.
-
-        Raises:
-            LogNotFoundError: The log does not exist.
-            LogStateError: The log accepts no events, or not this many in one transaction.
-            PayloadError: A field is not text that PostgreSQL can store. Nothing was inserted.
-
-        Source: `sluice.insert_events`.
-        """
-        return await self._runner.run(producing.insert_events(queue_name, events))
-
-    async def insert_many(self, queue_name: str, events: Iterable[NewEvent]) -> int:
-        """Append any number of events, by COPY if there are many.
-
-        All are appended, or none: on a pool or in autocommit mode, they are a transaction of their own. After an error
-        in the caller's transaction, roll it back.
-
-        Args:
-            queue_name: An existing log.
-            events: Consumed one by one, so it can be a generator over more than fits into memory. It must not use this
-                connection.
-
-        Returns:
-            The number of events.
-
-        Raises:
-            LogNotFoundError: The log does not exist.
-            LogStateError: The log accepts no events. The limit of events per transaction applies only below 200 events:
-                a COPY is not counted.
-            PayloadError: A field is not text that PostgreSQL can store. Nothing was inserted.
-
-        Source: `sluice.insert_events` and `pgq.current_event_table`.
-        """
-        return await self._runner.run_or_copy(producing.insert_many(queue_name, events))
-
-    async def set_log_options(self, queue_name: str, **options: Unpack[LogOptions]) -> Change:
-        """Change the given options of a log; the others keep their values.
-
-        Args:
-            queue_name: An existing log.
-            **options: See `LogOptions`.
-
-        Returns:
-            `unchanged` when the log has these options already.
-
-        Raises:
-            ArgumentError: An option is unknown, or its value invalid. Nothing was changed.
-            LogNotFoundError: The log does not exist.
-
-        Source: `sluice.set_log_options`.
-        """
-        return await self._runner.run(settings.set_log_options(queue_name, **options))
-
-    async def log_options(self, queue_name: str) -> LogSettings:
-        """Return the options of a log.
-
-        Raises:
-            LogNotFoundError: The log does not exist.
-
-        Source: `sluice.log_options`.
-        """
-        return await self._runner.run(settings.log_options(queue_name))
-
-    async def list_log_options(self) -> list[LogSettings]:
-        """Return the options of all logs, by name.
-
-        Source: `sluice.log_options`.
-        """
-        return await self._runner.run(settings.list_log_options())
 
     async def list_groups(self, queue_name: str | None = None) -> list[GroupInfo]:
         """Return the settings and lag of the share groups of one log, or of all, by log and name.

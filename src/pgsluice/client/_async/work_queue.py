@@ -52,103 +52,272 @@ class AsyncWorkQueue:
         """
         self._runner = AsyncRunner(source)
 
-    async def get_messages(self, queue_name: str, msg_ids: Sequence[int]) -> list[StoredMessage]:
-        """Return messages by msg_id from the queue, its archive and its dead letters.
-
-        Returns:
-            The messages found, lowest `msg_id` first; `state` tells the places apart. Dead letters outlive their queue:
-            after it was dropped and created again, a msg_id may occur twice.
-
-        Source: `sluice.get_messages`.
-        """
-        return await self._runner.run(archives.get_messages(queue_name, msg_ids))
-
-    async def browse(
-        self,
-        queue_name: str,
-        relation: str = "queue",
-        *,
-        after_msg_id: int | None = None,
-        qty: int = 100,
-        conditional: dict[str, Any] | None = None,
-        conditional_headers: dict[str, Any] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-    ) -> list[StoredMessage]:
-        """Return a page of a queue or its archive without reading messages: visibility timeouts stay as they are.
-
-        Pass the last `msg_id` of a page as `after_msg_id` of the next. A transaction that commits late, or a late
-        archive, can still add messages with lower ids. A filter also scans the messages that it skips.
+    async def create(self, queue_name: str) -> None:
+        """Create a queue and its archive; do nothing if it exists.
 
         Args:
-            queue_name: An existing queue.
-            relation: `queue` or `archive`.
-            after_msg_id: Only messages with a higher msg_id; None: start at the first.
-            qty: The most to return, 1 or more.
-            conditional: Only messages that contain this JSON object (`message @> conditional`).
-            conditional_headers: Only messages whose headers contain this JSON object.
-            since: Only messages added at this time or later (queue: `enqueued_at`; archive: `archived_at`), with a time
-                zone.
-            until: Only messages added before this time, with a time zone.
-
-        Returns:
-            0 to `qty` messages, lowest `msg_id` first; fewer than `qty`: this is the last page.
+            queue_name: 1 to 47 bytes; letters, digits and underscores are always safe. Names that differ only in case
+                share a table.
 
         Raises:
-            ArgumentError: `qty` is out of range, `relation` is unknown, or a time has no zone.
-            PayloadError: A condition is not JSON.
+            QueueNameError: The name is empty, contains control characters, or would share its table with another queue.
+            ServerError: The name is too long or has `$`, `;`, `--` or a quote.
 
-        Source: `sluice.browse`.
+        Source: PGMQ 1.13.0 `pgmq.create`; differences in sql/pgmq/README.md.
         """
-        return await self._runner.run(
-            archives.browse(
-                queue_name,
-                relation,
-                after_msg_id=after_msg_id,
-                qty=qty,
-                conditional=conditional,
-                conditional_headers=conditional_headers,
-                since=since,
-                until=until,
-            )
-        )
+        await self._runner.run(pgmq.create(queue_name))
 
-    async def count_messages(
+    async def send(
         self,
         queue_name: str,
-        relation: str = "queue",
+        message: Any,
         *,
-        conditional: dict[str, Any] | None = None,
-        conditional_headers: dict[str, Any] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
+        headers: Any = None,
+        delay: int | datetime | None = None,
+        deduplication_key: str | None = None,
     ) -> int:
-        """Count the messages of a queue or its archive that match a filter; scans up to the whole table.
+        """Send one message.
+
+        If the connection is lost before the reply, it is unknown whether the message was stored. Send it again with the
+        same key to store it once.
 
         Args:
             queue_name: An existing queue.
-            relation: `queue` or `archive`.
-            conditional: As for `browse`.
-            conditional_headers: As for `browse`.
-            since: As for `browse`.
-            until: As for `browse`.
+            message: A JSON value: None (stored as SQL null), bool, int, finite float, str, list or dict. Dataclasses,
+                Pydantic models, enums, datetime, date, time, UUID and Decimal, also inside of it, are converted as a
+                handler's `send` converts them.
+            headers: A JSON object sent with the message, or None.
+            delay: Seconds until the message becomes visible, 0 or more, or the time when it becomes visible (with a
+                time zone). None: immediately.
+            deduplication_key: 1 to 1,024 bytes. A message whose key was sent within the `deduplication_window` of the
+                queue is not stored, even if the first message has left the queue. None: no deduplication.
+
+        Returns:
+            The msg_id; for a duplicate, that of the first message with this key.
 
         Raises:
-            ArgumentError: As for `browse`.
-            PayloadError: As for `browse`.
+            PayloadError: The message is not JSON that PostgreSQL can store; the error names the path. Nothing was sent.
+            ArgumentError: The delay is negative, not whole, or a time without a zone; the key is too long; or a
+                dataclass or model has a type that cannot be converted. Nothing was sent.
+            DeduplicationOffError: A key is given, but the queue has no deduplication window. Nothing was sent.
+            RetryableError: In a transaction above READ COMMITTED, another transaction has sent the same key
+                concurrently.
 
-        Source: `sluice.count_messages`.
+        Source: PGMQ 1.13.0 `pgmq.send`; with a key `sluice.send`.
         """
         return await self._runner.run(
-            archives.count_messages(
+            deduplication.send(
                 queue_name,
-                relation,
-                conditional=conditional,
-                conditional_headers=conditional_headers,
-                since=since,
-                until=until,
+                message,
+                headers=headers,
+                delay=delay,
+                deduplication_key=deduplication_key,
             )
         )
+
+    async def send_batch(
+        self,
+        queue_name: str,
+        messages: Sequence[Any],
+        *,
+        headers: Sequence[Any] | None = None,
+        delay: int | datetime | None = None,
+        deduplication_keys: Sequence[str | None] | None = None,
+    ) -> list[int]:
+        """Send messages in one statement: all or none.
+
+        Args:
+            queue_name: An existing queue.
+            messages: One or more, each as for `send`.
+            headers: One JSON object or None for each message, or None.
+            delay: As for `send`, for all messages.
+            deduplication_keys: One for each message, as for `send`, or None. Of equal keys, the first is stored.
+
+        Returns:
+            The msg_ids, in the order of the messages; ascending without keys.
+
+        Raises:
+            PayloadError: As for `send`; the error names the position. Nothing was sent.
+            ArgumentError: There are no messages, the number of headers or keys differs, or as for `send`. Nothing was
+                sent.
+            DeduplicationOffError: As for `send`.
+            RetryableError: As for `send`.
+
+        Source: PGMQ 1.13.0 `pgmq.send_batch`; with keys `sluice.send_batch`.
+        """
+        return await self._runner.run(
+            deduplication.send_batch(
+                queue_name,
+                messages,
+                headers=headers,
+                delay=delay,
+                deduplication_keys=deduplication_keys,
+            )
+        )
+
+    async def read(
+        self,
+        queue_name: str,
+        vt: int = 30,
+        qty: int = 1,
+        *,
+        conditional: dict[str, Any] | None = None,
+    ) -> list[Message]:
+        """Read up to `qty` visible messages and hide them for `vt` seconds.
+
+        Delivery is at least once: a message that is neither archived nor deleted is redelivered after its visibility
+        timeout. Cancelling an async read after the server has committed it, on a pool or in autocommit mode, loses its
+        result: the messages are hidden for `vt` seconds. In the caller's transaction a rollback makes them visible.
+
+        Args:
+            queue_name: An existing queue.
+            vt: Visibility timeout in seconds, 0 or more; with 0, other readers can read the same messages. Set it above
+                the time that handling takes.
+            qty: The most to read, 1 or more.
+            conditional: Only messages that contain this JSON object (`message @> conditional`).
+
+        Returns:
+            0 to `qty` messages, lowest `msg_id` first. Empty if none is visible; never waits.
+
+        Raises:
+            ArgumentError: `vt` or `qty` is out of range. Nothing was read.
+
+        Source: PGMQ 1.13.0 `pgmq.read`; differences in sql/pgmq/README.md.
+        """
+        return await self._runner.run(reading.read(queue_name, vt, qty, conditional=conditional))
+
+    async def read_with_poll(
+        self,
+        queue_name: str,
+        vt: int = 30,
+        qty: int = 1,
+        *,
+        max_poll_seconds: int = 5,
+        poll_interval_ms: int = 100,
+        conditional: dict[str, Any] | None = None,
+    ) -> list[Message]:
+        """Read as `read` does, and wait in the server while no message is visible.
+
+        The connection is occupied during the wait, and its open statement holds back the xmin horizon of VACUUM: keep
+        the wait short. A REPEATABLE READ transaction does not see messages sent during the wait.
+
+        Args:
+            queue_name: An existing queue.
+            vt: As for `read`.
+            qty: As for `read`.
+            max_poll_seconds: The longest wait in seconds, 1 or more.
+            poll_interval_ms: Poll interval in milliseconds, 1 or more.
+            conditional: As for `read`.
+
+        Returns:
+            1 to `qty` messages as soon as any is visible, lowest `msg_id` first; empty after `max_poll_seconds` without
+            messages.
+
+        Raises:
+            ArgumentError: A number is out of range. Nothing was read.
+
+        Source: PGMQ 1.13.0 `pgmq.read_with_poll`; differences in sql/pgmq/README.md.
+        """
+        return await self._runner.run(
+            reading.read_with_poll(
+                queue_name,
+                vt,
+                qty,
+                max_poll_seconds=max_poll_seconds,
+                poll_interval_ms=poll_interval_ms,
+                conditional=conditional,
+            )
+        )
+
+    async def pop(self, queue_name: str, qty: int = 1) -> list[Message]:
+        """Read up to `qty` visible messages and delete them immediately.
+
+        Delivery is at most once: messages that the caller does not finish are lost, unless this runs in the caller's
+        transaction and that is rolled back. An async call that is cancelled on a pool or in autocommit mode may have
+        deleted messages that it does not return; pop within a transaction, or `read` and `delete`, to lose none.
+
+        Returns:
+            0 to `qty` messages, lowest `msg_id` first.
+
+        Raises:
+            ArgumentError: `qty` is out of range. Nothing was read.
+
+        Source: PGMQ 1.13.0 `pgmq.pop`.
+        """
+        return await self._runner.run(reading.pop(queue_name, qty))
+
+    async def delete(self, queue_name: str, msg_id: int) -> bool:
+        """Delete one message, even if another reader holds it.
+
+        Returns:
+            False when the message is not in the queue.
+
+        Source: PGMQ 1.13.0 `pgmq.delete`.
+        """
+        return await self._runner.run(reading.delete(queue_name, msg_id))
+
+    async def delete_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
+        """Delete messages, even if other readers hold them.
+
+        Returns:
+            The msg_ids found in the queue, lowest first, each once.
+
+        Source: PGMQ 1.13.0 `pgmq.delete`.
+        """
+        return await self._runner.run(reading.delete_batch(queue_name, msg_ids))
+
+    async def archive(self, queue_name: str, msg_id: int) -> bool:
+        """Move one message into the queue's archive, even if another reader holds it.
+
+        Returns:
+            False when the message is not in the queue.
+
+        Source: PGMQ 1.13.0 `pgmq.archive`.
+        """
+        return await self._runner.run(reading.archive(queue_name, msg_id))
+
+    async def archive_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
+        """Move messages into the queue's archive, even if other readers hold them.
+
+        Returns:
+            The msg_ids found in the queue, lowest first, each once.
+
+        Source: PGMQ 1.13.0 `pgmq.archive`.
+        """
+        return await self._runner.run(reading.archive_batch(queue_name, msg_ids))
+
+    async def set_vt(self, queue_name: str, msg_id: int, vt: int | datetime) -> Message | None:
+        """Change the visibility timeout of one message, even if another reader holds it.
+
+        Args:
+            queue_name: An existing queue.
+            msg_id: The message.
+            vt: Seconds from now, 0 or more, or a time with a time zone.
+
+        Returns:
+            The updated message, or None if it is not in the queue.
+
+        Raises:
+            ArgumentError: `vt` is negative, not whole, or a time without a zone.
+
+        Source: PGMQ 1.13.0 `pgmq.set_vt`.
+        """
+        return await self._runner.run(reading.set_vt(queue_name, msg_id, vt))
+
+    async def set_vt_batch(
+        self, queue_name: str, msg_ids: Sequence[int], vt: int | datetime
+    ) -> list[Message]:
+        """Change the visibility timeout of messages, even if other readers hold them.
+
+        Returns:
+            The updated messages that were in the queue, lowest `msg_id` first, each once.
+
+        Raises:
+            ArgumentError: As for `set_vt`.
+
+        Source: PGMQ 1.13.0 `pgmq.set_vt`.
+        """
+        return await self._runner.run(reading.set_vt_batch(queue_name, msg_ids, vt))
 
     async def delete_claimed(
         self, queue_name: str, messages: Sequence[Message]
@@ -280,91 +449,283 @@ class AsyncWorkQueue:
             claims.reject(queue_name, msg_id, read_ct, reason, error, enqueued_at=enqueued_at)
         )
 
-    async def send(
+    async def fail(
         self,
         queue_name: str,
-        message: Any,
+        failures: Sequence[FailedMessage],
         *,
-        headers: Any = None,
-        delay: int | datetime | None = None,
-        deduplication_key: str | None = None,
-    ) -> int:
-        """Send one message.
+        worker: str | None = None,
+        policy: dict[str, Any] | None = None,
+    ) -> list[ClaimOutcome]:
+        """Settle messages whose handlers failed: each is retried after a back-off or dead-lettered.
 
-        If the connection is lost before the reply, it is unknown whether the message was stored. Send it again with the
-        same key to store it once.
+        Idempotent for a claim: a repetition after a lost reply changes nothing and returns the first result.
 
         Args:
             queue_name: An existing queue.
-            message: A JSON value: None (stored as SQL null), bool, int, finite float, str, list or dict. Dataclasses,
-                Pydantic models, enums, datetime, date, time, UUID and Decimal, also inside of it, are converted as a
-                handler's `send` converts them.
-            headers: A JSON object sent with the message, or None.
-            delay: Seconds until the message becomes visible, 0 or more, or the time when it becomes visible (with a
-                time zone). None: immediately.
-            deduplication_key: 1 to 1,024 bytes. A message whose key was sent within the `deduplication_window` of the
-                queue is not stored, even if the first message has left the queue. None: no deduplication.
+            failures: The failed messages and their errors, in any order. Characters that PostgreSQL cannot store are
+                escaped.
+            worker: Name of the worker, stored with the message.
+            policy: Overrides of the queue's policy: `max_attempts`, `backoff`, `backoff_base` and `backoff_max`
+                (seconds), `backoff_jitter`, `backoff_factor`.
 
         Returns:
-            The msg_id; for a duplicate, that of the first message with this key.
+            The outcome of each message, in the order given.
 
         Raises:
-            PayloadError: The message is not JSON that PostgreSQL can store; the error names the path. Nothing was sent.
-            ArgumentError: The delay is negative, not whole, or a time without a zone; the key is too long; or a
-                dataclass or model has a type that cannot be converted. Nothing was sent.
-            DeduplicationOffError: A key is given, but the queue has no deduplication window. Nothing was sent.
-            RetryableError: In a transaction above READ COMMITTED, another transaction has sent the same key
-                concurrently.
+            ArgumentError: A delay is out of range, or the policy is invalid. Nothing was changed.
 
-        Source: PGMQ 1.13.0 `pgmq.send`; with a key `sluice.send`.
+        Source: `sluice.fail`.
         """
         return await self._runner.run(
-            deduplication.send(
+            retries.fail(queue_name, failures, worker=worker, policy=policy)
+        )
+
+    async def lock_messages(
+        self, queue_name: str, messages: Sequence[Message]
+    ) -> list[ClaimOutcome]:
+        """Lock messages against reads until the end of the transaction, even after their visibility timeout.
+
+        On a pool, where each call is a transaction of its own, this only checks which claims are current.
+
+        Args:
+            queue_name: An existing queue.
+            messages: As returned by the read, in any order.
+
+        Returns:
+            The outcome of each message, in the order given; `done`: locked.
+
+        Source: `sluice.lock_messages`.
+        """
+        return await self._runner.run(retries.lock_messages(queue_name, messages))
+
+    async def browse(
+        self,
+        queue_name: str,
+        relation: str = "queue",
+        *,
+        after_msg_id: int | None = None,
+        qty: int = 100,
+        conditional: dict[str, Any] | None = None,
+        conditional_headers: dict[str, Any] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[StoredMessage]:
+        """Return a page of a queue or its archive without reading messages: visibility timeouts stay as they are.
+
+        Pass the last `msg_id` of a page as `after_msg_id` of the next. A transaction that commits late, or a late
+        archive, can still add messages with lower ids. A filter also scans the messages that it skips.
+
+        Args:
+            queue_name: An existing queue.
+            relation: `queue` or `archive`.
+            after_msg_id: Only messages with a higher msg_id; None: start at the first.
+            qty: The most to return, 1 or more.
+            conditional: Only messages that contain this JSON object (`message @> conditional`).
+            conditional_headers: Only messages whose headers contain this JSON object.
+            since: Only messages added at this time or later (queue: `enqueued_at`; archive: `archived_at`), with a time
+                zone.
+            until: Only messages added before this time, with a time zone.
+
+        Returns:
+            0 to `qty` messages, lowest `msg_id` first; fewer than `qty`: this is the last page.
+
+        Raises:
+            ArgumentError: `qty` is out of range, `relation` is unknown, or a time has no zone.
+            PayloadError: A condition is not JSON.
+
+        Source: `sluice.browse`.
+        """
+        return await self._runner.run(
+            archives.browse(
                 queue_name,
-                message,
-                headers=headers,
-                delay=delay,
-                deduplication_key=deduplication_key,
+                relation,
+                after_msg_id=after_msg_id,
+                qty=qty,
+                conditional=conditional,
+                conditional_headers=conditional_headers,
+                since=since,
+                until=until,
             )
         )
 
-    async def send_batch(
+    async def get_messages(self, queue_name: str, msg_ids: Sequence[int]) -> list[StoredMessage]:
+        """Return messages by msg_id from the queue, its archive and its dead letters.
+
+        Returns:
+            The messages found, lowest `msg_id` first; `state` tells the places apart. Dead letters outlive their queue:
+            after it was dropped and created again, a msg_id may occur twice.
+
+        Source: `sluice.get_messages`.
+        """
+        return await self._runner.run(archives.get_messages(queue_name, msg_ids))
+
+    async def count_messages(
         self,
         queue_name: str,
-        messages: Sequence[Any],
+        relation: str = "queue",
         *,
-        headers: Sequence[Any] | None = None,
-        delay: int | datetime | None = None,
-        deduplication_keys: Sequence[str | None] | None = None,
-    ) -> list[int]:
-        """Send messages in one statement: all or none.
+        conditional: dict[str, Any] | None = None,
+        conditional_headers: dict[str, Any] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> int:
+        """Count the messages of a queue or its archive that match a filter; scans up to the whole table.
 
         Args:
             queue_name: An existing queue.
-            messages: One or more, each as for `send`.
-            headers: One JSON object or None for each message, or None.
-            delay: As for `send`, for all messages.
-            deduplication_keys: One for each message, as for `send`, or None. Of equal keys, the first is stored.
-
-        Returns:
-            The msg_ids, in the order of the messages; ascending without keys.
+            relation: `queue` or `archive`.
+            conditional: As for `browse`.
+            conditional_headers: As for `browse`.
+            since: As for `browse`.
+            until: As for `browse`.
 
         Raises:
-            PayloadError: As for `send`; the error names the position. Nothing was sent.
-            ArgumentError: There are no messages, the number of headers or keys differs, or as for `send`. Nothing was
-                sent.
-            DeduplicationOffError: As for `send`.
-            RetryableError: As for `send`.
+            ArgumentError: As for `browse`.
+            PayloadError: As for `browse`.
 
-        Source: PGMQ 1.13.0 `pgmq.send_batch`; with keys `sluice.send_batch`.
+        Source: `sluice.count_messages`.
         """
         return await self._runner.run(
-            deduplication.send_batch(
+            archives.count_messages(
                 queue_name,
-                messages,
-                headers=headers,
-                delay=delay,
-                deduplication_keys=deduplication_keys,
+                relation,
+                conditional=conditional,
+                conditional_headers=conditional_headers,
+                since=since,
+                until=until,
+            )
+        )
+
+    async def metrics(self, queue_name: str) -> QueueMetrics:
+        """Return the metrics of one queue; counts all messages.
+
+        Source: PGMQ 1.13.0 `pgmq.metrics`.
+        """
+        return await self._runner.run(pgmq.metrics(queue_name))
+
+    async def metrics_all(self) -> list[QueueMetrics]:
+        """Return the metrics of every queue, by name; counts all messages.
+
+        Source: PGMQ 1.13.0 `pgmq.metrics_all`.
+        """
+        return await self._runner.run(pgmq.metrics_all())
+
+    async def list_queues(self) -> list[QueueInfo]:
+        """Return every queue, by name.
+
+        Source: PGMQ 1.13.0 `pgmq.list_queues`.
+        """
+        return await self._runner.run(pgmq.list_queues())
+
+    async def purge_queue(self, queue_name: str) -> int:
+        """Delete all messages of a queue, visible or not, and keep its archive.
+
+        Takes an ACCESS EXCLUSIVE lock on the table: waits for open readers and blocks other sessions.
+
+        Returns:
+            The number of deleted messages.
+
+        Source: PGMQ 1.13.0 `pgmq.purge_queue`.
+        """
+        return await self._runner.run(pgmq.purge_queue(queue_name))
+
+    async def drop_queue(self, queue_name: str) -> bool:
+        """Drop a queue with its messages, its archive and its topic bindings.
+
+        Returns:
+            True if the queue existed.
+
+        Raises:
+            QueueNameError: The table belongs to a queue whose name differs in case; the error names it.
+
+        Source: PGMQ 1.13.0 `pgmq.drop_queue`.
+        """
+        return await self._runner.run(pgmq.drop_queue(queue_name))
+
+    async def set_queue_options(self, queue_name: str, **options: Unpack[QueueOptions]) -> Change:
+        """Change the given options of a queue; the others keep their values.
+
+        Limits, a key order and priorities may need an index; producers and readers wait while it is built.
+
+        Args:
+            queue_name: An existing queue.
+            **options: See `QueueOptions`.
+
+        Returns:
+            `unchanged` when the queue has these options already.
+
+        Raises:
+            ArgumentError: An option is unknown, its value invalid, or two of them contradict each other. Nothing was
+                changed.
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.set_queue_options`.
+        """
+        return await self._runner.run(settings.set_queue_options(queue_name, **options))
+
+    async def queue_options(self, queue_name: str) -> QueueSettings:
+        """Return the options of a queue.
+
+        Raises:
+            QueueNotFoundError: The queue does not exist.
+
+        Source: `sluice.queue_options`.
+        """
+        return await self._runner.run(settings.queue_options(queue_name))
+
+    async def list_queue_options(self) -> list[QueueSettings]:
+        """Return the options of all queues, by name.
+
+        Source: `sluice.queue_options`.
+        """
+        return await self._runner.run(settings.list_queue_options())
+
+    async def create_unlogged(self, queue_name: str) -> None:
+        """Create an unlogged queue: faster, but empty after a crash, a failover or a suspend of a serverless database.
+
+        The archive is logged and kept, and ids continue. Does nothing if the queue exists, logged or unlogged.
+
+        Args:
+            queue_name: As for `create`.
+
+        Raises:
+            QueueNameError: As for `create`.
+            ServerError: As for `create`.
+
+        Source: PGMQ 1.13.0 `pgmq.create_unlogged`; differences in sql/pgmq/README.md.
+        """
+        await self._runner.run(pgmq.create_unlogged(queue_name))
+
+    async def create_partitioned(
+        self,
+        queue_name: str,
+        partition_interval: str = "10000",
+        retention_interval: str | None = "100000",
+        premake: int = 4,
+    ) -> None:
+        """Create a partitioned queue and archive; on an existing one, change these settings.
+
+        `maintain` creates new partitions and drops expired ones. Without maintenance, all further messages go to the
+        default partition.
+
+        Args:
+            queue_name: As for `create`.
+            partition_interval: Range of a partition: a number of messages, or a time such as `1 day`.
+            retention_interval: Distance behind the last message (or behind now) at which a partition is dropped, even
+                with unread messages; None: never. Of the same kind as `partition_interval`.
+            premake: Number of partitions to create in advance, 1 or more.
+
+        Raises:
+            ArgumentError: An interval is invalid, or the two are of different kinds.
+            QueueNameError: As for `create`; or another queue owns the table name of the default partition.
+            ServerError: The queue exists and is not partitioned in this way.
+
+        Source: PGMQ 1.13.0 `pgmq.create_partitioned`; differences in sql/pgmq/README.md.
+        """
+        await self._runner.run(
+            partitions.create_partitioned(
+                queue_name, partition_interval, retention_interval, premake
             )
         )
 
@@ -532,115 +893,6 @@ class AsyncWorkQueue:
             )
         )
 
-    async def create_partitioned(
-        self,
-        queue_name: str,
-        partition_interval: str = "10000",
-        retention_interval: str | None = "100000",
-        premake: int = 4,
-    ) -> None:
-        """Create a partitioned queue and archive; on an existing one, change these settings.
-
-        `maintain` creates new partitions and drops expired ones. Without maintenance, all further messages go to the
-        default partition.
-
-        Args:
-            queue_name: As for `create`.
-            partition_interval: Range of a partition: a number of messages, or a time such as `1 day`.
-            retention_interval: Distance behind the last message (or behind now) at which a partition is dropped, even
-                with unread messages; None: never. Of the same kind as `partition_interval`.
-            premake: Number of partitions to create in advance, 1 or more.
-
-        Raises:
-            ArgumentError: An interval is invalid, or the two are of different kinds.
-            QueueNameError: As for `create`; or another queue owns the table name of the default partition.
-            ServerError: The queue exists and is not partitioned in this way.
-
-        Source: PGMQ 1.13.0 `pgmq.create_partitioned`; differences in sql/pgmq/README.md.
-        """
-        await self._runner.run(
-            partitions.create_partitioned(
-                queue_name, partition_interval, retention_interval, premake
-            )
-        )
-
-    async def create(self, queue_name: str) -> None:
-        """Create a queue and its archive; do nothing if it exists.
-
-        Args:
-            queue_name: 1 to 47 bytes; letters, digits and underscores are always safe. Names that differ only in case
-                share a table.
-
-        Raises:
-            QueueNameError: The name is empty, contains control characters, or would share its table with another queue.
-            ServerError: The name is too long or has `$`, `;`, `--` or a quote.
-
-        Source: PGMQ 1.13.0 `pgmq.create`; differences in sql/pgmq/README.md.
-        """
-        await self._runner.run(pgmq.create(queue_name))
-
-    async def create_unlogged(self, queue_name: str) -> None:
-        """Create an unlogged queue: faster, but empty after a crash, a failover or a suspend of a serverless database.
-
-        The archive is logged and kept, and ids continue. Does nothing if the queue exists, logged or unlogged.
-
-        Args:
-            queue_name: As for `create`.
-
-        Raises:
-            QueueNameError: As for `create`.
-            ServerError: As for `create`.
-
-        Source: PGMQ 1.13.0 `pgmq.create_unlogged`; differences in sql/pgmq/README.md.
-        """
-        await self._runner.run(pgmq.create_unlogged(queue_name))
-
-    async def drop_queue(self, queue_name: str) -> bool:
-        """Drop a queue with its messages, its archive and its topic bindings.
-
-        Returns:
-            True if the queue existed.
-
-        Raises:
-            QueueNameError: The table belongs to a queue whose name differs in case; the error names it.
-
-        Source: PGMQ 1.13.0 `pgmq.drop_queue`.
-        """
-        return await self._runner.run(pgmq.drop_queue(queue_name))
-
-    async def list_queues(self) -> list[QueueInfo]:
-        """Return every queue, by name.
-
-        Source: PGMQ 1.13.0 `pgmq.list_queues`.
-        """
-        return await self._runner.run(pgmq.list_queues())
-
-    async def purge_queue(self, queue_name: str) -> int:
-        """Delete all messages of a queue, visible or not, and keep its archive.
-
-        Takes an ACCESS EXCLUSIVE lock on the table: waits for open readers and blocks other sessions.
-
-        Returns:
-            The number of deleted messages.
-
-        Source: PGMQ 1.13.0 `pgmq.purge_queue`.
-        """
-        return await self._runner.run(pgmq.purge_queue(queue_name))
-
-    async def metrics(self, queue_name: str) -> QueueMetrics:
-        """Return the metrics of one queue; counts all messages.
-
-        Source: PGMQ 1.13.0 `pgmq.metrics`.
-        """
-        return await self._runner.run(pgmq.metrics(queue_name))
-
-    async def metrics_all(self) -> list[QueueMetrics]:
-        """Return the metrics of every queue, by name; counts all messages.
-
-        Source: PGMQ 1.13.0 `pgmq.metrics_all`.
-        """
-        return await self._runner.run(pgmq.metrics_all())
-
     async def bind_topic(self, pattern: str, queue_name: str) -> None:
         """Bind a queue to the messages whose routing key matches a pattern; idempotent.
 
@@ -740,255 +992,3 @@ class AsyncWorkQueue:
         return await self._runner.run(
             pgmq.send_batch_topic(routing_key, messages, headers=headers, delay=delay)
         )
-
-    async def read(
-        self,
-        queue_name: str,
-        vt: int = 30,
-        qty: int = 1,
-        *,
-        conditional: dict[str, Any] | None = None,
-    ) -> list[Message]:
-        """Read up to `qty` visible messages and hide them for `vt` seconds.
-
-        Delivery is at least once: a message that is neither archived nor deleted is redelivered after its visibility
-        timeout. Cancelling an async read after the server has committed it, on a pool or in autocommit mode, loses its
-        result: the messages are hidden for `vt` seconds. In the caller's transaction a rollback makes them visible.
-
-        Args:
-            queue_name: An existing queue.
-            vt: Visibility timeout in seconds, 0 or more; with 0, other readers can read the same messages. Set it above
-                the time that handling takes.
-            qty: The most to read, 1 or more.
-            conditional: Only messages that contain this JSON object (`message @> conditional`).
-
-        Returns:
-            0 to `qty` messages, lowest `msg_id` first. Empty if none is visible; never waits.
-
-        Raises:
-            ArgumentError: `vt` or `qty` is out of range. Nothing was read.
-
-        Source: PGMQ 1.13.0 `pgmq.read`; differences in sql/pgmq/README.md.
-        """
-        return await self._runner.run(reading.read(queue_name, vt, qty, conditional=conditional))
-
-    async def read_with_poll(
-        self,
-        queue_name: str,
-        vt: int = 30,
-        qty: int = 1,
-        *,
-        max_poll_seconds: int = 5,
-        poll_interval_ms: int = 100,
-        conditional: dict[str, Any] | None = None,
-    ) -> list[Message]:
-        """Read as `read` does, and wait in the server while no message is visible.
-
-        The connection is occupied during the wait, and its open statement holds back the xmin horizon of VACUUM: keep
-        the wait short. A REPEATABLE READ transaction does not see messages sent during the wait.
-
-        Args:
-            queue_name: An existing queue.
-            vt: As for `read`.
-            qty: As for `read`.
-            max_poll_seconds: The longest wait in seconds, 1 or more.
-            poll_interval_ms: Poll interval in milliseconds, 1 or more.
-            conditional: As for `read`.
-
-        Returns:
-            1 to `qty` messages as soon as any is visible, lowest `msg_id` first; empty after `max_poll_seconds` without
-            messages.
-
-        Raises:
-            ArgumentError: A number is out of range. Nothing was read.
-
-        Source: PGMQ 1.13.0 `pgmq.read_with_poll`; differences in sql/pgmq/README.md.
-        """
-        return await self._runner.run(
-            reading.read_with_poll(
-                queue_name,
-                vt,
-                qty,
-                max_poll_seconds=max_poll_seconds,
-                poll_interval_ms=poll_interval_ms,
-                conditional=conditional,
-            )
-        )
-
-    async def pop(self, queue_name: str, qty: int = 1) -> list[Message]:
-        """Read up to `qty` visible messages and delete them immediately.
-
-        Delivery is at most once: messages that the caller does not finish are lost, unless this runs in the caller's
-        transaction and that is rolled back. An async call that is cancelled on a pool or in autocommit mode may have
-        deleted messages that it does not return; pop within a transaction, or `read` and `delete`, to lose none.
-
-        Returns:
-            0 to `qty` messages, lowest `msg_id` first.
-
-        Raises:
-            ArgumentError: `qty` is out of range. Nothing was read.
-
-        Source: PGMQ 1.13.0 `pgmq.pop`.
-        """
-        return await self._runner.run(reading.pop(queue_name, qty))
-
-    async def delete(self, queue_name: str, msg_id: int) -> bool:
-        """Delete one message, even if another reader holds it.
-
-        Returns:
-            False when the message is not in the queue.
-
-        Source: PGMQ 1.13.0 `pgmq.delete`.
-        """
-        return await self._runner.run(reading.delete(queue_name, msg_id))
-
-    async def delete_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
-        """Delete messages, even if other readers hold them.
-
-        Returns:
-            The msg_ids found in the queue, lowest first, each once.
-
-        Source: PGMQ 1.13.0 `pgmq.delete`.
-        """
-        return await self._runner.run(reading.delete_batch(queue_name, msg_ids))
-
-    async def archive(self, queue_name: str, msg_id: int) -> bool:
-        """Move one message into the queue's archive, even if another reader holds it.
-
-        Returns:
-            False when the message is not in the queue.
-
-        Source: PGMQ 1.13.0 `pgmq.archive`.
-        """
-        return await self._runner.run(reading.archive(queue_name, msg_id))
-
-    async def archive_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
-        """Move messages into the queue's archive, even if other readers hold them.
-
-        Returns:
-            The msg_ids found in the queue, lowest first, each once.
-
-        Source: PGMQ 1.13.0 `pgmq.archive`.
-        """
-        return await self._runner.run(reading.archive_batch(queue_name, msg_ids))
-
-    async def set_vt(self, queue_name: str, msg_id: int, vt: int | datetime) -> Message | None:
-        """Change the visibility timeout of one message, even if another reader holds it.
-
-        Args:
-            queue_name: An existing queue.
-            msg_id: The message.
-            vt: Seconds from now, 0 or more, or a time with a time zone.
-
-        Returns:
-            The updated message, or None if it is not in the queue.
-
-        Raises:
-            ArgumentError: `vt` is negative, not whole, or a time without a zone.
-
-        Source: PGMQ 1.13.0 `pgmq.set_vt`.
-        """
-        return await self._runner.run(reading.set_vt(queue_name, msg_id, vt))
-
-    async def set_vt_batch(
-        self, queue_name: str, msg_ids: Sequence[int], vt: int | datetime
-    ) -> list[Message]:
-        """Change the visibility timeout of messages, even if other readers hold them.
-
-        Returns:
-            The updated messages that were in the queue, lowest `msg_id` first, each once.
-
-        Raises:
-            ArgumentError: As for `set_vt`.
-
-        Source: PGMQ 1.13.0 `pgmq.set_vt`.
-        """
-        return await self._runner.run(reading.set_vt_batch(queue_name, msg_ids, vt))
-
-    async def fail(
-        self,
-        queue_name: str,
-        failures: Sequence[FailedMessage],
-        *,
-        worker: str | None = None,
-        policy: dict[str, Any] | None = None,
-    ) -> list[ClaimOutcome]:
-        """Settle messages whose handlers failed: each is retried after a back-off or dead-lettered.
-
-        Idempotent for a claim: a repetition after a lost reply changes nothing and returns the first result.
-
-        Args:
-            queue_name: An existing queue.
-            failures: The failed messages and their errors, in any order. Characters that PostgreSQL cannot store are
-                escaped.
-            worker: Name of the worker, stored with the message.
-            policy: Overrides of the queue's policy: `max_attempts`, `backoff`, `backoff_base` and `backoff_max`
-                (seconds), `backoff_jitter`, `backoff_factor`.
-
-        Returns:
-            The outcome of each message, in the order given.
-
-        Raises:
-            ArgumentError: A delay is out of range, or the policy is invalid. Nothing was changed.
-
-        Source: `sluice.fail`.
-        """
-        return await self._runner.run(
-            retries.fail(queue_name, failures, worker=worker, policy=policy)
-        )
-
-    async def lock_messages(
-        self, queue_name: str, messages: Sequence[Message]
-    ) -> list[ClaimOutcome]:
-        """Lock messages against reads until the end of the transaction, even after their visibility timeout.
-
-        On a pool, where each call is a transaction of its own, this only checks which claims are current.
-
-        Args:
-            queue_name: An existing queue.
-            messages: As returned by the read, in any order.
-
-        Returns:
-            The outcome of each message, in the order given; `done`: locked.
-
-        Source: `sluice.lock_messages`.
-        """
-        return await self._runner.run(retries.lock_messages(queue_name, messages))
-
-    async def set_queue_options(self, queue_name: str, **options: Unpack[QueueOptions]) -> Change:
-        """Change the given options of a queue; the others keep their values.
-
-        Limits, a key order and priorities may need an index; producers and readers wait while it is built.
-
-        Args:
-            queue_name: An existing queue.
-            **options: See `QueueOptions`.
-
-        Returns:
-            `unchanged` when the queue has these options already.
-
-        Raises:
-            ArgumentError: An option is unknown, its value invalid, or two of them contradict each other. Nothing was
-                changed.
-            QueueNotFoundError: The queue does not exist.
-
-        Source: `sluice.set_queue_options`.
-        """
-        return await self._runner.run(settings.set_queue_options(queue_name, **options))
-
-    async def queue_options(self, queue_name: str) -> QueueSettings:
-        """Return the options of a queue.
-
-        Raises:
-            QueueNotFoundError: The queue does not exist.
-
-        Source: `sluice.queue_options`.
-        """
-        return await self._runner.run(settings.queue_options(queue_name))
-
-    async def list_queue_options(self) -> list[QueueSettings]:
-        """Return the options of all queues, by name.
-
-        Source: `sluice.queue_options`.
-        """
-        return await self._runner.run(settings.list_queue_options())

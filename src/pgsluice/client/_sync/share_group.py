@@ -55,6 +55,266 @@ class ShareGroup:
         self._runner = Runner(source)
         self._name = (queue_name, group_name)
 
+    def create(
+        self,
+        *,
+        start: Literal["latest", "earliest"] | int | datetime = "latest",
+        key: str | None = None,
+        when_waiting: Literal["block", "skip", "park"] | None = None,
+        **options: Unpack[GroupOptions],
+    ) -> bool:
+        """Create the group. From the commit on, the log keeps events until the group has settled them.
+
+        Args:
+            start: Where the group starts reading: `latest`, at events committed from now on; `earliest`, at the oldest
+                event that the log keeps; a tick_id, after that tick; or a time with a time zone, after the newest tick
+                at or before that time.
+            key: Ordering key: `ev_type`, `ev_data`, `ev_extra1` to `ev_extra4`, or a JSON path into ev_data, such as
+                `$.customer`. Events of one key are claimed by one consumer at a time, in the order of the log. None: no
+                order.
+            when_waiting: Handling of a key while one of its events awaits a retry: `block` holds back its later events;
+                `skip` delivers them first; `park` moves the event and the later ones to the dead letters until
+                `unpark_key`, a redrive or a purge. None: `block`. An immediate redelivery precedes the later events in
+                any case.
+            **options: See `GroupOptions`.
+
+        Returns:
+            False when the group exists with the same options.
+
+        Raises:
+            GroupStateError: The group exists with other options, or the name belongs to a plain consumer. Nothing was
+                changed.
+            LogStateError: The log does not have this tick, or no longer.
+            ArgumentError: An option is unknown or its value invalid.
+
+        Source: `sluice.create_group`.
+        """
+        return self._runner.run(
+            share_groups.create_group(
+                *self._name, start=start, key=key, when_waiting=when_waiting, **options
+            )
+        )
+
+    def claim(
+        self,
+        qty: int = 1,
+        *,
+        lease_s: float | None = None,
+        synchronous: bool = True,
+        types: Sequence[str] | None = None,
+        others: bool = False,
+    ) -> list[ClaimedEvent]:
+        """Claim up to `qty` events: first redeliveries that are due, then new events. Never waits for events.
+
+        An async claim that is cancelled on a pool or in autocommit mode may hold its events until the lease expires.
+        An open transaction with a claim blocks other claims of the group: commit before handling the events. On a
+        connection in autocommit mode, outside a transaction block, pass `synchronous=False`: then neither this claim
+        nor the others wait for its WAL flush.
+
+        Args:
+            qty: The most to claim, 1 or more.
+            lease_s: Lease in seconds, more than 0; None: the group's.
+            synchronous: False: commit with `synchronous_commit = off`. Use it only if the transaction holds nothing
+                else: a server crash may lose the claim, and its events are claimed again. On a pool, claims always
+                commit like this.
+            types: Claim only events of these types, of at most 400 bytes each; the others are left to members that
+                claim them. None: all types.
+            others: With `types`: also claim events of all types that no handler is declared for.
+
+        Returns:
+            0 to `qty` events, all of one claim: first redeliveries by due time, then new events in the order of the
+            log.
+
+        Raises:
+            GroupBusyError: Another open transaction has claimed from the group; retry after it has ended.
+            GroupStateError: The transaction is not READ COMMITTED.
+            PositionLostError: The group's position was dropped by the log's lag limits.
+            ArgumentError: `qty` or `lease_s` is out of range.
+
+        Source: `sluice.claim`.
+        """
+        return self._runner.run(
+            share_groups.claim(
+                *self._name,
+                qty,
+                lease_s=lease_s,
+                synchronous=synchronous,
+                types=types,
+                others=others,
+            )
+        )
+
+    def accept(
+        self,
+        claim: int | ClaimedEvent | Sequence[ClaimedEvent],
+        *,
+        ev_ids: Sequence[int] | None = None,
+    ) -> int:
+        """Acknowledge a claim, or some of its events, as done; see `acknowledge`.
+
+        Source: `sluice.acknowledge`.
+        """
+        return self._runner.run(share_groups.accept(*self._name, claim, ev_ids=ev_ids))
+
+    def retry(
+        self,
+        claim: int | ClaimedEvent | Sequence[ClaimedEvent],
+        *,
+        ev_ids: Sequence[int] | None = None,
+        delay_s: float | None = None,
+        error: str | None = None,
+    ) -> int:
+        """Retry a claim, or some of its events, after a back-off; dead-letter after the last attempt.
+
+        See `acknowledge`.
+
+        Source: `sluice.acknowledge`.
+        """
+        return self._runner.run(
+            share_groups.retry(*self._name, claim, ev_ids=ev_ids, delay_s=delay_s, error=error)
+        )
+
+    def release(
+        self,
+        claim: int | ClaimedEvent | Sequence[ClaimedEvent],
+        *,
+        ev_ids: Sequence[int] | None = None,
+        delay_s: float | None = None,
+    ) -> int:
+        """Release a claim, or some of its events, without counting an attempt; see `acknowledge`.
+
+        Source: `sluice.acknowledge`.
+        """
+        return self._runner.run(
+            share_groups.release(*self._name, claim, ev_ids=ev_ids, delay_s=delay_s)
+        )
+
+    def reject(
+        self,
+        claim: int | ClaimedEvent | Sequence[ClaimedEvent],
+        reason: str,
+        error: str | None = None,
+        *,
+        ev_ids: Sequence[int] | None = None,
+    ) -> int:
+        """Dead-letter a claim, or some of its events; see `acknowledge`.
+
+        Source: `sluice.acknowledge`.
+        """
+        return self._runner.run(
+            share_groups.reject(*self._name, claim, reason, error, ev_ids=ev_ids)
+        )
+
+    def renew(
+        self, claim: int | ClaimedEvent | Sequence[ClaimedEvent], *, lease_s: float | None = None
+    ) -> datetime:
+        """Renew the lease of a claim. Also a heartbeat: if the lease expires later, that counts as an attempt.
+
+        Args:
+            claim: A claim_id, or events of the claim; the whole claim is renewed.
+            lease_s: Lease from now on in seconds, more than 0; None: the group's. A lease is never shortened.
+
+        Returns:
+            The time at which the lease expires.
+
+        Raises:
+            LeaseLostError: The claim is settled, or its lease expired and its events were claimed again.
+            ClaimNotFoundError: The claim does not exist.
+            ArgumentError: `lease_s` is out of range.
+
+        Source: `sluice.renew`.
+        """
+        return self._runner.run(share_groups.renew(*self._name, claim, lease_s=lease_s))
+
+    def acknowledge(
+        self,
+        claim: int | ClaimedEvent | Sequence[ClaimedEvent],
+        outcome: AcknowledgeType = "accept",
+        *,
+        ev_ids: Sequence[int] | None = None,
+        delay_s: float | None = None,
+        error: str | None = None,
+        reason: str | None = None,
+    ) -> int:
+        """Settle a claim, or some of its events.
+
+        On a connection, this is part of the caller's transaction: committed together with the consumer's own writes, it
+        gives them an exactly-once effect.
+
+        Args:
+            claim: A claim_id, for all unsettled events of the claim (cheapest); or events returned by `claim`, all of
+                one claim. An empty sequence settles nothing.
+            outcome: `accept`: done. `release`: redeliver without counting an attempt. `retry`: redeliver after a
+                back-off and count an attempt; after the last attempt, dead-letter. `reject`: dead-letter.
+            ev_ids: Only these events of the claim; only with a claim_id.
+            delay_s: For `release` and `retry`: seconds until redelivery, 0 or more. None: immediately for `release`,
+                the group's back-off for `retry`.
+            error: The error with its traceback, stored with the retry or the dead letter; NULs are escaped.
+            reason: For `reject`: reason in a word or two.
+
+        Returns:
+            The number of events settled by this call. Repeating the same outcome after a lost reply is not an error,
+            and does not count events again. Writes of the first call are then already committed: a consumer that writes
+            in the same transaction must roll back if the number is lower than the events it handled. In a group with
+            `when_waiting` `block` or `park`, the number can be higher: behind an event to be redelivered, later events
+            of its key in the claim are released too.
+
+        Raises:
+            LeaseLostError: The lease expired and events were claimed again, or some events have another outcome.
+                Nothing was changed.
+            ClaimNotFoundError: The claim does not exist, or does not contain the events. Nothing was changed.
+            ArgumentError: The events belong to several claims, `delay_s` is out of range, or an argument does not apply
+                to the outcome.
+
+        Source: `sluice.acknowledge`.
+        """
+        return self._runner.run(
+            share_groups.acknowledge(
+                *self._name,
+                claim,
+                outcome,
+                ev_ids=ev_ids,
+                delay_s=delay_s,
+                error=error,
+                reason=reason,
+            )
+        )
+
+    def info(self) -> GroupInfo:
+        """Return the settings and lag of the group.
+
+        Source: `sluice.group_info`.
+        """
+        return self._runner.run(share_groups.group_info(*self._name))
+
+    def set_options(self, **options: Unpack[GroupOptions]) -> Change:
+        """Change the given options; open claims keep their lease.
+
+        Args:
+            **options: See `GroupOptions`. `start`, `key` and `when_waiting` cannot be changed.
+
+        Returns:
+            `unchanged` when the group has these options already.
+
+        Raises:
+            ArgumentError: An option is unknown or its value invalid.
+
+        Source: `sluice.set_group_options`.
+        """
+        return self._runner.run(share_groups.set_group_options(*self._name, **options))
+
+    def drop(self) -> bool:
+        """Drop the group with its claims and retries; the log no longer keeps events for it.
+
+        Its dead letters stay.
+
+        Returns:
+            False when the group did not exist.
+
+        Source: `sluice.drop_group`.
+        """
+        return self._runner.run(share_groups.drop_group(*self._name))
+
     def explain(self) -> list[ExplainedFact]:
         """Explain the group: its events by state, its open claims and their leases, and why events are not claimed.
 
@@ -117,266 +377,6 @@ class ShareGroup:
         Source: `sluice.forget_types`.
         """
         return self._runner.run(group_types.forget_types(*self._name, types))
-
-    def create(
-        self,
-        *,
-        start: Literal["latest", "earliest"] | int | datetime = "latest",
-        key: str | None = None,
-        when_waiting: Literal["block", "skip", "park"] | None = None,
-        **options: Unpack[GroupOptions],
-    ) -> bool:
-        """Create the group. From the commit on, the log keeps events until the group has settled them.
-
-        Args:
-            start: Where the group starts reading: `latest`, at events committed from now on; `earliest`, at the oldest
-                event that the log keeps; a tick_id, after that tick; or a time with a time zone, after the newest tick
-                at or before that time.
-            key: Ordering key: `ev_type`, `ev_data`, `ev_extra1` to `ev_extra4`, or a JSON path into ev_data, such as
-                `$.customer`. Events of one key are claimed by one consumer at a time, in the order of the log. None: no
-                order.
-            when_waiting: Handling of a key while one of its events awaits a retry: `block` holds back its later events;
-                `skip` delivers them first; `park` moves the event and the later ones to the dead letters until
-                `unpark_key`, a redrive or a purge. None: `block`. An immediate redelivery precedes the later events in
-                any case.
-            **options: See `GroupOptions`.
-
-        Returns:
-            False when the group exists with the same options.
-
-        Raises:
-            GroupStateError: The group exists with other options, or the name belongs to a plain consumer. Nothing was
-                changed.
-            LogStateError: The log does not have this tick, or no longer.
-            ArgumentError: An option is unknown or its value invalid.
-
-        Source: `sluice.create_group`.
-        """
-        return self._runner.run(
-            share_groups.create_group(
-                *self._name, start=start, key=key, when_waiting=when_waiting, **options
-            )
-        )
-
-    def set_options(self, **options: Unpack[GroupOptions]) -> Change:
-        """Change the given options; open claims keep their lease.
-
-        Args:
-            **options: See `GroupOptions`. `start`, `key` and `when_waiting` cannot be changed.
-
-        Returns:
-            `unchanged` when the group has these options already.
-
-        Raises:
-            ArgumentError: An option is unknown or its value invalid.
-
-        Source: `sluice.set_group_options`.
-        """
-        return self._runner.run(share_groups.set_group_options(*self._name, **options))
-
-    def drop(self) -> bool:
-        """Drop the group with its claims and retries; the log no longer keeps events for it.
-
-        Its dead letters stay.
-
-        Returns:
-            False when the group did not exist.
-
-        Source: `sluice.drop_group`.
-        """
-        return self._runner.run(share_groups.drop_group(*self._name))
-
-    def info(self) -> GroupInfo:
-        """Return the settings and lag of the group.
-
-        Source: `sluice.group_info`.
-        """
-        return self._runner.run(share_groups.group_info(*self._name))
-
-    def claim(
-        self,
-        qty: int = 1,
-        *,
-        lease_s: float | None = None,
-        synchronous: bool = True,
-        types: Sequence[str] | None = None,
-        others: bool = False,
-    ) -> list[ClaimedEvent]:
-        """Claim up to `qty` events: first redeliveries that are due, then new events. Never waits for events.
-
-        An async claim that is cancelled on a pool or in autocommit mode may hold its events until the lease expires.
-        An open transaction with a claim blocks other claims of the group: commit before handling the events. On a
-        connection in autocommit mode, outside a transaction block, pass `synchronous=False`: then neither this claim
-        nor the others wait for its WAL flush.
-
-        Args:
-            qty: The most to claim, 1 or more.
-            lease_s: Lease in seconds, more than 0; None: the group's.
-            synchronous: False: commit with `synchronous_commit = off`. Use it only if the transaction holds nothing
-                else: a server crash may lose the claim, and its events are claimed again. On a pool, claims always
-                commit like this.
-            types: Claim only events of these types, of at most 400 bytes each; the others are left to members that
-                claim them. None: all types.
-            others: With `types`: also claim events of all types that no handler is declared for.
-
-        Returns:
-            0 to `qty` events, all of one claim: first redeliveries by due time, then new events in the order of the
-            log.
-
-        Raises:
-            GroupBusyError: Another open transaction has claimed from the group; retry after it has ended.
-            GroupStateError: The transaction is not READ COMMITTED.
-            PositionLostError: The group's position was dropped by the log's lag limits.
-            ArgumentError: `qty` or `lease_s` is out of range.
-
-        Source: `sluice.claim`.
-        """
-        return self._runner.run(
-            share_groups.claim(
-                *self._name,
-                qty,
-                lease_s=lease_s,
-                synchronous=synchronous,
-                types=types,
-                others=others,
-            )
-        )
-
-    def acknowledge(
-        self,
-        claim: int | ClaimedEvent | Sequence[ClaimedEvent],
-        outcome: AcknowledgeType = "accept",
-        *,
-        ev_ids: Sequence[int] | None = None,
-        delay_s: float | None = None,
-        error: str | None = None,
-        reason: str | None = None,
-    ) -> int:
-        """Settle a claim, or some of its events.
-
-        On a connection, this is part of the caller's transaction: committed together with the consumer's own writes, it
-        gives them an exactly-once effect.
-
-        Args:
-            claim: A claim_id, for all unsettled events of the claim (cheapest); or events returned by `claim`, all of
-                one claim. An empty sequence settles nothing.
-            outcome: `accept`: done. `release`: redeliver without counting an attempt. `retry`: redeliver after a
-                back-off and count an attempt; after the last attempt, dead-letter. `reject`: dead-letter.
-            ev_ids: Only these events of the claim; only with a claim_id.
-            delay_s: For `release` and `retry`: seconds until redelivery, 0 or more. None: immediately for `release`,
-                the group's back-off for `retry`.
-            error: The error with its traceback, stored with the retry or the dead letter; NULs are escaped.
-            reason: For `reject`: reason in a word or two.
-
-        Returns:
-            The number of events settled by this call. Repeating the same outcome after a lost reply is not an error,
-            and does not count events again. Writes of the first call are then already committed: a consumer that writes
-            in the same transaction must roll back if the number is lower than the events it handled. In a group with
-            `when_waiting` `block` or `park`, the number can be higher: behind an event to be redelivered, later events
-            of its key in the claim are released too.
-
-        Raises:
-            LeaseLostError: The lease expired and events were claimed again, or some events have another outcome.
-                Nothing was changed.
-            ClaimNotFoundError: The claim does not exist, or does not contain the events. Nothing was changed.
-            ArgumentError: The events belong to several claims, `delay_s` is out of range, or an argument does not apply
-                to the outcome.
-
-        Source: `sluice.acknowledge`.
-        """
-        return self._runner.run(
-            share_groups.acknowledge(
-                *self._name,
-                claim,
-                outcome,
-                ev_ids=ev_ids,
-                delay_s=delay_s,
-                error=error,
-                reason=reason,
-            )
-        )
-
-    def accept(
-        self,
-        claim: int | ClaimedEvent | Sequence[ClaimedEvent],
-        *,
-        ev_ids: Sequence[int] | None = None,
-    ) -> int:
-        """Acknowledge a claim, or some of its events, as done; see `acknowledge`.
-
-        Source: `sluice.acknowledge`.
-        """
-        return self._runner.run(share_groups.accept(*self._name, claim, ev_ids=ev_ids))
-
-    def release(
-        self,
-        claim: int | ClaimedEvent | Sequence[ClaimedEvent],
-        *,
-        ev_ids: Sequence[int] | None = None,
-        delay_s: float | None = None,
-    ) -> int:
-        """Release a claim, or some of its events, without counting an attempt; see `acknowledge`.
-
-        Source: `sluice.acknowledge`.
-        """
-        return self._runner.run(
-            share_groups.release(*self._name, claim, ev_ids=ev_ids, delay_s=delay_s)
-        )
-
-    def retry(
-        self,
-        claim: int | ClaimedEvent | Sequence[ClaimedEvent],
-        *,
-        ev_ids: Sequence[int] | None = None,
-        delay_s: float | None = None,
-        error: str | None = None,
-    ) -> int:
-        """Retry a claim, or some of its events, after a back-off; dead-letter after the last attempt.
-
-        See `acknowledge`.
-
-        Source: `sluice.acknowledge`.
-        """
-        return self._runner.run(
-            share_groups.retry(*self._name, claim, ev_ids=ev_ids, delay_s=delay_s, error=error)
-        )
-
-    def reject(
-        self,
-        claim: int | ClaimedEvent | Sequence[ClaimedEvent],
-        reason: str,
-        error: str | None = None,
-        *,
-        ev_ids: Sequence[int] | None = None,
-    ) -> int:
-        """Dead-letter a claim, or some of its events; see `acknowledge`.
-
-        Source: `sluice.acknowledge`.
-        """
-        return self._runner.run(
-            share_groups.reject(*self._name, claim, reason, error, ev_ids=ev_ids)
-        )
-
-    def renew(
-        self, claim: int | ClaimedEvent | Sequence[ClaimedEvent], *, lease_s: float | None = None
-    ) -> datetime:
-        """Renew the lease of a claim. Also a heartbeat: if the lease expires later, that counts as an attempt.
-
-        Args:
-            claim: A claim_id, or events of the claim; the whole claim is renewed.
-            lease_s: Lease from now on in seconds, more than 0; None: the group's. A lease is never shortened.
-
-        Returns:
-            The time at which the lease expires.
-
-        Raises:
-            LeaseLostError: The claim is settled, or its lease expired and its events were claimed again.
-            ClaimNotFoundError: The claim does not exist.
-            ArgumentError: `lease_s` is out of range.
-
-        Source: `sluice.renew`.
-        """
-        return self._runner.run(share_groups.renew(*self._name, claim, lease_s=lease_s))
 
     def list_claims(self) -> list[OpenClaim]:
         """Return the open claims, earliest first.

@@ -1,5 +1,7 @@
 """Docstrings and constructors of the client classes; their methods are the calls marked with `method`.
 
+ORDER has the methods that one learns first; the others follow by module.
+
 tools/clients_from_calls.py generates the classes. Docstrings name the async classes.
 """
 
@@ -39,6 +41,42 @@ class WorkQueue:
     All methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
+    ORDER = (
+        "create",
+        "send",
+        "send_batch",
+        "read",
+        "read_with_poll",
+        "pop",
+        "delete",
+        "delete_batch",
+        "archive",
+        "archive_batch",
+        "set_vt",
+        "set_vt_batch",
+        "delete_claimed",
+        "archive_claimed",
+        "extend_claimed",
+        "release_claimed",
+        "release",
+        "reject",
+        "fail",
+        "lock_messages",
+        "browse",
+        "get_messages",
+        "count_messages",
+        "metrics",
+        "metrics_all",
+        "list_queues",
+        "purge_queue",
+        "drop_queue",
+        "set_queue_options",
+        "queue_options",
+        "list_queue_options",
+        "create_unlogged",
+        "create_partitioned",
+    )
+
     def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
         """Use a pool or a connection.
 
@@ -76,6 +114,27 @@ class EventLog:
     All methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
+    ORDER = (
+        "create_queue",
+        "insert_event",
+        "insert_events",
+        "insert_many",
+        "insert_delayed_event",
+        "register_consumer",
+        "next_batch",
+        "get_batch_events",
+        "finish_batch",
+        "event_retry",
+        "batch_retry",
+        "unregister_consumer",
+        "get_queue_info",
+        "get_consumer_info",
+        "drop_queue",
+        "set_log_options",
+        "log_options",
+        "list_log_options",
+    )
+
     def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
         """Use a pool or a connection.
 
@@ -96,6 +155,20 @@ class ShareGroup:
     GroupNotFoundError if the group does not exist. All methods can raise ConnectionFailedError, NotInstalledError,
     PrivilegeError and RetryableError.
     """
+
+    ORDER = (
+        "create",
+        "claim",
+        "accept",
+        "retry",
+        "release",
+        "reject",
+        "renew",
+        "acknowledge",
+        "info",
+        "set_options",
+        "drop",
+    )
 
     def __init__(
         self,
