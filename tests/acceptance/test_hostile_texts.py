@@ -19,16 +19,17 @@ GROUP = f"{EVIL} group"
 ADDRESS = {
     "QUEUE": QUEUE, "LOG": EVIL, "CONSUMER": EVIL, "GROUP": GROUP, "KEY": EVIL, "NAME": EVIL, "EXPORT": EVIL,
     "STREAM": EVIL, "PATTERN": f"a.{EVIL}", "ROUTING_KEY": f"b.{EVIL}", "TABLE": f'public."{EVIL}"', "QUEUE|LOG": EVIL,
-    "MSG_ID": "1", "EV_ID": "1", "ID": "1", "JSON": json.dumps(EVIL), "DATA": EVIL, "SETTING=VALUE": "ticker_paused=false", "NAME=VALUE": f"pause_reason={EVIL}",
+    "MSG_ID": "1", "EV_ID": "1", "ID": "1", "JSON": json.dumps(EVIL), "DATA": EVIL, "NAME=VALUE": f"pause_reason={EVIL}",
     "MODULE:APP": f"{EVIL}:app",
 }  # fmt: skip
 OPTIONS = {
     "maintain": ["--once"],
     "queue tail": ["--until-empty", "--after", "0"],
     "log consume": ["--register"],
-    "group set": ["lease=1m"],
     "schedule create": ["--interval", "1h", "--queue", QUEUE],
 }
+# The options differ by object.
+SETTINGS = {"log set": f"keepers={EVIL}", "group create": "lease=1m", "group set": "lease=1m"}
 # They print nothing of a database, start a server, run until stopped, or need the tables of a lake.
 LEFT_OUT = re.compile(
     r"demo|embedded|lake|pipeline (run|verify)|worker (run|child)|dashboard|notify|schema (adopt|install|uninstall|upgrade)"
@@ -49,11 +50,12 @@ def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Co
             yield whole, command
 
 
-def arguments(command: click.Command) -> list[str]:
+def arguments(command: click.Command, name: str) -> list[str]:
     """Return a hostile text or an id for each argument of a command."""
     context = click.Context(command)
     metavars = [p.make_metavar(context) for p in command.params if isinstance(p, click.Argument)]
-    return [ADDRESS.get(m.strip("[].").removesuffix("..."), EVIL) for m in metavars]
+    address = ADDRESS | ({"NAME=VALUE": SETTINGS[name]} if name in SETTINGS else {})
+    return [address.get(m.strip("[].").removesuffix("..."), EVIL) for m in metavars]
 
 
 @pytest.fixture
@@ -148,7 +150,7 @@ def test_no_command_prints_what_a_terminal_acts_upon(evil_database, capfd, monke
         options = [*OPTIONS.get(name, []), *(["--yes"] if "--yes" in flags else [])]
         options += ["--json"] if as_json else []
 
-        out, err = run(capfd, [*name.split(), *options, "--", *arguments(command)])
+        out, err = run(capfd, [*name.split(), *options, "--", *arguments(command, name)])
 
         assert wrong(out) == [], name
         assert wrong(err) == [], name
