@@ -276,8 +276,18 @@ def test_rebuild_after_lost_events_continues_in_a_run_with_other_options(
     tokens = rebuild_requests(place.current)
     assert {str(name) for name in tokens} == {CHANGED, KEPT}
     assert len(read_gaps(place.current)) == 1
+
+    def committed() -> int:
+        return len(list((place.checkpoint / "commits").glob("[0-9]*")))
+
+    before = committed()
+
+    def die_after_a_batch(*_: object) -> None:  # so that the stream is past the lost events
+        wait_until(lambda: committed() > before, "a batch after the lost events", 120)
+        raise OSError("died")
+
     with monkeypatch.context() as patch:
-        patch.setattr(snapshots.Rebuilds, "take_next", die)
+        patch.setattr(snapshots.Rebuilds, "take_next", die_after_a_batch)
         with pytest.raises(OSError, match="died"):
             place.run(after_loss="rebuild")
     assert rebuild_requests(place.current) == tokens

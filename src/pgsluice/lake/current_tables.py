@@ -112,11 +112,13 @@ class Gap:
         after: Position of the last events before the gap, as in the checkpoint.
         found_at: Time in ISO 8601 at which the pipeline skipped it.
         reason: What the pipeline found.
+        planned: End of the batch that was planned after that position, if it is in the gap too; else empty.
     """
 
     after: str
     found_at: str
     reason: str
+    planned: str = ""
 
     def __str__(self) -> str:
         return f"events after {self.after} are missing, skipped at {self.found_at}: {self.reason}"

@@ -68,15 +68,18 @@ def skip_gap(
         for batch, found in planned.items()
         if found is not None
     }
-    start = offsets.get(last - 1 if is_interrupted(checkpoint) else last)
+    is_planned = is_interrupted(checkpoint)
+    start = offsets.get(last - 1 if is_planned else last)
     if start is None:
         return {}
     with closing(shard):  # it connects again when it is used
         reason = shard.gap_after(start)
+        # A run that ends after the planned batch starts in the same gap.
+        is_within = is_planned and last in offsets and shard.gap_after(offsets[last]) is not None
     if reason is None:
         return {}
     after = f"tick {start.tick}"
-    if all(gap.after != after for gap in gaps):
+    if all(after not in (gap.after, gap.planned) for gap in gaps):
         if not is_allowed:
             return {}
         for name, state in read_states(current).items():
@@ -84,7 +87,8 @@ def skip_gap(
                 request_rebuild(current, name, reason=f"events were lost, as {reason}")
         snapshots.forget()
         found_at = datetime.now(UTC).isoformat(timespec="seconds")
-        add_gap(current, Gap(after, found_at, reason))
+        planned_end = f"tick {offsets[last].tick}" if is_within else ""
+        add_gap(current, Gap(after, found_at, reason, planned_end))
     _log.warning(
         "events lost: the table of events has a gap after %s, and all current-state tables are rebuilt: %s",
         after,
