@@ -48,13 +48,13 @@ def group_options(specs: Sequence[HandlerSpec]) -> GroupOptions:
 
 
 async def declare_limits(
-    runner: AsyncRunner, queue_name: str, declared_by: str, declared: Limits
+    runner: AsyncRunner, stored: QueueSettings, declared_by: str, declared: Limits
 ) -> bool:
     """Store the limits that a handler declares, unless an operator set others; log each difference with both values.
 
     Args:
         runner: Calls the server.
-        queue_name: The queue.
+        stored: The options of the queue.
         declared_by: The handler.
         declared: Its limits; if empty, limits declared earlier by a handler are removed.
 
@@ -64,10 +64,10 @@ async def declare_limits(
     Raises:
         ArgumentError: The limits contradict each other.
     """
-    stored = await runner.run(settings.queue_options(queue_name))
+    queue_name = stored.queue_name
     if _values(declared) == _values(stored):
-        return _values(stored) != _values(None)
-    if stored.limits_by is not None or _values(stored) == _values(None):
+        return bool(_set_limits(stored))
+    if stored.limits_by is not None or not _set_limits(stored):
         try:
             outcome = await runner.run(
                 settings.declare_queue_options(queue_name, declared_by, _options(declared))
@@ -79,7 +79,7 @@ async def declare_limits(
                 *(queue_name, described(declared), described(stored)),
                 *(queue_name, _settings(declared, stored)),
             )
-            return _values(stored) != _values(None)
+            return bool(_set_limits(stored))
         if outcome != "operator":
             if outcome == "changed" and stored.limits_by is not None:
                 _log.warning(
@@ -87,17 +87,17 @@ async def declare_limits(
                     *(queue_name, described(stored), stored.limits_by),
                     *(described(declared), declared_by),
                 )
-            return _values(declared) != _values(None)
+            return bool(_set_limits(declared))
         # An operator set them meanwhile.
         stored = await runner.run(settings.queue_options(queue_name))
-    if _values(declared) not in (_values(None), _values(stored)):
+    if _set_limits(declared) and _values(declared) != _values(stored):
         _log.warning(
             'declared limits not applied queue=%s declared="%s" stored="%s" reason="set by an operator" hint="to apply '
             'the declared limits, reset them: pgsluice queue set %s %s; then restart the worker"',
             *(queue_name, described(declared), described(stored), queue_name),
             " ".join(f"{name}=" for name in _set_limits(stored)),
         )
-    return _values(stored) != _values(None)
+    return bool(_set_limits(stored))
 
 
 def described(of: Limits | QueueSettings) -> str:
@@ -135,8 +135,8 @@ def _rate_s(of: Limits | QueueSettings) -> float | None:
     return of.rate_interval.total_seconds() if of.rate_interval is not None else None
 
 
-def _values(of: Limits | QueueSettings | None) -> tuple[object, ...]:
-    return ({}, None) if of is None else (_set_limits(of), _rate_s(of))
+def _values(of: Limits | QueueSettings) -> tuple[object, ...]:
+    return _set_limits(of), _rate_s(of)
 
 
 def _options(declared: Limits) -> QueueOptions:

@@ -100,10 +100,10 @@ class QueueSource:
         # Before the limits are read, so that a queue created again meanwhile is noticed.
         identity = await self._runner.run(limits.queue_identity(self._queue_name))
         await self._polling.query_due()
+        options = await self._runner.run(settings.queue_options(self._queue_name))
         if self._retry is None:
-            options = await self._runner.run(settings.queue_options(self._queue_name))
             self._notes_first = options.max_attempts == 1
-        if await declare_limits(self._runner, self._queue_name, self._declared_by, self._limits):
+        if await declare_limits(self._runner, options, self._declared_by, self._limits):
             self._polling.limit()
         self._identity = identity
 

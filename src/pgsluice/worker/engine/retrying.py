@@ -23,13 +23,9 @@ async def count_retrying(pool: AsyncConnectionPool[Any], queue_names: Iterable[s
     runner = AsyncRunner(pool)
     retrying = 0
     try:
-        paused = {
-            one.queue_name.lower()
-            for one in await runner.run(settings.list_queue_options())
-            if one.paused_at is not None
-        }
         for queue_name in queue_names:
-            if queue_name in paused:
+            options = await runner.run(settings.queue_options(queue_name))
+            if options.paused_at is not None:
                 _log.warning(
                     'queue is paused queue=%s hint="pgsluice queue set %s paused=false"',
                     queue_name,
