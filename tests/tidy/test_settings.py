@@ -61,3 +61,15 @@ def test_an_option_of_logs_is_known_and_documented(option):
     assert option in (SETTINGS / "log_options.sql").read_text()
     assert f"        {option}: " in (PACKAGE / "client" / "settings_records.py").read_text()
     assert re.search(rf"^    {option} +\S", (PACKAGE / "cli" / "log.py").read_text(), re.MULTILINE)
+
+
+def test_the_limits_that_need_the_lock_of_the_queue_are_all_limits():
+    names = re.compile(r"array\[\s*('fleet_concurrency'[^\]]*)\]")
+    known, locked = (
+        names.search((SETTINGS / f"{file}.sql").read_text())
+        for file in ("_queue_settings", "set_queue_options")
+    )
+
+    assert known is not None
+    assert locked is not None
+    assert known[1].split() == locked[1].split()

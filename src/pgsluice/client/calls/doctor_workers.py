@@ -39,8 +39,9 @@ def paused_queues() -> Call[dict[str, Symptom]]:
                 date_trunc('second', p.paused_at), p.paused_by, ': ' || p.pause_reason
             ),
             format('pgsluice queue set %%L paused=false', p.queue_name)
-        from sluice.queue_options(null::text) as p
+        from sluice.queue_settings as p
         where p.paused_at is not null
+        order by p.queue_name
         """,
         (),
         lambda rows: {name: Symptom(*symptom) for name, *symptom in rows},

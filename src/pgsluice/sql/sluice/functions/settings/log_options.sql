@@ -9,7 +9,7 @@ as $$
         coalesce(p.keepers, '{}')
     from pgq.queue as q
     left join sluice.log_policy as p on p.queue_id = q.queue_id
-    where log_options.queue_name is null or q.queue_id = (pgq._require_log(log_options.queue_name)).queue_id
+    where log_options.queue_name is null or q.queue_id = (select (pgq._require_log(log_options.queue_name)).queue_id)
     order by q.queue_name;
 $$;
 

@@ -6,18 +6,19 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_registered constant text := case when queue_name is not null then sluice._registered_name(queue_name) end;
     v_name text;
     v_settings sluice.queue_settings;
     v_policy sluice.retry_policy;
 begin
     for v_name in
-        select m.queue_name
-        from pgmq.meta as m
-        where queue_options.queue_name is null or m.queue_name = sluice._registered_name(queue_options.queue_name)
-        order by m.queue_name
+        select m.queue_name from pgmq.meta as m where v_registered is null or m.queue_name = v_registered order by m.queue_name
     loop
         select s.* into v_settings from sluice.queue_settings as s where s.queue_name = v_name;
-        v_policy := sluice._retry_settings(v_name, null::jsonb);
+        v_policy := sluice._complete_retry_policy((
+            v_settings.max_attempts, v_settings.backoff, v_settings.backoff_base, v_settings.backoff_max,
+            v_settings.backoff_jitter, v_settings.backoff_factor
+        )::sluice.retry_policy);
         v_settings.queue_name := v_name;
         v_settings.queue_table := lower('q_' || v_name);
         v_settings.max_attempts := v_policy.max_attempts;
