@@ -305,7 +305,7 @@ def changes(
     chosen, bucket_counts, types = _parsed_names(tables, buckets or {}, column_types or {})
     from pgsluice.lake.tables import tables_in
     from pgsluice.pipelines.current_state.apply import CurrentStates
-    from pgsluice.pipelines.current_state.losses import WAYS_OUT, skip_gap
+    from pgsluice.pipelines.current_state.losses import LOSS_HINTS, skip_gap
     from pgsluice.pipelines.current_state.parking import Parking
     from pgsluice.pipelines.current_state.shaping import Shaping
     from pgsluice.pipelines.current_state.snapshot import Rebuilds, Snapshots
@@ -322,7 +322,7 @@ def changes(
         )
         rejects = beside(current, "rejects") if on_bad_value == "null" else None
         options = access.options() | log_options(
-            log, name, starting, max_rows_per_trigger, loss_hint=WAYS_OUT[after_loss]
+            log, name, starting, max_rows_per_trigger, loss_hint=LOSS_HINTS[after_loss]
         )
         ways = known_shards(options)
         keeper = holding(ways, "changes", lake_of(current), cleanup)

@@ -271,7 +271,7 @@ def log_options(
         "startingOffsets": starting,
         "maxRowsPerTrigger": str(max_rows_per_trigger),
         "commitOffsets": "false",  # the keeper does
-        "lossWayOut": loss_hint,
+        "lossHint": loss_hint,
     }
 
 

@@ -13,7 +13,7 @@ from pgsluice.schema.texts import CREATE_AGAIN, execute, fetch, pinned, read, tr
 # Kinds of rows that harm where the release has none; others, such as a user's own index, do not.
 _RELATIONS = ("table", "view", "sequence", "type")
 _HARMFUL = ("column", "constraint", "row trigger before", "rule", "invalid index")
-_CATALOG, _WAYS_OUT = "catalog.txt", "catalog_hints.txt"
+_CATALOG, _HINTS = "catalog.txt", "catalog_hints.txt"
 
 
 class CatalogRow(NamedTuple):
@@ -165,7 +165,7 @@ def _exceeding(row: CatalogRow) -> str:
 
 def _hint(difference: str, row: CatalogRow, schema_owner: str) -> str:
     """Return the statement that corrects a difference; empty if there is none."""
-    statements = dict(line.split("\t") for line in read(_WAYS_OUT).splitlines())
+    statements = dict(line.split("\t") for line in read(_HINTS).splitlines())
     create, _, method = row.definition.partition(" USING ")
     # An index is created in the schema of its table.
     names = row._asdict() | (

@@ -70,7 +70,7 @@ class LogSourceOptions:
             commits=truth(options, "commitOffsets", default=True),
             fail_on_data_loss=truth(options, "failOnDataLoss", default=True),
             loss_permitted_after=frozenset(options.get("lossPermittedAfter", "").split()),
-            loss_hint=options.get("lossWayOut") or _START_OVER,
+            loss_hint=options.get("lossHint") or _START_OVER,
         )
         if found.consumer is None and found.start.is_latest:
             raise ConfigurationError(

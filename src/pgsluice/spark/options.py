@@ -42,7 +42,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
         "failOnDataLoss",
         "log",
         "lossPermittedAfter",
-        "lossWayOut",
+        "lossHint",
         "lowLatency",
         "maxOffsetsPerTrigger",
         "maxRowsPerTrigger",

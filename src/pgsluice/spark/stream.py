@@ -29,7 +29,7 @@ Options in addition to those of `source`:
                         and recreated, or its server was replaced or restored. If false, the stream continues from the
                         oldest tick kept, with a line on standard error.
     lossPermittedAfter  Continue after lost events only at these offsets: their snapshots, separated by spaces (none).
-    lossWayOut          End of the error of lost events, which tells what to do.
+    lossHint          End of the error of lost events, which tells what to do.
     reader, connect.retries, connect.retryIntervalMs
                         See `batch`.
     lowLatency          Read on the driver, without tasks (false): half the delay, for low rates. See `low_latency`.

@@ -29,7 +29,7 @@ from pgsluice.spark.shards import LogShard
 _log = logging.getLogger(__name__)
 _START_OVER = "start with another --checkpoint and another --lake"
 # End of the error of lost events, by `after_loss`.
-WAYS_OUT: Mapping[str, str] = {
+LOSS_HINTS: Mapping[str, str] = {
     "fail": "run the pipeline with --after-loss rebuild, which skips lost events and rebuilds the current-state "
     f"tables; if the log was recreated or restored, {_START_OVER}",
     "rebuild": "start the pipeline again, which rebuilds the current-state tables; if the log was recreated or "
