@@ -42,6 +42,7 @@ _FAILURES = (
     psycopg.errors.DuplicateTable, psycopg.errors.CheckViolation, psycopg.errors.ObjectInUse,
     psycopg.errors.UnsafeNewEnumValueUsage, psycopg.errors.InvalidObjectDefinition, psycopg.errors.WrongObjectType,
 )  # fmt: skip
+_NOT_READ_COMMITTED = "PQ004"  # of a partition that is truncated in another isolation level
 
 
 @dataclass
@@ -239,7 +240,9 @@ class Schedule:
             self._exclusive.add(id(session))
         try:
             session.execute(statement)  # type: ignore[call-overload]
-        except _FAILURES as error:
+        except psycopg.Error as error:
+            if not isinstance(error, _FAILURES) and error.sqlstate != _NOT_READ_COMMITTED:
+                raise
             self.trace.append(f"{number}: failed: {error.sqlstate} {error.diag.message_primary}")
             session.rollback()
             self._exclusive.discard(id(session))
