@@ -17,7 +17,7 @@ def test_message_is_explained_in_sentences_and_as_json(command):
     command("queue", "create", "orders")
     command("queue", "send", "orders", "1", "--delay", "10m")
 
-    lines = command("explain", "message", "orders", "1").stdout.splitlines()
+    lines = command("explain", "queue", "orders", "1").stdout.splitlines()
 
     assert lines[0] == "State:"
     assert lines[1].startswith("  Message 1 is in queue orders, delayed; it becomes visible: ")
@@ -25,15 +25,15 @@ def test_message_is_explained_in_sentences_and_as_json(command):
     assert [line for line in lines if not line.startswith(" ")] == [
         "State:", "History:", "Why it is not running now:", "Next:",
     ]  # fmt: skip
-    facts = json.loads(command("explain", "message", "orders", "1", "--json").stdout)
+    facts = json.loads(command("explain", "queue", "orders", "1", "--json").stdout)
     assert facts[0]["detail"]["state"] == "delayed"
 
 
 def test_id_that_does_not_exist_exits_with_1_and_a_missing_queue_with_3(command):
     command("queue", "create", "orders")
 
-    assert "never had a message" in command("explain", "message", "orders", "7", code=1).stdout
-    for arguments in (("message", "missing", "7"), ("queue", "missing")):
+    assert "never had a message" in command("explain", "queue", "orders", "7", code=1).stdout
+    for arguments in (("queue", "missing", "7"), ("queue", "missing")):
         printed = command("explain", *arguments, code=3).stderr
         assert (
             "queue 'missing' does not exist; create it with: pgsluice queue create missing"
@@ -52,13 +52,13 @@ def test_command_of_a_fact_is_quoted_and_runs(command, database_18):
         connection.execute("select sluice.release('orders', 1, 1, 600)")
         connection.execute("select sluice.claim_messages('orders', 600, 1)")
 
-    printed = command("explain", "message", "orders", "2").stdout
+    printed = command("explain", "queue", "orders", "2").stdout
 
     (line,) = (line.strip() for line in printed.splitlines() if "unpark" in line)
     assert line == """pgsluice queue unpark orders 'a'"'"'b; $(c)'"""
     command("queue", "unpark", "orders", "a'b; $(c)")
-    assert "unpark" not in command("explain", "message", "orders", "2").stdout
-    assert "Queue orders has 2 messages" in command("explain", "queue", "orders").stdout
+    assert "unpark" not in command("explain", "queue", "orders", "2").stdout
+    assert "Queue orders has 2 messages: " in command("explain", "queue", "orders").stdout
 
 
 @pytest.mark.slow
@@ -72,17 +72,20 @@ def test_each_command_explains_and_names_what_is_missing(command):
     assert (
         "has finished all events up to tick" in command("explain", "consumer", "events", "c").stdout
     )
-    assert "The last event id of log events is 0" in command("explain", "log", "events").stdout
-    assert "Share group g of log events" in command("explain", "group", "events", "g").stdout
+    assert "The newest event id of log events is 0" in command("explain", "log", "events").stdout
+    assert "Share group g of log events" in command("explain", "consumer", "events", "g").stdout
     assert "It is not due yet" in command("explain", "schedule", "nightly").stdout
-    assert "has no key" in command("explain", "key", "events", "k", "--group", "g").stdout
-    assert "block nothing" in command("explain", "key", "orders", "k").stdout
-    assert "never had an event" in command("explain", "event", "events", "9", code=1).stdout
-    assert "No pipeline ever held" in command("explain", "pipeline", "events", "c", code=1).stdout
+    assert "has no key" in command("explain", "consumer", "events", "g", "--key", "k").stdout
+    assert "block nothing" in command("explain", "queue", "orders", "--key", "k").stdout
+    assert "never had an event" in command("explain", "log", "events", "9", code=1).stdout
+    assert (
+        "give MSG_ID or --key"
+        in command("explain", "queue", "orders", "1", "--key", "k", code=2).stderr
+    )
     for arguments, message in (
-        (("event", "missing", "1"), "event log 'missing' does not exist"),
+        (("log", "missing", "1"), "event log 'missing' does not exist"),
         (("consumer", "events", "x"), "consumer 'x' is not registered"),
-        (("group", "events", "x"), "log 'events' has no share group 'x'"),
+        (("consumer", "events", "x", "--key", "k"), "log 'events' has no share group 'x'"),
         (("schedule", "x"), "schedule 'x' does not exist"),
     ):
         assert message in command("explain", *arguments, code=3).stderr
@@ -98,7 +101,7 @@ def test_cause_in_the_database_is_named_until_the_printed_command_has_run(comman
         assert "Server and database" not in command("explain", "queue", "orders").stdout
         connection.execute(DROP_TRIGGER)
 
-        lines = command("explain", "message", "orders", "1", code=1).stdout.splitlines()
+        lines = command("explain", "queue", "orders", "1", code=1).stdout.splitlines()
 
         assert lines[-3:] == [
             "Server and database:",
@@ -107,15 +110,14 @@ def test_cause_in_the_database_is_named_until_the_printed_command_has_run(comman
             "      select pgmq.enable_notify_insert('orders', 250)",
         ]
         facts = json.loads(command("explain", "queue", "orders", "--json").stdout)
-        assert [fact["ordinal"] for fact in facts] == list(range(1, len(facts) + 1))
-        assert (facts[-1]["section"], facts[-1]["detail"]) == (
-            "server",
-            {
-                "cause": "notify_triggers",
-                "status": "warn",
-                "commands": ["select pgmq.enable_notify_insert('orders', 250)"],
-            },
-        )
+        assert facts[-1] == {
+            "section": "server",
+            "at": None,
+            "cause": "notify_triggers",
+            "fact": lines[-2].strip(),
+            "commands": ["select pgmq.enable_notify_insert('orders', 250)"],
+            "detail": {"status": "warn"},
+        }
         connection.execute(lines[-1])
 
     assert "Server and database" not in command("explain", "queue", "orders").stdout
@@ -136,17 +138,13 @@ def test_each_command_names_causes_in_the_database(command, database_18):
         ("queue", "orders"),
         ("log", "events"),
         ("consumer", "events", "c"),
-        ("group", "events", "g"),
-        ("key", "orders", "k"),
-        ("key", "events", "k", "--group", "g"),
+        ("consumer", "events", "g"),
+        ("queue", "orders", "--key", "k"),
+        ("consumer", "events", "g", "--key", "k"),
         ("schedule", "nightly"),
     ):
         assert "Server and database:" in command("explain", *arguments).stdout
-    for arguments in (
-        ("message", "orders", "9"),
-        ("event", "events", "9"),
-        ("pipeline", "events", "c"),
-    ):
+    for arguments in (("queue", "orders", "9"), ("log", "events", "9")):
         assert "Server and database:" in command("explain", *arguments, code=1).stdout
 
 

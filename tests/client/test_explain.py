@@ -19,12 +19,13 @@ def test_message_and_queue_are_explained_as_records(clients, queue_name):
     facts = clients.operations.explain_message(queue_name, msg_id)
 
     assert all(type(fact) is ExplainedFact for fact in facts)
-    assert [fact.ordinal for fact in facts] == list(range(1, len(facts) + 1))
     assert facts[0].detail["state"] == "delayed"
-    assert [fact.detail["cause"] for fact in facts if fact.section == "reason"] == ["delay"]
+    assert [fact.cause for fact in facts if fact.section == "reason"] == ["delay"]
     assert facts[-1].at is not None
     (state, *_) = clients.operations.explain_queue(queue_name)
-    assert state.detail == {"length": 1, "visible": 0, "queue_name": queue_name}
+    assert state.fact == (
+        f"Queue {queue_name} has 1 message: 0 visible, 0 in flight, 0 waiting for a retry or the delay of a release, 1 delayed"
+    )
 
 
 def test_invalid_id_and_missing_queue_are_named(clients, queue_name):
@@ -49,7 +50,6 @@ def test_log_event_consumer_group_and_keys_are_explained(clients, queue_name, lo
     assert log.explain_event(log_name, 1)[0].detail["state"] == "before a tick"
     assert log.explain_event(log_name, 2)[0].detail["state"] == "unknown"
     assert log.explain_consumer(log_name, "c")[0].detail["state"] == "idle"
-    assert log.explain_pipeline(log_name, "c")[0].detail["state"] == "unknown"
     assert shared.explain()[0].detail["lag_events"] == 1
     assert shared.explain_key("k")[0].detail["state"] == "unordered"
     assert clients.operations.explain_key(queue_name, "k")[0].detail["state"] == "unordered"

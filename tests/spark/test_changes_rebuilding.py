@@ -349,7 +349,7 @@ def test_state_of_each_table_is_shown(place: Place, captured: psycopg.Connection
     parked = f"{CHANGED}: parked: parked since 20"
     for shown in (
         command("pipeline", "status", *dsn),
-        command("explain", "pipeline", LOG, found["consumer_name"], *dsn),
+        command("explain", "consumer", LOG, found["consumer_name"], *dsn),
     ):
         assert parked in shown
         assert f"pgsluice lake rebuild {CHANGED}" in shown

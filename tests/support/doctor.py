@@ -37,7 +37,7 @@ class Doctor:
                 if check not in IN_EXPLAIN:
                     break
                 facts = server_facts(connection, checks=[check], **options)
-            named = [(fact.detail["cause"], fact.detail["status"]) for fact in facts]
+            named = [(fact.cause, fact.detail["status"]) for fact in facts]
             expected = [(check, found.status)] if found.status in ("warn", "fail") else []
             if named == expected:
                 break

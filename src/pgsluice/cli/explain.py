@@ -1,4 +1,4 @@
-"""`pgsluice explain`: the state, history, reasons and next changes of messages, logs, consumers, keys and schedules."""
+"""`pgsluice explain`: the state, history, reasons and next changes of queues, logs, consumers and schedules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
     FreeText,
     dsn_option,
-    group_argument,
     json_option,
     log_argument,
     name_argument,
@@ -73,8 +72,7 @@ def _print(facts: Sequence[ExplainedFact], as_json: bool) -> None:
                     else f": {fact.at.isoformat(sep=' ', timespec='seconds')}, {_distance(fact.at, now)}"
                 )
                 echo(f"  {fact.fact}{time}")
-                commands = fact.detail.get("commands", [fact.detail.get("command")])
-                for command in filter(None, commands[:_COMMANDS_MAX]):
+                for command in fact.commands[:_COMMANDS_MAX]:
                     echo(f"      {command}")
     if facts[0].detail.get("state") in ("gone", "unknown"):
         sys.exit(EXIT_DIFFERENCE)
@@ -92,13 +90,13 @@ def _explain(
     with open_one() as connection:
         with naming_missing:
             facts = read(connection)
-        facts += server_facts(connection, after=len(facts), reconnect=open_one)
+        facts += server_facts(connection, reconnect=open_one)
     _print(facts, as_json)
 
 
 @click.group()
 def explain() -> None:
-    """Explain why a message, queue or consumer is not running.
+    """Explain why a queue, log, consumer or schedule is not running.
 
     Prints its state, its history, the reasons why it is not running now, what happens next, and known causes of trouble
     in the server and the database. Reads no contents, and needs only the role sluice_monitor, which sees no keys and no
@@ -108,114 +106,81 @@ def explain() -> None:
 
 @explain.command()
 @name_argument
-@click.argument("msg_id", type=int)
+@click.argument("msg_id", type=int, required=False)
+@click.option("--key", type=FreeText(), help="Explain a key instead (header x-pgmq-group).")
 @json_option
 @dsn_option
-def message(queue_name: str, msg_id: int, as_json: bool, dsn: str | None) -> None:
-    """Explain a message of a queue: delay, lease, retries, blocked key, limits, archive, dead letter."""
-    _explain(
-        dsn,
-        as_json,
-        naming_missing_queue(queue_name),
-        lambda c: Operations(c).explain_message(queue_name, msg_id),
-    )
+def queue(
+    queue_name: str, msg_id: int | None, key: str | None, as_json: bool, dsn: str | None
+) -> None:
+    """Explain a queue, or one of its messages or keys.
 
+    A queue: its messages by state, and why none is claimed. A message: delay, lease, retries, blocked key, limits,
+    archive, dead letter. A key: its messages, and what blocks the first visible one; requires the role sluice_reader,
+    as keys are parts of messages.
+    """
+    if msg_id is not None and key is not None:
+        raise click.UsageError("give MSG_ID or --key, not both")
 
-@explain.command()
-@name_argument
-@json_option
-@dsn_option
-def queue(queue_name: str, as_json: bool, dsn: str | None) -> None:
-    """Explain a queue: its messages by state, and why none is claimed."""
-    _explain(
-        dsn,
-        as_json,
-        naming_missing_queue(queue_name),
-        lambda c: Operations(c).explain_queue(queue_name),
-    )
+    def read(connection: psycopg.Connection[Any]) -> list[ExplainedFact]:
+        operations = Operations(connection)
+        if msg_id is not None:
+            return operations.explain_message(queue_name, msg_id)
+        if key is not None:
+            return operations.explain_key(queue_name, key)
+        return operations.explain_queue(queue_name)
 
-
-@explain.command()
-@log_argument
-@click.argument("ev_id", type=int)
-@json_option
-@dsn_option
-def event(queue_name: str, ev_id: int, as_json: bool, dsn: str | None) -> None:
-    """Explain an event of a log: which consumers and share groups have finished it, and which have not, and why."""
-    _explain(
-        dsn,
-        as_json,
-        naming_missing_log(queue_name),
-        lambda c: EventLog(c).explain_event(queue_name, ev_id),
-    )
+    _explain(dsn, as_json, naming_missing_queue(queue_name), read)
 
 
 @explain.command()
 @log_argument
+@click.argument("ev_id", type=int, required=False)
 @json_option
 @dsn_option
-def log(queue_name: str, as_json: bool, dsn: str | None) -> None:
-    """Explain a log: its newest event and tick, and which consumers are behind, and why."""
-    _explain(
-        dsn, as_json, naming_missing_log(queue_name), lambda c: EventLog(c).explain_log(queue_name)
-    )
+def log(queue_name: str, ev_id: int | None, as_json: bool, dsn: str | None) -> None:
+    """Explain a log, or one of its events.
+
+    A log: its newest event and tick, and which consumers are behind, and why. An event: which consumers and share
+    groups have finished it, and which have not, and why.
+    """
+
+    def read(connection: psycopg.Connection[Any]) -> list[ExplainedFact]:
+        events = EventLog(connection)
+        return (
+            events.explain_log(queue_name)
+            if ev_id is None
+            else events.explain_event(queue_name, ev_id)
+        )
+
+    _explain(dsn, as_json, naming_missing_log(queue_name), read)
 
 
 @explain.command()
 @log_argument
 @consumer_argument
+@click.option("--key", type=FreeText(), help="Explain a key of the share group instead.")
 @json_option
 @dsn_option
-def consumer(queue_name: str, consumer_name: str, as_json: bool, dsn: str | None) -> None:
-    """Explain a consumer of a log: its position, and why it has not read the newest events."""
-    _explain(
-        dsn,
-        as_json,
-        naming_missing_log(queue_name),
-        lambda c: EventLog(c).explain_consumer(queue_name, consumer_name),
-    )
+def consumer(
+    queue_name: str, consumer_name: str, key: str | None, as_json: bool, dsn: str | None
+) -> None:
+    """Explain a consumer of a log, which may be a share group or a pipeline into the lake.
 
-
-@explain.command()
-@log_argument
-@group_argument
-@json_option
-@dsn_option
-def group(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> None:
-    """Explain a share group: its open claims and their leases, and why events are not claimed."""
-    _explain(
-        dsn,
-        as_json,
-        naming_missing_group(queue_name, group_name),
-        lambda c: ShareGroup(c, queue_name, group_name).explain(),
-    )
-
-
-@explain.command()
-@click.argument("queue_name", metavar="QUEUE|LOG")
-@click.argument("key", type=FreeText())
-@click.option("--group", "group_name", metavar="GROUP", help="Share group of a log.")
-@json_option
-@dsn_option
-def key(queue_name: str, key: str, group_name: str | None, as_json: bool, dsn: str | None) -> None:
-    """Explain a key of a queue (header x-pgmq-group), or with --group of a share group.
-
-    Requires the role sluice_reader, as keys are parts of messages.
+    A consumer: its position, and why it has not read the newest events. A pipeline also: whether it runs, its last
+    commit, and its tables if this machine can read its lake. A share group: its open claims and their leases, and why
+    events are not claimed; with --key whether a key is claimed, waits or is parked, for which the role sluice_reader is
+    required.
     """
-    if group_name is None:
-        _explain(
-            dsn,
-            as_json,
-            naming_missing_queue(queue_name),
-            lambda c: Operations(c).explain_key(queue_name, key),
+
+    def read(connection: psycopg.Connection[Any]) -> list[ExplainedFact]:
+        if key is not None:
+            return ShareGroup(connection, queue_name, consumer_name).explain_key(key)
+        return with_tables(
+            EventLog(connection).explain_consumer(queue_name, consumer_name), queue_name, dsn
         )
-    else:
-        _explain(
-            dsn,
-            as_json,
-            naming_missing_group(queue_name, group_name),
-            lambda c: ShareGroup(c, queue_name, group_name).explain_key(key),
-        )
+
+    _explain(dsn, as_json, naming_missing_group(queue_name, consumer_name), read)
 
 
 @explain.command()
@@ -225,20 +190,3 @@ def key(queue_name: str, key: str, group_name: str | None, as_json: bool, dsn: s
 def schedule(name: str, as_json: bool, dsn: str | None) -> None:
     """Explain a schedule: its next and last slot, and why it did not fire: paused, failing, late."""
     _explain(dsn, as_json, naming_missing_schedule(), lambda c: Schedules(c).explain_schedule(name))
-
-
-@explain.command()
-@log_argument
-@consumer_argument
-@json_option
-@dsn_option
-def pipeline(queue_name: str, consumer_name: str, as_json: bool, dsn: str | None) -> None:
-    """Explain a pipeline into the lake: whether it runs, its last commit, and why it is behind."""
-    _explain(
-        dsn,
-        as_json,
-        naming_missing_log(queue_name),
-        lambda c: with_tables(
-            EventLog(c).explain_pipeline(queue_name, consumer_name), queue_name, dsn
-        ),
-    )

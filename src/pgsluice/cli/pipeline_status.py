@@ -1,9 +1,8 @@
-"""`pgsluice pipeline status`, and the tables of a pipeline for `pgsluice explain pipeline`."""
+"""`pgsluice pipeline status`, and the tables of a pipeline for `pgsluice explain consumer`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -80,18 +79,19 @@ def lines_of(lake: str, states: Mapping[str, Any]) -> list[str]:
 
 
 def with_tables(facts: list[ExplainedFact], log: str, dsn: str | None) -> list[ExplainedFact]:
-    """Return the facts about a pipeline with those about its current-state tables after its state."""
-    about = facts[0].detail
-    if about.get("kind") != "changes":
-        return facts
-    lake = str(about["lake"])
-    tables = tables_of(log, lake, dsn)
-    details: list[dict[str, Any]] = (
-        [dict(tables)]
-        if "error" in tables
-        else [{"table": name, **states} for name, states in tables.items()]
-    )
-    lines = zip(lines_of(lake, tables), details, strict=True)
-    found = [ExplainedFact(0, "state", None, line, detail) for line, detail in lines]
-    all_facts = [facts[0], *found, *facts[1:]]
-    return [replace(fact, ordinal=ordinal) for ordinal, fact in enumerate(all_facts, 1)]
+    """Return the facts about a consumer; if it is a pipeline of changes, with those about its tables after its own."""
+    for place, fact in enumerate(facts, 1):
+        if fact.cause == "pipeline" and fact.detail["kind"] == "changes":
+            lake = str(fact.detail["lake"])
+            tables = tables_of(log, lake, dsn)
+            details: list[dict[str, Any]] = (
+                [dict(tables)]
+                if "error" in tables
+                else [{"table": name, **states} for name, states in tables.items()]
+            )
+            lines = zip(lines_of(lake, tables), details, strict=True)
+            found = [
+                ExplainedFact("state", None, "table", line, (), detail) for line, detail in lines
+            ]
+            return [*facts[:place], *found, *facts[place:]]
+    return facts

@@ -12,17 +12,18 @@ class ExplainedFact:
     """A fact about a message, queue, event, consumer, share group, key, schedule or pipeline.
 
     Attributes:
-        ordinal: Position in the explanation, from 1.
         section: `state`: its place now; `history`: the past; `reason`: a reason why it is not running now; `next`: the
             next change; `server`: a cause of trouble in the server or database, which only `pgsluice explain` adds.
         at: Time of the fact, in the past or the future, or None.
+        cause: A word for the fact, which programs compare; sentences may change.
         fact: A sentence, without its time.
-        detail: Values of the fact by name. That of the first fact has `state`, that of a reason `cause`; `command` and
-            `sql` change the state.
+        commands: Commands or SQL statements that change it.
+        detail: Values of the fact by name. That of the first fact names the object and has its `state`.
     """
 
-    ordinal: int
     section: Literal["state", "history", "reason", "next", "server"]
     at: datetime | None
+    cause: str
     fact: str
+    commands: tuple[str, ...]
     detail: dict[str, Any]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from support import value
+from support.explaining import explain
 from support.share_groups import LOG, acknowledge, create_group, info, make_log
 from support.share_types import GROUP, claim, declare, handle, make_typed, send, switch
 
@@ -139,16 +140,13 @@ def test_explain_names_the_handler_that_a_type_waits_for(typed):
     send(typed, "shipped", "shipped")
     claim(typed, 10, "paid")
 
-    facts = typed.execute(
-        "select fact from sluice.explain_group(%s, %s) where detail ->> 'cause' = 'type_waits'",
-        (LOG, GROUP),
-    ).fetchall()
-    assert facts == [
-        (
-            "2 events of type shipped wait for handler on_shipped of app shop, "
-            "which no live worker runs",
-        )
-    ]
+    (fact,) = (
+        fact for fact in explain(typed, "explain_group", LOG, GROUP) if fact.cause == "type waits"
+    )
+    assert fact.fact == (
+        "2 events of type shipped waiting for handler on_shipped of app shop, "
+        "which no live worker runs"
+    )
 
 
 def test_explain_names_a_type_without_a_handler(typed):
@@ -156,11 +154,10 @@ def test_explain_names_a_type_without_a_handler(typed):
         "select sluice.note_unhandled(%s, %s, 'accept', array['x'], array[2::bigint])", (LOG, GROUP)
     )
 
-    assert typed.execute(
-        "select fact from sluice.explain_group(%s, %s) where detail ->> 'cause' = 'type_unhandled'",
-        (LOG, GROUP),
-    ).fetchall() == [
-        (
-            "No handler is declared for type x: workers accepted 2 events and dead-lettered 0 of it, the last one",
-        )
+    assert [
+        fact.fact
+        for fact in explain(typed, "explain_group", LOG, GROUP)
+        if fact.cause == "type unhandled"
+    ] == [
+        "No handler is declared for type x: workers accepted 2 events and dead-lettered 0 of it, the last one"
     ]

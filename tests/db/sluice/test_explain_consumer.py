@@ -1,6 +1,6 @@
 """Each reason is made to happen for real; when its cause is removed, it is no longer returned.
 
-Covers _require_consumer, _explain_position, _explain_ticks, _explain_leader, _leader.
+Covers _explain_ticks, _leader.
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from support import rows, value
+from support import value
+from support.explaining import causes, commands, explain
 
-FACTS = (
-    "select section, fact, at, detail from sluice.explain_consumer('events', 'c') order by ordinal"
-)
+
+def explained(connection):
+    return explain(connection, "explain_consumer", "events", "c")
 
 
 @pytest.fixture
@@ -22,14 +23,8 @@ def log(connection):
     return connection
 
 
-def causes(connection):
-    return [
-        detail["cause"] for section, *_, detail in rows(connection, FACTS) if section == "reason"
-    ]
-
-
 def state(connection):
-    return rows(connection, FACTS)[0][3]["state"]
+    return explained(connection)[0].detail["state"]
 
 
 def insert(connection):
@@ -46,76 +41,76 @@ def age_last_tick(connection, interval):
 
 
 def test_consumer_without_new_events_is_up_to_date(log):
-    assert causes(log) == ["up to date"]
+    assert causes(explained(log)) == ["up to date"]
     assert state(log) == "idle"
 
 
 def test_events_wait_for_the_next_tick_and_then_for_the_consumer(log):
     insert(log)
-    assert causes(log) == ["up to date", "next tick"]
+    assert causes(explained(log)) == ["up to date", "next tick"]
 
     log.execute("select sluice.log_tick('events')")
-    assert causes(log) == ["consumer lag"]
+    assert causes(explained(log)) == ["consumer lag"]
 
     batch = value(log, "select pgq.next_batch('events', 'c')")
-    assert causes(log) == ["open batch", "consumer lag"]
+    assert causes(explained(log)) == ["open batch", "consumer lag"]
     assert state(log) == "in batch"
 
     log.execute("select pgq.finish_batch(%s)", (batch,))
-    assert causes(log) == ["up to date"]
+    assert causes(explained(log)) == ["up to date"]
 
 
 def test_missing_tick_names_the_missing_maintenance(log, database):
     insert(log)
     age_last_tick(log, "1 minute")
 
-    assert causes(log) == ["up to date", "no tick", "no maintenance"]
+    assert causes(explained(log)) == ["up to date", "no tick", "maintenance"]
 
     with database.connect() as leader:
         leader.execute("select sluice.lead(pg_backend_pid())")
-        assert causes(log)[1:] == ["no tick", "maintenance behind"]
+        assert causes(explained(log))[1:] == ["no tick", "maintenance"]
+        assert "Maintenance is led by pid " in str(explained(log))
 
     log.execute("select sluice.log_tick('events')")
-    assert causes(log) == ["consumer lag"]
+    assert causes(explained(log)) == ["consumer lag"]
 
 
 def test_idle_log_without_ticks_is_named(log):
     age_last_tick(log, "5 minutes")
 
-    assert "no tick" in causes(log)
-    assert "Log events has no new events, and no ticks either" in str(rows(log, FACTS))
+    assert "no tick" in causes(explained(log))
+    assert "Log events has no new events, and no ticks either" in str(explained(log))
 
     insert(log)
-    assert "Consumers cannot read 1 new event of log events" in str(rows(log, FACTS))
+    assert "Consumers cannot read 1 new event of log events" in str(explained(log))
     log.execute("select sluice.log_tick('events')")
-    assert "no tick" not in causes(log)
+    assert "no tick" not in causes(explained(log))
 
 
 def test_paused_ticker_is_named_with_the_statement_that_resumes_it(log):
     log.execute("select pgq.set_queue_config('events', 'ticker_paused', 'true')")
-    assert causes(log) == ["up to date", "ticker paused"]
+    assert causes(explained(log)) == ["up to date", "ticker paused"]
 
-    (sql,) = (d["sql"] for *_, d in rows(log, FACTS) if d.get("cause") == "ticker paused")
-    log.execute(sql)
+    assert commands(explained(log)) == ["pgsluice log set events ticker_paused=false"]
+    log.execute("select pgq.set_queue_config('events', 'ticker_paused', 'false')")
 
-    assert causes(log) == ["up to date"]
+    assert causes(explained(log)) == ["up to date"]
 
 
 def test_failing_tick_is_named_until_it_succeeds(log):
     log.execute("select sluice._note_failure('tick', 'events', null, 'no space')")
-    assert causes(log) == ["up to date", "maintenance failure"]
+    assert causes(explained(log)) == ["up to date", "maintenance failure"]
 
     log.execute("select sluice._note_failure('tick', 'events', null, null)")
-    assert causes(log) == ["up to date"]
+    assert causes(explained(log)) == ["up to date"]
 
 
 def test_dropped_position_is_named(log):
     log.execute("update pgq.position_0 set pos_lost = 'too far behind'")
 
-    assert causes(log)[0] == "position lost"
+    assert causes(explained(log))[0] == "position lost"
     assert state(log) == "lost"
-    (command,) = (d["command"] for *_, d in rows(log, FACTS) if "command" in d)
-    assert command == "pgsluice log unregister events c"
+    assert commands(explained(log)) == ["pgsluice log unregister events c"]
 
 
 def rotate_behind_the_consumer(connection):
@@ -130,25 +125,52 @@ def rotate_behind_the_consumer(connection):
 
 def test_absent_consumer_that_keeps_segments_is_named_with_the_command_that_unregisters_it(log):
     rotate_behind_the_consumer(log)
-    assert causes(log) == ["consumer lag"]
+    assert causes(explained(log)) == ["consumer lag"]
+    assert commands(explained(log)) == []
     log.execute("update pgq.position_0 set pos_active = now() - interval '2 hours'")
 
-    assert causes(log) == ["consumer lag", "segments pinned"]
-    (detail,) = (d for *_, d in rows(log, FACTS) if d.get("cause") == "segments pinned")
-    assert detail["command"] == "pgsluice log unregister events c"
-    in_log = "select fact, detail ->> 'command' from sluice.explain_log('events') where detail ->> 'cause' = 'consumer lag'"
-    [(fact, command)] = rows(log, in_log)
-    assert "of segments (if it does not return, unregister it)" in fact
-    assert command == "pgsluice log unregister events c"
+    for facts in (explained(log), explain(log, "explain_log", "events")):
+        (lag,) = (fact for fact in facts if fact.cause == "consumer lag")
+        assert "of segments (if it does not return, unregister it)" in lag.fact
+        assert lag.commands == ("pgsluice log unregister events c",)
 
     log.execute("select pgq.unregister_consumer('events', 'c')")
 
-    assert rows(log, in_log) == []
+    assert causes(explain(log, "explain_log", "events")) == []
+
+
+def test_pipeline_is_named_while_a_session_holds_it_and_after(log, database):
+    assert "pipeline" not in [fact.cause for fact in explained(log)]
+    with database.connect() as holder:
+        holder.execute(
+            "select * from sluice.hold_pipeline('events', 'c', 'events', '/lake', pg_backend_pid())"
+        )
+        holder.execute("select sluice.report_pipeline('events', 'c', 7, now())")
+
+        assert causes(explained(log)) == ["up to date"]
+        assert explained(log)[1].detail["is_running"]
+        shown = str(explained(log))
+        assert "It last committed to the lake" in shown
+        assert "It last reported: 7 rows since its start" in shown
+
+    log.execute("select pgq.insert_event('events', 't', 'd')")
+    log.execute("select sluice.log_tick('events')")
+
+    assert not explained(log)[1].detail["is_running"]
+    assert causes(explained(log)) == ["pipeline not running", "consumer lag"]
+
+
+def test_share_group_is_explained_as_one(log):
+    log.execute("select sluice.create_group('events', 'g')")
+
+    facts = explain(log, "explain_consumer", "events", "g")
+
+    assert [fact.cause for fact in facts][:3] == ["share group", "created", "claim cursor"]
 
 
 def test_monitors_may_explain_and_see_no_error_text(log, as_member):
     log.execute("select sluice._note_failure('tick', 'events', null, 'customer 5')")
-    query = "select fact, detail::text from sluice.explain_consumer('events', 'c')"
+    query = "select cause, detail::text from sluice.explain_consumer('events', 'c')"
 
     assert "customer 5" not in str(as_member("sluice_monitor", query))
     assert "customer 5" in str(as_member("sluice_reader", query))

@@ -1,4 +1,4 @@
-"""Events, followed from their insert to the end of their batch. Covers _find_event, _explain_event_readers."""
+"""Events, followed from their insert to the end of their batch. Covers _find_event."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import time
 import psycopg
 import pytest
 
-from support import rows, value
+from support import value
+from support.explaining import causes, explain
 
-FACTS = "select section, fact, at, detail from sluice.explain_event('events', %s) order by ordinal"
+
+def explained(connection, ev_id):
+    return explain(connection, "explain_event", "events", ev_id)
 
 
 @pytest.fixture
@@ -24,29 +27,25 @@ def insert(connection):
 
 
 def state(connection, ev_id):
-    return rows(connection, FACTS, ev_id)[0][3]["state"]
-
-
-def causes(connection, ev_id):
-    return [d["cause"] for section, *_, d in rows(connection, FACTS, ev_id) if section == "reason"]
+    return explained(connection, ev_id)[0].detail["state"]
 
 
 def test_event_is_followed_from_its_insert_to_the_finished_batch(log):
     ev_id = insert(log)
     assert state(log, ev_id) == "before a tick"
-    assert causes(log, ev_id) == ["before a tick", "consumer lag"]
+    assert causes(explained(log, ev_id)) == ["before a tick", "not reached"]
 
     log.execute("select sluice.log_tick('events')")
     assert state(log, ev_id) == "readable"
-    assert causes(log, ev_id) == ["consumer lag"]
+    assert causes(explained(log, ev_id)) == ["not reached"]
 
     batch = value(log, "select pgq.next_batch('events', 'c')")
-    assert causes(log, ev_id) == ["open batch"]
+    assert causes(explained(log, ev_id)) == ["in open batch"]
 
     log.execute("select pgq.finish_batch(%s)", (batch,))
-    assert causes(log, ev_id) == []
-    assert "Consumer c has finished it" in str(rows(log, FACTS, ev_id))
-    assert "secret" not in str(rows(log, FACTS, ev_id))
+    assert causes(explained(log, ev_id)) == []
+    assert "Consumer c has finished it" in str(explained(log, ev_id))
+    assert "secret" not in str(explained(log, ev_id))
 
 
 def test_retried_event_names_the_time_of_its_retry(log):
@@ -56,7 +55,7 @@ def test_retried_event_names_the_time_of_its_retry(log):
     log.execute("select pgq.event_retry(%s, %s, 300)", (batch, ev_id))
     log.execute("select pgq.finish_batch(%s)", (batch,))
 
-    assert causes(log, ev_id) == ["retry"]
+    assert causes(explained(log, ev_id)) == ["retry"]
 
 
 @pytest.mark.parametrize("has_group", [False, True])
@@ -78,17 +77,17 @@ def test_share_group_claims_it(log):
     log.execute("select sluice.create_group('events', 'g')")
     ev_id = insert(log)
     log.execute("select sluice.log_tick('events')")
-    assert "not claimed" in causes(log, ev_id)
+    assert "not claimed" in causes(explained(log, ev_id))
 
     log.execute("select sluice.claim('events', 'g', 10)")
-    assert "not claimed" not in causes(log, ev_id)
+    assert "not claimed" not in causes(explained(log, ev_id))
 
 
 def test_id_that_was_never_used_is_explained_by_the_newest(log):
     insert(log)
 
     assert state(log, 0) == "unknown"
-    assert rows(log, FACTS, 9)[0][1] == "Log events never had an event 9: the newest id is 1"
+    assert explained(log, 9)[0].fact == "Log events never had an event 9: the newest id is 1"
     with log.transaction(force_rollback=True):
         insert(log)
     assert state(log, 2) == "gone"

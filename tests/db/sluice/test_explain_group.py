@@ -1,15 +1,21 @@
-"""Share groups and their keys. Covers _explain_group_reason."""
+"""Share groups and their keys."""
 
 from __future__ import annotations
 
 import psycopg
 import pytest
 
-from support import rows, value
+from support import value
+from support.explaining import causes, commands, explain, sentences
 from support.share_groups import create_group, make_log
 
-FACTS = "select section, fact, at, detail from sluice.explain_group('changes', 'workers') order by ordinal"
-KEY = "select section, fact, at, detail from sluice.explain_key('changes', 'workers', 'k') order by ordinal"
+
+def explained(connection):
+    return explain(connection, "explain_group", "changes", "workers")
+
+
+def explained_key(connection):
+    return explain(connection, "explain_key", "changes", "workers", "k")
 
 
 def insert(connection, key="k"):
@@ -25,36 +31,35 @@ def claim(connection, qty=10, lease="10 minutes"):
     )
 
 
-def causes(connection, query=FACTS):
-    return [d["cause"] for section, *_, d in rows(connection, query) if section == "reason"]
-
-
-def state(connection, query=FACTS):
-    return rows(connection, query)[0][3]["state"]
+def state(facts):
+    return facts[0].detail["state"]
 
 
 def test_events_are_named_from_insert_to_acknowledgement(connection, group):
-    assert causes(connection) == ["up to date"]
+    assert causes(explained(connection)) == ["all claimed"]
 
     insert(connection)
-    assert (state(connection), causes(connection)) == ("behind", ["no worker"])
+    assert (state(explained(connection)), causes(explained(connection))) == (
+        "behind",
+        ["no worker"],
+    )
 
     claim_id = claim(connection)
-    assert causes(connection) == ["lease", "up to date"]
+    assert causes(explained(connection)) == ["claim", "all claimed"]
 
     connection.execute("select sluice.acknowledge('changes', 'workers', %s, 'accept')", (claim_id,))
-    assert causes(connection) == ["up to date"]
+    assert causes(explained(connection)) == ["all claimed"]
 
 
 def test_expired_lease_is_named_until_the_next_claim(connection, group):
     insert(connection)
     claim(connection, lease="1 microsecond")
 
-    assert "expired lease" in causes(connection)
+    assert "expired claim" in causes(explained(connection))
 
     claim(connection)
     claim(connection)
-    assert "expired lease" not in causes(connection)
+    assert "expired claim" not in causes(explained(connection))
 
 
 def test_open_transaction_that_holds_the_group_is_named(connection, group, database):
@@ -62,10 +67,10 @@ def test_open_transaction_that_holds_the_group_is_named(connection, group, datab
     claim(connection)
     with database.connect(autocommit=False) as other:
         claim(other)
-        assert "group locked" in causes(connection)
+        assert "group locked" in causes(explained(connection))
         other.rollback()
 
-    assert "group locked" not in causes(connection)
+    assert "group locked" not in causes(explained(connection))
 
 
 def test_pending_retry_is_the_next_change(connection, group):
@@ -77,22 +82,26 @@ def test_pending_retry_is_the_next_change(connection, group):
     )
     claim(connection)
 
-    assert "A redelivery, an expired lease or a delayed event can be claimed" in str(
-        [fact for section, fact, *_ in rows(connection, FACTS) if section == "next"]
+    assert "A redelivery, an expired lease or a delayed event can be claimed" in sentences(
+        explained(connection), "next"
     )
 
 
 @pytest.mark.parametrize(
-    ("when_waiting", "cause"), [("block", "key retrying"), ("park", "key parked")]
+    ("when_waiting", "cause", "of_key"),
+    [
+        ("block", "group key retrying", "key redelivered"),
+        ("park", "group key parked", "group key parked"),
+    ],
 )
-def test_key_is_named_while_its_event_waits(connection, when_waiting, cause):
+def test_key_is_named_while_its_event_waits(connection, when_waiting, cause, of_key):
     make_log(connection)
     create_group(connection, backoff_jitter=False, key="ev_type", when_waiting=when_waiting)
     insert(connection), insert(connection)
-    assert state(connection, KEY) == "free"
+    assert state(explained_key(connection)) == "free"
 
     claim_id = claim(connection, 1)
-    assert causes(connection, KEY) == ["key claimed"]
+    assert causes(explained_key(connection)) == ["key claimed"]
 
     connection.execute(
         "select sluice.acknowledge('changes', 'workers', %s, 'retry', null, '5 minutes'::interval)",
@@ -100,12 +109,12 @@ def test_key_is_named_while_its_event_waits(connection, when_waiting, cause):
     )
     claim(connection)
 
-    assert cause in causes(connection)
-    assert cause in causes(connection, KEY)
+    assert cause in causes(explained(connection))
+    assert of_key in causes(explained_key(connection))
     if when_waiting == "park":
-        (sql,) = (d["sql"] for *_, d in rows(connection, KEY) if "sql" in d)
-        connection.execute(sql)
-        assert "key parked" not in causes(connection, KEY)
+        assert commands(explained_key(connection)) == ["pgsluice group unpark changes workers k"]
+        connection.execute("select sluice.unpark_key('changes', 'workers', 'k')")
+        assert "group key parked" not in causes(explained_key(connection))
 
 
 def test_keys_are_hidden_from_monitors(connection, as_member):
@@ -114,14 +123,14 @@ def test_keys_are_hidden_from_monitors(connection, as_member):
     insert(connection, "customer 5"), insert(connection, "customer 5")
     claim(connection, 1)
     claim(connection, 1)
-    query = "select fact, detail::text from sluice.explain_group('changes', 'workers')"
+    query = "select cause, detail::text from sluice.explain_group('changes', 'workers')"
 
     assert "customer 5" in str(as_member("sluice_reader", query))
     shown = str(as_member("sluice_monitor", query))
     assert "customer 5" not in shown
     assert "key claimed" in shown
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        as_member("sluice_monitor", KEY)
+        as_member("sluice_monitor", "select * from sluice.explain_key('changes', 'workers', 'k')")
 
 
 def test_group_that_does_not_exist_is_an_error(connection, group):

@@ -3,9 +3,11 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from support import rows
+from support.explaining import causes, explain
 
-FACTS = "select section, fact, at, detail from sluice.explain_log('events') order by ordinal"
+
+def explained(connection):
+    return explain(connection, "explain_log", "events")
 
 
 @pytest.fixture
@@ -15,29 +17,23 @@ def log(connection):
     return connection
 
 
-def causes(connection):
-    return [
-        detail["cause"] for section, *_, detail in rows(connection, FACTS) if section == "reason"
-    ]
-
-
 def test_consumers_that_are_behind_are_named_until_they_have_read(log):
-    assert causes(log) == []
+    assert causes(explained(log)) == []
     log.execute("select pgq.insert_event('events', 't', 'd') from generate_series(1, 3)")
     log.execute("select sluice.log_tick('events')")
 
-    assert causes(log) == ["consumer lag"]
-    assert "The last event id of log events is 3" in str(rows(log, FACTS))
+    assert causes(explained(log)) == ["consumer lag"]
+    assert "The newest event id of log events is 3" in str(explained(log))
 
     log.execute("select pgq.finish_batch(pgq.next_batch('events', 'c'))")
-    assert causes(log) == []
+    assert causes(explained(log)) == []
 
 
 def test_closed_log_is_named(log):
     log.execute("update pgq.queue set queue_disable_insert = true")
-    assert causes(log) == ["closed"]
+    assert causes(explained(log)) == ["closed"]
     log.execute("update pgq.queue set queue_disable_insert = false")
-    assert causes(log) == []
+    assert causes(explained(log)) == []
 
 
 def test_log_that_does_not_exist_is_an_error(connection, as_member):

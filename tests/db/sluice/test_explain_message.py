@@ -1,7 +1,6 @@
 """Each reason is made to happen by real sessions; when its cause is removed, it is no longer returned.
 
-Covers _find_message, _explain_message_state, _explain_message_history, _explain_message_reason, _explain_message_next,
-_explain_claims, _explain_poison, _explain_key, _count_ahead, _may_read.
+Covers _find_message, _explain_claims, _explain_poison, _explain_key, _count_ahead, _may_read.
 """
 
 from __future__ import annotations
@@ -12,11 +11,8 @@ import psycopg
 import pytest
 
 from support import rows, value, wait_until
+from support.explaining import commands, explain, sentences
 from support.queue_options import NO_LIMITS, set_queue_options
-
-FACTS = (
-    "select section, fact, at, detail from sluice.explain_message('orders', %s) order by ordinal"
-)
 
 
 @pytest.fixture
@@ -36,19 +32,21 @@ def send(queue):
     return send
 
 
+def explained(connection, msg_id):
+    return explain(connection, "explain_message", "orders", msg_id)
+
+
 def facts(connection, msg_id, section):
-    return [fact for at, fact, *_ in rows(connection, FACTS, msg_id) if at == section]
+    return sentences(explained(connection, msg_id), section)
 
 
 def state(connection, msg_id):
-    return rows(connection, FACTS, msg_id)[0][3]["state"]
+    return explained(connection, msg_id)[0].detail["state"]
 
 
 def causes(connection, msg_id):
     return {
-        detail["cause"]: at
-        for section, _, at, detail in rows(connection, FACTS, msg_id)
-        if section == "reason"
+        fact.cause: fact.at for fact in explained(connection, msg_id) if fact.section == "reason"
     }
 
 
@@ -64,7 +62,7 @@ def claim(connection, vt=600, qty=1):
 def test_ready_message_has_no_reason_until_another_precedes_it(queue, send):
     first, second = send(), send()
 
-    assert [section for section, *_ in rows(queue, FACTS, first)] == [
+    assert [fact.section for fact in explained(queue, first)] == [
         "state", "history", "reason", "next",
     ]  # fmt: skip
     assert state(queue, first) == "ready"
@@ -90,7 +88,7 @@ def test_delayed_message_names_the_end_of_its_delay(queue, send):
     assert list(causes(queue, msg_id)) == ["no worker"]
 
 
-def test_message_that_is_never_visible_names_the_statement_that_shows_it(queue, send):
+def test_message_that_is_never_visible_names_the_function_that_shows_it(queue, send):
     msg_id = send()
     queue.execute("update pgmq.q_orders set vt = 'infinity'")
 
@@ -98,8 +96,10 @@ def test_message_that_is_never_visible_names_the_statement_that_shows_it(queue, 
         f"Message {msg_id} is in queue orders, delayed without an end"
     ]
     assert facts(queue, msg_id, "reason") == ["Its delay has no end"]
-    sql = rows(queue, FACTS, msg_id)[-1][3]["sql"]
-    queue.execute(sql)
+    assert facts(queue, msg_id, "next") == [
+        "It stays invisible until pgmq.set_vt sets its visibility timeout"
+    ]
+    queue.execute("select pgmq.set_vt('orders', %s, 0)", (msg_id,))
 
     assert state(queue, msg_id) == "ready"
 
@@ -163,7 +163,7 @@ def test_killed_worker_that_holds_the_lease_is_named(queue, send, database):
     )
 
 
-def test_message_that_was_claimed_a_hundred_times_is_archived_by_the_named_statement(queue, send):
+def test_message_that_was_claimed_a_hundred_times_is_archived_by_the_named_command(queue, send):
     msg_id = send()
     queue.execute("select pgmq.read('orders', 0, 1) from generate_series(1, 99)")
     assert "poison message" not in causes(queue, msg_id)
@@ -174,8 +174,8 @@ def test_message_that_was_claimed_a_hundred_times_is_archived_by_the_named_state
         in facts(queue, msg_id, "reason")
     )
 
-    (sql,) = (detail["sql"] for *_, detail in rows(queue, FACTS, msg_id) if "sql" in detail)
-    queue.execute(sql)
+    assert commands(explained(queue, msg_id)) == [f"pgsluice queue archive orders {msg_id}"]
+    queue.execute("select pgmq.archive('orders', %s::bigint)", (msg_id,))
 
     assert causes(queue, msg_id) == {}
 
@@ -249,8 +249,12 @@ def test_dead_letter_names_its_reason_and_the_redrive_that_returns_it(queue, sen
     assert state(queue, msg_id) == "dead"
     assert "It was dead-lettered: bad shape" in facts(queue, msg_id, "reason")
 
-    redriven = rows(queue, rows(queue, FACTS, msg_id)[-1][3]["sql"])[0][0]
-    (new,) = eval(redriven)[1:] if isinstance(redriven, str) else redriven[1:]
+    dead_letter_id = value(queue, "select dead_letter_id from sluice.dead_letter")
+    assert commands(explained(queue, msg_id)) == [
+        f"pgsluice dead-letters redrive orders {dead_letter_id}"
+    ]
+    queue.execute("select sluice.redrive('orders')")
+    new = value(queue, "select msg_id from pgmq.q_orders")
 
     assert state(queue, msg_id) == "gone"
     assert state(queue, int(new)) == "ready"
@@ -276,8 +280,9 @@ def test_archived_message_names_retention_and_exports(queue, send):
     queue.execute("select sluice.create_export('orders', 'lake', '/lake/orders', 'id')")
 
     assert "Not yet verified by export lake in /lake/orders" in facts(queue, msg_id, "history")
-    at = rows(queue, FACTS, msg_id)[-1][2]
-    assert at == value(queue, "select archived_at + '1 day' from pgmq.a_orders")
+    assert explained(queue, msg_id)[-1].at == value(
+        queue, "select archived_at + '1 day' from pgmq.a_orders"
+    )
 
 
 @pytest.mark.parametrize(
@@ -391,16 +396,15 @@ def test_key_of_a_waiting_message_blocks_by_its_policy(queue, send, when_waiting
     assert list(causes(queue, second)) == ["no worker"]
 
 
-def test_parked_key_is_unparked_by_the_named_statement(queue, send):
+def test_parked_key_is_unparked_by_the_named_command(queue, send):
     first, second = send("k"), send("k")
     set_queue_options(queue, "orders", when_waiting="park")
     claim(queue)
     queue.execute("select sluice.release('orders', %s, 1, 600)", (first,))
     claim(queue)
 
-    (detail,) = (d for s, _, _, d in rows(queue, FACTS, second) if s == "reason")
-    assert detail["command"] == "pgsluice queue unpark orders k"
-    queue.execute(detail["sql"])
+    assert commands(explained(queue, second)) == ["pgsluice queue unpark orders k"]
+    queue.execute("select sluice.unpark_messages('orders', 'k')")
 
     assert set(causes(queue, second)) == {"order"}
 
@@ -444,7 +448,7 @@ def test_contents_keys_and_errors_are_hidden_from_monitors(queue, send, as_membe
         'select sluice.fail(\'orders\', \'[{"msg_id": 1, "read_ct": 1, "delay": 60, "error_type": "KeyError", '
         '"error": "customer 5"}]\')'
     )
-    query = "select fact, detail::text from sluice.explain_message('orders', {})"
+    query = "select cause, detail::text from sluice.explain_message('orders', {})"
 
     for known in (msg_id, 2):
         shown = str(as_member("sluice_reader", query.format(known)))
@@ -453,7 +457,7 @@ def test_contents_keys_and_errors_are_hidden_from_monitors(queue, send, as_membe
         hidden = str(as_member("sluice_monitor", query.format(known)))
         assert "customer 5" not in hidden
     assert "KeyError" in str(as_member("sluice_monitor", query.format(msg_id)))
-    assert "its key waits for its retry" in hidden
+    assert "key retrying" in hidden
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         as_member("sluice_writer", query.format(msg_id))
 

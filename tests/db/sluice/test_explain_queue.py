@@ -1,7 +1,6 @@
 """Facts about a queue; the reasons that it shares with its messages are in test_explain_message.py.
 
-Covers _count_states, _explain_queue_state, _explain_queue_history, _explain_queue_reason, _explain_queue_next, _counted,
-_explain_poison, _explain_failures, _explain_workers.
+Covers _count_states, _explain_poison, _explain_failures, _explain_workers.
 """
 
 from __future__ import annotations
@@ -11,10 +10,12 @@ import time
 import psycopg
 import pytest
 
-from support import rows
+from support.explaining import causes, commands, explain, sentences
 from support.queue_options import set_queue_options
 
-FACTS = "select section, fact, at, detail from sluice.explain_queue('orders') order by ordinal"
+
+def explained(connection):
+    return explain(connection, "explain_queue", "orders")
 
 
 @pytest.fixture
@@ -23,25 +24,17 @@ def queue(connection):
     return connection
 
 
-def facts(connection, wanted):
-    return [fact for section, fact, *_ in rows(connection, FACTS) if section == wanted]
-
-
-def causes(connection):
-    return [
-        detail["cause"] for section, *_, detail in rows(connection, FACTS) if section == "reason"
-    ]
-
-
 def test_empty_queue_has_nothing_to_claim(queue):
-    assert facts(queue, "state") == ["Queue orders is empty"]
-    assert causes(queue) == ["empty"]
+    assert sentences(explained(queue), "state") == ["Queue orders is empty"]
+    assert causes(explained(queue)) == ["empty"]
 
     queue.execute("select pgmq.send('orders', '1')")
 
-    assert facts(queue, "state")[0] == "Queue orders has 1 message, 1 visible"
-    assert causes(queue) == ["no worker"]
-    assert rows(queue, FACTS)[-2][3]["command"] == "pgsluice worker run MODULE:APP --queues orders"
+    assert sentences(explained(queue), "state")[0].startswith(
+        "Queue orders has 1 message: 1 visible"
+    )
+    assert causes(explained(queue)) == ["no worker"]
+    assert commands(explained(queue)) == ["pgsluice worker run MODULE:APP --queues orders"]
 
 
 def test_messages_are_counted_by_state(queue):
@@ -50,42 +43,41 @@ def test_messages_are_counted_by_state(queue):
     queue.execute("select sluice.claim_messages('orders', 600, 2)")
     queue.execute("select sluice.release('orders', 2, 1, 300)")
 
-    assert facts(queue, "state") == [
-        "Queue orders has 5 messages, 2 visible",
+    assert sentences(explained(queue), "state") == [
+        "Queue orders has 5 messages: 2 visible, 1 in flight, 1 waiting for a retry or the delay of a release, 1 delayed",
         "The oldest visible message became visible",
-        "1 in flight, 1 waiting for a retry or the delay of a release, 1 delayed",
     ]
-    assert facts(queue, "next")[1:] == [
+    assert sentences(explained(queue), "next")[1:] == [
         "The next lease expires, unless its worker settles or renews it",
         "The next delayed message or retry becomes visible",
     ]
 
     queue.execute("select pgmq.delete('orders', array[3, 4]::bigint[])")
 
-    assert causes(queue) == ["none visible"]
+    assert causes(explained(queue)) == ["none visible"]
 
 
 def test_expired_leases_are_named_until_they_are_claimed_again(queue):
     queue.execute("select pgmq.send('orders', '1')")
     queue.execute("select sluice.claim_messages('orders', 0, 1)")
-    assert "expired leases" in causes(queue)
-    assert "1 lease expired without an outcome, the first" in facts(queue, "reason")
+    assert "expired leases" in causes(explained(queue))
+    assert "1 lease expired without an outcome, the first" in sentences(explained(queue), "reason")
 
     queue.execute("select sluice.claim_messages('orders', 600, 1)")
 
-    assert causes(queue) == ["none visible"]
+    assert causes(explained(queue)) == ["none visible"]
 
 
 def test_poison_message_is_named_until_it_is_archived(queue):
     queue.execute("select pgmq.send('orders', '1') from generate_series(1, 3)")
     queue.execute("update pgmq.q_orders set read_ct = msg_id * 50 where msg_id < 3")
 
-    (detail,) = (d for *_, d in rows(queue, FACTS) if d.get("cause") == "poison message")
-    assert (detail["msg_id"], detail["read_ct"]) == (2, 100)
-    assert detail["command"] == "pgsluice queue archive orders 2"
-    queue.execute(detail["sql"])
+    (poison,) = (fact for fact in explained(queue) if fact.cause == "poison message")
+    assert (poison.detail["msg_id"], poison.detail["read_ct"]) == (2, 100)
+    assert poison.commands == ("pgsluice queue archive orders 2",)
+    queue.execute("select pgmq.archive('orders', 2)")
 
-    assert causes(queue) == ["no worker"]
+    assert causes(explained(queue)) == ["no worker"]
 
 
 def test_parked_keys_and_failures_of_maintenance_are_named(queue):
@@ -98,26 +90,26 @@ def test_parked_keys_and_failures_of_maintenance_are_named(queue):
     queue.execute("select sluice.claim_messages('orders', 600, 1)")
     queue.execute("select sluice._note_failure('retention', 'orders', null, 'no space')")
 
-    assert {"key parked", "maintenance failure"} <= set(causes(queue))
+    assert {"keys parked", "maintenance failure"} <= set(causes(explained(queue)))
 
     queue.execute("select sluice.unpark_messages('orders', 'k')")
     queue.execute("select sluice._note_failure('retention', 'orders', null, null)")
 
     # The message is due at once, as after an expired lease.
-    assert causes(queue) == ["expired leases", "no worker"]
+    assert causes(explained(queue)) == ["expired leases", "no worker"]
 
 
 def test_pause_is_named_with_its_author_until_the_queue_is_resumed(queue):
     queue.execute("select pgmq.send('orders', '1')")
     set_queue_options(queue, "orders", paused=True, pause_reason="printer on fire")
 
-    assert causes(queue) == ["paused"]
-    assert facts(queue, "reason")[0].endswith(": printer on fire")
+    assert causes(explained(queue)) == ["paused"]
+    assert sentences(explained(queue), "reason")[0].endswith(": printer on fire")
 
-    (sql,) = (detail["sql"] for *_, detail in rows(queue, FACTS) if "sql" in detail)
-    queue.execute(sql)
+    assert commands(explained(queue)) == ["pgsluice queue set orders paused=false"]
+    set_queue_options(queue, "orders", paused=False)
 
-    assert causes(queue) == ["no worker"]
+    assert causes(explained(queue)) == ["no worker"]
 
 
 def test_registered_workers_are_counted(queue):
@@ -127,11 +119,11 @@ def test_registered_workers_are_counted(queue):
         "pg_backend_pid())"
     )
 
-    assert causes(queue) == ["none"]
+    assert causes(explained(queue)) == ["none"]
 
     queue.execute("select sluice.end_worker('w')")
 
-    assert causes(queue) == ["no worker"]
+    assert causes(explained(queue)) == ["no worker"]
 
 
 def test_dead_letters_of_the_last_day_show_the_last_error(queue):
@@ -140,15 +132,15 @@ def test_dead_letters_of_the_last_day_show_the_last_error(queue):
     queue.execute("select sluice.reject('orders', 1, 1, 'bad', 'trace')")
 
     assert any(
-        fact.startswith("1 message dead-lettered in the last day")
-        for fact in facts(queue, "history")
+        fact.startswith("1 dead letter in the last day")
+        for fact in sentences(explained(queue), "history")
     )
 
 
 def test_monitors_see_no_error_texts(queue, as_member):
     queue.execute("select sluice._note_failure('retention', 'orders', null, 'customer 5')")
 
-    query = "select fact, detail::text from sluice.explain_queue('orders')"
+    query = "select cause, detail::text from sluice.explain_queue('orders')"
     assert "customer 5" in str(as_member("sluice_reader", query))
     assert "customer 5" not in str(as_member("sluice_monitor", query))
     with pytest.raises(psycopg.errors.InsufficientPrivilege):

@@ -3,9 +3,11 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from support import rows
+from support.explaining import causes, commands, explain
 
-FACTS = "select section, fact, at, detail from sluice.explain_schedule('nightly') order by ordinal"
+
+def explained(connection):
+    return explain(connection, "explain_schedule", "nightly")
 
 
 @pytest.fixture
@@ -17,12 +19,8 @@ def schedule(connection):
     return connection
 
 
-def causes(connection):
-    return [d["cause"] for section, *_, d in rows(connection, FACTS) if section == "reason"]
-
-
 def state(connection):
-    return rows(connection, FACTS)[0][3]["state"]
+    return explained(connection)[0].detail["state"]
 
 
 def make_due(connection):
@@ -33,28 +31,28 @@ def make_due(connection):
 
 
 def test_schedule_waits_for_its_slot(schedule):
-    assert (state(schedule), causes(schedule)) == ("waiting", ["not due"])
-    assert "secret" not in str(rows(schedule, FACTS))
+    assert (state(schedule), causes(explained(schedule))) == ("waiting", ["not due"])
+    assert "secret" not in str(explained(schedule))
 
 
 def test_paused_schedule_is_resumed_by_the_named_statement(schedule):
     schedule.execute("select sluice.pause_schedule('nightly')")
-    assert (state(schedule), causes(schedule)) == ("paused", ["paused"])
+    assert (state(schedule), causes(explained(schedule))) == ("paused", ["schedule paused"])
 
-    (sql,) = (d["sql"] for *_, d in rows(schedule, FACTS) if "sql" in d)
-    schedule.execute(sql)
+    assert commands(explained(schedule)) == ["pgsluice schedule resume nightly"]
+    schedule.execute("select sluice.resume_schedule('nightly')")
 
-    assert causes(schedule) == ["not due"]
+    assert causes(explained(schedule)) == ["not due"]
 
 
 def test_late_schedule_names_the_missing_maintenance_until_it_fires(schedule):
     make_due(schedule)
-    assert (state(schedule), causes(schedule)) == ("late", ["late", "no maintenance"])
+    assert (state(schedule), causes(explained(schedule))) == ("late", ["late", "maintenance"])
 
     schedule.execute("select * from sluice.fire_schedules()")
 
-    assert causes(schedule) == ["not due"]
-    assert "It was last sent" in str(rows(schedule, FACTS))
+    assert causes(explained(schedule)) == ["not due"]
+    assert "It was last sent" in str(explained(schedule))
 
 
 def test_failing_schedule_names_its_error_and_the_missing_queue(schedule, as_member):
@@ -63,15 +61,17 @@ def test_failing_schedule_names_its_error_and_the_missing_queue(schedule, as_mem
     schedule.execute("select * from sluice.fire_schedules()")
 
     assert state(schedule) == "failing"
-    assert {"error", "no target"} <= set(causes(schedule))
-    query = "select fact from sluice.explain_schedule('nightly')"
-    assert "Its last attempt failed: " in str(as_member("sluice_reader", query))
-    assert "Its last attempt failed'" in str(as_member("sluice_monitor", query))
+    assert {"error", "no target"} <= set(causes(explained(schedule)))
+    query = (
+        "select detail ->> 'error' from sluice.explain_schedule('nightly') where cause = 'error'"
+    )
+    assert "does not exist" in str(as_member("sluice_reader", query))
+    assert as_member("sluice_monitor", query) == [(None,)]
 
     schedule.execute("select pgmq.create('orders')")
     make_due(schedule)
     schedule.execute("select * from sluice.fire_schedules()")
-    assert causes(schedule) == ["not due"]
+    assert causes(explained(schedule)) == ["not due"]
 
 
 def test_schedule_that_does_not_exist_is_an_error(connection):

@@ -569,6 +569,10 @@ class AsyncEventLog:
     async def explain_consumer(self, queue_name: str, consumer_name: str) -> list[ExplainedFact]:
         """Explain a consumer: its position, and why it has not read the newest events.
 
+        Returns:
+            The facts, in order. For a pipeline into the lake, the detail of the second has `is_running`, `kind` and
+            `lake`; a share group has the facts of `ShareGroup.explain`.
+
         Raises:
             LogNotFoundError: The log does not exist.
             ConsumerNotFoundError: The consumer is not registered.
@@ -576,21 +580,6 @@ class AsyncEventLog:
         Source: `sluice.explain_consumer`.
         """
         return await self._runner.run(explain.explain_consumer(queue_name, consumer_name))
-
-    async def explain_pipeline(self, queue_name: str, consumer_name: str) -> list[ExplainedFact]:
-        """Explain a pipeline into the lake: whether it runs, its last commit, and why it is behind.
-
-        Returns:
-            The facts, in order. `state` in the detail of the first is `running`, `stopped` or `unknown` (no pipeline
-            ever held the consumer).
-
-        Raises:
-            LogNotFoundError: The log does not exist.
-            ConsumerNotFoundError: The consumer is not registered.
-
-        Source: `sluice.explain_pipeline`.
-        """
-        return await self._runner.run(explain.explain_pipeline(queue_name, consumer_name))
 
     async def hold_batch(self, batch_id: int) -> None:
         """Lock an open batch against other sessions until the end of this transaction. Never waits.

@@ -7,9 +7,10 @@ None returns contents. Keys, origins and error texts are returned only to roles 
 from __future__ import annotations
 
 from pgsluice.client.calls.arguments import checked_id, one_id
-from pgsluice.client.calls.call import Call, record
+from pgsluice.client.calls.call import Call
 from pgsluice.client.calls.clients import EventLog, Operations, Schedules, ShareGroup, method
 from pgsluice.client.explain_records import ExplainedFact
+from pgsluice.client.explanations import explained
 
 
 @method(Operations)
@@ -29,7 +30,7 @@ def explain_message(queue_name: str, msg_id: int) -> Call[list[ExplainedFact]]:
     return Call(
         "select * from sluice.explain_message(%s::text, %s::bigint)",
         (queue_name, one_id(msg_id)),
-        record(ExplainedFact),
+        explained,
         queue_name,
     )
 
@@ -46,7 +47,7 @@ def explain_queue(queue_name: str) -> Call[list[ExplainedFact]]:
     return Call(
         "select * from sluice.explain_queue(%s::text)",
         (queue_name,),
-        record(ExplainedFact),
+        explained,
         queue_name,
     )
 
@@ -65,7 +66,7 @@ def explain_key(queue_name: str, key: str) -> Call[list[ExplainedFact]]:
     return Call(
         "select * from sluice.explain_key(%s::text, %s::text)",
         (queue_name, key),
-        record(ExplainedFact),
+        explained,
         queue_name,
     )
 
@@ -79,7 +80,7 @@ def explain_log(queue_name: str) -> Call[list[ExplainedFact]]:
 
     Source: `sluice.explain_log`.
     """
-    return Call("select * from sluice.explain_log(%s::text)", (queue_name,), record(ExplainedFact))
+    return Call("select * from sluice.explain_log(%s::text)", (queue_name,), explained)
 
 
 @method(EventLog)
@@ -98,13 +99,17 @@ def explain_event(queue_name: str, ev_id: int) -> Call[list[ExplainedFact]]:
     return Call(
         "select * from sluice.explain_event(%s::text, %s::bigint)",
         (queue_name, checked_id(ev_id, "ev_id")),
-        record(ExplainedFact),
+        explained,
     )
 
 
 @method(EventLog)
 def explain_consumer(queue_name: str, consumer_name: str) -> Call[list[ExplainedFact]]:
     """Explain a consumer: its position, and why it has not read the newest events.
+
+    Returns:
+        The facts, in order. For a pipeline into the lake, the detail of the second has `is_running`, `kind` and
+        `lake`; a share group has the facts of `ShareGroup.explain`.
 
     Raises:
         LogNotFoundError: The log does not exist.
@@ -115,28 +120,7 @@ def explain_consumer(queue_name: str, consumer_name: str) -> Call[list[Explained
     return Call(
         "select * from sluice.explain_consumer(%s::text, %s::text)",
         (queue_name, consumer_name),
-        record(ExplainedFact),
-    )
-
-
-@method(EventLog)
-def explain_pipeline(queue_name: str, consumer_name: str) -> Call[list[ExplainedFact]]:
-    """Explain a pipeline into the lake: whether it runs, its last commit, and why it is behind.
-
-    Returns:
-        The facts, in order. `state` in the detail of the first is `running`, `stopped` or `unknown` (no pipeline
-        ever held the consumer).
-
-    Raises:
-        LogNotFoundError: The log does not exist.
-        ConsumerNotFoundError: The consumer is not registered.
-
-    Source: `sluice.explain_pipeline`.
-    """
-    return Call(
-        "select * from sluice.explain_pipeline(%s::text, %s::text)",
-        (queue_name, consumer_name),
-        record(ExplainedFact),
+        explained,
     )
 
 
@@ -149,7 +133,7 @@ def explain_group(queue_name: str, group_name: str) -> Call[list[ExplainedFact]]
     return Call(
         "select * from sluice.explain_group(%s::text, %s::text)",
         (queue_name, group_name),
-        record(ExplainedFact),
+        explained,
     )
 
 
@@ -164,7 +148,7 @@ def explain_group_key(queue_name: str, group_name: str, key: str) -> Call[list[E
     return Call(
         "select * from sluice.explain_key(%s::text, %s::text, %s::text)",
         (queue_name, group_name, key),
-        record(ExplainedFact),
+        explained,
     )
 
 
@@ -181,4 +165,4 @@ def explain_schedule(name: str) -> Call[list[ExplainedFact]]:
 
     Source: `sluice.explain_schedule`.
     """
-    return Call("select * from sluice.explain_schedule(%s::text)", (name,), record(ExplainedFact))
+    return Call("select * from sluice.explain_schedule(%s::text)", (name,), explained)

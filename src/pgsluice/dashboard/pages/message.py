@@ -44,7 +44,7 @@ def message(request: Request) -> Response:
             (
                 each.detail["dead_letter_id"]
                 for each in explained.value or ()
-                if "dead_letter_id" in each.detail
+                if each.detail.get("dead_letter_id") is not None
             ),
             None,
         ),

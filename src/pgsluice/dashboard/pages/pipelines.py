@@ -33,7 +33,7 @@ def pipeline(request: Request) -> Response:
     database = dashboard_of(request).database
     # A timeout or a missing right concerns this part only; a missing log or consumer the page.
     explained = database.part(
-        lambda s: s.logs.explain_pipeline(log, consumer), "explain pipeline", log, consumer
+        lambda s: s.logs.explain_consumer(log, consumer), "explain consumer", log, consumer
     )
     listed = database.part(lambda s: s.logs.list_pipelines(), "pipelines")
     consumers = database.part(lambda s: s.logs.list_consumers(log), "log consumers", log)

@@ -30,7 +30,6 @@ _BUDGET_S = 1.0
 def server_facts(
     connection: psycopg.Connection[Any],
     *,
-    after: int = 0,
     checks: Collection[str] = IN_EXPLAIN,
     thresholds: Thresholds | None = None,
     reconnect: Callable[[], psycopg.Connection[Any]] | None = None,
@@ -41,25 +40,25 @@ def server_facts(
 
     Args:
         connection: A connection in autocommit mode.
-        after: Ordinal of the last fact before these.
         checks: Names of the checks.
         thresholds: Thresholds beyond which a check reports (default: `Thresholds()`).
         reconnect: See `diagnose`.
 
     Returns:
-        The facts. `cause` in the detail is the name of the check; `status` is `warn` or `fail`; `commands` correct it.
+        The facts. `cause` is the name of the check; `status` in the detail is `warn` or `fail`; `commands` correct it.
     """
     findings = diagnose(
         connection, thresholds=thresholds, budget_s=_BUDGET_S, only=checks, reconnect=reconnect
     )
-    bad = (each for each in findings if each.status in ("warn", "fail"))
     return [
         ExplainedFact(
-            ordinal,
             "server",
             None,
+            each.check,
             f"{each.what}: {each.why}",
-            {"cause": each.check, "status": each.status, "commands": list(each.commands)},
+            tuple(each.commands),
+            {"status": each.status},
         )
-        for ordinal, each in enumerate(bad, after + 1)
+        for each in findings
+        if each.status in ("warn", "fail")
     ]

@@ -3,8 +3,12 @@
  *
  * Calls: pgmq._count. Reads: the queue by its indexes of ready and of deferred messages.
  */
-create or replace function sluice._count_states(i_queue_name text)
-returns jsonb
+create or replace function sluice._count_states(
+    i_table text,
+    out length bigint, out visible bigint, out in_flight bigint, out waiting bigint, out delayed bigint, out at_least boolean,
+    out lease_until timestamptz, out due_at timestamptz, out expired bigint, out expired_since timestamptz,
+    out due_since timestamptz, out ready_since timestamptz
+)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -14,58 +18,45 @@ set jit = off
 as $$
 declare
     v_counted_max constant integer := 5000;
-    v_table constant text := pgmq.format_table_name(i_queue_name, 'q');
     v_now constant timestamptz := clock_timestamp();
-    v_deferred jsonb;
-    v_due jsonb;
-    v_ready_since timestamptz;
-    v_length jsonb;
 begin
-    select to_jsonb(c) into v_length from (select n.length, n.visible from pgmq._count(v_table, v_now) as n) as c;
+    select n.length, n.visible into length, visible from pgmq._count(i_table, v_now) as n;
     execute format(
-        'select to_jsonb(c)
+        'select count(*) filter (where d.last_read_at is not null),
+            count(*) filter (where d.last_read_at is null and d.read_ct > 0),
+            count(*) filter (where d.last_read_at is null and d.read_ct = 0),
+            count(*) > $2,
+            min(d.vt) filter (where d.last_read_at is not null),
+            min(d.vt) filter (where d.last_read_at is null)
          from (
-            select count(*) filter (where d.last_read_at is not null) as in_flight,
-                count(*) filter (where d.last_read_at is null and d.read_ct > 0) as waiting,
-                count(*) filter (where d.last_read_at is null and d.read_ct = 0) as delayed,
-                count(*) > $2 as at_least,
-                min(d.vt) filter (where d.last_read_at is not null) as lease_until,
-                min(d.vt) filter (where d.last_read_at is null) as due_at
-            from (
-                select m.vt, m.last_read_at, m.read_ct
-                from pgmq.%I as m
-                where m.vt > m.enqueued_at and m.vt > $1
-                order by m.vt
-                limit $2 + 1
-            ) as d
-         ) as c',
-        v_table
+            select m.vt, m.last_read_at, m.read_ct
+            from pgmq.%I as m
+            where m.vt > m.enqueued_at and m.vt > $1
+            order by m.vt
+            limit $2 + 1
+         ) as d',
+        i_table
     )
     using v_now, v_counted_max
-    into v_deferred;
+    into in_flight, waiting, delayed, at_least, lease_until, due_at;
     execute format(
-        'select to_jsonb(c)
+        'select count(*) filter (where d.last_read_at is not null), min(d.vt) filter (where d.last_read_at is not null), min(d.vt)
          from (
-            select count(*) filter (where d.last_read_at is not null) as expired,
-                min(d.vt) filter (where d.last_read_at is not null) as expired_since, min(d.vt) as due_since
-            from (
-                select m.vt, m.last_read_at
-                from pgmq.%I as m
-                where m.vt > m.enqueued_at and m.vt <= $1
-                order by m.vt
-                limit $2
-            ) as d
-         ) as c',
-        v_table
+            select m.vt, m.last_read_at
+            from pgmq.%I as m
+            where m.vt > m.enqueued_at and m.vt <= $1
+            order by m.vt
+            limit $2
+         ) as d',
+        i_table
     )
     using v_now, v_counted_max
-    into v_due;
+    into expired, expired_since, due_since;
     execute format(
-        'select m.enqueued_at from pgmq.%I as m where m.vt <= m.enqueued_at and m.vt <= $1 order by m.msg_id limit 1', v_table
+        'select m.enqueued_at from pgmq.%I as m where m.vt <= m.enqueued_at and m.vt <= $1 order by m.msg_id limit 1', i_table
     )
     using v_now
-    into v_ready_since;
-    return v_length || v_deferred || v_due || jsonb_build_object('ready_since', v_ready_since);
+    into ready_since;
 end;
 $$;
 

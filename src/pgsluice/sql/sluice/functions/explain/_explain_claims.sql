@@ -5,7 +5,7 @@
  * Calls: sluice._in_flight, sluice._session. Reads: sluice.queue_settings, sluice.queue_start by two index lookups, pg_locks.
  */
 create or replace function sluice._explain_claims(i_queue_name text)
-returns table (at timestamptz, fact text, detail jsonb)
+returns table (at timestamptz, cause text, detail jsonb)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -14,24 +14,18 @@ declare
     v_table constant text := pgmq.format_table_name(i_queue_name, 'q');
     v_now constant timestamptz := clock_timestamp();
     v_limits sluice.queue_settings;
-    v_in_flight bigint;
     v_last sluice.queue_start;
     v_first sluice.queue_start;
     v_started bigint;
 begin
+    select l.* into v_limits from sluice.queue_settings as l where l.queue_table = v_table;
+    if v_limits.paused_at is not null then
+        return query values (
+            v_limits.paused_at, 'paused', jsonb_build_object('paused_by', v_limits.paused_by, 'pause_reason', v_limits.pause_reason)
+        );
+    end if;
     return query
-        select p.paused_at, concat_ws(': ', format('Queue %s was paused by %s', i_queue_name, p.paused_by), p.pause_reason),
-            jsonb_build_object(
-                'cause', 'paused', 'paused_by', p.paused_by,
-                'sql', format('select sluice.set_queue_options(%L, ''{"paused": false}'')', i_queue_name),
-                'command', format('pgsluice queue set %s paused=false', sluice._shell_word(i_queue_name))
-            )
-        from sluice.queue_settings as p
-        where p.queue_table = v_table and p.paused_at is not null;
-    return query
-        select null::timestamptz,
-            format('The table of queue %s is locked by %s', i_queue_name, sluice._session(l.pid)),
-            jsonb_build_object('cause', 'table locked', 'pid', l.pid, 'mode', l.mode)
+        select null::timestamptz, 'table locked', jsonb_build_object('session', sluice._session(l.pid), 'mode', l.mode)
         from pg_locks as l
         where l.locktype = 'relation'
           and l.database = (select d.oid from pg_database as d where d.datname = current_database())
@@ -39,27 +33,15 @@ begin
           and l.granted
           and l.pid <> pg_backend_pid()
           and l.mode in ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock');
-
-    select l.* into v_limits from sluice.queue_settings as l where l.queue_table = v_table;
-    if not found then
-        return;
-    end if;
     return query
-        select null::timestamptz,
-            format('Claims wait for the limits of queue %s, which a claim in the open transaction of %s has locked', i_queue_name, sluice._session(k.pid)),
-            jsonb_build_object('cause', 'limits locked', 'pid', k.pid)
+        select null::timestamptz, 'limits locked', jsonb_build_object('session', sluice._session(k.pid))
         from sluice.lock as l
         join pg_locks as k on k.locktype = 'transactionid' and k.transactionid = l.xmax and k.mode = 'ExclusiveLock' and k.granted
         where l.class = v_limits_class and l.id = v_limits.limits_id and k.pid <> pg_backend_pid();
-    if v_limits.fleet_concurrency is not null then
-        v_in_flight := sluice._in_flight(v_table, v_now, v_limits.fleet_concurrency);
-        if v_in_flight >= v_limits.fleet_concurrency then
-            return query values (
-                null::timestamptz,
-                format('The limit of messages of queue %s in flight is reached: %s', i_queue_name, v_limits.fleet_concurrency),
-                jsonb_build_object('cause', 'concurrency limit', 'fleet_concurrency', v_limits.fleet_concurrency)
-            );
-        end if;
+    if v_limits.fleet_concurrency <= sluice._in_flight(v_table, v_now, v_limits.fleet_concurrency) then
+        return query values (
+            null::timestamptz, 'concurrency limit', jsonb_build_object('fleet_concurrency', v_limits.fleet_concurrency)
+        );
     end if;
     if v_limits.rate is not null then
         select s.* into v_last
@@ -75,9 +57,8 @@ begin
         v_started := coalesce(v_last.before + v_last.started - v_first.before, 0);
         if v_started >= v_limits.rate and v_last.started_at <= v_now + v_limits.rate_interval then
             return query values (
-                v_first.started_at + v_limits.rate_interval,
-                format('The rate limit of queue %s is reached: %s in %s; it allows the next claim', i_queue_name, v_limits.rate, v_limits.rate_interval),
-                jsonb_build_object('cause', 'rate limit', 'rate', v_limits.rate, 'started', v_started)
+                v_first.started_at + v_limits.rate_interval, 'rate limit',
+                jsonb_build_object('rate', v_limits.rate, 'rate_interval', v_limits.rate_interval, 'started', v_started)
             );
         end if;
     end if;

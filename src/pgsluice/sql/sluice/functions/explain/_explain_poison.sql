@@ -4,7 +4,7 @@
  * Reads: the message, or the first 1,000 of the queue, by msg_id; sluice.attempt.
  */
 create or replace function sluice._explain_poison(i_queue_name text, i_msg_id bigint)
-returns table (at timestamptz, fact text, detail jsonb)
+returns table (at timestamptz, cause text, detail jsonb)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
@@ -33,20 +33,12 @@ begin
     using coalesce(i_msg_id, 0), case when i_msg_id is null then v_searched_max else 1 end, v_reads_min, i_queue_name
     into m;
     if m.msg_id is not null then
-        return query values (
-            m.last_read_at,
-            format('Message %s was claimed %s times and never acknowledged; it was last claimed', m.msg_id, m.read_ct),
-            jsonb_build_object(
-                'cause', 'poison message', 'msg_id', m.msg_id, 'read_ct', m.read_ct,
-                'sql', format('select pgmq.archive(%L, %s)', i_queue_name, m.msg_id),
-                'command', format('pgsluice queue archive %s %s', sluice._shell_word(i_queue_name), m.msg_id)
-            )
-        );
+        return query values (m.last_read_at, 'poison message', jsonb_build_object('msg_id', m.msg_id, 'read_ct', m.read_ct));
     end if;
 end;
 $$;
 
 comment on function sluice._explain_poison(text, bigint) is
-    'Return a sentence with the message of a queue that was claimed most often, if at least 100 times, or with one message.';
+    'Return the message of a queue that was claimed most often, if at least 100 times, or with one message.';
 revoke execute on function sluice._explain_poison(text, bigint) from public;
 grant execute on function sluice._explain_poison(text, bigint) to sluice_admin;

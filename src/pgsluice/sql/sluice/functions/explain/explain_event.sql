@@ -1,21 +1,29 @@
 /*
- * See sluice.explain_message for the columns. Consumers and share groups each have a row: the event is finished by it, in an
- * open batch, claimed, or not reached yet. Share groups: as of the last claim.
+ * See sluice.explain_queue for the rows. Up to 100 consumers and share groups each have a row: the event is finished by it, in an
+ * open batch, claimed, or not reached yet. A position is a snapshot, which the transaction of the event is compared with. A claim
+ * of a share group is a part of a window, so an event in the window that is not in an open claim was delivered and settled, or
+ * waits for a redelivery; share groups are seen as of their last claim.
  *
- * Calls: sluice._find_event, sluice._explain_event_readers, sluice._explain_ticks.
+ * Calls: sluice._find_event, sluice._explain_ticks.
  */
 create or replace function sluice.explain_event(queue_name text, ev_id bigint)
-returns table (ordinal integer, section text, at timestamptz, fact text, detail jsonb)
+returns table (section text, at timestamptz, cause text, detail jsonb)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set jit = off
 as $$
 declare
     v_log constant pgq.queue := pgq._require_log(queue_name);
     v_newest constant bigint := pgq._event_seq(v_log.queue_id);
     v_tick constant pgq.tick := pgq._last_tick(v_log.queue_id);
     e record;
+    s record;
     v_state text;
+    v_group sluice.share_group;
+    v_claim sluice.claim;
+    v_retry_at timestamptz;
 begin
     select f.* into e from sluice._find_event(v_log.queue_id, ev_id) as f;
     v_state := case
@@ -24,42 +32,59 @@ begin
         when pg_visible_in_snapshot(e.ev_txid, v_tick.tick_snapshot) then 'readable'
         else 'before a tick'
     end;
-    return query
-        select (row_number() over (order by part.number, part.position))::integer, part.section,
-            case when isfinite(part.at) then part.at end, part.fact, jsonb_strip_nulls(part.detail)
-        from (
-            select 1 as number, 1::bigint as position, 'state' as section, e.ev_time as at,
-                case
-                    when ev_id < 1 then format('Log %s never had an event %s: ids start at 1', queue_name, ev_id)
-                    when v_state = 'unknown' then format('Log %s never had an event %s: the newest id is %s', queue_name, ev_id, v_newest)
-                    when v_state = 'gone' and not e.is_searched then
-                        format('Event %s of log %s was not found among the first 50000 events around its id', ev_id, queue_name)
-                    when v_state = 'gone' then format('Event %s of log %s is not in the log; its id was used, the newest is %s', ev_id, queue_name, v_newest)
-                    else format('Event %s is in log %s; it was inserted', ev_id, queue_name)
-                end as fact,
-                jsonb_build_object('state', v_state, 'queue_name', queue_name, 'ev_id', ev_id, 'newest_ev_id', v_newest) as detail
-            union all
-            select 2, 1, 'reason', null, 'Its segment was truncated after all consumers had finished it, or its transaction is open or was rolled back',
-                '{"cause": "gone"}'
-            where v_state = 'gone' and e.is_searched
-            union all
-            select 3, 1, 'reason', v_tick.tick_time, 'No tick covers it yet, so no consumer of batches can read it; the newest tick was made',
-                '{"cause": "before a tick"}'
-            where v_state = 'before a tick'
-            union all
-            select 4, t.position, 'reason', t.at, t.fact, t.detail
-            from sluice._explain_ticks(v_log) with ordinality as t (at, fact, detail, position)
-            where v_state = 'before a tick' and t.detail ->> 'cause' <> 'next tick'
-            union all
-            select case r.section when 'history' then 1 when 'reason' then 5 else 6 end, r.position + 1, r.section, r.at, r.fact, r.detail
-            from sluice._explain_event_readers(v_log, ev_id, e.ev_txid) with ordinality as r (section, at, fact, detail, position)
-            where e.ev_txid is not null
-        ) as part
-        order by 1;
+    return query values (
+        'state', e.ev_time, 'event',
+        jsonb_build_object(
+            'state', v_state, 'queue_name', queue_name, 'ev_id', ev_id, 'newest_ev_id', v_newest, 'is_searched', e.is_searched
+        )
+    );
+    if v_state = 'gone' and e.is_searched then
+        return query values ('reason', null::timestamptz, 'event gone', '{}'::jsonb);
+    elsif v_state = 'before a tick' then
+        return query values ('reason', v_tick.tick_time, 'before a tick', '{}'::jsonb);
+        return query select 'reason', t.* from sluice._explain_ticks(v_log) as t where t.cause <> 'next tick';
+    end if;
+    if e.ev_txid is null then
+        return;
+    end if;
+    for s in
+        select c.co_name, t.*
+        from pgq.standing as t
+        join pgq.consumer as c on c.co_id = t.sub_consumer
+        where t.sub_queue = v_log.queue_id and t.pos_last_snapshot is not null
+        order by c.co_name
+        limit 100
+    loop
+        detail := jsonb_build_object('consumer_name', s.co_name);
+        select g.* into v_group from sluice.share_group as g where g.sub_key = s.sub_key;
+        if found then
+            v_claim := sluice._last_claim(v_group.group_id);
+            if not pg_visible_in_snapshot(e.ev_txid, v_claim.upto_snapshot)
+                or not pg_visible_in_snapshot(e.ev_txid, v_claim.after_snapshot) and ev_id > v_claim.upto_ev_id
+            then
+                return query values ('reason', v_claim.claimed_at - v_claim.clock_shift, 'not claimed', detail);
+            else
+                return query values ('history', null::timestamptz, 'claimed by group', detail);
+            end if;
+            continue;
+        end if;
+        select max(r.ev_retry_after) into v_retry_at from pgq.retry_entry as r where r.ev_owner = s.sub_id and r.ev_id = explain_event.ev_id;
+        if v_retry_at > clock_timestamp() then
+            return query values ('reason', v_retry_at, 'retry', detail);
+        elsif s.pos_lost is not null then
+            return query values ('reason', null::timestamptz, 'position lost', detail);
+        elsif pg_visible_in_snapshot(e.ev_txid, s.pos_last_snapshot) then
+            return query values ('history', null::timestamptz, 'finished', detail);
+        elsif pg_visible_in_snapshot(e.ev_txid, s.pos_next_snapshot) then
+            return query values ('reason', s.pos_active, 'in open batch', detail || jsonb_build_object('batch_id', s.pos_batch));
+        else
+            return query values ('reason', s.pos_active, 'not reached', detail);
+        end if;
+    end loop;
 end;
 $$;
 
 comment on function sluice.explain_event(text, bigint) is
-    'Explain an event of a log: whether it is there, and for each consumer and share group whether it has finished it, and if not, why; one row per fact, with the time it refers to.';
+    'Explain an event of a log: whether it is there, and for each consumer and share group whether it has finished it, and if not, why; one row per fact, with the time it refers to, a word for it, and its values.';
 revoke execute on function sluice.explain_event(text, bigint) from public;
 grant execute on function sluice.explain_event(text, bigint) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

@@ -1,16 +1,23 @@
--- See sluice.explain_message for the columns. Calls: sluice.group_info, sluice._explain_group_reason, sluice.list_types.
+/*
+ * See sluice.explain_queue for the rows. Up to ten open claims and ten blocked keys. Reads the lock of the group as
+ * sluice._wait_for_lock does. Calls: sluice.group_info, sluice.list_types.
+ */
 create or replace function sluice.explain_group(queue_name text, group_name text)
-returns table (ordinal integer, section text, at timestamptz, fact text, detail jsonb)
+returns table (section text, at timestamptz, cause text, detail jsonb)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_lock_class constant integer := 1936221042;
+    v_shown_max constant integer := 10;
     v_group constant sluice.share_group := sluice._require_group(queue_name, group_name);
     v_claim constant sluice.claim := sluice._last_claim(v_group.group_id);
     v_may_read constant boolean := sluice._may_read('sluice.dead_letter_event'::regclass);
     v_log pgq.queue;
     i record;
+    v_locked bigint;
+    v_blocked bigint := 0;
 begin
     select q.* into v_log from pgq.queue as q where q.queue_id = v_group.queue_id;
     -- As in sluice._group_state. It finds the oldest event and counts all dead ones, which takes long in a group far behind.
@@ -34,72 +41,74 @@ begin
     if i.lag_events <= 10000 and i.dead < 1000 then
         select g.lag_events, g.lag_s, g.leased, g.retrying, g.dead into i from sluice.group_info(queue_name, group_name) as g;
     end if;
-    return query
-        select (row_number() over (order by part.number, part.position))::integer, part.section,
-            case when isfinite(part.at) then part.at end, part.fact, jsonb_strip_nulls(part.detail)
-        from (
-            select 1 as number, 1::bigint as position, 'state' as section,
-                case when i.lag_events > 0 then clock_timestamp() - make_interval(secs => i.lag_s) end as at,
-                format(
-                    'Share group %s of log %s: %s to claim, %s leased%s, %s dead%s', group_name, v_group.queue_name,
-                    sluice._counted(i.lag_events, 'event'), i.leased, ', ' || i.retrying || ' waiting for a redelivery',
-                    case when i.dead = 1000 then '1000 or more' else i.dead::text end,
-                    case when i.lag_s > 0 then '; the oldest event to claim was inserted' end
-                ) as fact,
-                jsonb_build_object(
-                    'state', case when v_group.lost is not null then 'lost' when i.lag_events > 0 then 'behind' else 'up to date' end,
-                    'queue_name', v_group.queue_name, 'group_name', group_name,
-                    'lag_events', i.lag_events, 'leased', i.leased, 'retrying', i.retrying, 'dead', i.dead
-                ) as detail
-            union all
-            select 2, 1, 'history', v_group.created_at, 'It was created', '{}'
-            union all
-            select 2, 2, 'history', v_claim.claimed_at - v_claim.clock_shift, 'Its claim cursor last moved', '{}'
-            union all
-            select 3, r.position, 'reason', r.at, r.fact, r.detail
-            from sluice._explain_group_reason(v_group, v_claim, i.lag_events, v_may_read) with ordinality as r (at, fact, detail, position)
-            union all
-            select 3, 1000 + t.position, 'reason', f.at, f.fact, jsonb_build_object('cause', f.cause, 'ev_type', t.ev_type) || f.detail
-            from sluice.list_types(explain_group.queue_name, explain_group.group_name) with ordinality as t (
-                ev_type, app, handler, declared_at, workers, waiting, waiting_keys, since, accepted, dead_lettered, last_unhandled_at, position
+    return query values
+        (
+            'state', case when i.lag_events > 0 then clock_timestamp() - make_interval(secs => i.lag_s) end, 'share group',
+            jsonb_build_object(
+                'state', case when v_group.lost is not null then 'lost' when i.lag_events > 0 then 'behind' else 'up to date' end,
+                'queue_name', v_group.queue_name, 'group_name', group_name,
+                'lag_events', i.lag_events, 'leased', i.leased, 'retrying', i.retrying, 'dead', i.dead, 'at_least', i.dead = 1000
             )
-            cross join lateral (
-                select 'type_waits', t.since,
-                    format(
-                        '%s%s of type %s wait for %s', sluice._counted(t.waiting, 'event'),
-                        case when t.waiting_keys > 0 then format(' and %s', sluice._counted(t.waiting_keys, 'key')) else '' end, coalesce(t.ev_type, '(none)'),
-                        case
-                            when t.handler is null then 'a worker that declares it'
-                            when t.workers = 0 then format('handler %s of app %s, which no live worker runs', t.handler, t.app)
-                            else format('handler %s of app %s', t.handler, t.app)
-                        end
-                    ),
-                    jsonb_build_object('handler', t.handler, 'app', t.app, 'workers', t.workers)
-                where t.waiting + t.waiting_keys > 0
-                union all
-                select 'type_unhandled', t.last_unhandled_at,
-                    format(
-                        'No handler is declared for type %s: workers accepted %s and dead-lettered %s of it, the last one', coalesce(t.ev_type, '(none)'),
-                        sluice._counted(t.accepted, 'event'), t.dead_lettered
-                    ),
-                    jsonb_build_object('accepted', t.accepted, 'dead_lettered', t.dead_lettered)
-                where t.accepted + t.dead_lettered > 0
-            ) as f (cause, at, fact, detail)
-            union all
-            select 4, r.position, 'reason', r.at, r.fact, r.detail
-            from sluice._explain_failures(v_group.queue_name, group_name, v_may_read) with ordinality as r (at, fact, detail, position)
-            union all
-            select 5, 1, 'next', n.due_at, 'A redelivery, an expired lease or a delayed event can be claimed', '{}'
-            from sluice.next_group_due(queue_name, group_name, null::timestamptz, null::text[], false) as n (due_at)
-            where n.due_at is not null
-            union all
-            select 5, 2, 'next', null, 'The next claim delivers the oldest events', '{}' where i.lag_events > 0 and v_group.lost is null
-        ) as part
-        order by 1;
+        ),
+        ('history', v_group.created_at, 'created', '{}'),
+        ('history', v_claim.claimed_at - v_claim.clock_shift, 'claim cursor', '{}');
+
+    if v_group.lost is not null then
+        return query values ('reason', null::timestamptz, 'position lost', jsonb_build_object('lost', v_group.lost));
+    else
+        return query
+            select 'reason', null::timestamptz, 'group locked', jsonb_build_object('session', sluice._session(k.pid))
+            from sluice.lock as l
+            join pg_locks as k on k.locktype = 'transactionid' and k.transactionid = l.xmax and k.mode = 'ExclusiveLock' and k.granted
+            where l.class = v_lock_class and l.id = v_group.group_id and k.pid <> pg_backend_pid();
+        get diagnostics v_locked = row_count;
+        return query
+            select 'reason', c.lease_until, case when c.lease_until > clock_timestamp() then 'claim' else 'expired claim' end,
+                jsonb_build_object(
+                    'claim_id', c.claim_id, 'claimed_at', c.claimed_at, 'events', c.events, 'settled', c.settled, 'renewals', c.renewals
+                )
+            from sluice.list_claims(queue_name, group_name) as c
+            order by c.claim_id
+            limit v_shown_max;
+        if v_group.key is not null then
+            return query
+                select 'reason', case b.reason when 'retrying' then b.due_at else b.since end, 'group key ' || b.reason,
+                    jsonb_build_object(
+                        'key', case when v_may_read then b.key end, 'waiting', b.waiting, 'ev_id', b.ev_id, 'claim_id', b.claim_id
+                    )
+                from sluice.list_blocked_keys(queue_name, group_name) as b
+                limit v_shown_max;
+            get diagnostics v_blocked = row_count;
+        end if;
+        if i.lag_events = 0 then
+            return query values ('reason', null::timestamptz, 'all claimed', '{}'::jsonb);
+        elsif v_locked + v_blocked = 0 then
+            return query select 'reason', w.* from sluice._explain_workers(format('log %s group %s', v_group.queue_name, v_group.group_name)) as w;
+        end if;
+    end if;
+    return query
+        select 'reason', f.at, f.cause,
+            jsonb_build_object(
+                'ev_type', t.ev_type, 'waiting', t.waiting, 'waiting_keys', t.waiting_keys, 'handler', t.handler, 'app', t.app,
+                'workers', t.workers, 'accepted', t.accepted, 'dead_lettered', t.dead_lettered
+            )
+        from sluice.list_types(queue_name, group_name) as t
+        cross join lateral (
+            values ('type waits', t.since, t.waiting + t.waiting_keys > 0), ('type unhandled', t.last_unhandled_at, t.accepted + t.dead_lettered > 0)
+        ) as f (cause, at, applies)
+        where f.applies;
+    return query select 'reason', f.* from sluice._explain_failures(v_group.queue_name, group_name, v_may_read) as f;
+    return query
+        select 'next', n.due_at, 'redelivery', '{}'::jsonb
+        from sluice.next_group_due(queue_name, group_name, null::timestamptz, null::text[], false) as n (due_at)
+        where n.due_at is not null;
+    if i.lag_events > 0 and v_group.lost is null then
+        return query values ('next', null::timestamptz, 'next claim', '{}'::jsonb);
+    end if;
 end;
 $$;
 
 comment on function sluice.explain_group(text, text) is
-    'Explain a share group: its events by state, its open claims and their leases, and why events are not claimed; one row per fact, with the time it refers to.';
+    'Explain a share group: its events by state, its open claims and their leases, and why events are not claimed; one row per fact, with the time it refers to, a word for it, and its values.';
 revoke execute on function sluice.explain_group(text, text) from public;
 grant execute on function sluice.explain_group(text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

@@ -2,6 +2,7 @@ create or replace function sluice._session(i_pid integer)
 returns text
 language sql
 stable
+strict
 set search_path = pg_catalog, pg_temp
 as $$
     select coalesce(

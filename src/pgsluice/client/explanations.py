@@ -1,0 +1,87 @@
+"""Sentences and commands for the rows of the explain functions.
+
+A row has a section, a word for the fact (`cause`) and its values. The values of the first row, which names the object,
+are known to all sentences of an explanation.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from pgsluice.client.explain_records import ExplainedFact
+from pgsluice.client.sentences import Values, is_absent, sentence
+
+
+def explained(rows: Sequence[tuple[Any, ...]]) -> list[ExplainedFact]:
+    """Return the rows of an explanation as records.
+
+    Args:
+        rows: Section, time, word and values of each fact, in order; the first names the object.
+    """
+    subject = rows[0][3]
+    return [_fact(subject, *row) for row in rows]
+
+
+def _fact(
+    subject: dict[str, Any], section: Any, at: datetime | None, cause: str, detail: dict[str, Any]
+) -> ExplainedFact:
+    values = Values({**subject, **detail})
+    words = _COMMANDS.get((section, cause))
+    command = None if words is None else words(values)
+    return ExplainedFact(
+        section,
+        at,
+        cause,
+        sentence(section, cause, values),
+        () if command is None else (command,),
+        detail,
+    )
+
+
+def _run(*words: str) -> Callable[[Values], str | None]:
+    """Return a function that fills a command with values; it returns None if one of them is hidden."""
+
+    def command(values: Values) -> str | None:
+        try:
+            return shlex.join(["pgsluice", *(_filled(word, values) for word in words)])
+        except KeyError:
+            return None
+
+    return command
+
+
+def _filled(word: str, values: Values) -> str:
+    if not word.startswith("{"):
+        return word
+    value = values.get(word[1:-1])
+    if value is None:
+        raise KeyError(word)
+    return str(value)
+
+
+def _unregister(d: Values) -> str | None:
+    return _run("log", "unregister", "{queue_name}", "{consumer_name}")(d)
+
+
+_COMMANDS: dict[tuple[str, str], Callable[[Values], str | None]] = {
+    ("history", "dead letters"): _run("dead-letters", "list", "{queue_name}"),
+    ("reason", "paused"): _run("queue", "set", "{queue_name}", "paused=false"),
+    ("reason", "poison message"): _run("queue", "archive", "{queue_name}", "{msg_id}"),
+    ("reason", "keys parked"): _run("queue", "blocked", "{queue_name}"),
+    ("reason", "no worker"): lambda d: shlex.join(
+        ["pgsluice", "worker", "run", "MODULE:APP", "--queues", d.source.split(" ")[1]]
+    ),
+    ("reason", "key parked"): _run("queue", "unpark", "{queue_name}", "{key}"),
+    ("reason", "group key parked"): _run(
+        "group", "unpark", "{queue_name}", "{group_name}", "{key}"
+    ),
+    ("reason", "ticker paused"): _run("log", "set", "{queue_name}", "ticker_paused=false"),
+    ("reason", "maintenance"): lambda d: "pgsluice maintain" if d.session is None else None,
+    ("reason", "position lost"): _unregister,
+    ("reason", "consumer lag"): lambda d: _unregister(d) if is_absent(d) else None,
+    ("reason", "schedule paused"): _run("schedule", "resume", "{name}"),
+    ("next", "dead letter"): _run("dead-letters", "redrive", "{queue_name}", "{dead_letter_id}"),
+}
