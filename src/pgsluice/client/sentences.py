@@ -87,8 +87,8 @@ def _messages(d: Values) -> str:
     if d.length == 0:
         return f"Queue {d.queue_name} is empty"
     counts = (
-        f"{d.visible} visible, {d.in_flight} in flight, {d.waiting} waiting for a retry or the delay of a release, "
-        f"{d.delayed} delayed{', and more' if d.at_least else ''}"
+        f"{d.visible} visible, {d.in_flight} in flight, {d.retrying} waiting for a retry or the delay of a release, "
+        f"{d.delayed} delayed"
     )
     return f"Queue {d.queue_name} has {_counted(d.length, 'message')}: {counts}"
 
@@ -326,7 +326,7 @@ SENTENCES: dict[str, dict[str, Sentence]] = {
         "empty": "There is no message to claim",
         "none visible": "No message is visible: all are in flight, delayed or wait for a retry",
         "expired leases": lambda d: (
-            f"{_counted(d.expired, 'lease')} expired without an outcome, the first"
+            f"{_counted(d.expired, 'lease', at_least=d.at_least)} expired without an outcome, the first"
         ),
         "keys parked": lambda d: f"{_counted(d.parked, 'key')} parked, the first",
         "maintenance failure": _failure,

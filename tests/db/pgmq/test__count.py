@@ -7,7 +7,7 @@ from support import rows, value
 
 def counted(connection):
     ((length, visible, oldest, newest),) = rows(
-        connection, "select * from pgmq._count('q_orders', now())"
+        connection, "select length, visible, oldest, newest from pgmq._count('q_orders', now())"
     )
     return length, visible, oldest, newest
 
@@ -98,3 +98,46 @@ def test_a_monitor_may_count_without_reading_messages(connection, queue):
     connection.execute("set role sluice_monitor")
 
     assert value(connection, "select queue_length from pgmq.metrics('orders')") == 6_000
+
+
+@pytest.mark.parametrize("messages", [40, 7_000])
+def test_states_are_counted_also_among_thousands_of_visible_messages(connection, queue, messages):
+    fill(connection, messages)
+    connection.execute("select pgmq.set_vt('orders', array[1, 2, 3], 60)")
+    connection.execute("select sluice.claim_messages('orders', 60, 7)")
+    connection.execute(
+        "select sluice.release('orders', 4, 1, 60), sluice.release('orders', 5, 1, 60)"
+    )
+    connection.execute("select pgmq.set_vt('orders', 6, -1)")
+    connection.execute(
+        "update pgmq.q_orders set enqueued_at = '2026-01-01 00:00Z' where msg_id = 11"
+    )
+
+    ((length, *states, ready_since),) = rows(
+        connection,
+        "select length, visible, in_flight, retrying, delayed, ready_since from pgmq._count('q_orders', clock_timestamp())",
+    )
+
+    assert states[1:] == [4, 2, 3]
+    assert sum(states) == length
+    assert messages == 40 or states[0] >= 5_000
+    if messages == 40:
+        assert states[0] == 31
+    assert ready_since == value(
+        connection, "select min(greatest(vt, enqueued_at)) from pgmq.q_orders where vt <= now()"
+    )
+
+
+def test_estimated_states_add_up_where_thousands_are_deferred(connection, queue):
+    fill(connection, 20_000)
+    connection.execute(
+        "select pgmq.set_vt('orders', array_agg(n), 60) from generate_series(1, 12000) as n"
+    )
+
+    ((length, *states),) = rows(
+        connection,
+        "select length, visible, in_flight, retrying, delayed from pgmq._count('q_orders', clock_timestamp())",
+    )
+
+    assert sum(states) == length
+    assert abs(states[3] - 12_000) <= 20_000 / 64 + 200

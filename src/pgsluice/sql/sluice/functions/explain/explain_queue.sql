@@ -28,16 +28,16 @@ declare
 begin
     perform pgmq._require_own_table(v_table);
     v_may_read := sluice._may_read(format('pgmq.%I', v_table)::regclass);
-    select s.* into c from sluice._count_states(v_table) as s;
+    select n.* into c from pgmq._count(v_table, clock_timestamp()) as n;
     return query values (
         'state', null::timestamptz, 'messages',
         jsonb_build_object(
-            'queue_name', v_name, 'length', c.length, 'visible', c.visible, 'in_flight', c.in_flight, 'waiting', c.waiting,
-            'delayed', c.delayed, 'at_least', c.at_least
+            'queue_name', v_name, 'length', c.length, 'visible', c.visible, 'in_flight', c.in_flight, 'retrying', c.retrying,
+            'delayed', c.delayed
         )
     );
-    if num_nonnulls(c.ready_since, c.due_since) > 0 then
-        return query values ('state', least(c.ready_since, c.due_since), 'visible since', '{}'::jsonb);
+    if c.ready_since is not null then
+        return query values ('state', c.ready_since, 'visible since', '{}'::jsonb);
     end if;
 
     return query select 'history', m.created_at, 'created', '{}'::jsonb from pgmq.meta as m where m.queue_name = v_name;
@@ -79,9 +79,19 @@ begin
     elsif c.visible = 0 then
         return query values ('reason', null::timestamptz, 'none visible', '{}'::jsonb);
     end if;
-    if c.visible > 0 and c.expired > 0 then
-        return query values ('reason', c.expired_since, 'expired leases', jsonb_build_object('expired', c.expired));
-    end if;
+    return query execute format(
+        'select ''reason'', min(d.vt), ''expired leases'', jsonb_build_object(''expired'', count(*), ''at_least'', count(*) = $1)
+         from (
+            select m.vt
+            from pgmq.%I as m
+            where m.vt > m.enqueued_at and m.last_read_at is not null and m.vt <= clock_timestamp()
+            order by m.vt
+            limit $1
+         ) as d
+         having count(*) > 0',
+        v_table
+    )
+    using v_counted_max;
     if c.visible > 0 then
         return query
             select 'reason', min(p.parked_at), 'keys parked', jsonb_build_object('parked', count(*))
@@ -101,10 +111,20 @@ begin
     if c.visible > 0 then
         return query values ('next', null::timestamptz, 'next claim', '{}'::jsonb);
     end if;
-    return query
-        select 'next', n.at, n.cause, '{}'::jsonb
-        from (values (c.lease_until, 'lease ends'), (c.due_at, 'becomes visible')) as n (at, cause)
-        where isfinite(n.at);
+    return query execute format(
+        'select ''next'', min(d.vt), case when d.is_claimed then ''lease ends'' else ''becomes visible'' end, ''{}''::jsonb
+         from (
+            select m.vt, m.last_read_at is not null as is_claimed
+            from pgmq.%I as m
+            where m.vt > m.enqueued_at and m.vt > clock_timestamp() and m.vt < ''infinity''
+            order by m.vt
+            limit $1
+         ) as d
+         group by d.is_claimed
+         order by d.is_claimed desc',
+        v_table
+    )
+    using v_counted_max;
 end;
 $$;
 
