@@ -142,8 +142,8 @@ def standing(connection):
     found = dict(
         rows(
             connection,
-            """select l.pid is not null, array_agg(a.pid) from pg_stat_activity as a
-            left join pg_locks as l on l.pid = a.pid and l.locktype = 'advisory'
+            """select a.pid = l.pid, array_agg(a.pid) from pg_stat_activity as a
+            cross join coalesce(sluice.maintenance_leader(), 0) as l (pid)
             where a.application_name = 'pgsluice leader' and a.datname = current_database() group by 1""",
         )
     )

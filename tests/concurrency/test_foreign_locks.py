@@ -90,15 +90,8 @@ def test_notifier_leads(system, plain):
     assert value(system, "select sluice.notifier_resign(7)") is True
 
 
-def test_maintenance_leads_and_names_the_session(system, plain):
-    warnings = []
-    system.add_notice_handler(lambda d: warnings.append(d.message_primary))
-
-    assert value(system, "select sluice.lead(pg_backend_pid())") is True
-
-    assert len(warnings) == 1
-    assert f"pid {plain.info.backend_pid}, role " in warnings[0]
-    assert "intruder" in warnings[0]
+def test_maintenance_leads(system, plain):
+    assert value(system, "select sluice.lead('maintenance', 7, '1 s')") is True
 
 
 def test_queues_logs_schedules_and_sinks_go_on(system, plain):

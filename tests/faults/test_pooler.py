@@ -39,7 +39,7 @@ def test_workers_behind_a_pooler_that_are_killed_write_each_effect_once(
 
     assert value(connection, "select count(distinct n) from effect") == len(QUEUES) * EACH + 1
     assert value(connection, "select count(*) from sluice.dead_letter") == 0
-    assert "leader election impossible" in log
+    assert "component=maintenance role=leader" in log
     assert ('listener state="pooled"' in log) == (mode == "transaction")
     assert "cannot" not in log
     assert rows(connection, "select n from effect group by n having count(*) > 1") == []

@@ -86,7 +86,9 @@ def test_every_metric_of_the_alert_rules_and_of_the_dashboard_is_scraped(scraped
 def test_every_sql_alert_runs_as_a_monitor_and_finds_what_is_wrong(database_18):
     with database_18.connect() as connection:
         fill(connection)
-        connection.execute("update pgmq.q_orders set vt = now() - interval '1 h' where msg_id = 5")
+        connection.execute(
+            "update pgmq.q_orders set (vt, enqueued_at) = (now() - interval '1 h', now() - interval '1 h') where msg_id = 5"
+        )
         connection.execute("set role sluice_monitor")
         found = {}
         for query in printed("alerts-sql").split("-- name: ")[1:]:

@@ -1,4 +1,4 @@
-"""Leader election: one leader at a time, failover, and no leader behind a pooler."""
+"""Leader election: one leader at a time, failover, also through a pooler."""
 
 from __future__ import annotations
 
@@ -58,49 +58,55 @@ def pooler_url(worker_url, servers_folder):
         yield url
 
 
-def test_one_works_and_the_other_when_the_server_ends_its_session(worker_url, observer):
+def test_one_works_and_the_other_when_it_ends(worker_url, observer):
+    with Leading(worker_url) as second, contextlib.ExitStack() as stack:
+        wait_until(second.works.is_set, "the first to lead")
+        first, second = second, stack.enter_context(Leading(worker_url))
+        wait_until(lambda: second.leader.standing is Standing.STANDBY, "the second to stand by")
+        assert not second.works.is_set()
+        pid = value(observer, "select sluice.maintenance_leader()")
+        assert value(observer, "select application_name from pg_stat_activity where pid = %s", pid)
+
+        first.stop.set()
+
+        wait_until(second.works.is_set, "the second to lead")
+        assert not first.works.is_set()
+
+
+def test_another_leads_when_the_server_ends_the_session_of_the_leader(worker_url, observer):
+    with Leading(worker_url) as first, Leading(worker_url) as second:
+        wait_until(
+            lambda: (
+                {first.leader.standing, second.leader.standing}
+                == {Standing.LEADER, Standing.STANDBY}
+            ),
+            "one to lead and one to stand by",
+        )
+
+        value(observer, "select pg_terminate_backend(sluice.maintenance_leader())")
+
+        wait_until(
+            lambda: (
+                first.leader.standing is not second.leader.standing
+                and {first.leader.standing, second.leader.standing}
+                == {Standing.LEADER, Standing.STANDBY}
+            ),
+            "one of them to lead",
+        )
+
+
+def test_leader_that_another_one_replaced_ends_its_work(worker_url, observer):
     with Leading(worker_url) as first:
         wait_until(first.works.is_set, "the first to lead")
-        with Leading(worker_url) as second:
-            wait_until(lambda: second.leader.standing is Standing.STANDBY, "the second to stand by")
-            assert not second.works.is_set()
 
-            value(
-                observer,
-                "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and database = "
-                "(select oid from pg_database where datname = current_database())",
-            )
-            wait_until(
-                lambda: (
-                    first.works.is_set() != second.works.is_set()
-                    and {first.leader.standing, second.leader.standing}
-                    == {Standing.LEADER, Standing.STANDBY}
-                ),
-                "one of them to lead",
-            )
+        value(
+            observer,
+            "select setval('sluice.maintenance_turn', (floor(extract(epoch from clock_timestamp()) * 100)::bigint << 23) | 7)",
+        )
 
-
-@pytest.mark.slow
-def test_standby_sends_nothing(worker_url, observer):
-    last_query = "select query_start from pg_stat_activity where pid = %s"
-    with Leading(worker_url) as first:
-        wait_until(first.works.is_set, "the first to lead")
-        with Leading(worker_url) as second:
-            wait_until(lambda: second.leader.standing is Standing.STANDBY, "the second to stand by")
-            pids = (
-                "select {} from pg_stat_activity where application_name = 'pgsluice leader' "
-                "and datname = current_database()"
-            )
-            wait_until(lambda: value(observer, pids.format("count(*)")) == 2, "both sessions")
-            leader = value(observer, "select pid from pg_locks where locktype = 'advisory' limit 1")
-            standby = value(observer, pids.format("max(pid) filter (where pid <> %s)"), leader)
-            before, signs = value(observer, last_query, standby), set()
-            wait_until(
-                lambda: signs.add(value(observer, last_query, leader)) or len(signs) > 3,
-                "three heartbeats",
-            )
-
-            assert value(observer, last_query, standby) == before
+        wait_until(lambda: first.leader.standing is Standing.STANDBY, "the first to stand by")
+        assert not first.works.is_set()
+        wait_until(first.works.is_set, "the first to lead again")
 
 
 @pytest.mark.slow
@@ -121,17 +127,14 @@ def test_another_leads_when_the_network_swallows_the_leader(worker_url, observer
             )
 
 
-def test_command_works_without_leader_election_behind_a_pooler(pooler_url, observer, caplog):
-    with Leading(pooler_url) as leading:
-        wait_until(lambda: leading.is_over, "the election to be given up")
-    assert leading.error is None
-    assert "run `pgsluice maintain`" in caplog.text
-
-    with Leading(pooler_url, works_pooled=True) as leading:
-        wait_until(leading.works.is_set, "the work to start")
-        assert leading.leader.standing is Standing.POOLED
-    held = "select count(*) from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())"
-    assert value(observer, held) == 0
+def test_one_leads_through_a_pooler_in_transaction_mode(pooler_url, worker_url):
+    with Leading(pooler_url) as pooled:
+        wait_until(pooled.works.is_set, "the first to lead")
+        with Leading(worker_url) as direct:
+            wait_until(lambda: direct.leader.standing is Standing.STANDBY, "the second to stand by")
+            assert not direct.works.is_set()
+            pooled.stop.set()
+            wait_until(direct.works.is_set, "the second to lead")
     assert start_checks.require(resolve(pooler_url), []) == {"prepare_threshold": None}
 
 

@@ -314,7 +314,7 @@ def test_pooler_that_drops_the_isolation_level_is_refused_with_the_setting(
         target = resolve(url)
         with pytest.raises(ConfigurationError, match=DROPPED):
             start_checks.require(target, [])
-        maintainer, stop = Maintainer(url, works_pooled=True), threading.Event()
+        maintainer, stop = Maintainer(url), threading.Event()
         with pytest.raises(ConfigurationError, match=DROPPED):
             maintainer.run(stop)
         with pgsluice.connect(url, autocommit=True) as connection:

@@ -129,7 +129,6 @@ def maintain(
             target.conninfo,
             pace=pace,
             report=lambda step: _print_step(step, as_json=as_json),
-            works_pooled=True,
         ).run(stop)
 
 

@@ -1,6 +1,6 @@
 """Each reason is made to happen for real; when its cause is removed, it is no longer returned.
 
-Covers _explain_ticks, _leader.
+Covers _explain_ticks.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def test_missing_tick_names_the_missing_maintenance(log, database):
     assert causes(explained(log)) == ["up to date", "no tick", "maintenance"]
 
     with database.connect() as leader:
-        leader.execute("select sluice.lead(pg_backend_pid())")
+        leader.execute("select sluice.lead('maintenance', pg_backend_pid(), '1 s')")
         assert causes(explained(log))[1:] == ["no tick", "maintenance"]
         assert "Maintenance is led by pid " in str(explained(log))
 

@@ -1,53 +1,93 @@
-"""sluice.lead: leader election among sessions, notified standbys, and poolers."""
+"""sluice.lead: leader election by a sequence. Covers _turn."""
 
 from __future__ import annotations
 
 import psycopg
 import pytest
 
-from support import rows, value, wait_until
+from support import value, wait_until
 
 
-def lead(session):
-    return value(session, "select sluice.lead(%s)", session.info.backend_pid)
+def lead(connection, candidate, lease="1 h", role="maintenance"):
+    return value(connection, "select sluice.lead(%s, %s, %s::interval)", role, candidate, lease)
 
 
-def test_one_session_leads_until_it_ends_and_standbys_are_notified(database):
-    with database.connect() as first, database.connect() as second:
-        assert [lead(first), lead(second), lead(first)] == [True, False, True]
-
-        notifications = list(second.notifies(timeout=30, stop_after=1))
-        assert [notification.channel for notification in notifications] == ["sluice.leader"]
-        first.close()
-        wait_until(lambda: lead(second), "the server to end the first session")
-
-        # The leader no longer listens.
-        assert rows(second, "select * from pg_listening_channels()") == []
+def leader(connection):
+    return value(connection, "select sluice.maintenance_leader()")
 
 
-def test_no_leader_is_elected_behind_a_pooler(connection):
-    other = connection.info.backend_pid + 1
+def test_one_candidate_leads_until_its_lease_is_over(connection):
+    assert leader(connection) is None
+    assert [lead(connection, 1), lead(connection, 2), lead(connection, 1)] == [True, False, True]
+    assert leader(connection) == 1
 
-    assert value(connection, "select sluice.lead(%s)", other) is None
-    assert value(connection, "select sluice.lead(null)") is None
-    assert value(connection, "select count(*) from pg_locks where locktype = 'advisory'") == 0
+    wait_until(lambda: lead(connection, 2, "0.2 s"), "the lease to end")
 
-
-def test_a_leader_that_is_cut_off_is_ended_by_the_server(database, connection):
-    with database.connect() as leader:
-        lead(leader)
-
-        assert value(leader, "show idle_session_timeout") == "5s"
-        assert value(leader, "show synchronous_commit") == "off"
-        leader.execute("set idle_session_timeout = '50ms'")  # simulates the timeout
-        wait_until(lambda: lead(connection), "the server to end the session")
-        with pytest.raises(psycopg.OperationalError):
-            leader.execute("select 1")
+    assert lead(connection, 1) is False
+    assert leader(connection) == 2
 
 
-def test_only_an_admin_may_lead(connection, as_member):
-    query = "select sluice.lead(pg_backend_pid())"
+def test_roles_have_leaders_of_their_own(connection):
+    assert lead(connection, 1)
+    assert lead(connection, 2, role="notifier")
+    assert not lead(connection, 2)
+    assert value(connection, "select candidate from sluice._turn('notifier')") == 2
+
+
+def test_a_call_by_a_fast_clock_keeps_no_candidate_from_leading(connection):
+    connection.execute(
+        "select setval('sluice.maintenance_turn', "
+        "(floor(extract(epoch from clock_timestamp() + '1 h') * 100)::bigint << 23) | 1)"
+    )
+
+    assert lead(connection, 2) is True
+
+
+@pytest.mark.parametrize("candidate", [0, 4_194_303])
+def test_the_number_of_a_candidate_is_kept(connection, candidate):
+    assert lead(connection, candidate)
+    assert leader(connection) == candidate
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_half_a_lease_is_enough_if_the_session_of_the_leader_has_ended(
+    database, connection, has_ended
+):
+    with database.connect() as session:
+        pid = session.info.backend_pid
+        assert lead(session, pid)
+        connection.execute(
+            "select setval('sluice.maintenance_turn', last_value - (40 * 60 * 100::bigint << 23)) "
+            "from sluice.maintenance_turn"
+        )
+        assert lead(connection, 2, "1 h 30 min") is False
+        assert lead(connection, 2, "1 h") is False
+        if has_ended:
+            session.close()
+            wait_until(lambda: lead(connection, 2, "1 h"), "the session to end")
+    assert lead(connection, 2, "1 h") is has_ended
+
+
+def test_a_leader_takes_no_transaction_id_and_writes_nothing(connection):
+    lead(connection, 1)
+    with connection.transaction():
+        before = value(connection, "select pg_current_wal_insert_lsn()")
+        assert lead(connection, 1)
+        assert value(connection, "select pg_current_xact_id_if_assigned()") is None
+        assert value(connection, "select pg_current_wal_insert_lsn()") == before
+
+
+def test_of_candidates_in_parallel_sessions_one_leads(database):
+    with database.connect(autocommit=False) as first, database.connect(autocommit=False) as second:
+        assert lead(first, 1) is True
+        assert lead(second, 2) is False  # although the first has not committed
+
+
+def test_only_an_admin_may_lead_maintenance(connection, as_member):
+    query = "select sluice.lead('maintenance', 5, '1 s')"
 
     assert as_member("sluice_admin", query) == [(True,)]
+    assert as_member("sluice_monitor", "select sluice.maintenance_leader()") == [(5,)]
+    connection.execute("select sluice.resign('maintenance', 5)")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         as_member("sluice_reader", query)

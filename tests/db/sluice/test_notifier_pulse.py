@@ -43,7 +43,7 @@ def test_pulse_is_refused_during_a_concurrent_pulse(database, connection):
 def test_pulse_recorded_by_a_fast_clock_blocks_no_notifier(connection):
     connection.execute(
         "select setval('sluice.notifier_turn', "
-        "(floor(extract(epoch from clock_timestamp() + '1 h') * 1000)::bigint << 20) | 1)"
+        "(floor(extract(epoch from clock_timestamp() + '1 h') * 100)::bigint << 23) | 1)"
     )
 
     assert value(connection, IS_LEADER, 2, "1 h") is True

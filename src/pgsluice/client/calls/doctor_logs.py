@@ -267,20 +267,8 @@ def schedules(late_s: float) -> Call[list[Symptom]]:
 
 
 def leader() -> Call[str | None]:
-    """Return the session that leads maintenance, or None."""
-    return Call(
-        """
-        select min(format('pid %%s', l.pid))
-        from pg_locks as l
-        where l.locktype = 'advisory'
-          and l.database = (select d.oid from pg_database as d where d.datname = current_database())
-          and (l.classid::bigint << 32) | l.objid::bigint = hashtextextended('sluice.lead', 0)
-          and l.objsubid = 1
-          and l.granted
-        """,
-        (),
-        scalar,
-    )
+    """Return the pid of the session that leads maintenance, or None."""
+    return Call("select 'pid ' || sluice.maintenance_leader()", (), scalar)
 
 
 def overdue_maintenance(overdue_s: float) -> Call[list[Symptom]]:

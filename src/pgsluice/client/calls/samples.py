@@ -98,14 +98,8 @@ def list_group_settings(queue_name: str) -> Call[list[GroupSettings]]:
 
 
 def leads() -> Call[bool]:
-    """True if a session of this database is the leader, which runs maintenance."""
-    return Call(
-        "select exists (select from pg_locks as l where l.locktype = 'advisory' and l.granted and l.objsubid = 1 "
-        "and l.database = (select d.oid from pg_database as d where d.datname = current_database()) "
-        "and (l.classid::bigint << 32) | l.objid::bigint = hashtextextended('sluice.lead', 0))",
-        (),
-        scalar,
-    )
+    """True if a process leads the maintenance of this database."""
+    return Call("select sluice.maintenance_leader() is not null", (), scalar)
 
 
 def xmin_age_s() -> Call[float]:

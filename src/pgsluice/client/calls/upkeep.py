@@ -144,8 +144,16 @@ def wait_for_locks(at_most_ms: int) -> Call[str]:
     return Call("select set_config('lock_timeout', %s::text, true)", (str(at_most_ms),), scalar)
 
 
-def lead(backend_pid: int) -> Call[bool | None]:
-    return Call("select sluice.lead(%s::integer)", (backend_pid,), scalar)
+def lead(role: str, candidate: int, lease_s: float) -> Call[bool]:
+    return Call(
+        "select sluice.lead(%s::text, %s::integer, make_interval(secs => %s::float8))",
+        (role, candidate, lease_s),
+        scalar,
+    )
+
+
+def resign(role: str, candidate: int) -> Call[bool]:
+    return Call("select sluice.resign(%s::text, %s::integer)", (role, candidate), scalar)
 
 
 @method(EventLog)

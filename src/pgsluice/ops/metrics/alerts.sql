@@ -4,13 +4,7 @@
 
 -- name: no maintenance
 select 'no process leads maintenance' as summary
-where not exists (
-    select
-    from pg_locks as l
-    join pg_database as d on d.oid = l.database
-    where l.locktype = 'advisory' and l.granted and l.objsubid = 1 and d.datname = current_database()
-      and (l.classid::bigint << 32) | l.objid::bigint = hashtextextended('sluice.lead', 0)
-);
+where sluice.maintenance_leader() is null;
 
 -- name: maintenance fails
 select format('the maintenance step %s fails since %s', f.task, min(f.failed_since)) as summary

@@ -50,9 +50,7 @@ _OF_MAINTENANCE = (
     "sluice.rotate",
     "sluice.tick",
 )
-_POOLED = (
-    "through a pooler: workers poll, as notifications may not arrive, and do not run maintenance"
-)
+_POOLED = "through a pooler: workers poll, as notifications may not arrive"
 # Connection options if a pooler is possible: prepared statements belong to one session.
 UNKNOWN: dict[str, Any] = {"prepare_threshold": None}
 

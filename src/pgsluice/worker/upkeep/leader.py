@@ -16,7 +16,8 @@ import psycopg
 from pgsluice.backoff import Backoff
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import upkeep
-from pgsluice.errors import translate
+from pgsluice.client.calls.call import Call
+from pgsluice.errors import SluiceError, translate
 from pgsluice.sessions import SluiceConnection
 from pgsluice.worker.forks import close_in_forks
 from pgsluice.worker.loops import run_in_thread
@@ -25,12 +26,14 @@ from pgsluice.worker.wakeups.listener_connection import shut_down
 Work = Callable[[threading.Event], None]
 
 _log = logging.getLogger(__name__)
-# Interval between heartbeats of the leader; silence after which a standby tries to lead; response timeout of the
-# server. With these, failover after a killed leader takes less than two seconds.
+_ROLE = "maintenance"
+# Interval of the leader's calls of sluice.lead; time after its last call in which no other candidate leads, and half of
+# it if the session of the leader has ended; maximum interval of a standby's calls; response timeout of the server. With
+# these, failover after a killed leader takes about two seconds, and four through a pooler.
 _SIGN_S = 1.0
-_SILENCE_S = 1.5
+_LEASE_S = 3.0
+_LOOK_S = 1.0
 _ANSWER_S = 3.0
-_SLICE_S = 0.25
 _END_S = 5.0
 
 
@@ -41,34 +44,28 @@ class Standing(Enum):
         APART: Not connected, or not started.
         LEADER: It runs the work.
         STANDBY: Another process is the leader.
-        POOLED: Connected through a pooler: it cannot lead.
     """
 
     APART = "apart"
     LEADER = "leader"
     STANDBY = "standby"
-    POOLED = "pooled"
 
 
 class Leader:
-    """Run work while this process is the leader. Any number of standbys may wait; they send no statements meanwhile.
+    """Run work while this process is the leader. Any number of standbys may wait, which ask every second.
 
     This saves duplicate work but is not a lock: during a network failure two leaders may run for a few seconds.
     """
 
-    def __init__(
-        self, conninfo: str, *, connect_timeout_s: int = 10, works_pooled: bool = False
-    ) -> None:
+    def __init__(self, conninfo: str, *, connect_timeout_s: int = 10) -> None:
         """Prepare a candidate.
 
         Args:
             conninfo: Connection string, of a role that may run maintenance (`sluice_admin`); holds one connection.
             connect_timeout_s: Connection timeout in seconds, 2 or more.
-            works_pooled: Run the work also through a pooler, where no leader can be elected.
         """
         self._conninfo = conninfo
         self._connect_timeout_s = connect_timeout_s
-        self._works_pooled = works_pooled
         self._standing = Standing.APART
 
     @property
@@ -77,7 +74,7 @@ class Leader:
         return self._standing
 
     def run(self, stop: threading.Event, work: Work) -> None:
-        """Run `work` while this process is the leader, until `stop` is set; return early if it cannot lead.
+        """Run `work` while this process is the leader, until `stop` is set.
 
         Args:
             stop: Stops the candidate.
@@ -102,40 +99,28 @@ class Leader:
         term: _Term | None = None
         try:
             while not stop.is_set():
-                leads = self._lead(session)
+                leads = self._call(session, upkeep.lead(_ROLE, _candidate(session), _LEASE_S))
                 backoff.succeeded()
-                if leads is None:
-                    self._pooled(stop, work)
-                    return
-                if not leads:
-                    self._change(Standing.STANDBY)
-                    _await_heartbeat(session, stop)
-                    continue
-                if term is None:
+                if leads:
                     self._change(Standing.LEADER)
-                    term = _Term(work)
-                term.check()
-                stop.wait(_SIGN_S)
+                    term = term or _Term(work)
+                    term.check()
+                    stop.wait(_SIGN_S)
+                    continue
+                if term is not None:
+                    term.end()
+                    term = None
+                self._change(Standing.STANDBY)
+                stop.wait(random.uniform(0.5, 1.0) * _LOOK_S)  # noqa: S311 - jitter
         finally:
             if term is not None:
                 term.end()
+                with contextlib.suppress(SluiceError):
+                    self._call(session, upkeep.resign(_ROLE, _candidate(session)))
 
-    def _lead(self, session: psycopg.Connection[Any]) -> bool | None:
+    def _call(self, session: psycopg.Connection[Any], call: Call[bool]) -> bool:
         with _cut_after(session, _ANSWER_S):
-            return Runner(session).run(upkeep.lead(session.info.backend_pid))
-
-    def _pooled(self, stop: threading.Event, work: Work) -> None:
-        self._standing = Standing.POOLED
-        if self._works_pooled:
-            _log.warning(
-                'leader election impossible reason="connected through a pooler" hint="running maintenance anyway"'
-            )
-            work(stop)
-        else:
-            _log.warning(
-                'leader election impossible reason="connected through a pooler" hint="run `pgsluice maintain` with a '
-                'direct connection"'
-            )
+            return Runner(session).run(call)
 
     def _change(self, standing: Standing) -> None:
         if standing is not self._standing:
@@ -179,14 +164,9 @@ class _Term:
         wait([self._work], _END_S)
 
 
-def _await_heartbeat(session: psycopg.Connection[Any], stop: threading.Event) -> None:
-    """Return when the leader's heartbeat is overdue, or `stop` is set."""
-    slices = round(_SILENCE_S * random.uniform(0.8, 1.0) / _SLICE_S)  # noqa: S311 - jitter
-    silent = 0
-    while silent < slices and not stop.is_set():
-        # Notifications need no statement, so a standby costs the server nothing.
-        heard = any(True for _ in session.notifies(timeout=_SLICE_S, stop_after=1))
-        silent = 0 if heard else silent + 1
+def _candidate(session: psycopg.Connection[Any]) -> int:
+    """Return the number by which sluice.lead knows this process: the pid of its session, or the pooler's for it."""
+    return session.info.backend_pid & 0x3FFFFF
 
 
 @contextlib.contextmanager

@@ -64,7 +64,6 @@ class Maintainer:
         *,
         pace: Pace | None = None,
         report: Report | None = None,
-        works_pooled: bool = False,
     ) -> None:
         """Prepare a maintainer.
 
@@ -73,7 +72,6 @@ class Maintainer:
                 connections, a standby one.
             pace: Intervals of the duties.
             report: Called for each completed step, except ticks.
-            works_pooled: Run also through a pooler, concurrently with others; this is harmless but redundant.
         """
         self._conninfo = conninfo
         self._pace = pace or Pace()
@@ -82,7 +80,7 @@ class Maintainer:
                 f"tick_min_s {self._pace.tick_min_s} exceeds tick_max_s {self._pace.tick_max_s}"
             )
         self._report = report
-        self._leader = Leader(conninfo, works_pooled=works_pooled)
+        self._leader = Leader(conninfo)
 
     @property
     def standing(self) -> Standing:
@@ -115,9 +113,11 @@ class Maintainer:
         """Run all duties concurrently until `stop` is set or one fails."""
         pace = self._pace
         options = session_options(self._conninfo)
-        options |= {"fallback_application_name": "pgsluice maintenance"}
-        if self.standing is Standing.POOLED:
-            options |= {"prepare_threshold": None}  # prepared statements belong to one session
+        # Without prepared statements in case of a pooler.
+        options |= {
+            "fallback_application_name": "pgsluice maintenance",
+            "prepare_threshold": None,
+        }
         with ConnectionPool[Any](
             self._conninfo,
             connection_class=SluiceConnection,

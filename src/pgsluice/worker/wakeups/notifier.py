@@ -23,7 +23,7 @@ from pgsluice.worker.wakeups.readiness import Readiness, averaged
 _Item = TypeVar("_Item")
 
 _log = logging.getLogger(__name__)
-_NUMBERS = 1 << 20  # the range of sluice.notifier_turn
+_NUMBERS = 1 << 22  # the range of candidates of sluice.lead
 _STANDBY_MIN_S = 1.0
 _STANDBY_LOOK_S = 0.25
 _REFRESH_S = 1.0

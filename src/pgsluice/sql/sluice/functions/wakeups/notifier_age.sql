@@ -3,11 +3,8 @@ returns interval
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-    v_number_bits constant integer := 20; -- as in sluice.notifier_pulse
-    v_turn bigint := pg_sequence_last_value('sluice.notifier_turn');
 begin
-    return clock_timestamp() - to_timestamp((v_turn >> v_number_bits) / 1000.0);
+    return (select clock_timestamp() - t.called_at from sluice._turn('notifier'::text) as t);
 end;
 $$;
 

@@ -4,10 +4,10 @@
  * Polling a thousand queues takes 0.1 s; reading a thousand sequences takes 5 ms. So a cycle reads the sequences, and
  * polls only queues whose sequence has moved or whose messages become due.
  *
- * The leader is the notifier that polled last, if that is recent. If each holder of the lock led, notifiers would
- * alternate without knowing each other's announcements, and announce everything twice.
+ * The lock orders the calls of sluice.lead. If each holder of the lock led, notifiers would alternate without knowing each
+ * other's announcements, and announce everything twice.
  *
- * Calls: sluice._lock_notifier. Writes: sluice.notifier_turn, outside of the transaction.
+ * Calls: sluice._lock_notifier, sluice.lead.
  */
 create or replace function sluice.notifier_pulse(
     notifier integer, standby interval, id_sequences oid[],
@@ -17,30 +17,12 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 set lock_timeout = '20ms'
 as $$
-declare
-    v_number_bits constant integer := 20;
-    v_number_mask constant bigint := (1::bigint << v_number_bits) - 1;
-    v_now_ms bigint := floor(extract(epoch from clock_timestamp()) * 1000);
-    v_turn bigint;
-    v_age_ms bigint;
 begin
-    is_leader := false;
     server_time := clock_timestamp();
-    if not sluice._lock_notifier(false) then
+    is_leader := sluice._lock_notifier(false) and sluice.lead('notifier'::text, notifier, standby);
+    if not is_leader then
         return;
     end if;
-    v_turn := pg_sequence_last_value('sluice.notifier_turn');
-    v_age_ms := v_now_ms - (v_turn >> v_number_bits);
-    -- A pulse in the future is that of another clock, before a failover.
-    if v_age_ms >= 0
-        and v_age_ms < extract(epoch from standby) * 1000
-        and (v_turn & v_number_mask) <> (notifier & v_number_mask)
-    then
-        return;
-    end if;
-    perform setval('sluice.notifier_turn', (v_now_ms << v_number_bits) | (notifier & v_number_mask));
-    is_leader := true;
-
     begin
         select array_agg(pg_sequence_last_value(c.oid) order by s.position)
         into last_ids
