@@ -37,8 +37,10 @@ def test_every_log_has_options_and_the_default_has_no_limits(connection):
     assert rows(connection, "select * from sluice.log_options('b')") == [b]
 
 
-def test_a_log_that_does_not_exist_is_an_error(connection):
-    connection.execute("select pgq.create_queue('a')")
+@pytest.mark.parametrize("others", [[], ["a"]])
+def test_a_log_that_does_not_exist_is_an_error(connection, others):
+    for name in others:
+        connection.execute("select pgq.create_queue(%s)", [name])
 
     with pytest.raises(psycopg.Error) as caught:
         connection.execute("select * from sluice.log_options('missing')")
