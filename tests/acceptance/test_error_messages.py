@@ -106,20 +106,19 @@ def test_json_on_standard_input_that_is_deep_or_pretty_printed_is_refused(comman
 
     assert "nested too deeply" in deep
     assert "write one JSON value per line (jq -c .)" in pretty
-    assert command("queue", "count", "orders").stdout == "0\n"
+    assert command("queue", "browse", "orders", "--count").stdout == "0\n"
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        "queue partitions nope",
-        "queue exports list nope",
+        "queue show nope",
+        "queue list nope",
+        "queue browse nope 1",
         "queue topics list nope",
-        "queue blocked nope",
         "queue replay orders 1 --into nope",
         "schedule create s --queue nope --interval 1h",
         "log consumers nope",
-        "log captures nope",
         "log show nope",
         "log consume nope c",
         "schedule create s --log nope --interval 1h",
@@ -148,8 +147,8 @@ def test_durations_have_one_form_in_every_command(command):
     assert command("queue", "read", "orders", "--vt", "5m").stdout == ""
     command("group", "create", "changes", "g", "lease=2h", "backoff_base=500ms")
     command("queue", "set", "orders", "backoff_base=1.5s", "backoff_max=1d")
-    (info,) = json.loads(command("group", "show", "changes", "g", "--json").stdout)
-    (options,) = json.loads(command("queue", "show", "orders", "--json").stdout)
+    info = json.loads(command("group", "show", "changes", "g", "--json").stdout)
+    options = json.loads(command("queue", "show", "orders", "--json").stdout)
 
     assert (info["lease_s"], info["backoff_base_s"]) == (7200.0, 0.5)
     assert (options["backoff_base_s"], options["backoff_max_s"]) == (1.5, 86400.0)
@@ -159,7 +158,7 @@ def test_durations_have_one_form_in_every_command(command):
     ("arguments", "code", "hint"),
     [
         ("queue topics bind a.# nope", 3, "`pgsluice queue list` lists the existing queues"),
-        ("queue replay orders --continue 77", 2, "`pgsluice queue replays` lists them"),
+        ("queue replay orders --continue 77", 2, "`pgsluice queue show QUEUE` lists them"),
         ("group create changes g lease=5m", 3, "change it with `pgsluice group set`"),
         ("group create changes h --start 9999", 3, "tick not found"),
         ("schedule run nope", 3, "pgsluice schedule list"),

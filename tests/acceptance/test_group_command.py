@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from functools import partial
 
@@ -49,7 +50,7 @@ def test_a_group_is_created_listed_shown_and_dropped(group, connection):
         for name in ("audit", "billing")
     ]
     assert "billing" in group("list", "orders").stdout
-    (info,) = json.loads(group("show", "orders", "billing", "--json").stdout)
+    info = json.loads(group("show", "orders", "billing", "--json").stdout)
     assert (info["lease_s"], info["max_attempts"], info["key"]) == (30.0, 5, None)
     assert "max_attempts" in group("show", "orders", "billing").stdout
 
@@ -111,23 +112,43 @@ def test_group_starts_at_the_given_position(group, connection):
 
 def test_open_claims_are_shown(group, connection):
     group("create", "orders", "billing")
-    assert group("claims", "orders", "billing").stdout == "no open claims\n"
+    assert "no claims\n" in group("show", "orders", "billing").stdout
     connection.execute("select pgq.insert_event('orders', 't', 'x') from generate_series(1, 3)")
     shared = ShareGroup(connection, "orders", "billing")
     events = shared.claim(3, lease_s=600)
     shared.accept(events[0])
 
-    (claim,) = json.loads(group("claims", "orders", "billing", "--json").stdout)
+    (claim,) = json.loads(group("show", "orders", "billing", "--json").stdout)["claims"]
 
     assert (claim["claim_id"], claim["events"], claim["settled"]) == (events[0].claim_id, 3, 1)
     assert datetime.fromisoformat(claim["lease_until"]) > datetime.now(UTC)
-    assert str(events[0].claim_id) in group("claims", "orders", "billing").stdout
+    assert str(events[0].claim_id) in group("show", "orders", "billing").stdout
     assert json.loads(group("list", "--json").stdout)[0]["leased"] == 2
+
+
+def test_types_are_shown_and_forgotten(group, connection):
+    group("create", "orders", "billing")
+    connection.execute(
+        "select sluice.declare_types('orders', 'billing', 'shop', array['pack', 'ship'], array['paid', 'sent'])"
+    )
+
+    shown = json.loads(group("show", "orders", "billing", "--json").stdout)["types"]
+    assert [(each["ev_type"], each["handler"]) for each in shown] == [("paid", "pack"), ("sent", "ship")]  # fmt: skip
+    group("set", "orders", "billing", "max_attempts=3", "--forget", "sent")
+    group("set", "orders", "billing", "--forget", "paid")
+
+    printed = group("show", "orders", "billing").stdout
+    assert "no types\n" in printed
+    assert re.search(r"max_attempts +3 ", printed)
+    assert (
+        "share group 'billing' of log 'orders' has no such declaration"
+        in group("set", "orders", "billing", "--forget", "paid", code=1).stderr
+    )
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [("set", "max_attempts=2"), ("show",), ("claims",)],
+    [("set", "max_attempts=2"), ("set", "--forget", "t"), ("show",)],
     ids=lambda arguments: arguments[0],
 )
 def test_an_unknown_group_is_an_error_with_a_hint(group, connection, arguments):
@@ -167,9 +188,9 @@ def test_a_parked_key_is_shown_and_unparked(group, connection):
     shared.retry(shared.claim(1), delay_s=600)
     assert shared.claim(1) == []
 
-    (shown,) = json.loads(group("blocked", "orders", "billing", "--json").stdout)
+    (shown,) = json.loads(group("show", "orders", "billing", "--json").stdout)["blocked_keys"]
     assert (shown["key"], shown["reason"]) == ("k", "parked")
     assert group("unpark", "orders", "billing", "k").stdout == "2\n"
 
-    assert group("blocked", "orders", "billing").stdout == "no blocked keys\n"
+    assert "no blocked keys\n" in group("show", "orders", "billing").stdout
     assert "is not parked" in group("unpark", "orders", "billing", "k", code=1).stderr

@@ -127,21 +127,22 @@ def test_settings_are_shown_and_changed(log):
 
     log("set", "changes", "ticker_max_count=7", "rotation_period=30m", "keepers=lake,archive")
 
-    assert json.loads(log("show", "changes", "--json").stdout) == [
-        {
-            "queue_name": "changes",
-            "ticker_max_count": 7,
-            "ticker_max_lag_s": 3.0,
-            "ticker_idle_period_s": 60.0,
-            "ticker_paused": False,
-            "rotation_period_s": 1800.0,
-            "external_ticker": False,
-            "max_lag_bytes": None,
-            "max_lag_events": None,
-            "max_lag_time_s": None,
-            "keepers": ["archive", "lake"],
-        }
-    ]
+    shown = json.loads(log("show", "changes", "--json").stdout)
+    assert len(shown.pop("segments")) == 3
+    assert shown == {
+        "queue_name": "changes",
+        "ticker_max_count": 7,
+        "ticker_max_lag_s": 3.0,
+        "ticker_idle_period_s": 60.0,
+        "ticker_paused": False,
+        "rotation_period_s": 1800.0,
+        "external_ticker": False,
+        "max_lag_bytes": None,
+        "max_lag_events": None,
+        "max_lag_time_s": None,
+        "keepers": ["archive", "lake"],
+        "captures": [],
+    }
     assert "rotation_period" in log("show", "changes").stdout
     assert "already" in log("set", "changes", "ticker_max_count=7").stderr
     log("set", "changes", "ticker_max_count=")
@@ -153,8 +154,8 @@ def test_settings_are_shown_and_changed(log):
 def test_logs_consumers_segments_and_captures_are_shown(log, connection):
     assert log("list").stdout == "no logs\n"
     assert log("consumers").stdout == "no consumers\n"
-    assert log("captures").stdout == "no captures\n"
     log("create", "changes")
+    assert "no captures\n" in log("show", "changes").stdout
     connection.execute("create table account (id integer primary key)")
     connection.execute("select sluice.capture('account', 'changes')")
     EventLog(connection).register_consumer("changes", "audit")
@@ -164,13 +165,13 @@ def test_logs_consumers_segments_and_captures_are_shown(log, connection):
     assert (listed["queue_name"], listed["last_tick_id"], listed["ev_new"]) == ("changes", 1, 1)
     (consumer,) = json.loads(log("consumers", "changes", "--json").stdout)
     assert (consumer["consumer_name"], consumer["last_tick"]) == ("audit", 1)
-    (capture,) = json.loads(log("captures", "changes", "--json").stdout)
+    shown = json.loads(log("show", "changes", "--json").stdout)
+    (capture,) = shown["captures"]
     assert (capture["source_table"], capture["enabled"]) == ("account", True)
-    shown = json.loads(log("segments", "changes", "--json").stdout)
-    assert [segment["is_current"] for segment in shown] == [True, False, False]
-    for command in ("list", "consumers", "captures"):
+    assert [segment["is_current"] for segment in shown["segments"]] == [True, False, False]
+    for command in ("list", "consumers"):
         assert "changes" in log(command).stdout
-    assert "events go here" in log("segments", "changes").stdout
+    assert "events go here" in log("show", "changes").stdout
 
 
 def test_rotate_reports_the_rotated_tables(log):
@@ -178,10 +179,11 @@ def test_rotate_reports_the_rotated_tables(log):
     log("insert", "changes", "x")
     log("set", "changes", "rotation_period=0")
 
-    steps = json.loads(log("rotate", "changes", "--json").stdout)
+    done = json.loads(log("tick", "changes", "--rotate", "--json").stdout)
 
-    assert "switched" in {step["action"] for step in steps}
-    log("rotate")
+    assert done["ticks"] == [{"queue_name": "changes", "tick_id": 2}]
+    assert "switched" in {step["action"] for step in done["rotation"]}
+    assert "no ticks\nrotation:\n" in log("tick", "--rotate").stdout
 
 
 def test_all_logs_are_ticked_where_something_is_new(log):
@@ -221,8 +223,7 @@ def test_a_log_with_consumers_is_dropped_by_force(log):
         ("insert", "missing", "x"),
         ("consume", "missing", "c", "--register"),
         ("tick", "missing"),
-        ("rotate", "missing"),
-        ("segments", "missing"),
+        ("tick", "missing", "--rotate"),
     ],
     ids=lambda arguments: arguments[0],
 )

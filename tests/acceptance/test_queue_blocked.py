@@ -1,4 +1,4 @@
-"""`pgsluice queue blocked` and `unpark`, on a real server."""
+"""Blocked keys in `pgsluice queue show`, and `unpark`, on a real server."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def test_a_parked_key_is_shown_and_unparked(queue, database_18):
         work.release("orders", 1, 1, delay=600)
         connection.execute(CLAIM)
 
-    (shown,) = json.loads(queue("blocked", "orders", "--json"))
+    (shown,) = json.loads(queue("show", "orders", "--json"))["blocked_keys"]
     assert (shown["key"], shown["reason"], shown["waiting"]) == ("k", "parked", 1)
     queue("unpark", "orders", "k")
 
-    assert queue("blocked", "orders") == "no blocked keys\n"
+    assert "no blocked keys\n" in queue("show", "orders")
     assert "is not parked" in queue("unpark", "orders", "k", code=1, errors=True)

@@ -108,13 +108,15 @@ def test_pop_purge_list_metrics_and_drop(queue, connection):
     queue("send", "orders", "1", "2", "3")
 
     assert json.loads(queue("pop", "orders").stdout)["message"] == 1
-    (metrics,) = json.loads(queue("metrics", "orders", "--json").stdout)
+    queue("create", "other")
+    (metrics,) = json.loads(queue("list", "ORDERS", "--json").stdout)
     assert (metrics["queue_name"], metrics["queue_length"], metrics["total_messages"]) == (
         "orders",
         2,
         3,
     )
-    assert "orders" in queue("metrics").stdout
+    assert "oldest_msg_age_sec" in queue("list").stdout
+    queue("drop", "other", "--yes")
     assert queue("purge", "orders", "--yes").stdout == "2\n"
     assert [q["queue_name"] for q in json.loads(queue("list", "--json").stdout)] == ["orders"]
     queue("drop", "orders", "--yes")

@@ -11,6 +11,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from pgsluice import Archive, FailedMessage, Reject, Retry, WorkQueue
 from pgsluice.cli.main import main
@@ -54,6 +55,9 @@ def orders(connection):
     return connection
 
 
+LISTS = ("partitions", "exports", "streams", "replays", "blocked_keys")
+
+
 def records(printed):
     return [json.loads(line) for line in printed.splitlines()]
 
@@ -71,16 +75,26 @@ def test_browse_shows_messages_and_claims_none(queue, orders):
     assert value(orders, "select sum(read_ct) from pgmq.q_orders") == 1
 
 
-def test_get_says_where_a_message_is_and_exits_1_when_it_is_nowhere(queue, orders):
-    found = records(queue("get", "orders", "1", "4", "7"))
+def test_browse_by_id_says_where_a_message_is_and_exits_1_when_it_is_nowhere(queue, orders):
+    found = records(queue("browse", "orders", "1", "4", "7"))
     assert [(message["msg_id"], message["state"]) for message in found] == [
         (1, "archived"),
         (4, "dead"),
         (7, "visible"),
     ]
     assert "not found in the queue, archive or dead letters: 99" in queue(
-        "get", "orders", "1", "99", code=1, errors=True
+        "browse", "orders", "1", "99", code=1, errors=True
     )
+    for option in (
+        ["--in", "queue"],
+        ["--after", "1"],
+        ["--qty", "1"],
+        ["--count"],
+        ["--since", "2026-01-01"],
+    ):
+        assert "ids and a filter are mutually exclusive" in queue(
+            "browse", "orders", "1", *option, code=2, errors=True
+        )
 
 
 def test_browse_and_count_agree_on_what_a_filter_matches(queue, orders):
@@ -95,7 +109,7 @@ def test_browse_and_count_agree_on_what_a_filter_matches(queue, orders):
         (["--in", "archive", "--since", "2026-01-01", "--until", "2126-01-01T10:00"], [1, 2, 3]),
     ):
         assert ids(queue("browse", "orders", *arguments)) == wanted
-        assert queue("count", "orders", *arguments) == f"{len(wanted)}\n"
+        assert queue("browse", "orders", "--count", *arguments) == f"{len(wanted)}\n"
     assert ids(queue("browse", "orders", "--after", "5", "--qty", "1")) == [6]
 
 
@@ -113,7 +127,7 @@ def test_usage_error_is_exit_code_2_and_failure_is_3(queue, orders):
     assert "give one of: ids, " in queue("replay", "orders", code=2, errors=True)
     assert "give one of: ids, " in queue("replay", "orders", "1", "--all", code=2, errors=True)
     assert "the value is not JSON" in queue(
-        "count", "orders", "--conditional", "{", code=2, errors=True
+        "browse", "orders", "--conditional", "{", code=2, errors=True
     )
     for arguments in (["browse", "nope"], ["tail", "nope"], ["show", "nope"]):
         assert "queue 'nope' does not exist; create it with: pgsluice queue create nope" in queue(
@@ -125,33 +139,60 @@ def test_usage_error_is_exit_code_2_and_failure_is_3(queue, orders):
 
 
 def test_exports_are_shown_and_dropped(queue, orders):
-    assert queue("exports", "list") == "no exports\n"
+    assert "no exports\n" in queue("show", "orders")
     orders.execute("select sluice.create_export('orders', 'lake', '/lake', 'id')")
 
-    (export,) = json.loads(queue("exports", "list", "ORDERS", "--json"))
+    (export,) = json.loads(queue("show", "ORDERS", "--json"))["exports"]
 
     assert (export["export_name"], export["lake"], export["kept"]) == ("lake", "/lake", 0)
-    assert queue("exports", "list", "again") == "no exports\n"
-    assert queue("exports", "drop", "orders", "lake", "--yes") == ""
-    assert queue("exports", "list") == "no exports\n"
+    assert "no exports\n" in queue("show", "again")
+    assert queue("drop-export", "orders", "lake", "--yes") == ""
+    assert "no exports\n" in queue("show", "orders")
     assert "has no export 'lake'" in queue(
-        "exports", "drop", "orders", "lake", "--yes", code=1, errors=True
+        "drop-export", "orders", "lake", "--yes", code=1, errors=True
     )
 
 
 def test_streams_are_shown_and_given_up(queue, orders):
-    assert queue("streams", "list") == "no streams\n"
+    assert "no streams\n" in queue("show", "orders")
     stream = value(orders, "select stream_id from sluice.queue_stream_start('lake', 'orders')")
     orders.execute("select sluice.queue_stream_claim(%s, 0, 9)", [stream])
 
-    (shown,) = json.loads(queue("streams", "list", "--json"))
+    (shown,) = json.loads(queue("show", "orders", "--json"))["streams"]
 
     assert (shown["stream_name"], shown["queue_name"], shown["claimed_messages"]) == ("lake", "orders", 1)  # fmt: skip
-    assert queue("streams", "release", "lake") == "1 messages released\n"
-    assert "stream 'lake' does not exist" in queue(
-        "streams", "release", "lake", code=1, errors=True
-    )
+    assert queue("release-stream", "lake") == "1 messages released\n"
+    assert "stream 'lake' does not exist" in queue("release-stream", "lake", code=1, errors=True)
     assert [m["msg_id"] for m in records(queue("read", "orders"))] == [7]
+
+
+@pytest.mark.parametrize(
+    ("role", "length", "unreadable"),
+    [
+        ("sluice_reader", 3, []),
+        ("sluice_monitor", 3, ["replays", "blocked_keys"]),
+        ("sluice_writer", None, ["partitions", "exports", "streams", "replays", "blocked_keys"]),
+    ],
+)
+def test_role_is_shown_what_it_may_read(
+    orders, database_18, monkeypatch, capsys, role, length, unreadable
+):
+    dsn = make_conninfo(database_18.url, options=f"-c role={role}")
+
+    def pgsluice(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([*arguments, "--dsn", dsn])
+        assert not ended.value.code
+        return capsys.readouterr().out
+
+    listed = json.loads(pgsluice("queue", "list", "orders", "--json"))
+    shown = json.loads(pgsluice("queue", "show", "orders", "--json"))
+
+    assert [queue["queue_length"] for queue in listed] == [length]
+    assert [name for name, found in shown.items() if name in LISTS and found is None] == unreadable
+    assert (
+        "blocked keys: this role may not read them\n" in pgsluice("queue", "show", "orders")
+    ) == ("blocked_keys" in unreadable)
 
 
 def test_archived_messages_are_replayed_by_id(queue, orders):
@@ -174,7 +215,7 @@ def test_archived_messages_are_replayed_by_a_filter_in_steps(queue, orders):
 
     assert json.loads(printed) == {"replay_id": 1, "replayed": 2502}
     assert value(orders, "select count(*) from pgmq.q_again") == 2502
-    assert json.loads(queue("replays", "--json"))[0]["replayed"] == 2502
+    assert json.loads(queue("show", "orders", "--json"))["replays"][0]["replayed"] == 2502
     assert queue("replay", "orders", "--all") == "2503 messages replayed\n"
 
 
@@ -225,8 +266,10 @@ def test_topics_are_bound_listed_tested_sent_to_and_unbound(queue, orders):
     (shown,) = json.loads(queue("topics", "list", "orders", "--json"))
     assert (shown["pattern"], shown["queue_name"]) == ("logs.*", "orders")
     assert "[^.]+" in queue("topics", "list")
-    matches = json.loads(queue("topics", "test", "logs.a", "--json"))
+    matches = json.loads(queue("topics", "list", "--matching", "logs.a", "--json"))
     assert [match["queue_name"] for match in matches] == ["again", "orders"]
+    (match,) = json.loads(queue("topics", "list", "orders", "--matching", "logs.a", "--json"))
+    assert match == shown
 
     sent = records(queue("topics", "send", "logs.a", '{"n": 1}', "2", "--headers", '{"h": 1}'))
     assert sent == [
@@ -242,7 +285,7 @@ def test_topics_are_bound_listed_tested_sent_to_and_unbound(queue, orders):
 
     queue("topics", "unbind", "#", "again")
     assert "is not bound" in queue("topics", "unbind", "#", "again", code=1, errors=True)
-    assert queue("topics", "test", "other", code=1) == "no bindings\n"
+    assert queue("topics", "list", "--matching", "other", code=1) == "no bindings\n"
     assert "no queue is bound to 'other'" in queue(
         "topics", "send", "other", "1", code=1, errors=True
     )
@@ -260,7 +303,7 @@ def test_every_command_takes_json(queue, orders):
     assert records(queue("purge", "orders", "--yes", "--json")) == [2]
     assert queue("create", "third", "--json") == ""
     assert queue("drop", "third", "--yes", "--json") == ""
-    assert records(queue("count", "orders", "--in", "archive", "--json")) == [3]
+    assert records(queue("browse", "orders", "--in", "archive", "--count", "--json")) == [3]
     assert ids(queue("tail", "orders", "--after", "0", "--until-empty", "--json")) == []
 
 
@@ -365,7 +408,7 @@ def test_get_and_failing_show_the_error_of_a_message_that_waits_for_its_retry(qu
     work.fail("orders", [FailedMessage(second, Retry(60), "ValueError", "row 2 is bad")])
     work.fail("orders", [FailedMessage(third, Reject("odd"), "ValueError", "no")])
 
-    waiting, dead = records(queue("get", "orders", "1", "3"))
+    waiting, dead = records(queue("browse", "orders", "1", "3"))
     assert (waiting["state"], waiting["attempts"]) == ("delayed", 1)
     assert (waiting["error_type"], waiting["error"], waiting["trace"]) == (
         "ValueError", "row 1 is bad", "at 1",
@@ -381,10 +424,10 @@ def test_get_and_failing_show_the_error_of_a_message_that_waits_for_its_retry(qu
     assert queue("failing") == "no failing messages\n"
 
 
-def test_get_works_with_an_older_schema(queue, connection):
+def test_browse_by_id_works_with_an_older_schema(queue, connection):
     connection.execute("drop function sluice.list_attempts(text, bigint[])")
     connection.execute("select pgmq.create('orders'), pgmq.send('orders', '1')")
 
-    (found,) = records(queue("get", "orders", "1"))
+    (found,) = records(queue("browse", "orders", "1"))
 
     assert found["state"] == "visible"

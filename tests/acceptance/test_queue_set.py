@@ -65,7 +65,9 @@ def shown(command):
     """Return the options of the queue `orders` as JSON shows them."""
 
     def show():
-        (options,) = json.loads(command("queue", "show", "orders", "--json").stdout)
+        options = json.loads(command("queue", "show", "orders", "--json").stdout)
+        lists = ("partitions", "exports", "streams", "replays", "blocked_keys")
+        assert [options.pop(name) for name in lists] == [[]] * len(lists)
         return options
 
     return show

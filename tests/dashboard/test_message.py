@@ -89,7 +89,7 @@ def test_long_error_reason_and_traceback_are_cut_and_the_command_that_prints_the
     for each in work.read("a/b <c>", 600, 2):
         if each.msg_id == 2:
             work.reject("a/b <c>", 2, each.read_ct, text, text)
-    command = "pgsluice queue get &#39;a/b &lt;c&gt;&#39; {}"
+    command = "pgsluice queue browse &#39;a/b &lt;c&gt;&#39; {}"
 
     for address, msg_id in (
         (sent, 1),

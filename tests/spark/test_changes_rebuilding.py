@@ -334,7 +334,7 @@ def test_state_of_each_table_is_shown(place: Place, captured: psycopg.Connection
     for word, statements in words.items():
         for statement in statements.split(";"):
             log.execute(statement)  # type: ignore[arg-type]
-        (found,) = json.loads(command("pipeline", "status", "--json", *dsn))
+        (found,) = json.loads(command("pipeline", "status", "--json", *dsn))["pipelines"]
         seen[word] = {name: one["state"] for name, one in found["tables"].items()}
     assert seen == {
         "renamed": {CHANGED: "renamed", KEPT: "same"},

@@ -163,7 +163,7 @@ def test_a_command_that_does_not_exist_is_a_mistake_of_usage():
         ["queue", "purge", "orders", "--yes", "--dsn", ""],
         ["queue", "purge", "orders", "--yes", "--dsn", " "],
         ["queue", "purge", "", "--yes"],
-        ["queue", "metrics", ""],
+        ["queue", "list", ""],
         ["dead-letters", "purge", "orders", "--yes", "--dsn", ""],
         ["dead-letters", "redrive", "orders", "--reason", ""],
         ["log", "tick", ""],

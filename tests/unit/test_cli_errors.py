@@ -72,7 +72,7 @@ USAGE = {
     # Times, JSON, ids
     "queue browse q --since soon": "is not a valid time",
     "pipeline run analytics --gold g --since soon": "is not a valid time",
-    "queue count q --conditional {": "is not JSON",
+    "queue browse q --count --conditional {": "is not JSON",
     "queue read q --conditional {": "is not JSON",
     "queue send q 1 --headers [1]": "is not a JSON object",
     "schedule create s --queue q --interval 1h --message {": "is not JSON",
@@ -92,7 +92,7 @@ USAGE = {
     "log set l foo=1": "No such option 'foo'",
     "log set l ticker_max_lg=1s": "Did you mean 'ticker_max_lag'?",
     "log set l ticker_max_lag": "write NAME=VALUE",
-    "group set l g": "Missing argument 'NAME=VALUE...'",
+    "group set l g": "give NAME=VALUE or --forget",
     "schedule create s --interval 1h": "exactly one of --queue and --log",
     "schedule create s --queue q": "exactly one of --cron and --interval",
     "schedule create s --log l --interval 1h --message 1": "require --queue",
@@ -115,7 +115,7 @@ USAGE = {
     "queue purge q": "--yes",
     "queue drop q": "--yes",
     "dead-letters purge q 1": "--yes",
-    "queue exports drop q e": "--yes",
+    "queue drop-export q e": "--yes",
     "dead-letters purge l --consumer g 1": "--yes",
     "group drop l g": "--yes",
     "log drop l": "--yes",
@@ -228,7 +228,7 @@ def test_interrupted_command_exits_with_130(run, monkeypatch):
     def interrupt(*_arguments, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pgsluice.cli.queue.connect", interrupt)
+    monkeypatch.setattr("pgsluice.cli.clients.connect", interrupt)
 
     assert run("queue", "list") == (130, "\ninterrupted\n")
 

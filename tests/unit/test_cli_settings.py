@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,7 +11,8 @@ from typing import Literal, TypedDict
 import click
 import pytest
 
-from pgsluice.cli.settings import parse_settings, shown_settings
+from pgsluice.cli.settings import parse_settings, show_record
+from pgsluice.errors import PrivilegeError
 
 
 class Options(TypedDict, total=False):
@@ -80,14 +82,40 @@ def test_invalid_setting_is_a_usage_error_with_its_name(settings, words):
     assert words in refused.value.message
 
 
-def test_durations_are_shown_in_seconds_by_name_also_without_a_value():
+def test_durations_are_shown_in_seconds_by_name_also_without_a_value(capsys):
     record = Record("orders", None, timedelta(minutes=1))
 
-    assert shown_settings(record, as_json=True) == [
-        {"name": "orders", "max_age_s": None, "lease_s": timedelta(minutes=1)}
-    ]
-    assert shown_settings(record, as_json=False) == [
-        {"name": "name", "value": "orders"},
-        {"name": "max_age", "value": None},
-        {"name": "lease", "value": timedelta(minutes=1)},
-    ]
+    show_record(record, as_json=True, claims=lambda: [Record("a", None, timedelta(0))])
+
+    assert json.loads(capsys.readouterr().out) == {
+        "name": "orders", "max_age_s": None, "lease_s": 60.0,
+        "claims": [{"name": "a", "max_age": None, "lease": 0.0}],
+    }  # fmt: skip
+    show_record(record, as_json=False)
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert printed == [["name", "value"], ["name", "orders"], ["max_age"], ["lease", "0:01:00"]]
+
+
+def test_first_rows_of_each_list_are_shown_and_the_others_counted(capsys):
+    def unreadable():
+        raise PrivilegeError("permission denied")
+
+    record = Record("orders", None, timedelta(0))
+    lists = {
+        "dead_keys": lambda: [{"key": f"k{n}"} for n in range(25)],
+        "open_claims": list,
+        "types": unreadable,
+    }
+
+    show_record(record, as_json=False, **lists)
+    printed = capsys.readouterr().out
+    show_record(record, as_json=True, **lists)
+    found = json.loads(capsys.readouterr().out)
+
+    assert "dead keys:\n" in printed
+    assert " k19 " in printed
+    assert " k20 " not in printed
+    assert printed.endswith(
+        "and 5 more; --json has all\nno open claims\ntypes: this role may not read them\n"
+    )
+    assert [len(found["dead_keys"]), found["open_claims"], found["types"]] == [25, [], None]

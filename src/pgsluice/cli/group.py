@@ -27,8 +27,7 @@ from pgsluice.cli.printing import echo
 from pgsluice.cli.settings import (
     optional_settings_argument,
     parse_settings,
-    settings_argument,
-    shown_settings,
+    show_record,
 )
 from pgsluice.cli.types import Time
 from pgsluice.client import GroupOptions
@@ -111,10 +110,24 @@ def create(
 @group.command("set")
 @log_argument
 @group_argument
-@settings_argument
+@optional_settings_argument
+@click.option(
+    "--forget",
+    multiple=True,
+    metavar="TYPE",
+    type=FreeText(),
+    help="Remove the declarations of a type whose handlers will not return; its events are then treated as the option "
+    "unhandled says. Repeatable. Exits with 1 if there is none.",
+)
 @json_lines_option
 @dsn_option
-def set_(queue_name: str, group_name: str, settings: tuple[str, ...], dsn: str | None) -> None:
+def set_(
+    queue_name: str,
+    group_name: str,
+    settings: tuple[str, ...],
+    forget: tuple[str, ...],
+    dsn: str | None,
+) -> None:
     """Change options of a share group; the others and open claims keep theirs. An empty value resets an option.
 
     \b
@@ -131,9 +144,17 @@ def set_(queue_name: str, group_name: str, settings: tuple[str, ...], dsn: str |
     The start, the key and its order cannot be changed.
     """
     options = parse_settings(settings, GroupOptions)
+    if not options and not forget:
+        raise click.UsageError("give NAME=VALUE or --forget")
     with share_group(dsn, queue_name, group_name) as shared:
-        if shared.set_options(**options) == "unchanged":
+        if options and shared.set_options(**options) == "unchanged":
             echo(f"share group {group_name!r} has these options already", err=True)
+        if forget and not shared.forget_types(forget):
+            echo(
+                f"share group {group_name!r} of log {queue_name!r} has no such declaration",
+                err=True,
+            )
+            sys.exit(EXIT_DIFFERENCE)
 
 
 @group.command("list")
@@ -157,32 +178,26 @@ def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
 @json_option
 @dsn_option
 def show_(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> None:
-    """Show the options and state of a share group."""
+    """Show the options and state of a share group.
+
+    \b
+    types         event types that handlers are declared for, or without a
+                  handler: workers counts live workers that run it, waiting
+                  the events left for them, accepted and dead_lettered events
+                  without a handler; no type: the handler of all other types
+    claims        claims whose lease runs and that have unsettled events,
+                  oldest first
+    blocked_keys  keys whose events are blocked or parked, longest first, as
+                  of the last claim
+    """
     with share_group(dsn, queue_name, group_name) as shared:
-        info = shared.info()
-    show(shown_settings(info, as_json=as_json), as_json, empty="")
-
-
-@group.command()
-@log_argument
-@group_argument
-@json_option
-@dsn_option
-def claims(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> None:
-    """List the claims of a share group whose lease runs and that have unsettled events, oldest first."""
-    with share_group(dsn, queue_name, group_name) as shared:
-        show(shared.list_claims(), as_json, empty="no open claims")
-
-
-@group.command()
-@log_argument
-@group_argument
-@json_option
-@dsn_option
-def blocked(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> None:
-    """List the keys whose events are blocked or parked, longest first, as of the last claim."""
-    with share_group(dsn, queue_name, group_name) as shared:
-        show(shared.list_blocked_keys(), as_json, empty="no blocked keys")
+        show_record(
+            shared.info(),
+            as_json,
+            types=shared.list_types,
+            claims=shared.list_claims,
+            blocked_keys=shared.list_blocked_keys,
+        )
 
 
 @group.command()
@@ -205,41 +220,6 @@ def unpark(queue_name: str, group_name: str, key: str, dsn: str | None) -> None:
         )
         sys.exit(EXIT_DIFFERENCE)
     echo(unparked)
-
-
-_TYPE = ("ev_type", "app", "handler", "workers", "waiting", "accepted", "dead_lettered")
-
-
-@group.command()
-@log_argument
-@group_argument
-@click.option(
-    "--forget",
-    multiple=True,
-    metavar="TYPE",
-    type=FreeText(),
-    help="Remove the declarations of a type whose handlers will not return; its events are then treated as the "
-    "option unhandled of the group says. Repeatable.",
-)
-@json_option
-@dsn_option
-def types(
-    queue_name: str, group_name: str, forget: tuple[str, ...], as_json: bool, dsn: str | None
-) -> None:
-    """List the event types that handlers are declared for, and types without a handler.
-
-    workers counts the live workers that run the handler, waiting the events left for them; accepted and dead_lettered
-    count events without a handler. A row without a type is the handler of all other types.
-    """
-    with share_group(dsn, queue_name, group_name) as shared:
-        if forget and not shared.forget_types(forget):
-            echo(
-                f"share group {group_name!r} of log {queue_name!r} has no such declaration",
-                err=True,
-            )
-            sys.exit(EXIT_DIFFERENCE)
-        found = [asdict(each) for each in shared.list_types()]
-    show(({name: each[name] for name in _TYPE} for each in found), as_json, empty="no types")
 
 
 @group.command()

@@ -22,10 +22,10 @@ from pgsluice.cli.options import (
     optional_log_argument,
     yes_option,
 )
-from pgsluice.cli.output import show
+from pgsluice.cli.output import show, show_lists
 from pgsluice.cli.parsing import lines
 from pgsluice.cli.printing import echo
-from pgsluice.cli.settings import parse_settings, settings_argument, shown_settings
+from pgsluice.cli.settings import parse_settings, settings_argument, show_record
 from pgsluice.client import LogOptions, LogTick, NewEvent
 from pgsluice.errors import LogInUseError, LogNotFoundError
 
@@ -94,10 +94,17 @@ def set_(queue_name: str, settings: tuple[str, ...], dsn: str | None) -> None:
 @json_option
 @dsn_option
 def show_(queue_name: str, as_json: bool, dsn: str | None) -> None:
-    """Show the options of a log."""
+    """Show the options of a log, its segments, and the tables whose changes are captured into it.
+
+    A segment has its size, the consumers that need it, and why it cannot be truncated.
+    """
     with event_log(dsn, queue_name) as events:
-        options = events.log_options(queue_name)
-    show(shown_settings(options, as_json=as_json), as_json, empty="")
+        show_record(
+            events.log_options(queue_name),
+            as_json,
+            segments=lambda: events.list_segments(queue_name),
+            captures=lambda: events.list_captures(queue_name),
+        )
 
 
 @log.command()
@@ -182,12 +189,18 @@ def unregister(queue_name: str, consumer_name: str, yes: bool, dsn: str | None) 
 
 @log.command()
 @optional_log_argument
+@click.option(
+    "--rotate",
+    is_flag=True,
+    help="Then rotate: switch to another segment when due, and truncate segments that no consumer needs. Shows each "
+    "step, or why it was skipped.",
+)
 @json_option
 @dsn_option
-def tick(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
+def tick(queue_name: str | None, rotate: bool, as_json: bool, dsn: str | None) -> None:
     """Create a tick in one log or all if there are new events, so that consumers can read them.
 
-    Shows the last tick of the log, or the new ticks of all.
+    Shows the last tick of the log, or the new ticks of all. `pgsluice maintain` ticks and rotates periodically.
     """
     with event_log(dsn, queue_name) as events:
         ticks = (
@@ -195,43 +208,10 @@ def tick(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
             if queue_name is None
             else [LogTick(queue_name, events.log_tick(queue_name))]
         )
-    show(ticks, as_json, empty="no new ticks")
-
-
-@log.command()
-@optional_log_argument
-@json_option
-@dsn_option
-def rotate(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
-    """Rotate one log or all: switch to another segment when due, and truncate segments that no consumer needs.
-
-    Shows each step, or why it was skipped. `pgsluice maintain` does this periodically.
-    """
-    with event_log(dsn, queue_name) as events:
-        show(events.rotate(queue_name), as_json, empty="nothing to do")
-
-
-@log.command()
-@log_argument
-@json_option
-@dsn_option
-def segments(queue_name: str, as_json: bool, dsn: str | None) -> None:
-    """List the segments of a log, with their size and the consumers that need them."""
-    with event_log(dsn, queue_name) as events:
-        show(events.list_segments(queue_name), as_json, empty="no segments")
-
-
-@log.command()
-@optional_log_argument
-@json_option
-@dsn_option
-def captures(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
-    """List the tables whose changes are captured into one log or all."""
-    with event_log(dsn, queue_name) as events:
-        found = events.list_captures(queue_name)
-        if queue_name is not None and not found:
-            check_log_exists(events, queue_name)
-        show(found, as_json, empty="no captures")
+        if not rotate:
+            show(ticks, as_json, empty="no new ticks")
+            return
+        show_lists({"ticks": lambda: ticks, "rotation": lambda: events.rotate(queue_name)}, as_json)
 
 
 @log.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,6 +14,7 @@ from rich.table import Table
 
 from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_INTERRUPTED
 from pgsluice.cli.printing import Terminal, cell, echo, echo_json
+from pgsluice.errors import PrivilegeError
 
 _WIDE = 10_000
 
@@ -48,6 +49,44 @@ def show(records: Iterable[Any], as_json: bool, *, empty: str) -> None:
         table.add_row(*(cell(_cell(value)) for value in row.values()))
     # Never truncate: a terminal wraps long lines, and a pipe has no width.
     Terminal(soft_wrap=True, width=_WIDE).print(table)
+
+
+def show_lists(
+    lists: Mapping[str, Callable[[], Iterable[Any]]],
+    as_json: bool,
+    *,
+    about: Any = None,
+    rows_max: int | None = None,
+) -> None:
+    """Print lists as tables with a title, or as one JSON object.
+
+    Args:
+        lists: Reads each list, by name. One that the role may not read is null in JSON.
+        as_json: Print JSON, with all rows.
+        about: Record whose fields precede the lists in JSON.
+        rows_max: Maximum number of rows of a table; None: all.
+    """
+    found = {name: _read(read) for name, read in lists.items()}
+    if as_json:
+        fields = {} if about is None else fields_of(about)
+        echo_json(fields | found, timedelta.total_seconds)
+        return
+    for name, rows in found.items():
+        title = name.replace("_", " ")
+        if not rows:
+            echo(f"no {title}" if rows is not None else f"{title}: this role may not read them")
+            continue
+        echo(f"{title}:")
+        show(rows[:rows_max], as_json=False, empty="")
+        if rows_max is not None and len(rows) > rows_max:
+            echo(f"and {len(rows) - rows_max} more; --json has all")
+
+
+def _read(read: Callable[[], Iterable[Any]]) -> list[dict[str, Any]] | None:
+    try:
+        return [fields_of(record) for record in read()]
+    except PrivilegeError:
+        return None
 
 
 @contextmanager

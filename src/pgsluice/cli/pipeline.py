@@ -358,7 +358,7 @@ def archive(**options: Any) -> None:
     """Export rows that the lake table does not contain yet, in one commit, and verify them there.
 
     From the first run, the archive keeps messages that the export has not verified, regardless of its retention;
-    `pgsluice queue exports drop` ends that. A restart resumes after the last commit.
+    `pgsluice queue drop-export` ends that. A restart resumes after the last commit.
     """
     run_kind("archive", **options)
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 import click
 
-from pgsluice.cli.clients import event_log
+from pgsluice.cli.clients import open_connection
 from pgsluice.cli.options import dsn_option, json_option
-from pgsluice.cli.output import fields_of, show
-from pgsluice.cli.printing import echo, echo_json
-from pgsluice.client import ExplainedFact
+from pgsluice.cli.output import fields_of, show_lists
+from pgsluice.cli.printing import echo
+from pgsluice.client import Archive, EventLog, ExplainedFact, Operations
 from pgsluice.errors import SluiceError
 from pgsluice.lake.file_errors import plain_errors
 
@@ -21,28 +20,34 @@ from pgsluice.lake.file_errors import plain_errors
 @json_option
 @dsn_option
 def status(as_json: bool, dsn: str | None) -> None:
-    """List the pipelines from event logs into the lake, with their progress and lag.
+    """List the pipelines from event logs into the lake with their progress and lag, exports of archives, and Spark
+    streams that read queues.
 
     The lag is counted up to the newest tick. Pipelines whose consumer is unregistered are not
     listed. held_by is the session that runs the pipeline or ran it last, row_count the rows written since its start.
+
+    kept counts the verified messages of an export that another export or the retention keeps in the archive,
+    claimed_messages the unacknowledged messages of a stream.
 
     For pipelines of kind changes whose lake this machine can read, also the state of each current-state table: same;
     what a schema change did that the table does not have yet (added, dropped, renamed, widened, redefined); parked or
     rebuilding; with the reason and the way out; and the dropped partitions whose rows it keeps.
     """
-    with event_log(dsn) as events:
-        pipelines = events.list_pipelines()
-    tables = {
-        one.lake: tables_of(one.queue_name, one.lake, dsn)
-        for one in pipelines
-        if one.kind == "changes"
-    }
-    if as_json:
+    with open_connection(dsn) as connection:
+        pipelines = EventLog(connection).list_pipelines()
+        tables = {
+            one.lake: tables_of(one.queue_name, one.lake, dsn)
+            for one in pipelines
+            if one.kind == "changes"
+        }
         found = [fields_of(one) | {"tables": tables.get(one.lake)} for one in pipelines]
-        echo_json(found, timedelta.total_seconds)
-        return
-    show(pipelines, as_json, empty="no pipelines")
-    for lake, states in tables.items():
+        lists = {
+            "pipelines": lambda: found if as_json else pipelines,
+            "exports": Archive(connection).list_exports,
+            "streams": Operations(connection).list_queue_streams,
+        }
+        show_lists(lists, as_json)
+    for lake, states in () if as_json else tables.items():
         for line in lines_of(lake, states):
             echo(line)
 

@@ -9,9 +9,17 @@ from typing import Any
 
 import click
 
-from pgsluice.cli.clients import list_queues, send_texts, work_queue
+from pgsluice.cli.clients import (
+    list_queues,
+    naming_missing_queue,
+    open_connection,
+    queue_clients,
+    send_texts,
+    work_queue,
+)
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
+    FreeText,
     confirm,
     dsn_option,
     json_lines_option,
@@ -20,20 +28,18 @@ from pgsluice.cli.options import (
     optional_name_argument,
     yes_option,
 )
-from pgsluice.cli.output import print_lines, report, show
+from pgsluice.cli.output import print_lines, print_result, report, show
 from pgsluice.cli.parsing import lines
 from pgsluice.cli.printing import echo, echo_lines
-from pgsluice.cli.queue_archive import exports, replay, replays
-from pgsluice.cli.queue_blocked import blocked, unpark
-from pgsluice.cli.queue_look import browse, count, failing, get
-from pgsluice.cli.queue_partitions import partition_arguments, partition_options, partitions
+from pgsluice.cli.queue_archive import drop_export, replay
+from pgsluice.cli.queue_look import browse, failing
+from pgsluice.cli.queue_partitions import partition_arguments, partition_options
 from pgsluice.cli.queue_settings import paused_queues, set_, show_
-from pgsluice.cli.queue_streams import streams
 from pgsluice.cli.queue_tail import tail
 from pgsluice.cli.queue_topics import topics
 from pgsluice.cli.types import Duration, Json
-from pgsluice.client import WorkQueue
-from pgsluice.connection import connect, resolve
+from pgsluice.client import QueueMetrics, WorkQueue
+from pgsluice.errors import NotInstalledError, PrivilegeError, QueueNotFoundError
 
 _msg_ids = click.argument("msg_ids", metavar="MSG_ID...", type=int, nargs=-1, required=True)
 _vt = click.option(
@@ -50,6 +56,17 @@ _qty = click.option(
     show_default=True,
     help="Maximum number of messages.",
 )
+_METRICS = (
+    "queue_length",
+    "queue_visible_length",
+    "oldest_msg_age_sec",
+    "newest_msg_age_sec",
+    "total_messages",
+    "default_partition_length",
+    "scrape_time",
+)
+_PAUSE = ("paused_at", "paused_by", "pause_reason")
+_SHOWN = ("queue_name", *_METRICS[:-1], *_PAUSE)
 
 
 @click.group()
@@ -84,24 +101,42 @@ def create(queue_name: str, dsn: str | None, **options: Any) -> None:
 
 
 @queue.command("list")
+@optional_name_argument
 @json_option
 @dsn_option
-def list_(as_json: bool, dsn: str | None) -> None:
-    """List all queues by name, and who paused them."""
-    with connect(resolve(dsn), autocommit=True) as connection:
-        paused = paused_queues(WorkQueue(connection))
-        rows = []
-        for info in list_queues(connection):
-            found = paused.get(info.queue_name)
-            rows.append(
-                asdict(info)
-                | {
-                    "paused_at": found and found.paused_at,
-                    "paused_by": found and found.paused_by,
-                    "pause_reason": found and found.pause_reason,
-                }
-            )
-        show(rows, as_json, empty="no queues")
+def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
+    """List one queue or all by name, with lengths, message ages (seconds), and who paused them.
+
+    queue_length counts all messages, queue_visible_length those that can be read now, total_messages all that were ever
+    sent. default_partition_length counts messages outside the partitions of a partitioned queue. Lengths above 5,000
+    are estimates. --json prints all fields.
+    """
+    with open_connection(dsn) as connection, naming_missing_queue(queue_name):
+        found = [
+            info
+            for info in list_queues(connection)
+            if queue_name is None or info.queue_name.lower() == queue_name.lower()
+        ]
+        if queue_name is not None and not found:
+            raise QueueNotFoundError(f"queue {queue_name!r} does not exist")
+        work = WorkQueue(connection)
+        metrics, paused = _metrics(work, queue_name), paused_queues(work)
+    rows = []
+    for info in found:
+        name = info.queue_name.lower()
+        row = asdict(info) | {field: getattr(metrics.get(name), field, None) for field in _METRICS}
+        row |= {field: getattr(paused.get(info.queue_name), field, None) for field in _PAUSE}
+        rows.append(row if as_json else {field: row[field] for field in _SHOWN})
+    show(rows, as_json, empty="no queues")
+
+
+def _metrics(work: WorkQueue, queue_name: str | None) -> dict[str, QueueMetrics]:
+    """Return metrics by the name in lower case; none if the role may not read them, or only tables are installed."""
+    try:
+        found = work.metrics_all() if queue_name is None else [work.metrics(queue_name)]
+    except (NotInstalledError, PrivilegeError):
+        return {}
+    return {metrics.queue_name.lower(): metrics for metrics in found}
 
 
 @queue.command()
@@ -222,18 +257,37 @@ def drop(queue_name: str, yes: bool, dsn: str | None) -> None:
 
 
 @queue.command()
-@optional_name_argument
+@name_argument
+@click.argument("key", type=FreeText())
+@json_lines_option
+@dsn_option
+def unpark(queue_name: str, key: str, dsn: str | None) -> None:
+    """Unpark a key that a failed message parked; its messages are read again in order.
+
+    Exits with 1 if the key is not parked.
+    """
+    with queue_clients(dsn, queue_name) as clients:
+        if not clients.operations.unpark_messages(queue_name, key):
+            echo(f"key {key!r} of queue {queue_name!r} is not parked", err=True)
+            sys.exit(EXIT_DIFFERENCE)
+
+
+@queue.command()
+@click.argument("stream_name", metavar="STREAM")
 @json_option
 @dsn_option
-def metrics(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
-    """Show lengths and message ages (seconds) of one queue or all.
+def release_stream(stream_name: str, as_json: bool, dsn: str | None) -> None:
+    """Release the claims of a Spark stream that will not resume. Exits with 1 if it does not exist.
 
-    queue_length counts all messages, queue_visible_length those that can be read now, total_messages all that were ever
-    sent. default_partition_length counts messages outside the partitions of a partitioned queue.
+    Stop its query first. The messages become visible again; those that the stream has already written are delivered
+    twice. `pipeline status` lists the streams.
     """
-    with work_queue(dsn, queue_name) as work:
-        shown = work.metrics_all() if queue_name is None else [work.metrics(queue_name)]
-        show(shown, as_json, empty="no queues")
+    with queue_clients(dsn) as clients:
+        released = clients.operations.release_claims(stream_name)
+    if released is None:
+        echo(f"stream {stream_name!r} does not exist", err=True)
+        sys.exit(EXIT_DIFFERENCE)
+    print_result({"released": released}, f"{released} messages released", as_json)
 
 
 def _acknowledged(asked: tuple[int, ...], found: list[int]) -> None:
@@ -242,8 +296,5 @@ def _acknowledged(asked: tuple[int, ...], found: list[int]) -> None:
     report(asked, found, "the queue")
 
 
-for _command in (
-    *(blocked, browse, count, exports, failing, get, partitions),
-    *(replay, replays, set_, show_, streams, tail, topics, unpark),
-):
+for _command in (browse, drop_export, failing, replay, set_, show_, tail, topics):
     queue.add_command(_command)

@@ -1,4 +1,4 @@
-"""`pgsluice queue exports`, `replay` and `replays`: exports and replay of archives."""
+"""`pgsluice queue drop-export` and `replay`: exports and replay of archives."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pgsluice.cli.clients import STEP, QueueClients, check_queue_exists, queue_clients
+from pgsluice.cli.clients import STEP, QueueClients, queue_clients
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
     confirm,
@@ -15,52 +15,26 @@ from pgsluice.cli.options import (
     json_lines_option,
     json_option,
     name_argument,
-    optional_name_argument,
     yes_option,
 )
-from pgsluice.cli.output import interruptible, print_lines, print_result, progress, report, show
+from pgsluice.cli.output import interruptible, print_lines, print_result, progress, report
 from pgsluice.cli.parsing import filter_options, read_filter
 from pgsluice.cli.printing import echo
 from pgsluice.client import Archive, ReplayStep
 
 
-@click.group()
-def exports() -> None:
-    """Manage exports of archives to a data lake.
-
-    `pgsluice pipeline run archive` creates an export, copies messages to the lake, and verifies them: it reads them
-    back and compares them. Until then the archive keeps them, regardless of its retention.
-    """
-
-
-@exports.command("list")
-@optional_name_argument
-@json_option
-@dsn_option
-def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
-    """List the exports of one queue or all, each with the number of its verified messages that are
-    still in the archive, because another export or the retention keeps them (kept)."""
-    with queue_clients(dsn, queue_name) as clients:
-        found = [
-            record
-            for record in clients.archive.list_exports()
-            if queue_name is None or record.queue_name.lower() == queue_name.lower()
-        ]
-        if queue_name is not None and not found:
-            check_queue_exists(clients.work, queue_name)
-    show(found, as_json, empty="no exports")
-
-
-@exports.command()
+@click.command()
 @name_argument
 @click.argument("export_name", metavar="EXPORT")
 @yes_option
 @json_lines_option
 @dsn_option
-def drop(queue_name: str, export_name: str, yes: bool, dsn: str | None) -> None:
+def drop_export(queue_name: str, export_name: str, yes: bool, dsn: str | None) -> None:
     """Drop an export; the archive no longer keeps messages for it. The lake is not changed.
 
-    Exits with 1 if the export does not exist.
+    `pgsluice pipeline run archive` creates an export, copies messages to the lake, and verifies them: it reads them
+    back and compares them. Until then the archive keeps them, regardless of its retention. Exits with 1 if the export
+    does not exist.
     """
     confirm(
         yes,
@@ -69,7 +43,7 @@ def drop(queue_name: str, export_name: str, yes: bool, dsn: str | None) -> None:
     with queue_clients(dsn, queue_name) as clients:
         if not clients.archive.drop_export(queue_name, export_name):
             echo(
-                f"queue {queue_name!r} has no export {export_name!r}; see: pgsluice queue exports list {queue_name}",
+                f"queue {queue_name!r} has no export {export_name!r}; see: pgsluice queue show {queue_name}",
                 err=True,
             )
             sys.exit(EXIT_DIFFERENCE)
@@ -85,7 +59,7 @@ def drop(queue_name: str, export_name: str, yes: bool, dsn: str | None) -> None:
     "replay_id",
     type=click.IntRange(1),
     metavar="REPLAY_ID",
-    help="Resume an interrupted replay, whose filter and destination are stored; see `queue replays`.",
+    help="Resume an interrupted replay, whose filter and destination are stored; see `queue show`.",
 )
 @filter_options("archived")
 @json_option
@@ -117,15 +91,6 @@ def replay(
             _send_ids(clients.archive, queue_name, ids, target)
         else:
             _replay(clients, queue_name, target, matching, replay_id, as_json)
-
-
-@click.command()
-@json_option
-@dsn_option
-def replays(as_json: bool, dsn: str | None) -> None:
-    """List unfinished and finished replays, oldest first, with id and number of messages sent."""
-    with queue_clients(dsn) as clients:
-        show(clients.archive.list_replays(), as_json, empty="no replays")
 
 
 def _send_ids(archive: Archive, queue_name: str, ids: tuple[int, ...], target: str | None) -> None:

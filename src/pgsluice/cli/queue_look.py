@@ -1,4 +1,4 @@
-"""`pgsluice queue browse`, `count`, `get` and `failing`: inspect messages without claiming them."""
+"""`pgsluice queue browse` and `failing`: inspect messages without claiming them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pgsluice.cli.clients import pages, queue_clients, work_queue
+from pgsluice.cli.clients import QueueClients, pages, queue_clients
 from pgsluice.cli.options import (
     dsn_option,
     json_lines_option,
@@ -23,31 +23,83 @@ from pgsluice.cli.printing import echo
 from pgsluice.client import Operations
 from pgsluice.errors import NotInstalledError
 
-_in = click.option(
-    "--in",
-    "relation",
-    type=click.Choice(["queue", "archive"]),
-    default="queue",
-    show_default=True,
-    help="The queue or its archive.",
-)
+
+@click.command()
+@optional_name_argument
+@json_option
+@dsn_option
+def failing(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
+    """List failed messages that are still retried, of one queue or all, grouped by error, most frequent first.
+
+    Numbers and UUIDs in errors are replaced by #. `queue browse` prints the error and traceback of the example, and
+    `dead-letters list` the messages that are no longer retried.
+    """
+    with queue_clients(dsn, queue_name) as clients:
+        show(clients.operations.list_failing(queue_name), as_json, empty="no failing messages")
 
 
 @click.command()
 @name_argument
-@click.argument("msg_ids", metavar="MSG_ID...", type=int, nargs=-1, required=True)
+@click.argument("msg_ids", metavar="[MSG_ID]...", type=int, nargs=-1)
+@click.option(
+    "--in",
+    "relation",
+    type=click.Choice(["queue", "archive"]),
+    help="The queue or its archive.  [default: queue; ids are looked for in both]",
+)
+@click.option(
+    "--after",
+    "after_id",
+    type=int,
+    metavar="ID",
+    help="Only messages with a higher msg_id.",
+)
+@click.option("--qty", type=click.IntRange(1), help="Maximum number of messages.  [default: all]")
+@click.option(
+    "--count", "count_only", is_flag=True, help="Print the number only; scans the whole table."
+)
+@filter_options("sent (in the archive: archived)")
 @json_lines_option
 @dsn_option
-def get(queue_name: str, msg_ids: tuple[int, ...], dsn: str | None) -> None:
-    """Print messages by msg_id, from the queue, archive or dead letters. Exits with 1 if one was not found.
+def browse(
+    queue_name: str,
+    msg_ids: tuple[int, ...],
+    relation: str | None,
+    after_id: int | None,
+    qty: int | None,
+    count_only: bool,
+    dsn: str | None,
+    **given: Any,
+) -> None:
+    """Print messages of a queue or its archive, by filter or by msg_id, without reading them.
 
-    The field state is one of: visible, in flight, delayed, archived, dead. A message that failed, also while it waits
-    for its retry, has the fields attempts, first_failed_at, last_failed_at, next_retry_at, error_type, error, trace and
-    worker.
+    Prints in order of id. Reads page by page; to continue later, pass the last id to --after. Ids are looked for in the
+    queue, its archive and its dead letters; exits with 1 if one was not found.
+
+    The field state is one of: visible, in flight, delayed, archived, dead. A message given by id that failed, also
+    while it waits for its retry, has the fields attempts, first_failed_at, last_failed_at, next_retry_at, error_type,
+    error, trace and worker.
     """
+    matching = read_filter(**given)
+    is_page = after_id is not None or qty is not None
+    if msg_ids and (matching or relation or count_only or is_page):
+        raise click.UsageError("ids and a filter are mutually exclusive")
+    if count_only and is_page:
+        raise click.UsageError("--count and --after or --qty are mutually exclusive")
     with queue_clients(dsn, queue_name) as clients:
-        found = clients.work.get_messages(queue_name, msg_ids)
-        attempts = _attempts(clients.operations, queue_name, msg_ids)
+        if msg_ids:
+            _print_ids(clients, queue_name, msg_ids)
+        elif count_only:
+            echo(clients.work.count_messages(queue_name, relation or "queue", **matching))
+        else:
+            method = partial(clients.work.browse, queue_name, relation or "queue")
+            for page in pages(method, "msg_id", after_id, qty, matching):
+                print_lines(page)
+
+
+def _print_ids(clients: QueueClients, queue_name: str, msg_ids: Sequence[int]) -> None:
+    found = clients.work.get_messages(queue_name, msg_ids)
+    attempts = _attempts(clients.operations, queue_name, msg_ids)
     print_lines(
         asdict(message) | (attempts.get(message.msg_id, {}) if message.state != "archived" else {})
         for message in found
@@ -67,63 +119,3 @@ def _attempts(
         fields["msg_id"]: {name: value for name, value in fields.items() if name != "state"}
         for fields in found
     }
-
-
-@click.command()
-@optional_name_argument
-@json_option
-@dsn_option
-def failing(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
-    """List failed messages that are still retried, of one queue or all, grouped by error, most frequent first.
-
-    Numbers and UUIDs in errors are replaced by #. `queue get` prints the error and traceback of the example, and
-    `dead-letters list` the messages that are no longer retried.
-    """
-    with queue_clients(dsn, queue_name) as clients:
-        show(clients.operations.list_failing(queue_name), as_json, empty="no failing messages")
-
-
-@click.command()
-@name_argument
-@_in
-@click.option(
-    "--after",
-    "after_id",
-    type=int,
-    metavar="ID",
-    help="Only messages with a higher msg_id.",
-)
-@click.option("--qty", type=click.IntRange(1), help="Maximum number of messages.  [default: all]")
-@filter_options("sent (in the archive: archived)")
-@json_lines_option
-@dsn_option
-def browse(
-    queue_name: str,
-    relation: str,
-    after_id: int | None,
-    qty: int | None,
-    dsn: str | None,
-    **given: Any,
-) -> None:
-    """List messages of a queue or its archive by filter, without reading them.
-
-    Prints in order of id. Reads page by page; to continue later, pass the last id to --after.
-    """
-    matching = read_filter(**given)
-    with work_queue(dsn, queue_name) as work:
-        method = partial(work.browse, queue_name, relation)
-        for page in pages(method, "msg_id", after_id, qty, matching):
-            print_lines(page)
-
-
-@click.command()
-@name_argument
-@_in
-@filter_options("sent (in the archive: archived)")
-@json_lines_option
-@dsn_option
-def count(queue_name: str, relation: str, dsn: str | None, **given: Any) -> None:
-    """Count the messages that match the options; scans the whole table."""
-    matching = read_filter(**given)
-    with work_queue(dsn, queue_name) as work:
-        echo(work.count_messages(queue_name, relation, **matching))

@@ -1,12 +1,10 @@
-"""`pgsluice queue partitions`, and the partition options of `queue create`."""
+"""The partition options of `pgsluice queue create`."""
 
 from __future__ import annotations
 
 import click
 
-from pgsluice.cli.clients import check_queue_exists, queue_clients
-from pgsluice.cli.options import combined, dsn_option, json_option, name_argument
-from pgsluice.cli.output import show
+from pgsluice.cli.options import combined
 from pgsluice.cli.types import PartitionSize
 
 partition_options = combined(
@@ -50,16 +48,3 @@ def partition_arguments(
     if interval or retention or premake:
         raise click.UsageError("--interval, --retention and --premake require --partitioned")
     return None
-
-
-@click.command()
-@name_argument
-@json_option
-@dsn_option
-def partitions(queue_name: str, as_json: bool, dsn: str | None) -> None:
-    """List the partitions of a queue and of its archive, in order."""
-    with queue_clients(dsn, queue_name) as clients:
-        found = clients.operations.list_partitions(queue_name)
-        if not found:
-            check_queue_exists(clients.work, queue_name)
-        show(found, as_json, empty="no partitions")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import click
 
-from pgsluice.cli.clients import work_queue
+from pgsluice.cli.clients import queue_clients, work_queue
 from pgsluice.cli.options import (
     confirm,
     dsn_option,
@@ -15,9 +17,8 @@ from pgsluice.cli.options import (
     name_argument,
     yes_option,
 )
-from pgsluice.cli.output import show
 from pgsluice.cli.printing import echo
-from pgsluice.cli.settings import parse_settings, settings_argument, shown_settings
+from pgsluice.cli.settings import parse_settings, settings_argument, show_record
 from pgsluice.cli.types import FOREVER
 from pgsluice.client import QueueOptions, QueueSettings, WorkQueue
 from pgsluice.errors import NotInstalledError
@@ -80,10 +81,33 @@ def set_(queue_name: str, settings: tuple[str, ...], yes: bool, dsn: str | None)
 @json_option
 @dsn_option
 def show_(queue_name: str, as_json: bool, dsn: str | None) -> None:
-    """Show the options of a queue, with the defaults of its retry policy."""
-    with work_queue(dsn, queue_name) as work:
-        options = work.queue_options(queue_name)
-    show(shown_settings(options, as_json=as_json), as_json, empty="")
+    """Show the options of a queue, with the defaults of its retry policy, and what belongs to it.
+
+    \b
+    partitions    those of the queue and its archive
+    exports       exports of the archive to a data lake: kept counts verified
+                  messages that another export or the retention keeps
+    streams       Spark streams that read the queue: claimed_messages counts
+                  unacknowledged messages
+    replays       unfinished and finished replays, newest first
+    blocked_keys  keys whose messages are blocked by a limit or an earlier
+                  message, longest wait first
+    """
+    with queue_clients(dsn, queue_name) as clients:
+        options = clients.work.queue_options(queue_name)
+
+        def of_queue(found: Iterable[Any]) -> list[Any]:
+            return [each for each in found if each.queue_name.lower() == queue_name.lower()]
+
+        show_record(
+            options,
+            as_json,
+            partitions=lambda: clients.operations.list_partitions(queue_name),
+            exports=lambda: of_queue(clients.archive.list_exports()),
+            streams=lambda: of_queue(clients.operations.list_queue_streams()),
+            replays=lambda: of_queue(reversed(clients.archive.list_replays())),
+            blocked_keys=lambda: clients.operations.list_blocked_messages(queue_name),
+        )
 
 
 def _plain(settings: tuple[str, ...]) -> list[str]:

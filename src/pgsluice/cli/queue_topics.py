@@ -61,27 +61,27 @@ def unbind(pattern: str, queue_name: str, dsn: str | None) -> None:
 
 @topics.command("list")
 @optional_name_argument
+@click.option(
+    "--matching",
+    "routing_key",
+    metavar="ROUTING_KEY",
+    help="Only bindings that match this routing key; exit with 1 if there are none.",
+)
 @json_option
 @dsn_option
-def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
+def list_(queue_name: str | None, routing_key: str | None, as_json: bool, dsn: str | None) -> None:
     """List the bindings of one queue or all, newest first."""
     with work_queue(dsn, queue_name) as work:
         found = work.list_topic_bindings(queue_name)
         if queue_name is not None and not found:
             check_queue_exists(work, queue_name)
-        show(found, as_json, empty="no bindings")
-
-
-@topics.command()
-@_key
-@json_option
-@dsn_option
-def test(routing_key: str, as_json: bool, dsn: str | None) -> None:
-    """List the bindings that match a routing key, without sending. Exits with 1 if there are none."""
-    with work_queue(dsn) as work:
-        matches = work.test_routing(routing_key)
-    show(matches, as_json, empty="no bindings")
-    if not matches:
+        if routing_key is not None:
+            matches = {
+                (match.pattern, match.queue_name) for match in work.test_routing(routing_key)
+            }
+            found = [each for each in found if (each.pattern, each.queue_name) in matches]
+    show(found, as_json, empty="no bindings")
+    if routing_key is not None and not found:
         sys.exit(EXIT_DIFFERENCE)
 
 

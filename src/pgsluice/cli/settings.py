@@ -1,9 +1,9 @@
-"""NAME=VALUE arguments of the `set` commands, and the rows of the `show` commands."""
+"""NAME=VALUE arguments of the `set` commands, and the output of the `show` commands."""
 
 from __future__ import annotations
 
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -11,10 +11,13 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import click
 
 from pgsluice.cli.main import did_you_mean
+from pgsluice.cli.output import show, show_lists
 from pgsluice.cli.types import Duration
 
 # Of names in seconds; an option in seconds is a duration here: lease=5m is lease_s.
 _SECONDS = "_s"
+# Of each list about a record.
+_ROWS_MAX = 20
 
 settings_argument = click.argument("settings", metavar="NAME=VALUE...", nargs=-1, required=True)
 optional_settings_argument = click.argument("settings", metavar="[NAME=VALUE]...", nargs=-1)
@@ -52,18 +55,18 @@ def parse_settings(settings: Sequence[str], options: type) -> dict[str, Any]:
     return given
 
 
-def shown_settings(record: Any, *, as_json: bool) -> list[dict[str, Any]]:
-    """Return a row for each field of a record; for JSON, one row with `_s` appended to the names of durations."""
+def show_record(record: Any, as_json: bool, **lists: Callable[[], Iterable[Any]]) -> None:
+    """Print a row for each field of a record, and lists about it; JSON appends `_s` to the names of durations."""
     settings = asdict(record)
-    if not as_json:
-        return [{"name": name, "value": value} for name, value in settings.items()]
     kinds = get_type_hints(type(record))
-    return [
-        {
-            f"{name}{_SECONDS}" if _required(kinds[name]) is timedelta else name: value
-            for name, value in settings.items()
-        }
-    ]
+    named = {
+        f"{name}{_SECONDS}" if _required(kinds[name]) is timedelta else name: value
+        for name, value in settings.items()
+    }
+    if not as_json:
+        rows = [{"name": name, "value": value} for name, value in settings.items()]
+        show(rows, as_json, empty="")
+    show_lists(lists, as_json, about=named, rows_max=_ROWS_MAX)
 
 
 def _value(text: str, of: Any) -> Any:

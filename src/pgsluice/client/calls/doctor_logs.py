@@ -163,7 +163,7 @@ def event_types(waiting_s: float) -> Call[list[Symptom]]:
                     else format('handler %%s of app %%s, which no live worker runs', t.handler, t.app)
                 end
             ),
-            case when t.handler is null then format('pgsluice group types %%L %%L', g.log_name, g.group_name)
+            case when t.handler is null then format('pgsluice group show %%L %%L', g.log_name, g.group_name)
                 else format('pgsluice worker run MODULE:APP --handlers %%L', t.handler)
             end
         from sluice.list_groups(null::text) as g

@@ -321,7 +321,7 @@ def parked_key_counts() -> Call[list[Symptom]]:
     return Call(
         """
         select 'warn', format('queue %%L has %%s parked keys', l.queue_name, count(*)),
-            format('pgsluice queue blocked %%L', l.queue_name)
+            format('pgsluice queue show %%L', l.queue_name)
         from sluice.parked_key as p
         join sluice.queue_settings as l on l.limits_id = p.limits_id
         group by l.queue_name

@@ -243,7 +243,7 @@ def _payload(letter: DeadLetter) -> Any:
 
 def _print_command(letter: DeadLetter) -> str:
     if letter.consumer_name is None:
-        return command("queue get", letter.queue_name, str(letter.msg_id))
+        return command("queue browse", letter.queue_name, str(letter.msg_id))
     return command(
         "dead-letters list",
         letter.queue_name,

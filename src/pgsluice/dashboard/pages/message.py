@@ -59,7 +59,7 @@ def message(request: Request) -> Response:
         ],
         attempts=attempts,
         is_cut=any(is_failure_cut(each.error, each.trace) for each in attempts.value or ()),
-        get=command("queue get", name, str(msg_id)),
+        get=command("queue browse", name, str(msg_id)),
     )
 
 

@@ -200,7 +200,7 @@ CHECKS = (
     ),
     Check(
         "slow_counts",
-        "an exact count reads the whole table, each time; pgmq.metrics and `pgsluice queue metrics` do not",
+        "an exact count reads the whole table, each time; pgmq.metrics and `pgsluice queue list` do not",
         "no statement counts the rows of a queue",
         lambda probe: probe.fetch(doctor.slow_counts(probe.thresholds.count_s)),
         scope="server",
