@@ -40,10 +40,11 @@ def test_one_is_made_listed_paused_run_and_dropped(run, connection):
     assert (made["name"], made["message"], made["cron"], made["jitter"]) == ("nightly", {"n": 1}, "30 3 * * mon-fri", 300)  # fmt: skip
     assert "30 3 * * mon-fri" in run("list")
     assert json.loads(run("list", "--json"))[0] == made
-    run("pause", "nightly")
+    run("set", "nightly", "paused=true")
     assert value(connection, "select paused_at is not null from sluice.list_schedules()")
     assert run("run", "nightly") == "1\n"
-    run("resume", "nightly")
+    assert "has these options already" in run("set", "nightly", "paused=true", errors=True)
+    run("set", "nightly", "paused=false")
     assert value(connection, "select paused_at is null from sluice.list_schedules()")
     run("drop", "nightly", "--yes")
     assert run("list") == "no schedules\n"
@@ -80,7 +81,7 @@ def test_errors_name_a_hint(run):
         "create", "s", "--queue", "orders", "--cron", "61 * * * *", code=2, errors=True
     )
     assert "list schedules with: pgsluice schedule list" in run(
-        "pause", "none", code=3, errors=True
+        "set", "none", "paused=true", code=3, errors=True
     )
     assert "the value is not JSON" in run(
         "create",

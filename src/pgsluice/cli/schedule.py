@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 import click
 
@@ -19,12 +19,17 @@ from pgsluice.cli.options import (
 )
 from pgsluice.cli.output import print_lines, show
 from pgsluice.cli.printing import echo
+from pgsluice.cli.settings import parse_settings, settings_argument
 from pgsluice.cli.types import Duration, Json, Time
 from pgsluice.client import Schedule, ScheduleOptions
 
 name_argument = click.argument("name", metavar="NAME")
 
 _STATE = ("target", "queue_name", "next_slot", "last_slot", "paused_at", "error")
+
+
+class _Options(TypedDict, total=False):
+    paused: bool | None
 
 
 @click.group()
@@ -135,24 +140,22 @@ def list_(as_json: bool, dsn: str | None) -> None:
     show(found if as_json else map(_state, found), as_json, empty="no schedules")
 
 
-@schedule.command()
+@schedule.command("set")
 @name_argument
+@settings_argument
 @json_lines_option
 @dsn_option
-def pause(name: str, dsn: str | None) -> None:
-    """Pause a schedule; do nothing if it is paused."""
-    with open_schedules(dsn) as schedules:
-        schedules.pause_schedule(name)
+def set_(name: str, settings: tuple[str, ...], dsn: str | None) -> None:
+    """Change options of a schedule. An empty value resets an option to its default.
 
-
-@schedule.command()
-@name_argument
-@json_lines_option
-@dsn_option
-def resume(name: str, dsn: str | None) -> None:
-    """Resume a paused schedule with its next slot; missed slots are not fired."""
+    \b
+    paused  true: fire no slots; slots missed meanwhile are not fired [false]
+    """
+    is_paused = parse_settings(settings, _Options)["paused"]
     with open_schedules(dsn) as schedules:
-        schedules.resume_schedule(name)
+        change = schedules.pause_schedule if is_paused else schedules.resume_schedule
+        if not change(name):
+            echo(f"schedule {name!r} has these options already", err=True)
 
 
 @schedule.command()

@@ -51,7 +51,7 @@ def _ask_pause(database: Database, given: FormValues) -> Question:
     return Question(
         f"Pause schedule {schedule.name}: it sends no {_what(schedule)}.",
         ("Slots during the pause are skipped.",),
-        command("schedule pause", schedule.name),
+        command("schedule set", schedule.name, "paused=true"),
     )
 
 
@@ -68,7 +68,7 @@ def _ask_resume(database: Database, given: FormValues) -> Question:
     return Question(
         f"Resume schedule {schedule.name}, with its first slot from now on.",
         ("Slots during the pause stay skipped.",),
-        command("schedule resume", schedule.name),
+        command("schedule set", schedule.name, "paused=false"),
     )
 
 

@@ -106,7 +106,7 @@ async def declare_schedules(
         for name in gone:
             _log.warning(
                 'schedule paused schedule=%s app=%s reason="no longer declared" hint="to remove it, run: pgsluice '
-                'schedule drop; to keep it, run: pgsluice schedule resume"',
+                'schedule drop; to keep it, run: pgsluice schedule set NAME paused=false"',
                 *(name, app_name),
             )
         return gone
