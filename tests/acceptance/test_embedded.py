@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pwd
 import shutil
@@ -820,15 +821,21 @@ def test_the_command_starts_shows_and_stops_it(folder: Path, command: Command) -
     code, output, errors = command("status", "--version", "16")
     assert (code, errors) == (0, "")
     assert "running  yes" in output
-    _, url, _ = command("url", "--data", str(data), "--version", "16")
+    of_16 = ("status", "--data", str(data), "--version", "16")
+    _, url, _ = command(*of_16, "--url", "--database", "template1")
     with psycopg.connect(url.strip()) as connection:
         assert connection.info.server_version // 10000 == 16
+        assert connection.info.dbname == "template1"
+    assert json.loads(command(*of_16, "--json")[1])["url"] in output
     code, _, errors = command("start", "--data", str(data))
     assert code == 3
     assert errors.startswith(f"pgsluice: {data} holds PostgreSQL 16, not 18")
 
     assert command("stop", "--version", "16")[0] == 0
     assert command("status", "--version", "16")[0] == 1
+    code, url, errors = command("status", "--version", "16", "--url")
+    assert (code, url.startswith("postgresql://")) == (1, True)
+    assert "start it with: pgsluice embedded start" in errors
 
 
 def test_psql_gets_its_arguments_and_gives_its_exit_code(server: EmbeddedServer) -> None:
@@ -846,7 +853,7 @@ def test_psql_gets_its_arguments_and_gives_its_exit_code(server: EmbeddedServer)
     assert "division by zero" in failed.stderr
 
 
-def test_only_url_with_tcp_prints_the_password(server: EmbeddedServer, command: Command) -> None:
+def test_only_status_with_tcp_prints_the_password(server: EmbeddedServer, command: Command) -> None:
     password = (run_folder(server.data) / "password").read_text().strip()
 
     printing = []
@@ -854,15 +861,16 @@ def test_only_url_with_tcp_prints_the_password(server: EmbeddedServer, command: 
         ["start", "--tcp"],
         ["status"],
         ["status", "--json"],
-        ["url"],
-        ["url", "--tcp"],
+        ["status", "--url"],
+        ["status", "--tcp"],
+        ["status", "--url", "--tcp"],
     ):
         code, output, errors = command(*arguments, "--data", str(server.data))
         assert (code, errors) == (0, "")
         if password in output:
             printing.append(arguments)
 
-    assert printing == [["url", "--tcp"]]
+    assert printing == [["status", "--tcp"], ["status", "--url", "--tcp"]]
 
 
 def test_stop_refuses_without_a_terminal_while_sessions_are_connected(

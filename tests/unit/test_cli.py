@@ -178,7 +178,7 @@ def test_a_command_that_does_not_exist_is_a_mistake_of_usage():
         ["worker", "run", "shop:app", "--health-host", ""],
         ["worker", "check", "shop:app", "--queues", ""],
         ["embedded", "stop", "--data", ""],
-        ["embedded", "url", "--database", ""],
+        ["embedded", "status", "--url", "--database", ""],
         ["demo", "--out", ""],
         ["status", "--dsn", ""],
         ["schema", "uninstall", "--dsn", ""],

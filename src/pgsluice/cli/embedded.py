@@ -49,7 +49,7 @@ def embedded() -> None:
     "--tcp",
     is_flag=True,
     help="Also listen on 127.0.0.1, with a password and a port that is kept between starts. Print both with "
-    "`embedded url --tcp`.",
+    "`embedded status --tcp`.",
 )
 def start(version: str | None, data: Path | None, tcp: bool) -> None:
     """Start the server, and create it first if it does not exist; do nothing if it is running.
@@ -93,19 +93,31 @@ def stop(version: str | None, data: Path | None, mode: str, yes: bool) -> None:
     echo(f"PostgreSQL {server.version} on {server.data} stopped")
 
 
-@embedded.command(short_help="Show the state and paths of the server.")
+@embedded.command(short_help="Show the state, paths and URL of the server.")
 @_version_option
 @_data_option
+@click.option("--url", "url_only", is_flag=True, help="Print the connection URL only.")
+@click.option("--tcp", is_flag=True, help="Show the TCP URL, including the password.")
+@click.option(
+    "--database", default="postgres", show_default=True, metavar="NAME", help="Database of the URL."
+)
 @json_option
-def status(version: str | None, data: Path | None, as_json: bool) -> None:
-    """Show the state and paths of the server, without passwords. Exits with 1 if it is not running."""
-    server = _server(version, data)
+def status(
+    version: str | None, data: Path | None, url_only: bool, tcp: bool, database: str, as_json: bool
+) -> None:
+    """Show the state, paths and connection URL of the server, without starting it. Exits with 1 if it is not running.
+
+    The URL of the Unix socket contains no password. With --tcp the output contains the password, which is stored in
+    DIR.run/password, readable by its owner only.
+    """
+    server = _server(version, data, tcp=tcp)
     found = server.found()
     facts: dict[str, object] = {
         "running": found is not None and found.ready,
         "version": server.version,
         "data": str(server.data),
         "log": str(server.log),
+        "url": server.url(database),
     }
     if data is None:
         facts["home"] = _home()
@@ -118,7 +130,11 @@ def status(version: str | None, data: Path | None, as_json: bool) -> None:
             "socket": str(found.socket_folder),
             "tcp": f"{found.address}:{found.port}" if found.address else None,
         }
-    if as_json:
+    if url_only:
+        echo(facts["url"])
+        if not facts["running"]:
+            echo("the server is not running; start it with: pgsluice embedded start", err=True)
+    elif as_json:
         echo_json(facts)
     else:
         for name, value in facts.items():
@@ -127,23 +143,6 @@ def status(version: str | None, data: Path | None, as_json: bool) -> None:
             echo(f"{name:8} {shown}")
     if not facts["running"]:
         sys.exit(EXIT_DIFFERENCE)
-
-
-@embedded.command(short_help="Print the URL of the server.")
-@_version_option
-@_data_option
-@click.option("--tcp", is_flag=True, help="Print the TCP URL, including the password.")
-@click.option("--database", default="postgres", show_default=True, metavar="NAME", help="Database.")
-def url(version: str | None, data: Path | None, tcp: bool, database: str) -> None:
-    """Print the connection URL of the server, without starting it.
-
-    The URL of the Unix socket contains no password. With --tcp the output contains the password, which is stored in
-    DIR.run/password, readable by its owner only.
-    """
-    server = _server(version, data, tcp=tcp)
-    echo(server.url(database))
-    if not server.running():
-        echo("the server is not running; start it with: pgsluice embedded start", err=True)
 
 
 @embedded.command(
