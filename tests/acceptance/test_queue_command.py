@@ -103,7 +103,7 @@ def test_an_unknown_queue_is_an_error_with_a_hint(queue):
 
 
 @pytest.mark.slow
-def test_pop_purge_list_metrics_and_drop(queue, connection):
+def test_pop_list_delete_all_and_drop(queue, connection):
     queue("create", "orders")
     queue("send", "orders", "1", "2", "3")
 
@@ -117,7 +117,7 @@ def test_pop_purge_list_metrics_and_drop(queue, connection):
     )
     assert "oldest_msg_age_sec" in queue("list").stdout
     queue("drop", "other", "--yes")
-    assert queue("purge", "orders", "--yes").stdout == "2\n"
+    assert queue("delete", "orders", "--all", "--yes").stdout == "2\n"
     assert [q["queue_name"] for q in json.loads(queue("list", "--json").stdout)] == ["orders"]
     queue("drop", "orders", "--yes")
     assert queue("list").stdout == "no queues\n"

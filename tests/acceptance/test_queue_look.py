@@ -300,7 +300,7 @@ def test_every_command_takes_json(queue, orders):
     assert records(queue("archive", "again", "1", "--json")) == [1]
     assert records(queue("delete", "orders", "7", "--json")) == [7]
     assert records(queue("pop", "again", "--json")) == []
-    assert records(queue("purge", "orders", "--yes", "--json")) == [2]
+    assert records(queue("delete", "orders", "--all", "--yes", "--json")) == [2]
     assert queue("create", "third", "--json") == ""
     assert queue("drop", "third", "--yes", "--json") == ""
     assert records(queue("browse", "orders", "--in", "archive", "--count", "--json")) == [3]

@@ -234,7 +234,7 @@ def test_question_has_the_number_and_the_command(acting, work, logs):
 
     shown = acting.get("/act/purge_queue", params={"queue": "big orders"}).text
     assert "Delete 7 messages of queue big orders, visible or not, up to msg_id 7." in shown
-    assert "pgsluice queue purge &#39;big orders&#39;" in shown
+    assert "pgsluice queue delete --all &#39;big orders&#39;" in shown
     assert (
         "pgsluice log unregister audit billing"
         in acting.get("/act/unregister_consumer?log=audit&consumer=billing").text

@@ -160,9 +160,9 @@ def test_a_command_that_does_not_exist_is_a_mistake_of_usage():
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["queue", "purge", "orders", "--yes", "--dsn", ""],
-        ["queue", "purge", "orders", "--yes", "--dsn", " "],
-        ["queue", "purge", "", "--yes"],
+        ["queue", "delete", "orders", "--all", "--yes", "--dsn", ""],
+        ["queue", "delete", "orders", "--all", "--yes", "--dsn", " "],
+        ["queue", "delete", "", "--all", "--yes"],
         ["queue", "list", ""],
         ["dead-letters", "purge", "orders", "--yes", "--dsn", ""],
         ["dead-letters", "redrive", "orders", "--reason", ""],
@@ -198,7 +198,7 @@ def test_empty_option_or_argument_is_refused_before_anything_is_connected(argume
 def test_command_refuses_an_environment_variable_that_is_set_but_empty(name, tmp_path):
     environ = {"PGSLUICE_HOME": str(tmp_path), name: ""}
 
-    result = python(BLOCK + RUN, "queue", "purge", "orders", "--yes", **environ)
+    result = python(BLOCK + RUN, "queue", "delete", "orders", "--all", "--yes", **environ)
 
     assert (result.returncode, result.stdout) == (3, "")
     assert f"{name} is set but empty" in result.stderr

@@ -80,7 +80,8 @@ USAGE = {
     "queue read q --qty 0": "is not in the range",
     # Missing and mutually exclusive arguments
     "queue create": "Missing argument 'QUEUE'",
-    "queue delete q": "Missing argument 'MSG_ID...'",
+    "queue delete q": "give one of: ids, --all",
+    "queue delete q 1 --all --yes": "give one of: ids, --all",
     "queue replay q": "give one of",
     "queue replay q 1 --all": "give one of",
     "queue replay q --continue 1 --into r": "mutually exclusive",
@@ -112,7 +113,7 @@ USAGE = {
     "schedule create s --queue q --interval 1h --time-zone UTC": "--time-zone requires --cron",
     "queue browse q --since 2026-01-02 --until 2026-01-01": "--since must be before --until",
     "log set l ticker_max_lag=-5s": "ticker_max_lag: '-5s' is not a valid duration",
-    "queue purge q": "--yes",
+    "queue delete q --all": "--yes",
     "queue drop q": "--yes",
     "dead-letters purge q 1": "--yes",
     "queue drop-export q e": "--yes",

@@ -41,7 +41,6 @@ from pgsluice.cli.types import Duration, Json
 from pgsluice.client import QueueMetrics, WorkQueue
 from pgsluice.errors import NotInstalledError, PrivilegeError, QueueNotFoundError
 
-_msg_ids = click.argument("msg_ids", metavar="MSG_ID...", type=int, nargs=-1, required=True)
 _vt = click.option(
     "--vt",
     type=Duration(is_whole=True),
@@ -210,7 +209,7 @@ def pop(queue_name: str, qty: int, dsn: str | None) -> None:
 
 @queue.command()
 @name_argument
-@_msg_ids
+@click.argument("msg_ids", metavar="MSG_ID...", type=int, nargs=-1, required=True)
 @json_lines_option
 @dsn_option
 def archive(queue_name: str, msg_ids: tuple[int, ...], dsn: str | None) -> None:
@@ -221,25 +220,27 @@ def archive(queue_name: str, msg_ids: tuple[int, ...], dsn: str | None) -> None:
 
 @queue.command()
 @name_argument
-@_msg_ids
-@json_lines_option
-@dsn_option
-def delete(queue_name: str, msg_ids: tuple[int, ...], dsn: str | None) -> None:
-    """Delete messages permanently and print their ids. Exits with 1 if one was not found."""
-    with work_queue(dsn, queue_name) as work:
-        _acknowledged(msg_ids, work.delete_batch(queue_name, msg_ids))
-
-
-@queue.command()
-@name_argument
+@click.argument("msg_ids", metavar="[MSG_ID]...", type=int, nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Delete all messages, visible or not.")
 @yes_option
 @json_lines_option
 @dsn_option
-def purge(queue_name: str, yes: bool, dsn: str | None) -> None:
-    """Delete all messages of a queue, visible or not, and print their number. Keeps the archive."""
-    confirm(yes, f"Delete all messages of queue {queue_name!r}?")
+def delete(
+    queue_name: str, msg_ids: tuple[int, ...], everything: bool, yes: bool, dsn: str | None
+) -> None:
+    """Delete messages permanently and print their ids, or with --all their number; keeps the archive.
+
+    Exits with 1 if an id was not found. Asks for confirmation before it deletes all.
+    """
+    if bool(msg_ids) == everything:
+        raise click.UsageError("give one of: ids, --all")
+    if everything:
+        confirm(yes, f"Delete all messages of queue {queue_name!r}?")
     with work_queue(dsn, queue_name) as work:
-        echo(work.purge_queue(queue_name))
+        if everything:
+            echo(work.purge_queue(queue_name))
+        else:
+            _acknowledged(msg_ids, work.delete_batch(queue_name, msg_ids))
 
 
 @queue.command()

@@ -62,7 +62,7 @@ def _ask_purge(database: Database, given: FormValues) -> Question:
             "Messages that are sent from now on stay, as do those that a transaction has locked.",
             "The command deletes them, too.",
         ),
-        command("queue purge", queue),
+        command("queue delete --all", queue),
         {"upto_msg_id": str(last)},
         number,
     )
