@@ -29,13 +29,20 @@ OPTIONS = {
     "schedule create": ["--interval", "1h", "--queue", QUEUE],
 }
 # The options differ by object.
-SETTINGS = {"log set": f"keepers={EVIL}", "group create": "lease=1m", "group set": "lease=1m"}
+SETTINGS = {
+    "log set": f"keepers={EVIL}",
+    "group create": "lease=1m",
+    "group set": "lease=1m",
+    "schedule set": "paused=true",
+}
 # They print nothing of a database, start a server, run until stopped, or need the tables of a lake.
 LEFT_OUT = re.compile(
     r"demo|embedded|lake|pipeline (run|verify)|worker (run|child)|dashboard|notify|schema (adopt|install|uninstall|upgrade)"
 )
 # They change or remove what others print.
-LAST = re.compile(r".* (drop|purge|release|delete|pop|archive|unpark|unregister|unbind|redrive)")
+LAST = re.compile(
+    r".* (drop|purge|release|delete|pop|archive|unpark|unregister|unbind|redrive)(-\w+)?"
+)
 
 
 def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
