@@ -86,7 +86,7 @@ def function_names() -> set[str]:
 
 
 def commands(group: click.Command = cli, name: str = "pgsluice") -> Iterator[str]:
-    """Yield the commands that are no groups of commands."""
+    """Yield the commands that are no groups of commands and not hidden."""
     if not isinstance(group, click.Group):
         yield name
         return
@@ -94,7 +94,8 @@ def commands(group: click.Command = cli, name: str = "pgsluice") -> Iterator[str
     for part in group.list_commands(context):
         command = group.get_command(context, part)
         assert command is not None
-        yield from commands(command, f"{name} {part}")
+        if not command.hidden:
+            yield from commands(command, f"{name} {part}")
 
 
 def names_in_two_modules() -> dict[str, list[str]]:

@@ -14,7 +14,7 @@ MAXIMA = {
     "kinds of tables of dead letters": 1,
     "tables of settings of queues": 1,
     "places that compare attempts with their maximum": 1,
-    "commands": 105,
+    "commands": 85,
     "methods of WorkQueue": 45,
     "classes with a name of two modules": 0,
     "circles of imports, also for type checking": 0,

@@ -72,7 +72,13 @@ def test_the_package_is_imported_and_complete_without_the_optional_dependencies(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["-h"], ["schema", "--help"], ["status", "--help"], ["schema", "print"]],
+    [
+        ["--help"],
+        ["-h"],
+        ["schema", "--help"],
+        ["status", "--help"],
+        ["schema", "install", "--print"],
+    ],
 )
 def test_help_and_the_schema_need_no_optional_dependency(arguments):
     result = python(BLOCK + RUN, *arguments)

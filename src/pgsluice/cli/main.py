@@ -40,7 +40,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "schema": (
         "pgsluice.cli.schema",
         "schema",
-        "Install, adopt, upgrade, verify, print or uninstall the schema.",
+        "Install, adopt, upgrade, verify or uninstall the schema.",
     ),
     "queue": ("pgsluice.cli.queue", "queue", "Manage work queues and their messages."),
     "log": ("pgsluice.cli.log", "log", "Manage event logs and their consumers."),

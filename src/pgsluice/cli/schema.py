@@ -1,4 +1,4 @@
-"""`pgsluice schema`: install, adopt, upgrade, verify, print or uninstall the schema."""
+"""`pgsluice schema`: install, adopt, upgrade, verify or uninstall the schema."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _with_option = click.option(
 
 @click.group()
 def schema() -> None:
-    """Install, adopt, upgrade, verify, print or uninstall the schemas pgmq, pgq and sluice."""
+    """Install, adopt, upgrade, verify or uninstall the schemas pgmq, pgq and sluice."""
 
 
 @schema.command()
@@ -40,14 +40,23 @@ def schema() -> None:
     is_flag=True,
     help="Install tables only, for clients that use TableQueue instead of the SQL functions.",
 )
-def install(dsn: str | None, extras: tuple[str, ...], tables_only: bool) -> None:
+@click.option(
+    "--print",
+    "print_only",
+    is_flag=True,
+    help="Print one SQL script for an empty database instead: … --print | psql -1 -f -",
+)
+def install(dsn: str | None, extras: tuple[str, ...], tables_only: bool, print_only: bool) -> None:
     """Install the schemas into a database, or upgrade them to this release; idempotent.
 
     Needs CREATE on the database. With CREATEROLE or as a superuser it also creates the roles sluice_… and pgq_…, to be
     granted to the logins of applications. To add the functions after --tables-only, install again without it.
     """
-    if tables_only and extras:
-        raise click.UsageError("--tables-only and --with are mutually exclusive")
+    if tables_only and (extras or print_only):
+        raise click.UsageError("--tables-only is mutually exclusive with --with and --print")
+    if print_only:
+        echo_lines(installer.print_sql(legacy="legacy" in extras))
+        return
     with connect(resolve(dsn), autocommit=True) as connection:
         absent = installer.missing(connection)
         if tables_only:
@@ -133,13 +142,6 @@ def verify(dsn: str | None) -> None:
     if differences:
         sys.exit(EXIT_DIFFERENCE)
     _console.say("the schema matches this release")
-
-
-@schema.command("print")
-@_with_option
-def print_(extras: tuple[str, ...]) -> None:
-    """Print one SQL script for an empty database: pgsluice schema print | psql -1 -f -"""
-    echo_lines(installer.print_sql(legacy="legacy" in extras))
 
 
 @schema.command()

@@ -70,7 +70,7 @@ _COMMANDS: dict[tuple[str, str], Callable[[Values], str | None]] = {
     ("history", "dead letters"): _run("dead-letters", "list", "{queue_name}"),
     ("reason", "paused"): _run("queue", "set", "{queue_name}", "paused=false"),
     ("reason", "poison message"): _run("queue", "archive", "{queue_name}", "{msg_id}"),
-    ("reason", "keys parked"): _run("queue", "blocked", "{queue_name}"),
+    ("reason", "keys parked"): _run("queue", "show", "{queue_name}"),
     ("reason", "no worker"): lambda d: shlex.join(
         ["pgsluice", "worker", "run", "MODULE:APP", "--queues", d.source.split(" ")[1]]
     ),
@@ -82,6 +82,6 @@ _COMMANDS: dict[tuple[str, str], Callable[[Values], str | None]] = {
     ("reason", "maintenance"): lambda d: "pgsluice maintain" if d.session is None else None,
     ("reason", "position lost"): _unregister,
     ("reason", "consumer lag"): lambda d: _unregister(d) if is_absent(d) else None,
-    ("reason", "schedule paused"): _run("schedule", "resume", "{name}"),
+    ("reason", "schedule paused"): _run("schedule", "set", "{name}", "paused=false"),
     ("next", "dead letter"): _run("dead-letters", "redrive", "{queue_name}", "{dead_letter_id}"),
 }

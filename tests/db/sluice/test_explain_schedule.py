@@ -39,7 +39,7 @@ def test_paused_schedule_is_resumed_by_the_named_statement(schedule):
     schedule.execute("select sluice.pause_schedule('nightly')")
     assert (state(schedule), causes(explained(schedule))) == ("paused", ["schedule paused"])
 
-    assert commands(explained(schedule)) == ["pgsluice schedule resume nightly"]
+    assert commands(explained(schedule)) == ["pgsluice schedule set nightly paused=false"]
     schedule.execute("select sluice.resume_schedule('nightly')")
 
     assert causes(explained(schedule)) == ["not due"]
