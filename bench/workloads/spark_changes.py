@@ -61,6 +61,7 @@ def measure(place: Place, question: Question) -> float:
         Events a second, from the start of the query to the last commit.
     """
     from pgsluice.pipelines.changes import changes
+    from pgsluice.pipelines.options import LogOptions
     from pgsluice.spark.session import spark_session
     from pgsluice.verify.current import verify_current
 
@@ -71,11 +72,21 @@ def measure(place: Place, question: Question) -> float:
     lake, checkpoint = folder / "lake", folder / "checkpoint"
     try:
         make_tables(place)
-        changes(LOG, lake, checkpoint, dsn=url, once=True, partitions=2, spark=spark)
+        changes(
+            LOG, lake, checkpoint, dsn=url, once=True, spark=spark, reading=LogOptions(partitions=2)
+        )
         update(place, events, at_once=question.is_one)
         with peak_memory() as peak, cpu_of_all(place, NOTES, question.name, events):
             begin = time.perf_counter()
-            stream = changes(LOG, lake, checkpoint, dsn=url, once=True, partitions=2, spark=spark)
+            stream = changes(
+                LOG,
+                lake,
+                checkpoint,
+                dsn=url,
+                once=True,
+                spark=spark,
+                reading=LogOptions(partitions=2),
+            )
             took_s = time.perf_counter() - begin
         streamed = stream.progress().rows
         if streamed != events:

@@ -87,6 +87,7 @@ def measure(_place: Place, question: Question) -> float:
     Returns:
         Changes a second.
     """
+    from pgsluice.lake.tables import tables_in
     from pgsluice.pipelines.current_state.table import CurrentTable
 
     lake = _lakes.get(question.name)
@@ -94,7 +95,7 @@ def measure(_place: Place, question: Question) -> float:
         lake = _lakes[question.name] = Path(tempfile.mkdtemp(prefix="pgsluice-bench-current-"))
         atexit.register(shutil.rmtree, lake, ignore_errors=True)
         make(lake, OPTIONS[question.option], question.by_buckets)
-    table = CurrentTable.open(lake, NAME)
+    table = CurrentTable.open(tables_in(lake), NAME)
     if table is None:
         raise RuntimeError("the table is not there")
     version = table.stored.delta.version()
@@ -184,12 +185,13 @@ def make(lake: Path, rows: int, by_buckets: bool) -> None:
     import pyarrow as pa
     from deltalake import write_deltalake
 
+    from pgsluice.lake.tables import tables_in
     from pgsluice.pipelines.current_state.buckets import bucket_of
     from pgsluice.pipelines.current_state.table import CurrentTable
 
     kinds = {"aid": pa.int64(), "bid": pa.int64(), "abalance": pa.int64(), "filler": pa.string()}
     count = max(BUCKETS_CHANGED, rows // BUCKET_ROWS) if by_buckets else 0
-    table = CurrentTable.create(lake, NAME, ("aid",), kinds, bucket_count=count)
+    table = CurrentTable.create(tables_in(lake), NAME, ("aid",), kinds, bucket_count=count)
     if not by_buckets:
         write_deltalake(table.stored.delta, accounts(range(rows), table.schema), mode="append")
         return

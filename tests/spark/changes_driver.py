@@ -16,6 +16,7 @@ from typing import Any
 
 from pgsluice.pipelines.changes import changes
 from pgsluice.pipelines.current_state import apply
+from pgsluice.pipelines.options import CurrentStateOptions, LogOptions
 from pgsluice.spark.session import spark_session
 
 LAKE, CHECKPOINT, MOMENT, FOLDER, _ = sys.argv[1:]
@@ -41,10 +42,9 @@ def main() -> None:
         "log",
         LAKE,
         CHECKPOINT,
-        snapshots=TABLES,
-        trigger_s=0.1,
-        max_rows_per_trigger=20_000,
         spark=spark_session("pgsluice driver", conf=conf),
+        reading=LogOptions(trigger_s=0.1, max_rows_per_trigger=20_000),
+        state=CurrentStateOptions(snapshots=TABLES),
     )
     stream.await_ready()
     Path(FOLDER, "ready").touch()

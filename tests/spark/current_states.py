@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from conftest import Database
-from pgsluice.lake.current_tables import Tables, place_of
+from pgsluice.lake.current_tables import Tables
 from pgsluice.lake.names import ColumnName, TableName
 from pgsluice.pipelines.current_state import apply as applying
 from pgsluice.pipelines.current_state.apply import CurrentStates
@@ -78,7 +78,7 @@ class States:
 
     def at(self, name: str) -> str:
         """Return the address of a table."""
-        return str(place_of(self.current, TableName.parse(name)))
+        return str(self.current.place_of(TableName.parse(name)))
 
     def live(self, name: str) -> list[dict]:
         """Return the rows of a table without tombstones, read by another reader than the pipeline's."""

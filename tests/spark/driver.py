@@ -17,6 +17,7 @@ from pathlib import Path
 from pyspark.sql.types import StructType
 
 from pgsluice.pipelines.events import EventStream, events
+from pgsluice.pipelines.options import LogOptions
 from pgsluice.spark import lake_source
 from pgsluice.spark.lake_sink import LakeStreamWriter
 from pgsluice.spark.lake_source import DeltaSource, IcebergSource
@@ -66,11 +67,11 @@ def main() -> None:
         "log",
         LAKE,
         CHECKPOINT,
-        trigger_s=86_400 if WHEN == "between" else 0.1,
-        max_rows_per_trigger=200,
         offsets=OFFSETS,
-        # Failed tasks are retried, as on a cluster.
         spark=spark_session("pgsluice driver", master="local[2,4]", conf=conf),
+        reading=LogOptions(
+            trigger_s=86_400 if WHEN == "between" else 0.1, max_rows_per_trigger=200
+        ),
     )
     stream.await_ready(deadline_s=300)
     Path(FOLDER, "ready").touch()

@@ -14,7 +14,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from psycopg import sql
 
-from pgsluice.lake.current_tables import OWN_COLUMNS, Tables, captured_column, place_of
+from pgsluice.lake.current_tables import OWN_COLUMNS, Tables, captured_column
 from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import exists
 from spark.lake_reading import ICEBERG, delta_rs_rows, has_rows, iceberg_rows
@@ -104,9 +104,9 @@ def difference(connection: psycopg.Connection, current: Tables, name: TableName)
     if not rows(connection, "select where to_regclass(%s) is not null", str(name)):
         return "no table in PostgreSQL"
     columns, there = in_postgresql(connection, name)
-    if not exists(place_of(current, name)):
+    if not exists(current.place_of(name)):
         return None if not there else "no table in the lake"
-    kinds, found = in_lake(str(place_of(current, name)))
+    kinds, found = in_lake(str(current.place_of(name)))
     if not there and not found:
         return None  # a table without rows gets its columns with the first
     if set(columns) != set(kinds):

@@ -10,10 +10,11 @@ import pytest
 
 from conftest import Database
 from pgsluice.errors import CaptureError, ChangeError, ConfigurationError, LogNotFoundError
-from pgsluice.lake.current_tables import Tables, beside, place_of
+from pgsluice.lake.current_tables import Tables
 from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import names_in, tables_in
 from pgsluice.pipelines.changes import changes
+from pgsluice.pipelines.config import Pipeline
 from pgsluice.pipelines.current_state.table import CurrentTable, live
 from pgsluice.verify import verify_current
 from spark.changing import NAME
@@ -39,10 +40,10 @@ class Place:
         self.dsn = database.url
 
     def run(self, **options: Any) -> EventStream:
-        return changes(
-            LOG, self.lake, self.checkpoint, dsn=self.dsn, spark=self.spark,
-            **{"once": True, **options},
-        )  # fmt: skip
+        """Run the pipeline with the options that a configuration has."""
+        place = {"lake": self.lake, "checkpoint": self.checkpoint, "dsn": self.dsn}
+        given = {"log": LOG, **place, "spark": self.spark, "once": True, **options}
+        return Pipeline("changes", "changes", given).run()
 
     def rows(self, table: str) -> list[tuple]:
         return sorted(map(tuple, live(self.spark, self.lake, table).collect()), key=repr)
@@ -51,7 +52,7 @@ class Place:
         return verify_current(table, self.at(table), dsn=self.dsn).equal
 
     def at(self, table: str) -> str:
-        return str(place_of(self.current, TableName.parse(table)))
+        return str(self.current.place_of(TableName.parse(table)))
 
     @property
     def current(self) -> Tables:
@@ -59,7 +60,7 @@ class Place:
 
     @property
     def events(self) -> str:
-        return str(beside(self.current, "events"))
+        return str(self.current.events)
 
     @property
     def folder(self) -> Path:

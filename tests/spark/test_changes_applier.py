@@ -10,6 +10,7 @@ import pytest
 from pgsluice.lake.current_tables import Applied, read_applied
 from pgsluice.lake.files import LakeFile
 from pgsluice.lake.names import TableName
+from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.current_state import applier as module
 from pgsluice.pipelines.current_state.applier import Applier
 from pgsluice.pipelines.current_state.event_files import Written
@@ -24,7 +25,7 @@ class States:
     """Current-state tables with a number of rows, which remember what is applied to them."""
 
     def __init__(self, lake: Path, **rows: int) -> None:
-        self.lake = lake
+        self.lake = tables_in(lake)
         self.rows = {TableName("public", name): count for name, count in rows.items()}
         self.applied: list[list[int]] = []
 

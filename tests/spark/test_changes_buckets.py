@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pgsluice.errors import ChangeError
 from pgsluice.lake.current_tables import Tables
+from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.current_state.buckets import bucket_of
 from pgsluice.pipelines.current_state.envelope import Change
 from pgsluice.pipelines.current_state.table import CurrentTable
@@ -39,7 +40,7 @@ def test_batches_in_any_order_and_any_number_of_times_end_with_the_table(
     tmp_path_factory: pytest.TempPathFactory, history: list[tuple], before: bool, dice: random.Random
 ):  # fmt: skip
     source = played(Source(key=("id",), before=before), history)
-    table = made(tmp_path_factory.mktemp("lake"), bucket_count=3)
+    table = made(tables_in(tmp_path_factory.mktemp("lake")), bucket_count=3)
     batches = cut(source.log, dice)[:5]
     batches.append(source.log[sum(map(len, batches)) :])
     dice.shuffle(batches)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgsluice.errors import SluiceError
-from pgsluice.lake.current_tables import Tables, lake_of
+from pgsluice.lake.current_tables import Tables
 from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.current_state.buckets import combine
 from pgsluice.pipelines.current_state.collapse import (
@@ -112,7 +112,7 @@ def test_merges_into_a_lake_table_end_with_the_table(
 ):  # fmt: skip
     key = ("id",) if has_key else ()
     source = played(Source(key=key, before=before or not has_key), history)
-    lake = tables_in(f"{lake_of(current)}{uuid4().hex}")
+    lake = tables_in(f"{current.lake}{uuid4().hex}")
     table = CurrentTable.create(lake, NAME, key, KINDS)
     batches = cut(source.log, dice)[:6]
     batches.append(source.log[sum(map(len, batches)) :])

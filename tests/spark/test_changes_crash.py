@@ -15,11 +15,11 @@ import pytest
 
 from conftest import Database
 from pgsluice.errors import SluiceError
-from pgsluice.lake.current_tables import beside, place_of, table_folder
 from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.changes import changes
 from pgsluice.pipelines.current_state import apply
+from pgsluice.pipelines.options import CurrentStateOptions
 from pgsluice.spark.java import find_java
 from pgsluice.verify import verify_current
 from spark.changing import NAME
@@ -71,7 +71,7 @@ def running_pgbench(database: Database, seed: int) -> Iterator[subprocess.Popen]
 
 def assert_equal(database: Database, lake: Path | str) -> None:
     for table in TABLES:
-        place = place_of(tables_in(lake), TableName("public", table))
+        place = tables_in(lake).place_of(TableName("public", table))
         report = verify_current(f"public.{table}", str(place), dsn=database.url)
         assert report.equal, str(report)
 
@@ -129,7 +129,7 @@ def test_a_micro_batch_that_died_between_two_tables_is_applied_once_to_each(
 
     assert_equal(database_18, lake)
     in_log = value(bench, "select count(*) from pgq.event_1")
-    assert lake_table(str(beside(tables_in(lake), "events"))).num_rows == in_log
+    assert lake_table(str(tables_in(lake).events)).num_rows == in_log
 
 
 @pytest.mark.long
@@ -144,13 +144,14 @@ def test_a_transaction_of_many_events_needs_little_memory(
         log.execute("update account set branch = id")
     program = (
         "from pgsluice.pipelines.changes import changes\n"
+        "from pgsluice.pipelines.options import LogOptions\n"
         f"changes({LOG!r}, {str(tmp_path / 'lake')!r}, {str(tmp_path / 'checkpoint')!r}, "
-        f"dsn={database_18.url!r}, once=True, driver_memory='512m')\n"
+        f"dsn={database_18.url!r}, once=True, reading=LogOptions(driver_memory='512m'))\n"
     )
 
     subprocess.run([sys.executable, "-c", program], check=True, timeout=500, capture_output=True)
 
-    folder = table_folder(tmp_path / "lake" / "current", NAME)
+    folder = tables_in(tmp_path / "lake").place_of(NAME)
     report = verify_current("public.account", folder, dsn=database_18.url)
     assert report.equal, str(report)
 
@@ -196,7 +197,13 @@ def test_killed_while_pgbench_runs_every_table_ends_as_postgresql_has_it(
         )
 
     stream = changes(
-        LOG, lake, checkpoint, dsn=database_18.url, once=True, snapshots=TABLES, spark=spark
+        LOG,
+        lake,
+        checkpoint,
+        dsn=database_18.url,
+        once=True,
+        spark=spark,
+        state=CurrentStateOptions(snapshots=TABLES),
     )
     object_store.faults_left()
     assert before >= 2

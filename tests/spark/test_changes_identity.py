@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from conftest import Database
-from pgsluice.lake.current_tables import Tables, lake_of
+from pgsluice.lake.current_tables import Tables
 from pgsluice.pipelines.current_state import shaping
 from pgsluice.pipelines.current_state.snapshot import snapshot
 from pgsluice.verify import verify_changes, verify_current
@@ -40,7 +40,7 @@ def states(
 
 
 def verified(states: States, database: Database) -> Completeness:
-    return verify_changes(LOG, str(lake_of(states.current)), dsn=database.url)
+    return verify_changes(LOG, str(states.current.lake), dsn=database.url)
 
 
 def test_known_shapes_are_not_read_again(

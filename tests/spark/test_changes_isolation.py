@@ -9,7 +9,7 @@ import pytest
 
 from pgsluice.errors import CaptureError, ServerError
 from pgsluice.lake.address import IcebergAddress
-from pgsluice.lake.current_tables import place_of, read_states
+from pgsluice.lake.current_tables import read_states
 from pgsluice.lake.iceberg.catalog import opened_catalog
 from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import open_mutable
@@ -34,7 +34,7 @@ def reasons(place: Place) -> dict[str, str]:
 
 def damage_files(place: Place, name: str) -> None:
     """Overwrite the files of a table, except for their last bytes, which mark the format."""
-    table = open_mutable(place_of(place.current, TableName.parse(name)))
+    table = open_mutable(place.current.place_of(TableName.parse(name)))
     assert table is not None
     for file in table.files():
         path = Path(str(table.folder)) / file.path
@@ -44,7 +44,7 @@ def damage_files(place: Place, name: str) -> None:
 
 def damage_log(place: Place, name: str) -> None:
     """Cut off the metadata of the newest version of a table."""
-    address = place_of(place.current, TableName.parse(name))
+    address = place.current.place_of(TableName.parse(name))
     if isinstance(address, IcebergAddress):
         with opened_catalog(address.catalog) as catalog:
             location = catalog.load_table(address.identifier).metadata_location

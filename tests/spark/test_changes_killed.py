@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Database
-from pgsluice.lake.current_tables import Tables, lake_of, place_of
+from pgsluice.lake.current_tables import Tables
 from pgsluice.lake.tables import exists
 from spark.conftest import LOG
 from spark.shape_schedules import Schedule
@@ -35,7 +35,7 @@ class Pipeline:
     def __init__(self, database: Database, current: Tables, folder: Path, on_change: str) -> None:
         self._dsn, self._output = database.url, folder / "pipeline.log"
         self._arguments = (
-            "-m", "pgsluice", "pipeline", "run", "changes", "--log", LOG, "--lake", lake_of(current),
+            "-m", "pgsluice", "pipeline", "run", "changes", "--log", LOG, "--lake", current.lake,
             "--checkpoint", folder / "checkpoint", "--driver-memory", "512m", "--on-change", on_change,
         )  # fmt: skip
 
@@ -96,7 +96,7 @@ def change_and_kill(schedule: Schedule, pipeline: Pipeline, current: Tables, fol
             # Slowly: on a busy machine it takes minutes to start, and each table would be redefined meanwhile.
             go_on(schedule, 240, until=pipeline.is_running, pause_s=0.5)
         go_on(schedule, dice.uniform(1, 10))
-        tables = [place_of(current, name) for name in schedule.tables]
+        tables = [current.place_of(name) for name in schedule.tables]
         there = [place for place in tables if exists(place)]
         if there:
             arguments = ("-m", "pgsluice", "lake", "compact", dice.choice(there))

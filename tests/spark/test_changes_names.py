@@ -12,7 +12,7 @@ import pytest
 from psycopg import sql
 
 from conftest import Database
-from pgsluice.lake.current_tables import Tables, place_of, read_states
+from pgsluice.lake.current_tables import Tables, read_states
 from pgsluice.lake.names import TableName
 from pgsluice.pipelines.current_state import event_files
 from pgsluice.verify import verify_changes, verify_current
@@ -94,7 +94,7 @@ def require_equal_or_parked(
     tables: list[OddTable], current: Tables, parked: Collection[str], dsn: str
 ) -> None:
     for table in tables:
-        place = place_of(current, table.name)
+        place = current.place_of(table.name)
         if str(table.name) in parked:
             assert table.may_park, read_states(current)[table.name].parked
         else:

@@ -12,6 +12,7 @@ import pytest
 
 from pgsluice.errors import ChangeError, ConfigurationError
 from pgsluice.lake.nested import from_json, to_json
+from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.current_state.table import CurrentTable
 from pgsluice.verify import verify_current
 from pgsluice.verify.lines import lines_of, with_nested
@@ -91,7 +92,7 @@ def test_verify_compares_nested_values_not_their_json():
 
 def test_a_key_of_arrays_is_refused(tmp_path: Path):
     with pytest.raises(ChangeError, match=r"public.item.ids is part of the key"):
-        CurrentTable.create(tmp_path, "public.item", ("ids",), {"ids": INTEGERS})
+        CurrentTable.create(tables_in(tmp_path), "public.item", ("ids",), {"ids": INTEGERS})
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from deltalake import DeltaTable
 
 from pgsluice.cli.pipeline import pipeline
-from pgsluice.lake.current_tables import TableState, beside, place_of, read_states
+from pgsluice.lake.current_tables import TableState, read_states
 from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import Place as TablePlace
@@ -163,7 +163,7 @@ def test_values_that_do_not_fit_become_null_beside_their_rejects(
         assert place.rows(f"public.{name}") == expected
     rejects = sorted(
         (row["table"], row["column"], row["key"], row["value"])
-        for row in lake_table(str(beside(place.current, "rejects"))).to_pylist()
+        for row in lake_table(str(place.current.rejects)).to_pylist()
     )
     assert rejects[:3] == [
         ("public.account", "amount", '{"id": 3}', "NaN"),
@@ -177,7 +177,7 @@ def test_values_that_do_not_fit_become_null_beside_their_rejects(
     place.run(**options)
 
     assert place.rows("public.note") == expected[:2]
-    assert lake_table(str(beside(place.current, "rejects"))).num_rows == 9
+    assert lake_table(str(place.current.rejects)).num_rows == 9
 
 
 @pytest.mark.slow
@@ -262,8 +262,8 @@ def test_table_is_rebuilt_while_writers_the_pipeline_and_its_maintenance_run(
         assert stream.progress().parked == ()
     assert place.equal("public.account")
     assert {
-        place_of(place.current, NAME),
-        beside(place.current, "events"),
+        place.current.place_of(NAME),
+        place.current.events,
     } <= maintained
 
 

@@ -16,6 +16,7 @@ from conftest import Database
 from pgsluice.cli.main import cli
 from pgsluice.lake.current_tables import read_states, request_rebuild
 from pgsluice.lake.names import TableName
+from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.current_state.snapshot import Rebuilds, snapshot
 from pgsluice.pipelines.current_state.table import CurrentTable
 from pgsluice.spark.access import Access
@@ -36,7 +37,7 @@ class Lake(States):
     def __init__(
         self, database: Database, log: psycopg.Connection, lake: Path, folder: Path
     ) -> None:
-        super().__init__(database, log, lake / "current", folder)
+        super().__init__(database, log, tables_in(lake), folder)
         self.lake = lake
         self._access, self._folder = Access(dsn=database.url), folder
         self.dsn, self.log = database.url, log

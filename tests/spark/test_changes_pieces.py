@@ -13,6 +13,7 @@ from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.lake.files import LakeFile
 from pgsluice.lake.jobs import show
 from pgsluice.lake.names import TableName
+from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.current_state import upkeep
 from pgsluice.pipelines.current_state.collapse import Portion
 from pgsluice.pipelines.current_state.envelope import Change
@@ -91,7 +92,7 @@ def test_tasks_hand_over_no_rows(tmp_path: Path):
 
 
 def test_many_inserts_with_higher_keys_leave_the_files_as_they_are(tmp_path: Path):
-    table = CurrentTable.create(tmp_path, NAME, ("id",), KINDS)
+    table = CurrentTable.create(tables_in(tmp_path), NAME, ("id",), KINDS)
     apply(table, [insert(n, n) for n in range(10)], version=0, are_many=True, part_count=2)
     before = set(table.again().files)
 
@@ -122,9 +123,9 @@ def test_pending_micro_batches_survive_a_restart(tmp_path: Path):
 
 
 def test_maintenance_compacts_many_small_files_and_removes_old_ones(tmp_path: Path):
-    table = CurrentTable.create(tmp_path, NAME, ("id",), KINDS)
+    table = CurrentTable.create(tables_in(tmp_path), NAME, ("id",), KINDS)
     for n in range(upkeep.SMALL_FILES_MIN):
-        upkeep.maintain(tmp_path, retention_h=1)
+        upkeep.maintain(tables_in(tmp_path), retention_h=1)
         apply(table.again(), [insert(n, n)], version=n, are_many=True)
     files = table.again().files
     assert len(files) == upkeep.SMALL_FILES_MIN
@@ -132,7 +133,7 @@ def test_maintenance_compacts_many_small_files_and_removes_old_ones(tmp_path: Pa
     unneeded.touch()
     os.utime(unneeded, (0, 0))
 
-    upkeep.maintain(tmp_path, retention_h=1)
+    upkeep.maintain(tables_in(tmp_path), retention_h=1)
 
     assert show(table.folder).files == 1
     assert not unneeded.exists()

@@ -16,7 +16,7 @@ import pytest
 
 from conftest import Database
 from pgsluice.errors import SluiceError
-from pgsluice.lake.current_tables import Tables, lake_of, place_of, read_states
+from pgsluice.lake.current_tables import Tables, read_states
 from pgsluice.lake.jobs import compact
 from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import exists
@@ -141,9 +141,9 @@ def check_schedule(
             repair(schedule, current)
             pipeline.run()
             for name in schedule.tables:
-                if exists(place_of(current, name)) and dice.random() < 0.3:
+                if exists(current.place_of(name)) and dice.random() < 0.3:
                     with suppress(SluiceError):  # a table that is too small
-                        compact(str(place_of(current, name)))
+                        compact(str(current.place_of(name)))
     finally:
         schedule.close()
     print(f"seed {seed}: {dict(seen)}")
@@ -152,7 +152,7 @@ def check_schedule(
 
 def judge(schedule: Schedule, log: psycopg.Connection, current: Tables, when: str) -> Counter[str]:
     """Compare all tables with PostgreSQL, and what `verify changes` reports with that; all events must be applied."""
-    found = verify_changes(LOG, str(lake_of(current)), dsn=schedule.database.url)
+    found = verify_changes(LOG, str(current.lake), dsn=schedule.database.url)
     tables = {str(name): name for name in schedule.tables}
     complete = {str(TableName.parse(name)): TableName.parse(name) for name in found.complete}
     differences = {
@@ -175,7 +175,7 @@ def judge(schedule: Schedule, log: psycopg.Connection, current: Tables, when: st
 
 def repair(schedule: Schedule, current: Tables) -> None:
     """Rebuild some tables that are not complete, or take snapshots of them."""
-    dsn, lake = schedule.database.url, str(lake_of(current))
+    dsn, lake = schedule.database.url, str(current.lake)
     problems = verify_changes(LOG, lake, dsn=dsn).problems
     for name in schedule.tables:
         if str(name) not in problems or schedule.dice.random() < 0.3:

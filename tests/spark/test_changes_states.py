@@ -32,19 +32,17 @@ from pgsluice.lake.current_tables import (
     Captured,
     Tables,
     TableState,
-    beside,
     captured_column,
     lake_column,
     read_states,
     rebuild_requests,
     request_rebuild,
-    table_folder,
     write_state,
 )
 from pgsluice.lake.file_errors import UnusableTableError
 from pgsluice.lake.jobs import compact
 from pgsluice.lake.names import TableName
-from pgsluice.lake.tables import names_in
+from pgsluice.lake.tables import names_in, tables_in
 from pgsluice.pipelines.current_state import evolution
 from pgsluice.pipelines.current_state.columns import array_of, identity_of
 from pgsluice.pipelines.current_state.envelope import Change, Row
@@ -228,11 +226,11 @@ def test_rejects_are_stored_once_and_key_columns_are_no_rejects(
         change("c", 3, {"id": 3, "price": "2", "at": "2026-01-01"}),
         change("d", 4, {"id": 4}),
     ]
-    rejects = beside(current, "rejects")
+    rejects = current.rejects
 
     assert apply(table, changes, version=0, rejects=rejects, are_many=are_many)
     # A crash after the commit of the rejects repeats them.
-    other = CurrentTable.create(tmp_path / "other", NAME, ("id",), KINDS)
+    other = CurrentTable.create(tables_in(tmp_path / "other"), NAME, ("id",), KINDS)
     apply(other, changes, version=0, rejects=rejects, are_many=are_many)
 
     rows = [tuple(row.values())[:4] for row in stored(table).to_pylist()]
@@ -257,7 +255,7 @@ def test_rejects_are_stored_once_and_key_columns_are_no_rejects(
 def parking(log: psycopg.Connection, database_18: Database, tmp_path: Path) -> Parking:
     log.execute("create table account (id int primary key)")
     log.execute("select sluice.capture('account', %s)", (LOG,))
-    return Parking(tmp_path / "current", LOG, Access(database_18.url))
+    return Parking(tables_in(tmp_path), LOG, Access(database_18.url))
 
 
 def again(parking: Parking) -> Parking:
@@ -273,7 +271,7 @@ def test_parked_table_is_known_after_a_restart(parking: Parking):
     assert not parking.is_parked(TableName("public", "other"))
     assert read_states(parking.current)[NAME].parked == (
         "column c does not fit; rebuild the table: pgsluice lake rebuild public.account --lake "
-        f"{parking.current.parent}"
+        f"{parking.current.lake}"
     )
 
 
@@ -363,7 +361,7 @@ def _die(_name: TableName) -> None:
 def test_table_that_cannot_be_rebuilt_is_named_and_no_rebuild_begins(
     parking: Parking, log: psycopg.Connection, database_18: Database
 ):
-    lake = parking.current.parent
+    lake = parking.current.lake
     with pytest.raises(ConfigurationError, match=f"no current-state table {NAME}; it has none"):
         rebuild(str(NAME), lake, dsn=database_18.url)
     parking.note_created(NAME)
@@ -382,8 +380,8 @@ def test_completeness_is_checked_for_the_tables_of_the_pipeline(
     log.execute("select sluice.capture('other', %s)", (LOG,))
     parking.note_snapshots([mark("began", "a"), mark("ended", "a")])
 
-    every = verify_changes(LOG, parking.current.parent, dsn=database_18.url)
-    mine = verify_changes(LOG, parking.current.parent, tables=[str(NAME)], dsn=database_18.url)
+    every = verify_changes(LOG, parking.current.lake, dsn=database_18.url)
+    mine = verify_changes(LOG, parking.current.lake, tables=[str(NAME)], dsn=database_18.url)
 
     assert list(every.complete) == list(mine.complete) == [str(NAME)]
     assert (list(every.problems), list(mine.problems)) == (["public.other"], [])
@@ -404,7 +402,7 @@ def test_snapshot_completes_a_table_only_if_its_begin_was_applied_too(parking: P
 
 
 def test_description_adds_no_feature_to_a_table_with_local_timestamps(tmp_path: Path):
-    table = CurrentTable.create(tmp_path, NAME, (), {"at": pa.timestamp("us")})
+    table = CurrentTable.create(tables_in(tmp_path), NAME, (), {"at": pa.timestamp("us")})
     before = table.stored.delta.protocol()
 
     table.describe("complete since today")
@@ -417,7 +415,7 @@ def test_table_whose_folder_is_gone_is_not_created_again(parking: Parking):
     CurrentTable.create(parking.current, NAME, ("id",), {"id": pa.int64()})
     parking.note_created(NAME)
     parking.require_table(NAME)
-    shutil.rmtree(table_folder(parking.current, NAME))
+    shutil.rmtree(parking.current.place_of(NAME))
 
     with pytest.raises(ChangeError, match="does not exist; restore it, or rebuild the table"):
         again(parking).require_table(NAME)
@@ -435,7 +433,7 @@ def test_start_names_each_incomplete_table(
 
     found = {record.table: record.message for record in caplog.records}  # type: ignore[attr-defined]
     assert set(found) == {str(NAME), "public.client"}
-    assert f"folder {table_folder(parking.current, NAME)} does not exist" in found[str(NAME)]
+    assert f"folder {parking.current.place_of(NAME)} does not exist" in found[str(NAME)]
     assert "run: pgsluice log snapshot log public.client" in found["public.client"]
 
 
@@ -463,7 +461,7 @@ def test_each_reason_for_missing_rows_is_named(
     tmp_path: Path, facts: dict[str, object], captured: Captured, expected: str | None
 ):
     lost = [T] if "is_created" in facts else []
-    found = problems(tmp_path, LOG, "s", [captured], {T: state(T, **facts)}, lost)
+    found = problems(tables_in(tmp_path), LOG, "s", [captured], {T: state(T, **facts)}, lost)
 
     if expected is None:
         assert found == {}
@@ -479,7 +477,7 @@ def test_uncaptured_partitions_are_named_by_verify_until_they_are_captured(
     log.execute("select sluice.capture('account', %s)", (LOG,))
     log.execute("create table top partition of account for values from (100) to (200)")
     log.execute("alter table account detach partition low")
-    write_state(tmp_path / "current", state(NAME, oid=None, source=""))
+    write_state(tables_in(tmp_path), state(NAME, oid=None, source=""))
 
     found = verify_changes(LOG, tmp_path, dsn=database_18.url).problems
 

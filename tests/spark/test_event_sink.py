@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pgsluice.lake.current_tables import Applied, beside, read_applied
+from pgsluice.lake.current_tables import Applied, read_applied
 from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.current_state.event_files import write_part
 from pgsluice.pipelines.current_state.event_sink import _Message, _Writer
@@ -25,7 +25,7 @@ class Sink:
     def __init__(self, folder: Path) -> None:
         self.current, self.checkpoint = tables_in(folder / "lake"), folder / "checkpoint"
         self.checkpoint.mkdir()
-        self.table = table_at(str(beside(self.current, "events")), LOG_SCHEMA)
+        self.table = table_at(str(self.current.events), LOG_SCHEMA)
         self.table.create()
         self.writer = _Writer(self.current, self.table, self.checkpoint)
 

@@ -14,6 +14,7 @@ from conftest import Database
 from pgsluice.errors import ConfigurationError, LogNotFoundError, LogStateError
 from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.pipelines.events import events
+from pgsluice.pipelines.options import LogOptions
 from pgsluice.spark.running import Progress
 from spark.conftest import LOG
 from spark.lake_reading import has_rows, lake_column, lake_table
@@ -43,7 +44,12 @@ def test_a_running_stream_carries_every_commit_once_and_late_ones_late(
 ):
     with (
         events(
-            LOG, lake, checkpoint, dsn=database_18.url, trigger_s=0.1, consumer="c", spark=spark
+            LOG,
+            lake,
+            checkpoint,
+            dsn=database_18.url,
+            spark=spark,
+            reading=LogOptions(trigger_s=0.1, consumer="c"),
         ) as stream,
         database_18.connect(autocommit=False) as late,
         database_18.connect(autocommit=False) as never,
@@ -123,8 +129,8 @@ def test_a_stream_goes_on_where_it_was_in_limited_micro_batches(
             checkpoint,
             dsn=database_18.url,
             once=True,
-            max_rows_per_trigger=10,
             spark=spark,
+            reading=LogOptions(max_rows_per_trigger=10),
         ).progress()
 
     for number in range(30):
@@ -224,7 +230,7 @@ def test_lake_that_is_moved_keeps_its_consumer_and_another_name_is_registered(
             dsn=database_18.url,
             once=True,
             spark=spark,
-            consumer=consumer,
+            reading=LogOptions(consumer=consumer),
         )
 
     insert(log, "1")
@@ -264,7 +270,12 @@ def test_consumer_that_is_unregistered_while_the_stream_runs_is_registered_again
     checkpoint: Path,
 ):
     with events(
-        LOG, lake, checkpoint, dsn=database_18.url, trigger_s=0.1, consumer="c", spark=spark
+        LOG,
+        lake,
+        checkpoint,
+        dsn=database_18.url,
+        spark=spark,
+        reading=LogOptions(trigger_s=0.1, consumer="c"),
     ) as stream:
         insert(log, "1")
         stream.catch_up()

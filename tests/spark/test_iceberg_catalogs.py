@@ -13,7 +13,6 @@ import pytest
 from conftest import Database
 from pgsluice import WorkQueue
 from pgsluice.errors import ConfigurationError, SluiceError
-from pgsluice.lake.current_tables import place_of
 from pgsluice.lake.iceberg.catalog import opened_catalog
 from pgsluice.lake.jobs import compact, show, vacuum
 from pgsluice.lake.tables import tables_in
@@ -22,6 +21,7 @@ from pgsluice.pipelines.changes import changes
 from pgsluice.pipelines.current_state.envelope import Change
 from pgsluice.pipelines.current_state.snapshot import rebuild
 from pgsluice.pipelines.current_state.table import CurrentTable
+from pgsluice.pipelines.options import CurrentStateOptions
 from pgsluice.verify import verify_archive, verify_changes, verify_current
 from spark.changing import KINDS, NAME, apply, live, stored
 from spark.conftest import LOG
@@ -99,7 +99,7 @@ def test_stale_writer_is_refused_and_files_are_compacted_and_vacuumed(rest: Rest
     assert not apply(stale, [insert(9, 9)], version=3)
     assert apply(stale, [insert(1, 10)], version=4)
 
-    place = str(place_of(tables_in(LAKE), NAME))
+    place = str(tables_in(LAKE).place_of(NAME))
     assert compact(place).files_added == 1
     assert vacuum(place, retention_hours=24).files == []
     state = show(place)
@@ -150,13 +150,14 @@ def test_pipelines_write_into_a_rest_catalog(
     tmp_path: Path,
 ):
     def run(**options: object) -> tuple[str, ...]:
+        state = CurrentStateOptions(**options)  # type: ignore[arg-type]
         stream = changes(
-            LOG, LAKE, tmp_path / "notes", dsn=database_18.url, spark=spark, once=True, **options
-        )  # type: ignore[arg-type]
+            LOG, LAKE, tmp_path / "notes", dsn=database_18.url, spark=spark, once=True, state=state
+        )
         return stream.progress().parked
 
     def equal() -> bool:
-        place = place_of(tables_in(LAKE), NAME)
+        place = tables_in(LAKE).place_of(NAME)
         return verify_current("account", str(place), dsn=database_18.url).equal
 
     log.execute("create table account (id int primary key, name text)")

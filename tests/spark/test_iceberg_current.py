@@ -15,7 +15,6 @@ import pytest
 from pgsluice.errors import ConfigurationError
 from pgsluice.lake import copy_on_write
 from pgsluice.lake.address import IcebergAddress
-from pgsluice.lake.current_tables import place_of
 from pgsluice.lake.file_errors import UnusableTableError
 from pgsluice.lake.iceberg.catalog import opened_catalog, plain_files
 from pgsluice.lake.jobs import compact
@@ -154,7 +153,7 @@ def test_table_with_a_retyped_column_is_compacted_and_its_older_snapshots_are_re
 
     widened(table.again(), {"price": pa.decimal128(9, 3), "ratio": pa.float64()})
     apply(table.again(), [change("c", 2, {**row, "id": 2, "price": "1234.125"})], version=1)
-    place = place_of(tables_in(iceberg), NAME)
+    place = tables_in(iceberg).place_of(NAME)
     assert isinstance(place, IcebergAddress)
 
     assert compact(str(place)).files_removed == 2

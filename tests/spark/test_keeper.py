@@ -17,6 +17,7 @@ from pgsluice.client import EventLog
 from pgsluice.errors import ConsumerInUseError, SluiceError
 from pgsluice.pipelines.events import events
 from pgsluice.pipelines.keeper import Keeper
+from pgsluice.pipelines.options import LogOptions
 from pgsluice.spark.running import Progress
 from pgsluice.spark.shards import LogShard, decode, open_shards
 from spark.conftest import LOG
@@ -222,7 +223,12 @@ def test_lag_is_that_of_the_lake_without_another_micro_batch(
     for number in range(5):
         insert(log, str(number))
     with events(
-        LOG, lake, tmp_path / "checkpoint", dsn=database_18.url, trigger_s=0.1, spark=spark
+        LOG,
+        lake,
+        tmp_path / "checkpoint",
+        dsn=database_18.url,
+        spark=spark,
+        reading=LogOptions(trigger_s=0.1),
     ) as stream:
         stream.catch_up()
 
@@ -261,7 +267,7 @@ def test_two_streams_under_one_consumer_name_are_refused(
     def run(lake: str, checkpoint: str, **options: object) -> None:
         events(
             LOG, tmp_path / lake, tmp_path / checkpoint, dsn=database_18.url, once=True,
-            spark=spark, **options,
+            spark=spark, reading=LogOptions(**options),
         )  # fmt: skip
 
     insert(log, "1")
@@ -269,7 +275,12 @@ def test_two_streams_under_one_consumer_name_are_refused(
     for old, new in (("a", "b"), ("c", "d")):
         shutil.copytree(tmp_path / old, tmp_path / new)
     with events(
-        LOG, tmp_path / "a", tmp_path / "c", dsn=database_18.url, trigger_s=0.1, spark=spark
+        LOG,
+        tmp_path / "a",
+        tmp_path / "c",
+        dsn=database_18.url,
+        spark=spark,
+        reading=LogOptions(trigger_s=0.1),
     ) as stream:
         with pytest.raises(ConsumerInUseError, match=f"for the lake {tmp_path / 'a'}; stop"):
             run("b", "d")

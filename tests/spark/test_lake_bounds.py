@@ -12,6 +12,7 @@ from deltalake import DeltaTable, Schema, write_deltalake
 
 from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.lake.delta.table import DeltaLakeTable
+from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.current_state.envelope import Change, Row
 from pgsluice.pipelines.current_state.merge import forget_deleted
 from pgsluice.pipelines.current_state.overwrite import columns_of, overwrite, rows_in
@@ -84,7 +85,7 @@ def test_files_with_bounds_are_skipped(tmp_path: Path):
 
 def test_no_change_of_a_table_writes_rounded_bounds_of_decimals(tmp_path: Path):
     kinds = {"id": pa.int64(), "n": WIDE}
-    table = CurrentTable.create(tmp_path, NAME, ("id",), kinds)
+    table = CurrentTable.create(tables_in(tmp_path), NAME, ("id",), kinds)
     rows: list[Row] = [{"id": n, "n": str(EXACT + n)} for n in range(3)]
 
     def bounds() -> set[str]:

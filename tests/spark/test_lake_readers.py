@@ -25,7 +25,7 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from conftest import Database
 from pgsluice import WorkQueue
-from pgsluice.lake.current_tables import DELETED, OWN_COLUMNS, lake_column, place_of
+from pgsluice.lake.current_tables import DELETED, OWN_COLUMNS, lake_column
 from pgsluice.lake.jobs import compact
 from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import tables_in
@@ -33,6 +33,7 @@ from pgsluice.pipelines.analytics import analytics
 from pgsluice.pipelines.archive import archive
 from pgsluice.pipelines.changes import changes
 from pgsluice.pipelines.events import events
+from pgsluice.pipelines.options import CurrentStateOptions
 from pgsluice.pipelines.replay import replay
 from spark.conftest import LOG
 from spark.writing import insert
@@ -110,11 +111,11 @@ class Lake:
 
     def changes(self) -> None:
         place, checkpoint = self.place("shop"), self.folder / "shop.checkpoint"
-        how = {"buckets": BUCKETS, "column_types": NESTED, "on_bad_value": "null"}
-        changes("changed", place, checkpoint, once=True, **how, **self.there)
+        state = CurrentStateOptions(buckets=BUCKETS, column_types=NESTED, on_bad_value="null")
+        changes("changed", place, checkpoint, once=True, state=state, **self.there)
 
     def current(self, table: str) -> str:
-        return str(place_of(tables_in(self.place("shop")), TableName("public", table)))
+        return str(tables_in(self.place("shop")).place_of(TableName("public", table)))
 
     def rows(self, query: str) -> Rows:
         with self.log.cursor(row_factory=dict_row) as cursor:

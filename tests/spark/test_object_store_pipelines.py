@@ -17,6 +17,7 @@ from pgsluice.pipelines.archive import ArchiveCopy, CopySource, archive
 from pgsluice.pipelines.changes import changes
 from pgsluice.pipelines.current_state.snapshot import rebuild
 from pgsluice.pipelines.events import events
+from pgsluice.pipelines.options import CurrentStateOptions
 from pgsluice.spark.access import Access
 from pgsluice.verify.changes import verify_changes
 from pgsluice.verify.current import verify_current
@@ -120,7 +121,7 @@ def test_current_state_tables_follow_their_tables(
 ):
     log.execute("create table account (id int primary key, name text)")
     log.execute("select sluice.capture('account', %s)", (LOG,))
-    options = {"buckets": {"public.account": buckets}} if buckets else {}
+    state = CurrentStateOptions(buckets={"public.account": buckets} if buckets else {})
     for step, statement in enumerate(
         (
             "insert into account select n, 'first' from generate_series(1, 50) n",
@@ -137,7 +138,7 @@ def test_current_state_tables_follow_their_tables(
             dsn=database_18.url,
             spark=spark,
             once=True,
-            **options,
+            state=state,
         )
         assert object_store.faults_left() == 0, step
         report = verify_current("account", f"{lake}/current/public.account", dsn=database_18.url)

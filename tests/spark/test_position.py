@@ -19,6 +19,7 @@ from pgsluice.lake.iceberg.catalog import opened_catalog
 from pgsluice.lake.properties import property_of
 from pgsluice.pipelines.changes import changes
 from pgsluice.pipelines.events import events
+from pgsluice.pipelines.options import LogOptions
 from spark.conftest import LOG
 from spark.lake_reading import iceberg_rows, lake_column
 from spark.writing import insert
@@ -44,9 +45,9 @@ class Site:
                 self.folder / lake,
                 self.folder / checkpoint,
                 dsn=self.dsn,
-                consumer=consumer,
                 once=True,
                 spark=self.spark,
+                reading=LogOptions(consumer=consumer),
             )
         except SluiceError as error:
             return str(error)

@@ -18,8 +18,8 @@ from click.testing import CliRunner
 
 from conftest import Database
 from pgsluice.cli.main import cli
-from pgsluice.lake.current_tables import table_folder
 from pgsluice.lake.names import TableName
+from pgsluice.lake.tables import tables_in
 from pgsluice.verify import verify_current
 from spark.conftest import LOG
 from spark.soaking import (
@@ -184,7 +184,7 @@ def test_a_day_of_changes_ends_equal_to_postgresql_without_growth(day: Day):
     found = CliRunner().invoke(cli, ["pipeline", "verify", "changes", *there])
     assert found.exit_code == 0, found.output
     for name in day.captured:
-        folder = table_folder(day.lake / "current", TableName.parse(name))
+        folder = tables_in(day.lake).place_of(TableName.parse(name))
         report = verify_current(name, str(folder), dsn=dsn)
         assert report.equal, str(report)
     if IS_FULL:

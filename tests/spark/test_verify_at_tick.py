@@ -19,12 +19,12 @@ from pyiceberg.exceptions import CommitFailedException
 from conftest import Database
 from pgsluice.errors import ConfigurationError, LogStateError, SluiceError
 from pgsluice.lake.address import IcebergAddress
-from pgsluice.lake.current_tables import place_of
 from pgsluice.lake.iceberg.catalog import opened_catalog
 from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.changes import ChangeStream, changes
 from pgsluice.pipelines.keeper import Keeper
+from pgsluice.pipelines.options import CurrentStateOptions, LogOptions
 from pgsluice.verify import Report, verify_current
 from spark.conftest import LOG
 from support import wait_until
@@ -115,17 +115,14 @@ def test_no_false_difference_while_writers_go_on_and_a_planted_one_is_found(
     log.execute(f"insert into account select n, 'old' from generate_series(-50, {ROWS}) as n")
     log.execute("insert into bag values ('a')")
     current = tables_in(place)
-    account = place_of(current, TableName("public", "account"))
+    account = current.place_of(TableName("public", "account"))
 
     def verified(table: str = "account", **options: object) -> Report:
-        lake = str(place_of(current, TableName("public", table)))
+        lake = str(current.place_of(TableName("public", table)))
         return verify_current(f"public.{table}", lake, at_tick=LOG, dsn=database_18.url, **options)
 
     writer = Writer(database_18, seed)
-    with changes(
-        LOG, place, tmp_path / "checkpoint", dsn=database_18.url, trigger_s=0.1,
-        spark=spark,
-    ) as stream:  # fmt: skip
+    with changes(LOG, place, tmp_path / "checkpoint", dsn=database_18.url, spark=spark, reading=LogOptions(trigger_s=0.1)) as stream:  # fmt: skip
         stream.catch_up()
         with writer.running():
             reports = []
@@ -169,13 +166,10 @@ def test_changes_that_wait_for_the_next_update_are_no_differences(
     log.execute("create table account (id int primary key, name text)")
     log.execute("select sluice.capture('account', %s)", (LOG,))
     log.execute("insert into account values (1, 'a')")
-    account = str(place_of(tables_in(lake), TableName("public", "account")))
+    account = str(tables_in(lake).place_of(TableName("public", "account")))
 
     def running(apply_every_s: float) -> ChangeStream:
-        return changes(
-            LOG, lake, tmp_path / "checkpoint", dsn=database_18.url, trigger_s=0.1, spark=spark,
-            apply_every_s=apply_every_s,
-        )  # fmt: skip
+        return changes(LOG, lake, tmp_path / "checkpoint", dsn=database_18.url, spark=spark, reading=LogOptions(trigger_s=0.1), state=CurrentStateOptions(apply_every_s=apply_every_s))  # fmt: skip
 
     def verified(deadline_s: float = 60) -> Report:
         return verify_current(

@@ -19,12 +19,13 @@ import psycopg
 import pyspark
 from pyspark.sql import SparkSession
 
-from pgsluice.lake.current_tables import table_folder
 from pgsluice.lake.names import TableName
+from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.analytics import analytics
 from pgsluice.pipelines.archive import archive
 from pgsluice.pipelines.changes import changes
 from pgsluice.pipelines.events import events
+from pgsluice.pipelines.options import CurrentStateOptions
 from pgsluice.spark.retry import with_retries
 from pgsluice.spark.session import register, spark_session
 from pgsluice.verify import verify_current
@@ -131,8 +132,11 @@ class Program:
         self.found["events"] = stream.progress().rows
         for number in (1, 2):
             self.database.execute("update account set name = name || %s", (str(number),))
-            options = {"snapshots": ["account"], "spark": self.spark, "once": True}
-            changes("changes", FOLDER / "changes", FOLDER / "changes.c", **options)
+            state = CurrentStateOptions(snapshots=["account"])
+            place = FOLDER / "changes"
+            changes(
+                "changes", place, FOLDER / "changes.c", spark=self.spark, once=True, state=state
+            )
         self.database.execute(
             "insert into account select n, 'b' from generate_series(31, 9000) as n; "
             "update account set name = 'c' where id % 3 = 0; delete from account where id % 7 = 0"
@@ -144,7 +148,7 @@ class Program:
             self.database.execute("update account set name = 'd' where id < 5")
             stream.catch_up()
         report = verify_current(
-            "account", str(table_folder(place / "current", TableName("public", "account")))
+            "account", str(tables_in(place).place_of(TableName("public", "account")))
         )
         self.found["changes"] = report.equal or str(report)
         self.database.execute("select pgmq.archive('copied', array[1, 2, 3])")

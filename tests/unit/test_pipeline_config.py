@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from pgsluice.errors import ConfigurationError
+from pgsluice.pipelines import changes as changes_module
 from pgsluice.pipelines import config
+from pgsluice.pipelines.options import CurrentStateOptions, LogOptions
 
 EVENTS = '[orders]\nkind = "events"\nlog = "orders"\nlake = "lake"\ncheckpoint = "/notes"\n'
 
@@ -126,6 +130,46 @@ def test_every_kind_is_a_function_whose_arguments_a_file_can_give():
 
         assert {"dsn", "on_progress"} <= arguments.keys(), kind
         assert all(argument.kind is not argument.POSITIONAL_ONLY for argument in arguments.values())
+
+
+def test_fields_of_option_records_are_keys_of_a_section(tmp_path: Path):
+    section = EVENTS.replace('"events"', '"changes"')
+    options = "trigger_s = 2.0\ntables = ['public.account']\nbuckets = {'public.account' = 4}\n"
+    pipeline = load(tmp_path, section + options).pipelines["orders"]
+
+    assert not {"reading", "state"} & pipeline.arguments().keys()
+    with pytest.raises(ConfigurationError, match="has the key 'state', which changes does not"):
+        load(tmp_path, f"{section}state = 1\n")
+    with patch.object(changes_module, "changes", autospec=True) as called:
+        pipeline.run(once=True)
+    called.assert_called_once_with(
+        log="orders",
+        lake=str(tmp_path / "lake"),
+        checkpoint="/notes",
+        once=True,
+        reading=LogOptions(trigger_s=2.0),
+        state=CurrentStateOptions(tables=["public.account"], buckets={"public.account": 4}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"on_change": "skip"}, "on_change is 'skip'; use park, rebuild"),
+        (
+            {"buckets": {"public.account": 1}},
+            "buckets of public.account are 1; use a number from 2",
+        ),
+        ({"vacuum_retention_h": 0.5}, "invalid vacuum retention of 0.5 hours; use 1 or more"),
+        (
+            {"apply_every_s": 7300.0, "vacuum_retention_h": 2.0},
+            "invalid vacuum retention of 2 hours",
+        ),
+    ],
+)
+def test_invalid_option_of_current_state_tables_is_refused(options: dict[str, Any], message: str):
+    with pytest.raises(ConfigurationError, match=message):
+        CurrentStateOptions(**options)
 
 
 @pytest.mark.parametrize("blank", ["", " "])

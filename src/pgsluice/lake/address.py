@@ -76,12 +76,14 @@ def parse_lake(lake: str | Path) -> Folder | IcebergNamespace:
     return IcebergNamespace(catalog, name)
 
 
-def parse(lake: str | Path) -> Folder | IcebergAddress:
-    """Parse an address into a folder or an Iceberg address.
+def parse(lake: str | Folder | IcebergAddress) -> Folder | IcebergAddress:
+    """Parse an address into a folder or an Iceberg address; return one that is parsed.
 
     Raises:
         ConfigurationError: The address is neither the path of a folder nor an Iceberg address.
     """
+    if isinstance(lake, IcebergAddress):
+        return lake
     text = str(lake)
     if text.startswith(_ICEBERG):
         catalog, _, identifier = text.removeprefix(_ICEBERG).partition("/")
@@ -91,4 +93,4 @@ def parse(lake: str | Path) -> Folder | IcebergAddress:
                 f"invalid Iceberg address {text!r}; write iceberg:catalogue/namespace.table"
             )
         return IcebergAddress(catalog, identifier)
-    return folder_at(text)
+    return folder_at(lake)

@@ -10,7 +10,6 @@ from pgsluice.lake.current_tables import (
     Tables,
     TableState,
     described,
-    place_of,
     rebuild_command,
     state_file,
 )
@@ -50,14 +49,14 @@ def problems(
                 f"the pipeline rebuilds it: {state.rebuild_reason}; keep the pipeline running"
             )
         elif name in missing:
-            found[name] = f"{described(place_of(current, name))} does not exist; run: {rebuild}"
+            found[name] = f"{described(current.place_of(name))} does not exist; run: {rebuild}"
         elif state.source and state.source != source:
             found[name] = (
                 f"its rows come from another event log than {log!r} is now; use another lake"
             )
         elif name not in by_name:
             renamed = names_by_oid.get(state.oid) if state.oid is not None else None
-            remove = f"remove {place_of(current, name)} and {state_file(current, name)}"
+            remove = f"remove {current.place_of(name)} and {state_file(current, name)}"
             found[name] = (
                 f"renamed to {renamed} in PostgreSQL, and its changes go to that table; {remove}"
                 if renamed

@@ -179,59 +179,51 @@ class Captured:
 
 
 @dataclass(frozen=True, slots=True)
-class IcebergTables:
-    """Current-state tables in a namespace of an Iceberg catalogue.
+class Tables:
+    """The current-state tables of a lake: those in its folder `current`, or in a namespace of an Iceberg catalogue.
 
     Attributes:
-        namespace: The namespace; it also has the tables `events` and `rejects`.
-        notes: Folder of their states, requests and scratch files.
-        prefix: Begin of their names.
+        lake: Address of the lake.
+        notes: Folder of their states, requests and scratch files; in a folder also that of the tables.
+        are_aside: True for the tables that rebuilds fill.
     """
 
-    namespace: IcebergNamespace
+    lake: Folder | IcebergNamespace
     notes: Folder
-    prefix: str = ""
+    are_aside: bool = False
 
     def __str__(self) -> str:
-        return str(self.namespace)
+        return str(self.lake)
 
+    @property
+    def events(self) -> Folder | IcebergAddress:
+        """The address of the table of events."""
+        return self.lake / "events"
 
-# The current-state tables of a lake: those in a folder, or in a namespace.
-Tables = Folder | IcebergTables
+    @property
+    def rejects(self) -> Folder | IcebergAddress:
+        """The address of the table of values that do not fit."""
+        return self.lake / "rejects"
 
+    @property
+    def folder(self) -> Folder:
+        """The folder of the tables that are in a folder."""
+        return self.notes / _ASIDE if self.are_aside else self.notes
 
-def place_of(current: Tables, name: TableName) -> Folder | IcebergAddress:
-    """Return the address of a current-state table."""
-    if isinstance(current, IcebergTables):
-        return current.namespace / (current.prefix + iceberg_name(name))
-    return table_folder(current, name)
+    @property
+    def prefix(self) -> str:
+        """Begin of the names of the tables that are in a namespace."""
+        return f"{_ASIDE}{_SEPARATOR}" if self.are_aside else ""
 
+    def aside(self) -> Tables:
+        """Return the tables that rebuilds fill."""
+        return replace(self, are_aside=True)
 
-def beside(current: Tables, name: str) -> Folder | IcebergAddress:
-    """Return the address of another table of the lake: `events` or `rejects`."""
-    return lake_of(current) / name
-
-
-def lake_of(current: Tables) -> Folder | IcebergNamespace:
-    """Return the address of the lake."""
-    return current.namespace if isinstance(current, IcebergTables) else current.parent
-
-
-def aside(current: Tables) -> Tables:
-    """Return the tables that are filled by a rebuild."""
-    if isinstance(current, IcebergTables):
-        return replace(current, prefix=f"{_ASIDE}{_SEPARATOR}")
-    return current / _ASIDE
-
-
-def notes_of(current: Tables) -> Folder:
-    """Return the folder of states, requests and scratch files."""
-    return current.notes if isinstance(current, IcebergTables) else current
-
-
-def table_folder(current: Folder, name: TableName) -> Folder:
-    """Return the folder of a current-state table."""
-    return current / folder_name(name)
+    def place_of(self, name: TableName) -> Folder | IcebergAddress:
+        """Return the address of a table."""
+        if isinstance(self.lake, IcebergNamespace):
+            return self.lake / (self.prefix + iceberg_name(name))
+        return self.folder / folder_name(name)
 
 
 def described(place: Folder | IcebergAddress) -> str:
@@ -261,31 +253,31 @@ def folded(column: str) -> str:
 def state_at(current: Tables, place: Folder | IcebergAddress) -> TableState | None:
     """Return the state of the current-state table at an address; None if the pipeline has not stored one."""
     found = read_states(current).items()
-    return next((state for name, state in found if place_of(current, name) == place), None)
+    return next((state for name, state in found if current.place_of(name) == place), None)
 
 
 def read_states(current: Tables) -> dict[TableName, TableState]:
     """Return all states by table name."""
-    folder = notes_of(current) / _STATES
+    folder = current.notes / _STATES
     found = (_state(folder, name) for name in _notes(folder))
     return {state.name: state for state in found if state is not None}
 
 
 def write_state(current: Tables, state: TableState) -> None:
     """Store a state durably."""
-    _write(notes_of(current) / _STATES, state.name, asdict(state))
+    _write(current.notes / _STATES, state.name, asdict(state))
 
 
 def request_rebuild(current: Tables, name: TableName, *, reason: str | None = None) -> Request:
     """Store a request to rebuild a table durably; with a reason, the pipeline takes the snapshot itself."""
     request = Request(uuid.uuid4().hex, reason)
-    _write(notes_of(current) / _REQUESTS, name, {"name": asdict(name), **asdict(request)})
+    _write(current.notes / _REQUESTS, name, {"name": asdict(name), **asdict(request)})
     return request
 
 
 def rebuild_requests(current: Tables) -> dict[TableName, Request]:
     """Return the last requested rebuild of each table by name."""
-    folder = notes_of(current) / _REQUESTS
+    folder = current.notes / _REQUESTS
     found = [json.loads(read_bytes(folder, name)) for name in _notes(folder)]
     return {TableName(**one["name"]): Request(one["token"], one.get("reason")) for one in found}
 
@@ -293,7 +285,7 @@ def rebuild_requests(current: Tables) -> dict[TableName, Request]:
 def read_gaps(current: Tables) -> list[Gap]:
     """Return the gaps in the events of a lake, in the order in which they were found."""
     try:
-        return [Gap(**gap) for gap in json.loads(read_bytes(notes_of(current), _GAPS))]
+        return [Gap(**gap) for gap in json.loads(read_bytes(current.notes, _GAPS))]
     except FileNotFoundError:
         return []
 
@@ -301,23 +293,23 @@ def read_gaps(current: Tables) -> list[Gap]:
 def add_gap(current: Tables, gap: Gap) -> None:
     """Store a gap durably."""
     gaps = [*read_gaps(current), gap]
-    write_whole(notes_of(current), _GAPS, json.dumps([asdict(one) for one in gaps]).encode())
+    write_whole(current.notes, _GAPS, json.dumps([asdict(one) for one in gaps]).encode())
 
 
 def state_file(current: Tables, name: TableName) -> Folder:
     """Return the file with the state of a table."""
-    return notes_of(current) / _STATES / _note(name)
+    return current.notes / _STATES / _note(name)
 
 
 def rebuild_command(name: TableName, current: Tables) -> str:
     """Return the command that rebuilds a table, for a shell."""
-    return shlex.join(["pgsluice", "lake", "rebuild", str(name), "--lake", str(lake_of(current))])
+    return shlex.join(["pgsluice", "lake", "rebuild", str(name), "--lake", str(current.lake)])
 
 
 def read_applied(current: Tables) -> Applied | None:
     """Return the last applied micro-batch; None if no changes wait."""
     try:
-        return Applied(**json.loads(read_bytes(notes_of(current), _APPLIED)))
+        return Applied(**json.loads(read_bytes(current.notes, _APPLIED)))
     except FileNotFoundError:
         return None
 
@@ -325,9 +317,9 @@ def read_applied(current: Tables) -> Applied | None:
 def write_applied(current: Tables, applied: Applied | None) -> None:
     """Store the last applied micro-batch durably; None if no changes wait."""
     if applied is None:
-        remove(notes_of(current), _APPLIED)
+        remove(current.notes, _APPLIED)
     else:
-        write_whole(notes_of(current), _APPLIED, json.dumps(asdict(applied)).encode())
+        write_whole(current.notes, _APPLIED, json.dumps(asdict(applied)).encode())
 
 
 def _folded(letter: str) -> str:

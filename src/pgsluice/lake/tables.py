@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 from deltalake import Schema
 
-from pgsluice.lake.address import IcebergAddress, parse_lake
-from pgsluice.lake.current_tables import (
-    IcebergTables,
-    Tables,
-    TableState,
-    aside,
-    beside,
-    place_of,
-)
+from pgsluice.lake.address import IcebergAddress, IcebergNamespace, parse_lake
+from pgsluice.lake.current_tables import Tables, TableState
 from pgsluice.lake.delta.mutable import DeltaMutableTable
 from pgsluice.lake.delta.opening import Use, is_delta, open_delta
 from pgsluice.lake.delta.table import DeltaLakeTable
@@ -41,10 +34,10 @@ def tables_in(lake: str | Path) -> Tables:
     """
     place = parse_lake(lake)
     if isinstance(place, Folder):
-        return place / "current"
+        return Tables(place, place / "current")
     with opened_catalog(place.catalog) as catalog:
         location = location_of(catalog, place.name)
-    return IcebergTables(place, folder_of(f"{location}/{_NOTES}", place / _NOTES))
+    return Tables(place, folder_of(f"{location}/{_NOTES}", place / _NOTES))
 
 
 def exists(place: Place) -> bool:
@@ -72,32 +65,33 @@ def missing(current: Tables, states: Mapping[TableName, TableState]) -> list[Tab
     return [
         name
         for name, state in states.items()
-        if state.is_created and not exists(place_of(current, name))
+        if state.is_created and not exists(current.place_of(name))
     ]
 
 
 def names_in(current: Tables) -> list[TableName]:
     """Return the names of the current-state tables that exist, in order."""
     found: dict[Place, str]
-    if isinstance(current, IcebergTables):
-        found = dict(_in_namespace(current).items())
+    if isinstance(current.lake, IcebergNamespace):
+        found = dict(_in_namespace(current, current.lake).items())
     else:
-        folders = [current / name for name in folders_in(current)]
+        folders = [current.folder / name for name in folders_in(current.folder)]
         found = {
             folder: str(open_delta(folder, Use.READ).metadata().name)
             for folder in folders
             if is_delta(folder)
         }
     named = ((place, TableName.parse(text)) for place, text in found.items())
-    return sorted(name for place, name in named if place == place_of(current, name))
+    return sorted(name for place, name in named if place == current.place_of(name))
 
 
 def places_in(current: Tables) -> list[Place]:
     """Return the addresses that tables of a lake may have."""
-    others = [beside(current, name) for name in ("events", "rejects")]
-    if isinstance(current, IcebergTables):
-        return [*others, *_in_namespace(current)]
-    return [*others, *(current / name for name in folders_in(current))]
+    if isinstance(current.lake, IcebergNamespace):
+        found: Iterable[Place] = _in_namespace(current, current.lake)
+    else:
+        found = (current.folder / name for name in folders_in(current.folder))
+    return [current.events, current.rejects, *found]
 
 
 def open_mutable(place: Place) -> MutableTable | None:
@@ -149,7 +143,7 @@ def lake_table(place: Place, schema: pa.Schema) -> LakeTable:
 
 def drop_aside(current: Tables, name: TableName) -> None:
     """Remove the table that a rebuild fills, if it exists."""
-    place = place_of(aside(current), name)
+    place = current.aside().place_of(name)
     if isinstance(place, IcebergAddress):
         drop(place)
     else:
@@ -158,19 +152,19 @@ def drop_aside(current: Tables, name: TableName) -> None:
 
 def drop_all_aside(current: Tables) -> None:
     """Remove all tables that rebuilds fill."""
-    tables = aside(current)
-    if isinstance(tables, IcebergTables):
-        for address in _in_namespace(tables):
+    tables = current.aside()
+    if isinstance(tables.lake, IcebergNamespace):
+        for address in _in_namespace(tables, tables.lake):
             drop(address)
     else:
-        remove_folder(tables)
+        remove_folder(tables.folder)
 
 
-def _in_namespace(current: IcebergTables) -> dict[IcebergAddress, str]:
+def _in_namespace(current: Tables, namespace: IcebergNamespace) -> dict[IcebergAddress, str]:
     """Return the current-state tables in a namespace with their names, without other tables and unreadable ones."""
     from pyiceberg.exceptions import NoSuchNamespaceError
 
-    namespace, found = current.namespace, {}
+    found = {}
     with opened_catalog(namespace.catalog) as catalog:
         try:
             names = sorted(identifier[-1] for identifier in catalog.list_tables(namespace.name))

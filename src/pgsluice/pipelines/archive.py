@@ -215,10 +215,10 @@ class ArchiveCopy:
         # Raise for an unknown queue before anything is created.
         self._ask(database, calls.queue_slices(source.queue, source.table, 1, ["msg_id"]))
         schema = QUEUE_SCHEMA if source.table == "queue" else ARCHIVE_SCHEMA
-        by = source.partition_by or table_at(str(self.place), schema).partition_by
+        by = source.partition_by or table_at(self.place, schema).partition_by
         if ARCHIVED_DATE in by and source.table == "archive":
             schema = StructType([*schema, StructField(ARCHIVED_DATE, DateType())])
-        table = table_at(str(self.place), schema, partition_by=by)
+        table = table_at(self.place, schema, partition_by=by)
         require_writable(table.folder, "lake")
         table.create()
         there = open_archived(self.place)

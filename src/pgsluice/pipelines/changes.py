@@ -1,6 +1,7 @@
 """Captured changes and the current state of each captured table, in the lake: the pipeline `changes`.
 
-stream = changes("changes", "/lake/shop", "/lake/shop.checkpoint", snapshots=["public.account"])
+stream = changes("changes", "/lake/shop", "/lake/shop.checkpoint",
+                 state=CurrentStateOptions(snapshots=["public.account"]))
 stream.catch_up()                                # everything committed before this call is in the lake
 live(spark, "/lake/shop", "public.account")      # the current rows of the table
 """
@@ -9,18 +10,16 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgsluice.errors import ConfigurationError, one_line
-from pgsluice.lake.current_tables import beside, lake_of, notes_of
 from pgsluice.lake.file_errors import require_writable
-from pgsluice.lake.jobs import RETENTION_HOURS_DEFAULT, RETENTION_HOURS_MIN
-from pgsluice.lake.names import ColumnName, TableName
+from pgsluice.lake.names import ColumnName
 from pgsluice.pipelines.events import (
     EventStream,
     holding,
@@ -30,6 +29,7 @@ from pgsluice.pipelines.events import (
     repeats_of,
     triggered,
 )
+from pgsluice.pipelines.options import CurrentStateOptions, LogOptions
 from pgsluice.pipelines.paths import (
     checkpoint_folder,
     local_folder,
@@ -60,24 +60,6 @@ if TYPE_CHECKING:
     from pgsluice.pipelines.current_state.snapshot import Rebuilds, Snapshots
 
 _LOOK_AGAIN_S = 0.1
-DELETED_KEPT_H = 168.0
-BUCKETS_MAX = 100_000
-ON_BAD_VALUE = ("park", "null", "fail")
-ON_CHANGE = ("park", "rebuild")
-AFTER_LOSS = ("fail", "rebuild")
-
-
-@dataclass(frozen=True, slots=True)
-class Upkeep:
-    """Maintenance of the lake's tables by their pipeline.
-
-    Attributes:
-        every_s: Time between two runs in seconds; infinity for none.
-        retention_h: Minimum age in hours of files that are replaced and removed.
-    """
-
-    every_s: float
-    retention_h: float
 
 
 class ChangeStream(EventStream):
@@ -95,7 +77,8 @@ class ChangeStream(EventStream):
         access: Access,
         parking: Parking,
         applier: Applier,
-        upkeep: Upkeep,
+        compact_every_s: float,
+        vacuum_retention_h: float,
         **place: Any,
     ) -> None:
         self._parking = parking  # used by `progress` as soon as the stream runs
@@ -104,13 +87,13 @@ class ChangeStream(EventStream):
         self._rebuilds = rebuilds
         self._access = access
         self._applier = applier
-        self._upkeep = upkeep
+        self._compact_every_s, self._vacuum_retention_h = compact_every_s, vacuum_retention_h
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         works = [self._take] if snapshots.pending() else []
         works += [self._rebuild] if rebuilds is not None else []
         works += [self._apply_when_due] if applier.is_polled else []
-        works += [self._maintain] if math.isfinite(upkeep.every_s) else []
+        works += [self._maintain] if math.isfinite(compact_every_s) else []
         self._threads = [
             threading.Thread(target=self._run, args=(work,), daemon=True) for work in works
         ]
@@ -205,8 +188,8 @@ class ChangeStream(EventStream):
     def _maintain(self) -> None:
         from pgsluice.pipelines.current_state.upkeep import maintain
 
-        while not self._stop.wait(self._upkeep.every_s):
-            maintain(self._parking.current, retention_h=self._upkeep.retention_h)
+        while not self._stop.wait(self._compact_every_s):
+            maintain(self._parking.current, retention_h=self._vacuum_retention_h)
 
     def _apply(self, *, now: bool) -> None:
         app_id = MicroBatch(str(self.query.id), 0).app_id
@@ -225,24 +208,9 @@ def changes(
     checkpoint: str | Path,
     *,
     dsn: str | None = None,
-    consumer: str | None = None,
     once: bool = False,
-    starting: str = "earliest",
-    snapshots: Sequence[str] = (),
-    tables: Sequence[str] | None = None,
-    buckets: Mapping[str, int] | None = None,
-    column_types: Mapping[str, str] | None = None,
-    deleted_kept_h: float = DELETED_KEPT_H,
-    on_bad_value: str = "park",
-    on_change: str = "park",
-    after_loss: str = "fail",
-    apply_every_s: float | None = None,
-    compact_every_s: float = 3600.0,
-    vacuum_retention_h: float = RETENTION_HOURS_DEFAULT,
-    max_rows_per_trigger: int = 200_000,
-    trigger_s: float = 1.0,
-    partitions: int | None = None,
-    driver_memory: str | None = None,
+    reading: LogOptions = LogOptions(),
+    state: CurrentStateOptions = CurrentStateOptions(),
     spark: SparkSession | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> ChangeStream:
@@ -261,32 +229,9 @@ def changes(
             `iceberg:catalogue/namespace`, for Iceberg tables in a namespace, named `events`, `rejects` and
             `schema__table`. One log per lake.
         checkpoint: Folder of Spark's checkpoint, as of `events`. Lake and checkpoint belong together.
-        dsn, consumer, once, starting, max_rows_per_trigger, trigger_s, partitions, driver_memory, spark, on_progress:
-            See `events`.
-        snapshots: Tables captured by `sluice.capture` whose existing rows are appended to the log too, once per
-            checkpoint, by a thread beside the stream; with `once`, before this returns. An interrupted snapshot
-            continues in the next run. Writers are not blocked.
-        tables: Tables with a current state, as `schema.table`; None: all tables with changes. Here and below, write
-            double quotes around a part of a name that contains a dot: `public."odd.table"`.
-        buckets: Number of buckets of each table too large for the driver, as `schema.table`: Spark's executors then
-            apply the changes. Fixed when the current-state table is created.
-        column_types: Lake types of columns, by `schema.table.column`, as Spark's DDL writes them: `string`, for values
-            that do not fit the type; `array<bigint>` for arrays of built-in types; `struct<a: bigint, b: string>` for
-            json and jsonb, without the members that it does not name. For new tables, columns and rebuilds.
-        deleted_kept_h: Minimum age of tombstones in hours before removal, 0 or more.
-        on_bad_value: If a value does not fit its column: `park` its table; `null` stores null, and the value in the
-            table `LAKE/rejects`; `fail` stops the stream, also for any other change that cannot be applied.
-        on_change: If a schema change alters rows without events, or the lake cannot follow it: `park` the table, or
-            `rebuild` it from a new snapshot, which a thread takes beside the stream. Readers see the last good version
-            until one commit replaces it. A table whose snapshot cannot be taken is parked.
-        after_loss: If the log removed events that are not in the lake, as after its consumer was unregistered: `fail`,
-            or skip them and `rebuild` all current-state tables, as `on_change` does. `LAKE/events` has a gap then.
-        apply_every_s: Minimum time between two updates of the current-state tables in seconds; 0 for one per
-            micro-batch. `LAKE/events` receives each micro-batch at once. None: an update waits until the tables with
-            changes have at most 50 rows per change, or until 15 minutes after the last update.
-        compact_every_s: Time in seconds between two runs of compaction and vacuum, without `once`; infinity for none.
-        vacuum_retention_h: Minimum age in hours of the files that vacuum removes, 1 or more and longer than
-            `apply_every_s`.
+        dsn, once, spark, on_progress: See `events`.
+        reading: How the log is read.
+        state: How the current-state tables are maintained.
 
     Returns:
         The stream, ended if `once`.
@@ -301,8 +246,8 @@ def changes(
         ChangeError: A change cannot be read or applied, with `on_bad_value="fail"`.
         SluiceError: Any other error that stopped the stream.
     """
-    _check_options(on_bad_value, on_change, after_loss, apply_every_s, vacuum_retention_h)
-    chosen, bucket_counts, types = _parsed_names(tables, buckets or {}, column_types or {})
+    require_extra()
+    chosen, bucket_counts, types = state.chosen(), state.bucket_counts(), state.types()
     from pgsluice.lake.tables import tables_in
     from pgsluice.pipelines.current_state.apply import CurrentStates
     from pgsluice.pipelines.current_state.losses import LOSS_HINTS, skip_gap
@@ -312,49 +257,54 @@ def changes(
     from pgsluice.spark.stream import LOG_SCHEMA
 
     current, stored = tables_in(lake), checkpoint_folder(checkpoint)
-    place = beside(current, "events")
-    name = consumer or own_consumer(place, stored)
+    name = reading.consumer or own_consumer(current.events, stored)
     with ExitStack() as cleanup:
         notes = local_folder(stored, cleanup)
         access = access_for(dsn, cleanup)
         parking = Parking(
-            current, log, access, fails=on_bad_value == "fail", rebuilds=on_change == "rebuild"
+            current,
+            log,
+            access,
+            fails=state.on_bad_value == "fail",
+            rebuilds=state.on_change == "rebuild",
         )
-        rejects = beside(current, "rejects") if on_bad_value == "null" else None
+        rejects = current.rejects if state.on_bad_value == "null" else None
         options = access.options() | log_options(
-            log, name, starting, max_rows_per_trigger, loss_hint=LOSS_HINTS[after_loss]
+            log, name, reading, loss_hint=LOSS_HINTS[state.after_loss]
         )
         ways = known_shards(options)
-        keeper = holding(ways, "changes", lake_of(current), cleanup)
+        keeper = holding(ways, "changes", current.lake, cleanup)
         copy = CheckpointCopy.restored(stored, notes)
-        table = open_table(place, notes, LOG_SCHEMA)
-        require_writable(notes_of(current), "lake")
-        record_consumer(name, place, notes)
-        session = session_for(spark, "pgsluice changes", driver_memory=driver_memory)
+        table = open_table(current.events, notes, LOG_SCHEMA)
+        require_writable(current.notes, "lake")
+        record_consumer(name, current.events, notes)
+        session = session_for(spark, "pgsluice changes", driver_memory=reading.driver_memory)
         shaping = Shaping(access, log, parking, _arrow_types(types))
         states = CurrentStates(
-            current, shaping, chosen, bucket_counts, deleted_kept_h, parking, rejects
+            current, shaping, chosen, bucket_counts, state.deleted_kept_h, parking, rejects
         )
-        wanted = Snapshots(snapshots, log, notes / "snapshots")
-        options |= skip_gap(ways[""], notes, states, wanted, is_allowed=after_loss == "rebuild")
+        skips_losses = state.after_loss == "rebuild"
+        wanted = Snapshots(state.snapshots, log, notes / "snapshots")
+        options |= skip_gap(ways[""], notes, states, wanted, is_allowed=skips_losses)
         states.clean()
         rebuilds = Rebuilds(parking, states.wants, notes / "rebuilds")
-        rebuilds_itself = not once or after_loss == "rebuild" or rebuilds.may_begin()
+        rebuilds_itself = not once or skips_losses or rebuilds.may_begin()
         parking.warn(wanted=states.wants, snapshots=wanted.pending())
         ends_by_itself = once and not wanted.pending() and not rebuilds_itself
-        applier = _applier(states, table, notes, session, apply_every_s)
-        rows = read_log(session, options, partitions).writeStream
+        applier = _applier(states, table, notes, session, state.apply_every_s)
+        rows = read_log(session, options, reading.partitions).writeStream
         writer = _into_lake(rows, session, _batch_writer(table, copy, applier))
         stream = ChangeStream(
-            triggered(writer, notes, None if ends_by_itself else trigger_s),
+            triggered(writer, notes, None if ends_by_itself else reading.trigger_s),
             snapshots=wanted,
             rebuilds=rebuilds if rebuilds_itself else None,
             access=access,
             parking=parking,
             applier=applier,
-            upkeep=Upkeep(math.inf if once else compact_every_s, vacuum_retention_h),
+            compact_every_s=math.inf if once else state.compact_every_s,
+            vacuum_retention_h=state.vacuum_retention_h,
             log=log,
-            lake=lake_of(current),
+            lake=current.lake,
             consumer=name,
             shards=ways,
             keeper=keeper,
@@ -365,28 +315,6 @@ def changes(
     if once:
         (stream.drain if ends_by_itself else stream.finish)(on_progress=on_progress)
     return stream
-
-
-def _check_options(
-    on_bad_value: str,
-    on_change: str,
-    after_loss: str,
-    apply_every_s: float | None,
-    vacuum_retention_h: float,
-) -> None:
-    for option, value, choices in (
-        ("on_bad_value", on_bad_value, ON_BAD_VALUE),
-        ("on_change", on_change, ON_CHANGE),
-        ("after_loss", after_loss, AFTER_LOSS),
-    ):
-        if value not in choices:
-            raise ConfigurationError(f"{option} is {value!r}; use {', '.join(choices)}")
-    if vacuum_retention_h < max(RETENTION_HOURS_MIN, (apply_every_s or 0) / 3600):
-        raise ConfigurationError(
-            f"invalid vacuum retention of {vacuum_retention_h:g} hours; use {RETENTION_HOURS_MIN:g} or more, and not "
-            "less than the time between two updates of the current-state tables"
-        )
-    require_extra()
 
 
 def _applier(
@@ -458,19 +386,3 @@ def _arrow_types(column_types: Mapping[ColumnName, str]) -> dict[ColumnName, pa.
             )
         found[column] = kind
     return found
-
-
-def _parsed_names(
-    tables: Sequence[str] | None, buckets: Mapping[str, int], column_types: Mapping[str, str]
-) -> tuple[frozenset[TableName] | None, dict[TableName, int], dict[ColumnName, str]]:
-    """Return these three options of `changes` by names of tables and columns; the buckets are checked."""
-    for table, count in buckets.items():
-        if not 2 <= count <= BUCKETS_MAX:
-            raise ConfigurationError(
-                f"buckets of {table} are {count}; use a number from 2 to {BUCKETS_MAX}"
-            )
-    return (
-        None if tables is None else frozenset(map(TableName.parse, tables)),
-        {TableName.parse(table): count for table, count in buckets.items()},
-        {ColumnName.parse(column): kind for column, kind in column_types.items()},
-    )

@@ -23,12 +23,13 @@ import inspect
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pgsluice.errors import ConfigurationError
+from pgsluice.pipelines.options import CurrentStateOptions, LogOptions
 
 # Each is a module of this package with one function of the same name.
 KINDS = ("analytics", "archive", "changes", "events", "ingest", "replay")
@@ -65,8 +66,16 @@ class Pipeline:
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def arguments(self) -> Mapping[str, inspect.Parameter]:
-        """Return the parameters of its function."""
-        return inspect.signature(function_of(self.kind)).parameters
+        """Return the parameters of its function, with the fields of a record in the place of the record."""
+        return arguments_of(self.kind)
+
+    def run(self, **given: Any) -> Any:
+        """Call its function, with the arguments that the configuration does not have."""
+        left = {**self.options, **given}
+        for name, record in _records(self.kind).items():
+            own = [one.name for one in fields(record) if one.name in left]
+            left[name] = record(**{one: left.pop(one) for one in own})
+        return function_of(self.kind)(**left)
 
     @property
     def repeats(self) -> bool:
@@ -98,6 +107,27 @@ def function_of(kind: str) -> Callable[..., Any]:
         importlib.import_module(f"pgsluice.pipelines.{kind}"), kind
     )
     return function
+
+
+def arguments_of(kind: str) -> dict[str, inspect.Parameter]:
+    """Return the parameters of the function of a kind, see `Pipeline.arguments`."""
+    found: dict[str, inspect.Parameter] = {}
+    records = _records(kind)
+    for name, argument in inspect.signature(function_of(kind)).parameters.items():
+        record = records.get(name)
+        found |= {name: argument} if record is None else inspect.signature(record).parameters
+    return found
+
+
+def _records(kind: str) -> dict[str, type[LogOptions | CurrentStateOptions]]:
+    """Return the parameters of the function of a kind that are records."""
+    arguments = inspect.signature(function_of(kind)).parameters
+    records = {record.__name__: record for record in (LogOptions, CurrentStateOptions)}
+    return {
+        name: records[one.annotation]
+        for name, one in arguments.items()
+        if one.annotation in records
+    }
 
 
 def load(path: str | Path) -> Configuration:
@@ -176,11 +206,7 @@ def _pipeline(
     if kind not in KINDS:
         given = "has no kind" if kind is None else f"has the kind {kind!r}"
         raise ConfigurationError(f"{where} {given}; use {', '.join(KINDS)}")
-    taken = {
-        key: argument
-        for key, argument in inspect.signature(function_of(kind)).parameters.items()
-        if key not in _GIVEN
-    }
+    taken = {key: argument for key, argument in arguments_of(kind).items() if key not in _GIVEN}
     own = {key: value for key, value in section.items() if key != "kind"}
     if unknown := sorted(own.keys() - taken.keys()):
         raise ConfigurationError(

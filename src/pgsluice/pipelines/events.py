@@ -20,6 +20,7 @@ from pgsluice.errors import LogStateError
 from pgsluice.lake.address import IcebergAddress, IcebergNamespace, parse
 from pgsluice.lake.storage import Folder
 from pgsluice.pipelines.keeper import Keeper
+from pgsluice.pipelines.options import LogOptions
 from pgsluice.pipelines.paths import (
     checkpoint_folder,
     local_folder,
@@ -153,15 +154,10 @@ def events(
     *,
     dsn: str | None = None,
     shards: Mapping[str, str] | None = None,
-    consumer: str | None = None,
     once: bool = False,
-    starting: str = "earliest",
     offsets: str = "ticks",
-    max_rows_per_trigger: int = 200_000,
-    trigger_s: float = 1.0,
-    partitions: int | None = None,
     partition_by: Sequence[str] = (),
-    driver_memory: str | None = None,
+    reading: LogOptions = LogOptions(),
     spark: SparkSession | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> EventStream:
@@ -179,18 +175,11 @@ def events(
             or a file on every machine.
         shards: Several databases instead of `dsn`, each with a log of this name: values of the table's column `shard`
             to DSNs.
-        consumer: Name under which the log keeps unread events for the stream; None: the one in the checkpoint, derived
-            from the table's folder at first. Unregister it when you retire the pipeline.
         once: Process the backlog and return when it is in the lake; otherwise return immediately.
-        starting: Start of the first run: `earliest`, `latest`, `committed`, `{"tick": 12}` or
-            `{"snapshot": "1005:1008:1005"}`.
         offsets: `ticks`, or `snapshots`, which can split a backlog anywhere and need no ticks.
-        max_rows_per_trigger: Approximate maximum of events per micro-batch, 1 or more.
-        trigger_s: Polling interval in seconds; 0: as often as possible.
-        partitions: Maximum number of concurrent read tasks; None: Spark's parallelism.
         partition_by: Partition columns of a new table: columns of the log, or `ev_date`, a column with the date of
             `ev_time` in UTC. An existing table keeps its own.
-        driver_memory: Maximum memory of Spark's Java process, if this starts it: `2g`, the default, `512m`.
+        reading: How the log is read.
         spark: Spark session to use; None: start one.
         on_progress: Called periodically while `once` reads.
 
@@ -213,30 +202,30 @@ def events(
     from pgsluice.spark.stream import log_schema
 
     place, stored = parse(lake), checkpoint_folder(checkpoint)
-    name = consumer or own_consumer(place, stored)
+    name = reading.consumer or own_consumer(place, stored)
     with ExitStack() as cleanup:
         notes = local_folder(stored, cleanup)
         options = {
             **_place(dsn, shards, cleanup),
-            **log_options(log, name, starting, max_rows_per_trigger),
+            **log_options(log, name, reading),
             "offsets": offsets,
         }
         ways = known_shards(options)
         schema = log_schema(options)
-        by = tuple(partition_by) or table_at(str(place), schema).partition_by
+        by = tuple(partition_by) or table_at(place, schema).partition_by
         if EVENT_DATE in by:
             schema = StructType([*schema, StructField(EVENT_DATE, DateType())])
         keeper = holding(ways, "events", place, cleanup)
         copy = CheckpointCopy.restored(stored, notes)
         table = open_table(place, notes, schema, partition_by=by)
         record_consumer(name, place, notes)
-        session = session_for(spark, "pgsluice events", driver_memory=driver_memory)
-        rows = read_log(session, options, partitions)
+        session = session_for(spark, "pgsluice events", driver_memory=reading.driver_memory)
+        rows = read_log(session, options, reading.partitions)
         if EVENT_DATE in by:
             rows = rows.withColumn(EVENT_DATE, f.expr(_DATE))
         writer = rows.writeStream.format(table.format_name)
         stream = EventStream(
-            triggered(writer, notes, None if once else trigger_s),
+            triggered(writer, notes, None if once else reading.trigger_s),
             log=log,
             lake=place,
             consumer=name,
@@ -254,8 +243,7 @@ def events(
 def log_options(
     log: str,
     consumer: str,
-    starting: str,
-    max_rows_per_trigger: int,
+    reading: LogOptions,
     *,
     loss_hint: str = "start with another --checkpoint and another --lake",
 ) -> dict[str, str]:
@@ -264,12 +252,12 @@ def log_options(
     Raises:
         ConfigurationError: `starting` is invalid.
     """
-    check_start(starting, option="starting", by_ticks=True)
+    check_start(reading.starting, option="starting", by_ticks=True)
     return {
         "log": log,
         "consumer": consumer,
-        "startingOffsets": starting,
-        "maxRowsPerTrigger": str(max_rows_per_trigger),
+        "startingOffsets": reading.starting,
+        "maxRowsPerTrigger": str(reading.max_rows_per_trigger),
         "commitOffsets": "false",  # the keeper does
         "lossHint": loss_hint,
     }

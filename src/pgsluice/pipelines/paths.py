@@ -153,7 +153,7 @@ def open_table(
 
     if not isinstance(lake, IcebergAddress):
         require_writable(lake, "lake")
-    table = table_at(str(lake), schema, partition_by=partition_by)
+    table = table_at(lake, schema, partition_by=partition_by)
     is_table = table.exists()
     has_run = last_planned(checkpoint) >= 0
     place = address_of(checkpoint)

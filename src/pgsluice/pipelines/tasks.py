@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pgsluice.lake.file_errors import plain_errors
-from pgsluice.pipelines.config import Pipeline, function_of
+from pgsluice.pipelines.config import Pipeline
 from pgsluice.pipelines.runner import RunnableStream, Task, Tell
 from pgsluice.spark.extra import require_extra
 from pgsluice.spark.failure import translated
@@ -67,9 +67,7 @@ def _start(
         given = {"once": once, "spark": session, "stop": stop, "on_progress": tell}
         taken = {name: value for name, value in given.items() if name in pipeline.arguments()}
         with _said_in_our_words(pipeline):
-            answer: RunnableStream | Progress = function_of(pipeline.kind)(
-                **pipeline.options, **taken
-            )
+            answer: RunnableStream | Progress = pipeline.run(**taken)
         return answer
 
     return start

@@ -16,7 +16,7 @@ from pgsluice.spark.schemas import arrow_schema, nullable
 
 
 def table_at(
-    address: str | None,
+    address: str | Folder | IcebergAddress,
     schema: StructType,
     *,
     partition_by: Sequence[str] = (),
@@ -31,27 +31,23 @@ def table_at(
         merge_schema: Add columns of the rows that an existing table lacks.
 
     Raises:
-        ConfigurationError: The address is missing or invalid, the partition columns are invalid, or the rows do not fit
+        ConfigurationError: The address is invalid, the partition columns are invalid, or the rows do not fit
             an existing table.
     """
-    place = parse(address) if address else None
+    place = parse(address)
     if isinstance(place, IcebergAddress):
         return iceberg_table(place, schema, partition_by=partition_by, merge_schema=merge_schema)
     return delta_table(place, schema, partition_by=partition_by, merge_schema=merge_schema)
 
 
 def delta_table(
-    folder: Folder | None,
+    folder: Folder,
     schema: StructType,
     *,
     partition_by: Sequence[str] = (),
     merge_schema: bool = False,
 ) -> DeltaLakeTable:
     """Return the Delta table in a folder, as `table_at` does."""
-    if folder is None:
-        raise ConfigurationError(
-            "the format pgsluice-delta needs the table's folder: start(path) or save(path)"
-        )
     _refuse_unsupported(schema)
     columns = nullable(schema)
     return DeltaLakeTable.in_folder(

@@ -16,7 +16,7 @@ import psycopg
 from pgsluice.client.calls import spark as log_calls
 from pgsluice.errors import ConfigurationError, LogStateError, PrivilegeError, SluiceError
 from pgsluice.lake.address import parse
-from pgsluice.lake.current_tables import Tables, beside, lake_of, read_applied
+from pgsluice.lake.current_tables import Tables, read_applied
 from pgsluice.verify.comparing import ComparedColumns, fetch
 from pgsluice.verify.lake import Lake, rows_of
 from pgsluice.verify.lines import key_of, lines_of
@@ -78,12 +78,12 @@ def await_applied(current: Tables, *, deadline_s: float) -> None:
     applied = read_applied(current)
     if applied is None:
         return
-    wanted = last_version(beside(current, "events"), applied.app_id)
+    wanted = last_version(current.events, applied.app_id)
     end_s = time.monotonic() + deadline_s
     while wanted is not None and applied is not None and applied.version < wanted:
         if time.monotonic() > end_s:
             raise SluiceError(
-                f"the pipeline did not update the current-state tables of {lake_of(current)} within {deadline_s:g} s; "
+                f"the pipeline did not update the current-state tables of {current.lake} within {deadline_s:g} s; "
                 "wait longer than its interval, apply_every_s (--apply-every)"
             )
         time.sleep(_LOOK_AGAIN_S)

@@ -9,7 +9,7 @@ from pathlib import Path
 from pgsluice.client.calls import spark as calls
 from pgsluice.errors import ConfigurationError
 from pgsluice.lake.completeness import kept_rows, problems, states_now
-from pgsluice.lake.current_tables import Captured, notes_of, read_gaps, read_states
+from pgsluice.lake.current_tables import Captured, read_gaps, read_states
 from pgsluice.lake.names import TableName
 from pgsluice.lake.storage import folders_in
 from pgsluice.verify.comparing import fetch, reading
@@ -62,7 +62,7 @@ def verify_changes(
 
     chosen = None if tables is None else set(map(TableName.parse, tables))
     current = tables_in(lake)
-    if not folders_in(notes_of(current)):
+    if not folders_in(current.notes):
         raise ConfigurationError(f"{lake} is not a lake of the pipeline changes; use its --lake")
     states = read_states(current)
     with reading(dsn) as database:

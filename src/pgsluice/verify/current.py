@@ -12,14 +12,7 @@ from pgsluice import connection
 from pgsluice.client.calls import verify as calls
 from pgsluice.errors import ConfigurationError
 from pgsluice.lake.address import IcebergAddress, parse
-from pgsluice.lake.current_tables import (
-    OWN_COLUMNS,
-    Tables,
-    TableState,
-    beside,
-    captured_column,
-    state_at,
-)
+from pgsluice.lake.current_tables import OWN_COLUMNS, Tables, TableState, captured_column, state_at
 from pgsluice.lake.properties import property_of
 from pgsluice.verify.at_tick import await_applied, await_lake, changed_keys, events_after
 from pgsluice.verify.comparing import ComparedColumns, Comparison, fetch, reading
@@ -178,11 +171,13 @@ def _tables_around(place: Place) -> Tables:
     """Return the current-state tables of the lake with a table at this address."""
     from pgsluice.lake.tables import tables_in
 
-    return tables_in(str(place.namespace)) if isinstance(place, IcebergAddress) else place.parent
+    if isinstance(place, IcebergAddress):
+        return tables_in(str(place.namespace))
+    return Tables(place.parent.parent, place.parent)
 
 
 def _recorded_consumer(lake: str | Path) -> str:
-    events = beside(_tables_around(parse(lake)), "events")
+    events = _tables_around(parse(lake)).events
     found = property_of(events, "pgsluice.consumer")
     if found is None:
         raise ConfigurationError(

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pgsluice.errors import ChangeError
 from pgsluice.lake.address import IcebergAddress
-from pgsluice.lake.current_tables import Tables, aside, notes_of
+from pgsluice.lake.current_tables import Tables
 from pgsluice.lake.names import TableName
 from pgsluice.lake.storage import Folder, make_folder, remove_folder
 from pgsluice.lake.tables import drop_all_aside, drop_aside
@@ -187,7 +187,7 @@ class CurrentStates:
         rows |= {text: rows[name] for text, name in joined.items() if name in rows}
         if plans:
             division = Division(self.buckets, 1 + row_count // PART_ROWS)
-            scratch = notes_of(self.lake) / SCRATCH / str(uuid.uuid4())
+            scratch = self.lake.notes / SCRATCH / str(uuid.uuid4())
             make_folder(scratch)
             try:
                 kinds = {name: plan.kinds for name, plan in plans.items()}
@@ -218,7 +218,7 @@ class CurrentStates:
 
     def clean(self) -> None:
         """Remove files that a crash left, and begin requested rebuilds; no other process may apply changes."""
-        remove_folder(notes_of(self.lake) / SCRATCH)
+        remove_folder(self.lake.notes / SCRATCH)
         if not self.parking.rebuilding():
             drop_all_aside(self.lake)
         self.parking.begin_rebuilds(self._discard)
@@ -263,14 +263,14 @@ class CurrentStates:
 
     def _home(self, name: TableName) -> Tables:
         """Return where the table is that changes are applied to."""
-        return aside(self.lake) if name in self.parking.rebuilding() else self.lake
+        return self.lake.aside() if name in self.parking.rebuilding() else self.lake
 
     def _discard(self, name: TableName) -> None:
         drop_aside(self.lake, name)
 
     def _finish(self, app_id: str, name: TableName) -> None:
         """Replace a table by the one aside."""
-        new = CurrentTable.open(aside(self.lake), name)
+        new = CurrentTable.open(self.lake.aside(), name)
         replace_table(self.lake, name, new, app_id=app_id, properties=self.parking.properties(name))
 
     def _prepared(

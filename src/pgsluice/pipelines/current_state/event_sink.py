@@ -11,7 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from pgsluice.lake.current_tables import Applied, Tables, beside, read_applied, write_applied
+from pgsluice.lake.current_tables import Applied, Tables, read_applied, write_applied
 from pgsluice.lake.table import LakeTable
 from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.current_state.event_files import Written, write_part
@@ -70,4 +70,4 @@ class EventSink(DataSource):  # type: ignore[misc]
     def streamWriter(self, schema: StructType, overwrite: bool) -> _Writer:  # noqa: ARG002 - Spark's signature
         current = tables_in(self.options["path"])
         checkpoint = Path(self.options["checkpointLocation"].removeprefix("file://"))
-        return _Writer(current, table_at(str(beside(current, "events")), schema), checkpoint)
+        return _Writer(current, table_at(current.events, schema), checkpoint)

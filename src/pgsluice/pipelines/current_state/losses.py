@@ -12,14 +12,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pgsluice.lake.current_tables import (
-    Gap,
-    add_gap,
-    lake_of,
-    read_gaps,
-    read_states,
-    request_rebuild,
-)
+from pgsluice.lake.current_tables import Gap, add_gap, read_gaps, read_states, request_rebuild
 from pgsluice.pipelines.current_state.apply import CurrentStates
 from pgsluice.pipelines.current_state.snapshot import Snapshots
 from pgsluice.spark.checkpoint import is_interrupted, last_planned, planned_offset
@@ -93,6 +86,6 @@ def skip_gap(
         "events lost: the table of events has a gap after %s, and all current-state tables are rebuilt: %s",
         after,
         reason,
-        extra={"lake": str(lake_of(current))},
+        extra={"lake": str(current.lake)},
     )
     return {"lossPermittedAfter": " ".join(str(one.snapshot) for one in offsets.values())}

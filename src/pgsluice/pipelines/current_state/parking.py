@@ -34,7 +34,6 @@ from pgsluice.lake.current_tables import (
     Tables,
     TableState,
     described,
-    place_of,
     read_states,
     rebuild_command,
     rebuild_requests,
@@ -142,7 +141,7 @@ class Parking:
         begun_before = self.state(name).own_rebuilds
         with self.guard(name):
             discard(name)
-            is_created = exists(place_of(self.current, name))
+            is_created = exists(self.current.place_of(name))
             begun = replace(self._new_state(name), is_created=is_created, rebuild=token)
             count = 0 if reason is None else begun_before + 1
             self._put(replace(begun, rebuilding=True, rebuild_reason=reason, own_rebuilds=count))
@@ -192,7 +191,7 @@ class Parking:
         Raises:
             ChangeError: Its rows are lost.
         """
-        state, place = self._states.get(name), place_of(self.current, name)
+        state, place = self._states.get(name), self.current.place_of(name)
         if state is None or state.rebuilding:
             return
         if state.is_created and not exists(place):
@@ -288,7 +287,7 @@ class Parking:
                         finish(name)
                     if self.is_parked(name):
                         continue
-                    is_created = exists(place_of(self.current, name))
+                    is_created = exists(self.current.place_of(name))
                     state = replace(state, rebuilding=False, is_created=is_created)
                 since = datetime.fromtimestamp(mark.at_us / 1_000_000, UTC).isoformat()
                 done = replace(state, snapshot=None, rebuild_reason=None, own_rebuilds=0)
@@ -339,7 +338,7 @@ class Parking:
     def _change_error(self, name: TableName, failure: Exception) -> ChangeError | None:
         """Return the error as one of the table, also if Spark's error about a task contains it; None if it is not."""
         if isinstance(failure, UnusableTableError):
-            place = place_of(self.current, name)
+            place = self.current.place_of(name)
             return ChangeError(f"{failure}; or remove {place}, and rebuild the table")
         if isinstance(failure, engine_errors()):
             error = translated(failure, "Spark")

@@ -27,12 +27,7 @@ from pgsluice.errors import (
     ServerError,
     SluiceError,
 )
-from pgsluice.lake.current_tables import (
-    Captured,
-    lake_of,
-    read_states,
-    request_rebuild,
-)
+from pgsluice.lake.current_tables import Captured, read_states, request_rebuild
 from pgsluice.lake.names import TableName, file_name
 from pgsluice.lake.storage import remove_folder, write_whole
 from pgsluice.lake.tables import tables_in
@@ -93,7 +88,7 @@ def rebuild(table: str, lake: str | Path, *, dsn: str | None = None) -> None:
     states = read_states(current)
     if name not in states:
         raise ConfigurationError(
-            f"the lake {lake_of(current)} has no current-state table {name}; it has "
+            f"the lake {current.lake} has no current-state table {name}; it has "
             f"{', '.join(map(str, states)) or 'none'}"
         )
     log = states[name].log

@@ -33,7 +33,6 @@ from pgsluice.lake.current_tables import (
     described,
     folded,
     lake_column,
-    place_of,
 )
 from pgsluice.lake.file_errors import UnusableTableError
 from pgsluice.lake.mutable import MutableTable
@@ -78,7 +77,7 @@ class CurrentTable:
     @classmethod
     def open(cls, lake: Tables, name: TableName) -> CurrentTable | None:
         """Return the table of this name in a lake; None if it does not exist, or was created and never changed."""
-        place = place_of(lake, name)
+        place = lake.place_of(name)
         # A table that never changed is created again, as the first changes may not have fitted its columns.
         stored = open_mutable(place)
         if stored is None:
@@ -135,7 +134,7 @@ class CurrentTable:
         if bucket_count:
             columns[BUCKET] = pa.int32()
         stored = create_mutable(
-            place_of(lake, name),
+            lake.place_of(name),
             pa.schema(list(columns.items())),
             partition_by=[BUCKET] if bucket_count else [],
             name=str(name),
@@ -306,7 +305,7 @@ def live(spark: SparkSession, lake: str | Path, name: str) -> DataFrame:
     """
     from pgsluice.spark.lake_reading import read_iceberg, read_table
 
-    place = place_of(tables_in(lake), TableName.parse(name))
+    place = tables_in(lake).place_of(TableName.parse(name))
     rows = (
         read_iceberg(spark, place)
         if isinstance(place, IcebergAddress)
