@@ -15,7 +15,7 @@ from pgsluice.lake.delta.table import DeltaLakeTable
 from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.current_state.envelope import Change, Row
 from pgsluice.pipelines.current_state.merge import forget_deleted
-from pgsluice.pipelines.current_state.overwrite import columns_of, overwrite, rows_in
+from pgsluice.pipelines.current_state.overwrite import rows_in
 from pgsluice.pipelines.current_state.table import CurrentTable
 from spark.changing import NAME, apply, stored
 
@@ -106,7 +106,7 @@ def test_no_change_of_a_table_writes_rounded_bounds_of_decimals(tmp_path: Path):
     forget_deleted(table.again(), kept_h=1)
     forgotten, left = bounds(), stored(table).num_rows
     now = table.again()
-    overwrite(now, columns_of(now), rows_in)
+    now.stored.overwrite(now.stored.columns, rows_in, {})
     overwritten = bounds()
 
     assert (

@@ -9,13 +9,18 @@ All jobs may run concurrently with readers and writers of the table.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from pgsluice.errors import ConfigurationError
 from pgsluice.extras import require_packages
 from pgsluice.lake.address import IcebergAddress, parse
 from pgsluice.lake.file_errors import plain_errors
 from pgsluice.lake.job_results import TARGET_MB_DEFAULT, Compaction, TableVersion, Vacuum
+from pgsluice.lake.storage import Folder
 
 # One week, the default of Delta and Iceberg.
 RETENTION_HOURS_DEFAULT = 168.0
@@ -39,16 +44,9 @@ def compact(lake: str | Path, *, target_mb: int = TARGET_MB_DEFAULT) -> Compacti
     """
     if target_mb < 1:
         raise ConfigurationError(f"invalid target size {target_mb} MiB; use 1 or more")
-    _require_extra()
-    place = parse(lake)
-    with plain_errors(f"the lake table in {place}"):
-        if isinstance(place, IcebergAddress):
-            from pgsluice.lake.iceberg import jobs as iceberg
-
-            return iceberg.compact(place, target_bytes=target_mb << 20)
-        from pgsluice.lake.delta import jobs as delta
-
-        return delta.compact(place, target_bytes=target_mb << 20)
+    with _jobs_of(lake) as (jobs, place):
+        done: Compaction = jobs.compact(place, target_bytes=target_mb << 20)
+        return done
 
 
 def vacuum(
@@ -76,16 +74,9 @@ def vacuum(
             f"invalid retention of {retention_hours:g} hours; use {RETENTION_HOURS_MIN:g} or more, and more than the "
             "duration of any running query or write"
         )
-    _require_extra()
-    place = parse(lake)
-    with plain_errors(f"the lake table in {place}"):
-        if isinstance(place, IcebergAddress):
-            from pgsluice.lake.iceberg import jobs as iceberg
-
-            return iceberg.vacuum(place, retention_hours=retention_hours, dry_run=dry_run)
-        from pgsluice.lake.delta import jobs as delta
-
-        return delta.vacuum(place, retention_hours=retention_hours, dry_run=dry_run)
+    with _jobs_of(lake) as (jobs, place):
+        done: Vacuum = jobs.vacuum(place, retention_hours=retention_hours, dry_run=dry_run)
+        return done
 
 
 def show(lake: str | Path, *, history: int = HISTORY_DEFAULT) -> TableVersion:
@@ -98,17 +89,16 @@ def show(lake: str | Path, *, history: int = HISTORY_DEFAULT) -> TableVersion:
     Raises:
         ConfigurationError: The table does not exist.
     """
-    _require_extra()
-    place = parse(lake)
-    with plain_errors(f"the lake table in {place}"):
-        if isinstance(place, IcebergAddress):
-            from pgsluice.lake.iceberg import jobs as iceberg
-
-            return iceberg.show(place, history=history)
-        from pgsluice.lake.delta import jobs as delta
-
-        return delta.show(place, history=history)
+    with _jobs_of(lake) as (jobs, place):
+        done: TableVersion = jobs.show(place, history=history)
+        return done
 
 
-def _require_extra() -> None:
+@contextmanager
+def _jobs_of(lake: str | Path) -> Iterator[tuple[Any, Folder | IcebergAddress]]:
+    """Return the jobs of the format of a table, and its address, with translated errors."""
     require_packages("lake tables need", ("pyarrow", "deltalake"), "spark")
+    place = parse(lake)
+    name = "iceberg" if isinstance(place, IcebergAddress) else "delta"
+    with plain_errors(f"the lake table in {place}"):
+        yield import_module(f"pgsluice.lake.{name}.jobs"), place

@@ -40,6 +40,25 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
+class NewTable:
+    """A table to create.
+
+    Attributes:
+        schema: Its columns.
+        partition_by: Its partition columns.
+        name: Its name for readers.
+        description: Its description for readers.
+        properties: Its properties.
+    """
+
+    schema: pa.Schema
+    partition_by: Sequence[str]
+    name: str
+    description: str | None
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class RowFile:
     """File of a table.
 

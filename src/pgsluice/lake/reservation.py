@@ -22,6 +22,7 @@ from pathlib import Path
 
 from pgsluice.errors import ConfigurationError, StoreError
 from pgsluice.lake.files import LakeFile
+from pgsluice.lake.job_results import Vacuum
 from pgsluice.lake.storage import Folder, files_in, remove
 
 ASIDE = "_vacuum"
@@ -72,6 +73,22 @@ def old_files(folder: Folder, names: Iterable[str], *, age_s: float) -> dict[str
         for name, size, modified in sorted(files_in(folder))
         if name in wanted and modified < before
     }
+
+
+def vacuumed(
+    folder: Folder,
+    names: Iterable[str],
+    *,
+    age_s: float,
+    named: Callable[[], Collection[str]],
+    dry_run: bool,
+) -> Vacuum:
+    """Remove files as `remove_unreferenced` does, or with `dry_run` only list old files."""
+    if dry_run:
+        found = old_files(folder, names, age_s=age_s)
+    else:
+        found = remove_unreferenced(folder, names, age_s=age_s, named=named)
+    return Vacuum(list(found), sum(found.values()))
 
 
 def remove_unreferenced(

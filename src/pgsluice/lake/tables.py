@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from pgsluice.lake.file_errors import UnusableTableError
 from pgsluice.lake.iceberg.catalog import folder_of, load_table, location_of, opened_catalog
 from pgsluice.lake.iceberg.mutable import NAME, IcebergMutableTable, drop
 from pgsluice.lake.iceberg.table import IcebergLakeTable
-from pgsluice.lake.mutable import MutableTable
+from pgsluice.lake.mutable import MutableTable, NewTable
 from pgsluice.lake.names import TableName
 from pgsluice.lake.storage import Folder, folders_in, remove_folder
 from pgsluice.lake.table import LakeTable
@@ -105,33 +105,11 @@ def open_mutable(place: Place) -> MutableTable | None:
     return DeltaMutableTable.open(place)
 
 
-def create_mutable(
-    place: Place,
-    schema: pa.Schema,
-    *,
-    partition_by: Sequence[str],
-    name: str,
-    description: str | None,
-    properties: Mapping[str, str],
-) -> MutableTable:
+def create_mutable(place: Place, new: NewTable) -> MutableTable:
     """Create a table without rows, in place of one at this address."""
     if isinstance(place, IcebergAddress):
-        return IcebergMutableTable.create(
-            place,
-            schema,
-            partition_by=partition_by,
-            name=name,
-            description=description,
-            properties=properties,
-        )
-    return DeltaMutableTable.create(
-        place,
-        schema,
-        partition_by=partition_by,
-        name=name,
-        description=description,
-        properties=properties,
-    )
+        return IcebergMutableTable.create(place, new)
+    return DeltaMutableTable.create(place, new)
 
 
 def lake_table(place: Place, schema: pa.Schema) -> LakeTable:

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pgsluice.errors import ConfigurationError
 from pgsluice.extras import require_packages
+from pgsluice.lake.address import IcebergAddress, parse
 from pgsluice.lake.delta.opening import Use, dataset_of, open_delta
 from pgsluice.lake.file_errors import plain_errors
-from pgsluice.lake.iceberg.features import require_iceberg
-from pgsluice.lake.storage import Folder, folder_at
+from pgsluice.lake.storage import Folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 # Rows per batch; messages may be long, and memory holds a few batches.
 _BATCH_ROWS = 8_192
-_ICEBERG = "iceberg:"
 
 
 class Lake(Protocol):
@@ -52,9 +51,8 @@ def open_lake(place: str | Path) -> Lake:
         ConfigurationError: The table does not exist, or it uses an unsupported feature.
     """
     with plain_errors(f"the lake table in {place}"):
-        if str(place).startswith(_ICEBERG):
-            return _open_iceberg(str(place))
-        return _open_delta(folder_at(place))
+        there = parse(place)
+        return _open_iceberg(there) if isinstance(there, IcebergAddress) else _open_delta(there)
 
 
 def rows_of(
@@ -125,35 +123,12 @@ def _open_delta(folder: Folder) -> _Delta:
     return _Delta(str(folder), table.version(), dataset_of(table, folder))
 
 
-def _open_iceberg(place: str) -> _Iceberg:
-    require_packages("reading the lake needs", ("pyarrow", "pyiceberg", "sqlalchemy"), "iceberg")
-    from pyiceberg.catalog import load_catalog
-    from pyiceberg.exceptions import NoSuchTableError
-    from pyiceberg.utils.config import Config
-    from sqlalchemy.exc import SQLAlchemyError
+def _open_iceberg(address: IcebergAddress) -> _Iceberg:
+    from pgsluice.lake.iceberg.catalog import load_table, opened_catalog
 
-    name, _, identifier = place.removeprefix(_ICEBERG).partition("/")
-    settings = Config().get_catalog_config(name)
-    if not settings:
-        raise ConfigurationError(
-            f"pyiceberg has no catalogue for the lake table {place}; set PYICEBERG_CATALOG__{name.upper()}__URI, or "
-            "configure it in .pyiceberg.yaml"
-        )
-    try:
-        catalog = load_catalog(name, **{str(key): str(value) for key, value in settings.items()})
-        try:
-            table = catalog.load_table(identifier)
-        finally:
-            catalog.close()
-    except NoSuchTableError:
-        raise ConfigurationError(
-            f"there is no lake table {place}; run a pipeline into it first"
-        ) from None
-    except SQLAlchemyError as error:
-        # Omit its text, which may contain the catalogue's URL with a password.
-        raise ConfigurationError(
-            f"the catalogue of the lake table {place} cannot be read ({type(error).__name__}); check its URI"
-        ) from None
-    require_iceberg(table, place)
+    with opened_catalog(address.catalog) as catalog:
+        table = load_table(catalog, address)
+    if table is None:
+        raise ConfigurationError(f"there is no lake table {address}; run a pipeline into it first")
     snapshot = table.current_snapshot()
-    return _Iceberg(place, -1 if snapshot is None else snapshot.snapshot_id, table)
+    return _Iceberg(str(address), -1 if snapshot is None else snapshot.snapshot_id, table)

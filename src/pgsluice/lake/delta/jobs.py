@@ -25,10 +25,8 @@ from pgsluice.lake.job_results import (
     TableVersion,
     Vacuum,
 )
-from pgsluice.lake.reservation import check_retention, old_files, remove_unreferenced
+from pgsluice.lake.reservation import check_retention, vacuumed
 from pgsluice.lake.storage import Folder
-
-_HOUR_S = 3600
 
 
 def compact(folder: Folder, *, target_bytes: int) -> Compaction:
@@ -60,15 +58,13 @@ def vacuum(folder: Folder, *, retention_hours: float, dry_run: bool) -> Vacuum:
     """See `jobs.vacuum`."""
     check_retention(folder, retention_hours)
     table = open_delta(folder, Use.VACUUM)
-    age_s = retention_hours * _HOUR_S
-    unneeded = _unneeded(table, retention_hours)
-    if dry_run:
-        found = old_files(folder, unneeded, age_s=age_s)
-    else:
-        found = remove_unreferenced(
-            folder, unneeded, age_s=age_s, named=lambda: paths_of(open_delta(folder, Use.VACUUM))
-        )
-    return Vacuum(list(found), sum(found.values()))
+    return vacuumed(
+        folder,
+        _unneeded(table, retention_hours),
+        age_s=retention_hours * 3600,
+        named=lambda: paths_of(open_delta(folder, Use.VACUUM)),
+        dry_run=dry_run,
+    )
 
 
 def show(folder: Folder, *, history: int) -> TableVersion:

@@ -28,7 +28,7 @@ from pgsluice.lake.delta.opening import (
     require_delta,
 )
 from pgsluice.lake.files import LakeFile
-from pgsluice.lake.mutable import Changes, MutableTable, RowFile, Rows
+from pgsluice.lake.mutable import Changes, MutableTable, NewTable, RowFile, Rows
 from pgsluice.lake.skipping import ranges_of
 from pgsluice.lake.stats import has_range
 from pgsluice.lake.storage import Folder, retry_unanswered
@@ -61,27 +61,18 @@ class DeltaMutableTable(MutableTable):
         return cls(folder, require_delta(delta, folder, _use(delta)))
 
     @classmethod
-    def create(
-        cls,
-        folder: Folder,
-        schema: pa.Schema,
-        *,
-        partition_by: Sequence[str],
-        name: str,
-        description: str | None,
-        properties: Mapping[str, str],
-    ) -> DeltaMutableTable:
+    def create(cls, folder: Folder, new: NewTable) -> DeltaMutableTable:
         """Create a table without rows, in place of one in this folder."""
         delta = retry_unanswered(
             folder,
             lambda: DeltaTable.create(
                 str(folder),
-                Schema.from_arrow(schema),
+                Schema.from_arrow(new.schema),
                 mode="overwrite",
-                partition_by=list(partition_by) or None,
-                name=name,
-                description=description,
-                configuration=dict(properties),
+                partition_by=list(new.partition_by) or None,
+                name=new.name,
+                description=new.description,
+                configuration=dict(new.properties),
                 raise_if_key_not_exists=False,
             ),
         )

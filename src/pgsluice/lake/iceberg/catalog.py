@@ -88,14 +88,14 @@ def retry_conflicts(
     Raises:
         StoreError: All attempts conflicted.
     """
-    from pyiceberg.exceptions import CommitFailedException
+    from pyiceberg.exceptions import CommitFailedException, ValidationException
 
     for number in range(_COMMITS_MAX):
         # Not `Backoff`: the server is reachable, so short, fully jittered back-off allows more concurrent commits.
         time.sleep(random.uniform(0, number * _PAUSE_S))  # noqa: S311 - not a secret
         try:
             return commit()
-        except CommitFailedException as error:
+        except (CommitFailedException, ValidationException) as error:
             said = str(error)
     raise StoreError(
         f"the lake table {address} refused {_COMMITS_MAX} commits after conflicts: {said}; run {what} again"

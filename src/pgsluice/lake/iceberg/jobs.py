@@ -33,8 +33,7 @@ from pgsluice.lake.job_results import (
 from pgsluice.lake.reservation import (
     check_retention,
     claim,
-    old_files,
-    remove_unreferenced,
+    vacuumed,
 )
 from pgsluice.lake.storage import Folder, files_in
 
@@ -70,7 +69,6 @@ def compact(address: IcebergAddress, *, target_bytes: int) -> Compaction:
 
 def vacuum(address: IcebergAddress, *, retention_hours: float, dry_run: bool) -> Vacuum:
     """See `jobs.vacuum`."""
-    age_s = retention_hours * 3600
     oldest = datetime.now(UTC) - timedelta(hours=retention_hours)
     with opened_catalog(address.catalog) as catalog:
         table = _open(catalog, address)
@@ -90,16 +88,13 @@ def vacuum(address: IcebergAddress, *, retention_hours: float, dry_run: bool) ->
             for name, _, _ in files_in(folder / part)
             if f"{part}/{name}" not in named
         ]
-        if dry_run:
-            found = old_files(folder, unneeded, age_s=age_s)
-        else:
-            found = remove_unreferenced(
-                folder,
-                unneeded,
-                age_s=age_s,
-                named=lambda: _named(_open(catalog, address), address, oldest),
-            )
-        return Vacuum(list(found), sum(found.values()))
+        return vacuumed(
+            folder,
+            unneeded,
+            age_s=retention_hours * 3600,
+            named=lambda: _named(_open(catalog, address), address, oldest),
+            dry_run=dry_run,
+        )
 
 
 def show(address: IcebergAddress, *, history: int) -> TableVersion:
@@ -164,20 +159,12 @@ def _replace(
     table: Table, address: IcebergAddress, old: list[DataFile], new: list[LakeFile]
 ) -> None:
     from pyiceberg.exceptions import ValidationException
-    from pyiceberg.io.pyarrow import parquet_file_to_data_file
+
+    from pgsluice.lake.iceberg.overwriting import replace_files
 
     try:
-        with (
-            table.transaction() as transaction,
-            transaction.update_snapshot(
-                snapshot_properties={COMPACTION: "true"}
-            ).overwrite() as change,
-        ):
-            for file in old:
-                change.delete_data_file(file)
-            for written in new:
-                path = f"{table.location()}/data/{written.path}"
-                change.append_data_file(parquet_file_to_data_file(table.io, table.metadata, path))
+        with table.transaction() as transaction:
+            replace_files(transaction, old, new, {COMPACTION: "true"})
     except ValidationException as error:
         raise SluiceError(
             f"compaction of the lake table {address} failed: a concurrent commit replaced its files: {error}; "

@@ -6,8 +6,6 @@ it fail. The versions of apps are properties of the table, set in the same commi
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -32,6 +30,7 @@ from pgsluice.lake.iceberg.catalog import (
     opened_catalog,
     partition_columns,
     plain_files,
+    retry_conflicts,
     sync_newest,
 )
 from pgsluice.lake.iceberg.features import OLDEST_SCHEMA
@@ -41,7 +40,7 @@ from pgsluice.lake.iceberg.table import (
     IcebergLakeTable,
     committed_version,
 )
-from pgsluice.lake.mutable import Changes, MutableTable, RowFile, Rows
+from pgsluice.lake.mutable import Changes, MutableTable, NewTable, RowFile, Rows
 from pgsluice.lake.reservation import claim
 from pgsluice.lake.skipping import Range
 from pgsluice.lake.storage import Folder, remove_folder
@@ -51,8 +50,6 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table, Transaction
 
-_COMMITS_MAX = 20
-_PAUSE_S = 0.05
 _COMMENT = "comment"
 NAME = "pgsluice.table"
 # How pyiceberg returns the bounds of these types, and what they are.
@@ -107,27 +104,18 @@ class IcebergMutableTable(MutableTable):
         return cls(address, table)
 
     @classmethod
-    def create(
-        cls,
-        address: IcebergAddress,
-        schema: pa.Schema,
-        *,
-        partition_by: Sequence[str],
-        name: str,
-        description: str | None,
-        properties: Mapping[str, str],
-    ) -> IcebergMutableTable:
+    def create(cls, address: IcebergAddress, new: NewTable) -> IcebergMutableTable:
         """Create a table without rows, in place of one at this address."""
         drop(address)
-        IcebergLakeTable.at(address, schema, partition_by=partition_by).create()
+        IcebergLakeTable.at(address, new.schema, partition_by=new.partition_by).create()
         with opened_catalog(address.catalog) as catalog:
             table = catalog.load_table(address.identifier)
             mapping = table.schema().name_mapping.model_dump_json()
-            own = {NAME: name, NAME_MAPPING: mapping, **properties}
+            own = {NAME: new.name, NAME_MAPPING: mapping, **new.properties}
+            if new.description is not None:
+                own[_COMMENT] = new.description
             with table.transaction() as transaction:
-                transaction.set_properties(
-                    own if description is None else {**own, _COMMENT: description}
-                )
+                transaction.set_properties(own)
             sync_newest(table)
         return cls(address, table)
 
@@ -182,27 +170,20 @@ class IcebergMutableTable(MutableTable):
     def commit_once(
         self, commit: Callable[[Self], None], *, app_id: str | None, version: int | None
     ) -> Self | None:
-        from pyiceberg.exceptions import CommitFailedException, ValidationException
+        table, is_first = self, True
 
-        table, said = self, ""
-        for number in range(_COMMITS_MAX):
-            if number:
-                # As `retry_conflicts`: the server is reachable.
-                time.sleep(random.uniform(0, number * _PAUSE_S))  # noqa: S311 - not a secret
+        def attempt() -> bool:
+            nonlocal table, is_first
+            if not is_first:
                 table = table.newest()
+            is_first = False
             last = None if app_id is None else table.last_version(app_id)
             if last is not None and version is not None and last >= version:
-                return None
-            try:
-                commit(table)
-            except (CommitFailedException, ValidationException) as error:
-                said = str(error)
-            else:
-                return table
-        raise StoreError(
-            f"the lake table {self.place} refused {_COMMITS_MAX} commits after conflicts: {said}; run the pipeline "
-            "again"
-        )
+                return False
+            commit(table)
+            return True
+
+        return table if retry_conflicts(attempt, self.place, "the pipeline") else None
 
     def merge(self, changes: Changes, versions: Mapping[str, int]) -> None:
         done = merged(self, changes)
@@ -265,9 +246,7 @@ class IcebergMutableTable(MutableTable):
         versions: Mapping[str, int],
         change: Callable[[Transaction], dict[str, str]],
     ) -> None:
-        from pyiceberg.io.pyarrow import parquet_file_to_data_file
-
-        from pgsluice.lake.iceberg.overwriting import overwriting
+        from pgsluice.lake.iceberg.overwriting import replace_files
 
         claim(self.folder, added)
         properties = {f"{TXN}{app_id}": str(version) for app_id, version in versions.items()}
@@ -277,14 +256,7 @@ class IcebergMutableTable(MutableTable):
             properties |= change(transaction)
             if properties:
                 transaction.set_properties(properties)
-            with overwriting(transaction) as files:
-                for file in removed:
-                    files.delete_data_file(file.origin)
-                for new in added:
-                    path = f"{self.table.location()}/data/{new.path}"
-                    files.append_data_file(
-                        parquet_file_to_data_file(self.table.io, transaction.table_metadata, path)
-                    )
+            replace_files(transaction, [file.origin for file in removed], added)
 
     def _connected(self) -> AbstractContextManager[None]:
         """Return a context in which the table commits, on its version; it is durable at the end."""

@@ -189,7 +189,7 @@ class IcebergLakeTable(LakeTable):
             properties = {TXN + app_id: str(version)}
         with table.transaction() as transaction:
             if removed:
-                self._replace(transaction, table, files, removed, summary)
+                self._replace(transaction, files, removed, summary)
             else:
                 transaction.add_files(
                     self._locations(files),
@@ -228,22 +228,20 @@ class IcebergLakeTable(LakeTable):
     def _replace(
         self,
         transaction: Transaction,
-        table: Table,
         files: Sequence[LakeFile],
         removed: Sequence[DataFile],
         summary: dict[str, str],
     ) -> None:
         from pyiceberg.exceptions import ValidationException
 
-        if table.name_mapping() is None:
-            mapping = table.schema().name_mapping.model_dump_json()
+        from pgsluice.lake.iceberg.overwriting import replace_files
+
+        metadata = transaction.table_metadata
+        if metadata.name_mapping() is None:
+            mapping = metadata.schema().name_mapping.model_dump_json()
             transaction.set_properties({NAME_MAPPING: mapping})
         try:
-            with transaction.update_snapshot(snapshot_properties=summary).overwrite() as change:
-                for file in removed:
-                    change.delete_data_file(file)
-                for file in self._data_files(table, files):
-                    change.append_data_file(file)
+            replace_files(transaction, removed, files, summary)
         except ValidationException as error:
             raise StoreError(
                 f"{self} was not overwritten: a concurrent commit replaced its files; run the write again"
@@ -262,16 +260,13 @@ class IcebergLakeTable(LakeTable):
             raise ConfigurationError(
                 f"{self} has files with other partition columns; overwrite all of it, without partitionOverwriteMode"
             )
-        partitions = {file.partition for file in self._data_files(table, files)}
-        return [file for file in there if file.partition in partitions]
-
-    def _data_files(self, table: Table, files: Sequence[LakeFile]) -> list[DataFile]:
         from pyiceberg.io.pyarrow import parquet_file_to_data_file
 
-        return [
-            parquet_file_to_data_file(table.io, table.metadata, path)
+        partitions = {
+            parquet_file_to_data_file(table.io, table.metadata, path).partition
             for path in self._locations(files)
-        ]
+        }
+        return [file for file in there if file.partition in partitions]
 
     def _locations(self, files: Sequence[LakeFile]) -> list[str]:
         return [f"{self.location}/data/{file.path}" for file in files]

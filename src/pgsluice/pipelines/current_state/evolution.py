@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from pgsluice.errors import ChangeError, SchemaChangeError
 from pgsluice.lake.current_tables import OWN_COLUMNS, captured_column
+from pgsluice.lake.mutable import MutableTable
 from pgsluice.lake.names import ColumnName, TableName
 from pgsluice.lake.nested import is_nested
-from pgsluice.pipelines.current_state.overwrite import columns_of, overwrite, rows_in
+from pgsluice.pipelines.current_state.overwrite import rows_in
 from pgsluice.pipelines.current_state.table import CurrentTable, require_names
 
 
@@ -124,7 +125,7 @@ def reshape(
     """
     require_names(table.name, [captured_column(name) for name, _ in columns.values()])
     fields = []
-    for field in columns_of(table):
+    for field in table.stored.columns:
         name = captured_column(field.name)
         if field.name in OWN_COLUMNS:
             fields.append((field.name, field.name, field.type))
@@ -139,10 +140,11 @@ def reshape(
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def rows(newest: CurrentTable) -> Iterator[pa.RecordBatch]:
+    def rows(newest: MutableTable) -> Iterator[pa.RecordBatch]:
         return map(cast, rows_in(newest))
 
-    return overwrite(table, schema, rows, versions)
+    table.stored.overwrite(schema, rows, versions)
+    return table.again()
 
 
 def _cast(table: CurrentTable, values: pa.Array, field: pa.Field) -> pa.Array:

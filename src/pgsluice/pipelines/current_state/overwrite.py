@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
 from pgsluice.lake.current_tables import Tables
+from pgsluice.lake.mutable import MutableTable
 from pgsluice.lake.names import TableName
 from pgsluice.pipelines.current_state.table import CurrentTable
-
-Rows = Callable[[CurrentTable], Iterator[pa.RecordBatch]]
-
-
-def overwrite(
-    table: CurrentTable, schema: pa.Schema, rows: Rows, versions: Mapping[str, int] | None = None
-) -> CurrentTable:
-    """Replace the rows and columns of a table in one commit, with retries after concurrent compactions.
-
-    Args:
-        table: The table.
-        schema: Its new columns.
-        rows: Returns its new rows, with this schema; called at each attempt, with the table at its newest version.
-        versions: Versions of applications that the commit records.
-
-    Returns:
-        The table after the commit.
-
-    Raises:
-        SluiceError: An error of `rows`, or all attempts conflicted with other commits.
-    """
-    table.stored.overwrite(
-        schema, lambda newest: rows(replace(table, stored=newest)), versions or {}
-    )
-    return table.again()
 
 
 def replace_table(
@@ -64,7 +39,7 @@ def replace_table(
     if table is None or new is None or not _are_alike(table, new, properties):
         if table is not None:
             # Created over rows, it could keep those that a concurrent compaction has just written.
-            overwrite(table, columns_of(table), lambda _: iter(()))
+            table.stored.overwrite(table.stored.columns, lambda _: iter(()), {})
         table = CurrentTable.create(
             lake,
             name,
@@ -74,8 +49,8 @@ def replace_table(
             properties=properties,
         )
     if new is not None:
-        source = new
-        overwrite(table, columns_of(new), lambda _: rows_in(source), new.applied(app_id))
+        rows, versions = new.stored, new.applied(app_id)
+        table.stored.overwrite(rows.columns, lambda _: rows_in(rows), versions)
 
 
 def _are_alike(table: CurrentTable, new: CurrentTable, properties: Mapping[str, str]) -> bool:
@@ -87,17 +62,12 @@ def _are_alike(table: CurrentTable, new: CurrentTable, properties: Mapping[str, 
     )
 
 
-def columns_of(table: CurrentTable) -> pa.Schema:
-    """Return the columns of a table, with the column of its buckets."""
-    return table.stored.columns
-
-
-def rows_in(table: CurrentTable) -> Iterator[pa.RecordBatch]:
-    """Return the rows of a table with these columns."""
-    schema = columns_of(table)
+def rows_in(table: MutableTable) -> Iterator[pa.RecordBatch]:
+    """Return the rows of a table with its columns."""
+    schema = table.columns
     return (
         pa.RecordBatch.from_arrays(
             [batch.column(field.name).cast(field.type) for field in schema], schema=schema
         )
-        for batch in table.stored.rows()
+        for batch in table.rows()
     )

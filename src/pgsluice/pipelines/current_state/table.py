@@ -35,7 +35,7 @@ from pgsluice.lake.current_tables import (
     lake_column,
 )
 from pgsluice.lake.file_errors import UnusableTableError
-from pgsluice.lake.mutable import MutableTable
+from pgsluice.lake.mutable import MutableTable, NewTable
 from pgsluice.lake.names import ColumnName, TableName, quoted
 from pgsluice.lake.nested import is_nested
 from pgsluice.lake.storage import Folder
@@ -133,8 +133,7 @@ class CurrentTable:
             columns[ROW] = pa.string()
         if bucket_count:
             columns[BUCKET] = pa.int32()
-        stored = create_mutable(
-            lake.place_of(name),
+        new = NewTable(
             pa.schema(list(columns.items())),
             partition_by=[BUCKET] if bucket_count else [],
             name=str(name),
@@ -145,6 +144,7 @@ class CurrentTable:
                 **(properties or {}),
             },
         )
+        stored = create_mutable(lake.place_of(name), new)
         return cls(name, stored, key, bucket_count)
 
     @property
