@@ -61,7 +61,7 @@ def measure(place: Place, question: Question) -> float:
         Events a second, from the start of the query to the last commit.
     """
     from pgsluice.pipelines.changes import changes
-    from pgsluice.pipelines.options import LogOptions
+    from pgsluice.pipelines.options import StreamOptions
     from pgsluice.spark.session import spark_session
     from pgsluice.verify.current import verify_current
 
@@ -73,7 +73,13 @@ def measure(place: Place, question: Question) -> float:
     try:
         make_tables(place)
         changes(
-            LOG, lake, checkpoint, dsn=url, once=True, spark=spark, reading=LogOptions(partitions=2)
+            LOG,
+            lake,
+            checkpoint,
+            dsn=url,
+            once=True,
+            spark=spark,
+            reading=StreamOptions(partitions=2),
         )
         update(place, events, at_once=question.is_one)
         with peak_memory() as peak, cpu_of_all(place, NOTES, question.name, events):
@@ -85,7 +91,7 @@ def measure(place: Place, question: Question) -> float:
                 dsn=url,
                 once=True,
                 spark=spark,
-                reading=LogOptions(partitions=2),
+                reading=StreamOptions(partitions=2),
             )
             took_s = time.perf_counter() - begin
         streamed = stream.progress().rows

@@ -138,7 +138,12 @@ def applied(
     import pyarrow.parquet as pq
 
     from pgsluice.pipelines.current_state.apply import apply
-    from pgsluice.pipelines.current_state.pieces import Collapsing, Division, collapse_files
+    from pgsluice.pipelines.current_state.pieces import (
+        Collapsing,
+        ReadingPlan,
+        Update,
+        collapse_files,
+    )
     from pgsluice.pipelines.current_state.reading import COLUMNS
 
     kinds = [pa.int64(), pa.timestamp("us", "UTC"), *[pa.string()] * 4]
@@ -151,12 +156,9 @@ def applied(
         pq.write_table(pa.table(columns, list(COLUMNS)), path, row_group_size=CHANGES // 2)
         counts = {NAME: table.bucket_count} if table.bucket_count else {}
         begin = time.perf_counter()
-        how = Collapsing({NAME: table.kinds}, {}, Path(folder), Division(counts, 1))
+        how = Collapsing({NAME: ReadingPlan(table.kinds)}, {}, Path(folder), counts)
         pieces = collapse_files({version: [path]}, how, tasks)[NAME]
-        apply(
-            table, pieces, app_id="bench", version=version, deleted_kept_h=DELETED_KEPT_H,
-            scratch=Path(folder), tasks=tasks,
-        )  # fmt: skip
+        apply(table, pieces, Update("bench", version, Path(folder), tasks, DELETED_KEPT_H))
         took_s = time.perf_counter() - begin
     return took_s, {number for piece in pieces for number in piece.batches}
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from pgsluice.pipelines.changes import changes
 from pgsluice.pipelines.current_state import apply
-from pgsluice.pipelines.options import CurrentStateOptions, LogOptions
+from pgsluice.pipelines.options import CurrentStateOptions, StreamOptions
 from pgsluice.spark.session import spark_session
 
 LAKE, CHECKPOINT, MOMENT, FOLDER, _ = sys.argv[1:]
@@ -43,7 +43,7 @@ def main() -> None:
         LAKE,
         CHECKPOINT,
         spark=spark_session("pgsluice driver", conf=conf),
-        reading=LogOptions(trigger_s=0.1, max_rows_per_trigger=20_000),
+        reading=StreamOptions(trigger_s=0.1, max_rows_per_trigger=20_000),
         state=CurrentStateOptions(snapshots=TABLES),
     )
     stream.await_ready()

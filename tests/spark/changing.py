@@ -25,7 +25,8 @@ from pgsluice.pipelines.current_state.envelope import Change, Row
 from pgsluice.pipelines.current_state.evolution import reshape
 from pgsluice.pipelines.current_state.pieces import (
     Collapsing,
-    Division,
+    ReadingPlan,
+    Update,
     collapse_files,
     in_turn,
 )
@@ -215,10 +216,9 @@ def apply(
         scratch = Path(folder)
         write_events(scratch / "events.parquet", changes)
         counts = {table.name: table.bucket_count} if table.bucket_count else {}
-        how = Collapsing({table.name: table.kinds}, {}, scratch, Division(counts, part_count))
+        plans = {table.name: ReadingPlan(table.kinds)}
+        how = Collapsing(plans, {}, scratch, counts, part_count)
         found = collapse_files({version: [scratch / "events.parquet"]}, how, in_turn)
         with patch.object(applying, "_ROWS_MERGED_MAX", -1 if are_many else 500_000):
-            return applying.apply(
-                table, found[table.name], app_id=app_id, version=version, deleted_kept_h=kept_h,
-                scratch=scratch, tasks=in_turn, rejects=rejects,
-            )  # fmt: skip
+            update = Update(app_id, version, scratch, in_turn, kept_h, rejects)
+            return applying.apply(table, found[table.name], update)

@@ -17,7 +17,7 @@ from pathlib import Path
 from pyspark.sql.types import StructType
 
 from pgsluice.pipelines.events import EventStream, events
-from pgsluice.pipelines.options import LogOptions
+from pgsluice.pipelines.options import StreamOptions
 from pgsluice.spark import lake_source
 from pgsluice.spark.lake_sink import LakeStreamWriter
 from pgsluice.spark.lake_source import DeltaSource, IcebergSource
@@ -69,7 +69,7 @@ def main() -> None:
         CHECKPOINT,
         offsets=OFFSETS,
         spark=spark_session("pgsluice driver", master="local[2,4]", conf=conf),
-        reading=LogOptions(
+        reading=StreamOptions(
             trigger_s=86_400 if WHEN == "between" else 0.1, max_rows_per_trigger=200
         ),
     )

@@ -144,9 +144,9 @@ def test_a_transaction_of_many_events_needs_little_memory(
         log.execute("update account set branch = id")
     program = (
         "from pgsluice.pipelines.changes import changes\n"
-        "from pgsluice.pipelines.options import LogOptions\n"
+        "from pgsluice.pipelines.options import StreamOptions\n"
         f"changes({LOG!r}, {str(tmp_path / 'lake')!r}, {str(tmp_path / 'checkpoint')!r}, "
-        f"dsn={database_18.url!r}, once=True, reading=LogOptions(driver_memory='512m'))\n"
+        f"dsn={database_18.url!r}, once=True, reading=StreamOptions(driver_memory='512m'))\n"
     )
 
     subprocess.run([sys.executable, "-c", program], check=True, timeout=500, capture_output=True)

@@ -21,7 +21,7 @@ from pgsluice.pipelines.current_state.event_files import Written
 from pgsluice.pipelines.current_state.pending import Pending
 from pgsluice.pipelines.current_state.pieces import (
     Collapsing,
-    Division,
+    ReadingPlan,
     collapse_files,
     collapsed,
     in_turn,
@@ -30,6 +30,7 @@ from pgsluice.pipelines.current_state.reading import SNAPSHOT_EVENT, Sources
 from pgsluice.pipelines.current_state.table import CurrentTable
 from spark.changing import KINDS, NAME, apply, live, write_events
 
+PLAN = ReadingPlan(KINDS)
 OTHER, BAD = TableName("public", "other"), TableName("public", "bad")
 FILE = LakeFile("part-00000.zstd.parquet", 10, "{}", 1, 0.0)
 
@@ -46,9 +47,9 @@ def test_a_table_takes_only_micro_batches_that_it_does_not_have(tmp_path: Path):
         path = tmp_path / f"{batch_id}.parquet"
         write_events(path, [insert(batch_id, batch_id), insert(batch_id, 7, table=OTHER)])
         files[batch_id] = [path]
-    kinds = {NAME: KINDS, OTHER: KINDS}
+    plans = dict.fromkeys([NAME, OTHER], PLAN)
 
-    found = collapse_files(files, Collapsing(kinds, {NAME: 1}, tmp_path, Division({}, 1)), in_turn)
+    found = collapse_files(files, Collapsing(plans, {NAME: 1}, tmp_path), in_turn)
 
     assert collapsed(found[NAME]).rows["id"].to_pylist() == [2]
     assert collapsed(found[OTHER]).rows["_seq"].to_pylist() == [2]
@@ -58,7 +59,7 @@ def test_events_of_other_tables_are_not_decoded(tmp_path: Path):
     path = tmp_path / "events.parquet"
     bad = (2, 2, "I", "(id) values ('4')", "public.bad", None)  # decoding it fails
     write_events(path, [insert(1, 1), bad], row_groups=1)
-    how = Collapsing({NAME: KINDS}, {}, tmp_path, Division({}, 1))
+    how = Collapsing({NAME: PLAN}, {}, tmp_path)
 
     assert list(collapse_files({0: [path]}, how, in_turn)) == [NAME]
 
@@ -68,8 +69,9 @@ def test_an_unreadable_change_concerns_its_table_only(tmp_path: Path):
     changes = [insert(1, 1), insert(2, 2, key=("name",)), insert(3, 3, table=OTHER)]
     statement = (4, 4, "I", "(id) values ('4')", "public.bad", None)  # of pgq.sqltriga
     write_events(path, [*changes, statement], row_groups=1)
-    kinds = dict.fromkeys([NAME, OTHER, BAD], KINDS)
-    how = Collapsing(kinds, {}, tmp_path, Division({}, 1), {"public.bad": BAD})
+    how = Collapsing(
+        dict.fromkeys([NAME, OTHER, BAD], PLAN), {}, tmp_path, joined={"public.bad": BAD}
+    )
 
     found = collapse_files({0: [path]}, how, in_turn)
 
@@ -84,7 +86,7 @@ def test_tasks_hand_over_no_rows(tmp_path: Path):
     path = tmp_path / "events.parquet"
     write_events(path, [insert(number, number) for number in range(5000)], row_groups=1)
 
-    (piece,) = Collapsing({NAME: KINDS}, {}, tmp_path, Division({}, 1)).task((0, path, 0))
+    (piece,) = Collapsing({NAME: PLAN}, {}, tmp_path).task((0, path, 0))
 
     assert isinstance(piece.effect, Portion)
     assert piece.row_count == 5000

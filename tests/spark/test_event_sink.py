@@ -9,8 +9,8 @@ import pytest
 
 from pgsluice.lake.current_tables import Applied, read_applied
 from pgsluice.lake.tables import tables_in
-from pgsluice.pipelines.current_state.event_files import write_part
-from pgsluice.pipelines.current_state.event_sink import _Message, _Writer
+from pgsluice.pipelines.current_state.event_files import EventsWritten, write_part
+from pgsluice.pipelines.current_state.event_sink import _Writer
 from pgsluice.pipelines.current_state.pending import Pending, pending_folder
 from pgsluice.spark.checkpoint import last_written
 from pgsluice.spark.lake_tables import table_at
@@ -34,7 +34,7 @@ class Sink:
         rows = [{"ev_id": ev_id, "ev_type": "c", "ev_extra1": "public.account"} for ev_id in ids]
         batches = iter([pa.RecordBatch.from_pylist(rows, schema)])
         written = write_part(batches, self.table, 0)
-        self.writer.commit([_Message(written, MicroBatch("query", batch_id)), None], batch_id)
+        self.writer.commit([EventsWritten(written, MicroBatch("query", batch_id)), None], batch_id)
 
     def pending(self) -> dict[int, int]:
         found = Pending(pending_folder(self.checkpoint)).all()

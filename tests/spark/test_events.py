@@ -14,7 +14,7 @@ from conftest import Database
 from pgsluice.errors import ConfigurationError, LogNotFoundError, LogStateError
 from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.pipelines.events import events
-from pgsluice.pipelines.options import LogOptions
+from pgsluice.pipelines.options import StreamOptions
 from pgsluice.spark.running import Progress
 from spark.conftest import LOG
 from spark.lake_reading import has_rows, lake_column, lake_table
@@ -49,7 +49,7 @@ def test_a_running_stream_carries_every_commit_once_and_late_ones_late(
             checkpoint,
             dsn=database_18.url,
             spark=spark,
-            reading=LogOptions(trigger_s=0.1, consumer="c"),
+            reading=StreamOptions(trigger_s=0.1, consumer="c"),
         ) as stream,
         database_18.connect(autocommit=False) as late,
         database_18.connect(autocommit=False) as never,
@@ -130,7 +130,7 @@ def test_a_stream_goes_on_where_it_was_in_limited_micro_batches(
             dsn=database_18.url,
             once=True,
             spark=spark,
-            reading=LogOptions(max_rows_per_trigger=10),
+            reading=StreamOptions(max_rows_per_trigger=10),
         ).progress()
 
     for number in range(30):
@@ -230,7 +230,7 @@ def test_lake_that_is_moved_keeps_its_consumer_and_another_name_is_registered(
             dsn=database_18.url,
             once=True,
             spark=spark,
-            reading=LogOptions(consumer=consumer),
+            reading=StreamOptions(consumer=consumer),
         )
 
     insert(log, "1")
@@ -275,7 +275,7 @@ def test_consumer_that_is_unregistered_while_the_stream_runs_is_registered_again
         checkpoint,
         dsn=database_18.url,
         spark=spark,
-        reading=LogOptions(trigger_s=0.1, consumer="c"),
+        reading=StreamOptions(trigger_s=0.1, consumer="c"),
     ) as stream:
         insert(log, "1")
         stream.catch_up()

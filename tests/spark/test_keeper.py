@@ -17,7 +17,7 @@ from pgsluice.client import EventLog
 from pgsluice.errors import ConsumerInUseError, SluiceError
 from pgsluice.pipelines.events import events
 from pgsluice.pipelines.keeper import Keeper
-from pgsluice.pipelines.options import LogOptions
+from pgsluice.pipelines.options import StreamOptions
 from pgsluice.spark.running import Progress
 from pgsluice.spark.shards import LogShard, decode, open_shards
 from spark.conftest import LOG
@@ -228,7 +228,7 @@ def test_lag_is_that_of_the_lake_without_another_micro_batch(
         tmp_path / "checkpoint",
         dsn=database_18.url,
         spark=spark,
-        reading=LogOptions(trigger_s=0.1),
+        reading=StreamOptions(trigger_s=0.1),
     ) as stream:
         stream.catch_up()
 
@@ -267,7 +267,7 @@ def test_two_streams_under_one_consumer_name_are_refused(
     def run(lake: str, checkpoint: str, **options: object) -> None:
         events(
             LOG, tmp_path / lake, tmp_path / checkpoint, dsn=database_18.url, once=True,
-            spark=spark, reading=LogOptions(**options),
+            spark=spark, reading=StreamOptions(**options),
         )  # fmt: skip
 
     insert(log, "1")
@@ -280,7 +280,7 @@ def test_two_streams_under_one_consumer_name_are_refused(
         tmp_path / "c",
         dsn=database_18.url,
         spark=spark,
-        reading=LogOptions(trigger_s=0.1),
+        reading=StreamOptions(trigger_s=0.1),
     ) as stream:
         with pytest.raises(ConsumerInUseError, match=f"for the lake {tmp_path / 'a'}; stop"):
             run("b", "d")

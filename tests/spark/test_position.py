@@ -19,7 +19,7 @@ from pgsluice.lake.iceberg.catalog import opened_catalog
 from pgsluice.lake.properties import property_of
 from pgsluice.pipelines.changes import changes
 from pgsluice.pipelines.events import events
-from pgsluice.pipelines.options import LogOptions
+from pgsluice.pipelines.options import StreamOptions
 from spark.conftest import LOG
 from spark.lake_reading import iceberg_rows, lake_column
 from spark.writing import insert
@@ -47,7 +47,7 @@ class Site:
                 dsn=self.dsn,
                 once=True,
                 spark=self.spark,
-                reading=LogOptions(consumer=consumer),
+                reading=StreamOptions(consumer=consumer),
             )
         except SluiceError as error:
             return str(error)

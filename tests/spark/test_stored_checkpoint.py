@@ -19,7 +19,7 @@ from pgsluice.lake.storage import files_in, filesystem, folder_at
 from pgsluice.pipelines.changes import changes
 from pgsluice.pipelines.events import events
 from pgsluice.pipelines.keeper import Keeper
-from pgsluice.pipelines.options import CurrentStateOptions, LogOptions
+from pgsluice.pipelines.options import CurrentStateOptions, StreamOptions
 from pgsluice.spark.checkpoint import last_planned, query_id
 from pgsluice.spark.java import find_java
 from pgsluice.spark.stored_checkpoint import CheckpointCopy, address_of, publish_plan
@@ -160,7 +160,7 @@ def test_a_driver_without_the_former_disk_continues(
             checkpoint,
             dsn=database_18.url,
             once=True,
-            reading=LogOptions(consumer="other"),
+            reading=StreamOptions(consumer="other"),
         )
     with pytest.raises(ConfigurationError, match=f"checkpoint {url}/new is new"):
         events(LOG, lake, f"{url}/new", dsn=database_18.url, once=True, spark=spark)
@@ -180,7 +180,7 @@ def test_changes_that_are_not_applied_yet_survive_the_disk(
     lake, checkpoint, found = tmp_path / "lake", f"{url}/checkpoint", f"{url}/found"
     log.execute("create table account (id bigint primary key, name text)")
     log.execute("select sluice.capture('account', %s)", (LOG,))
-    reading, state = LogOptions(trigger_s=0.0), CurrentStateOptions(apply_every_s=3600.0)
+    reading, state = StreamOptions(trigger_s=0.0), CurrentStateOptions(apply_every_s=3600.0)
     how = {"dsn": database_18.url, "reading": reading, "state": state, "spark": spark}
     with changes(LOG, lake, checkpoint, **how) as stream:
         log.execute("insert into account values (0, 'applied')")

@@ -24,7 +24,7 @@ from pgsluice.lake.names import TableName
 from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.changes import ChangeStream, changes
 from pgsluice.pipelines.keeper import Keeper
-from pgsluice.pipelines.options import CurrentStateOptions, LogOptions
+from pgsluice.pipelines.options import CurrentStateOptions, StreamOptions
 from pgsluice.verify import Report, verify_current
 from spark.conftest import LOG
 from support import wait_until
@@ -122,7 +122,7 @@ def test_no_false_difference_while_writers_go_on_and_a_planted_one_is_found(
         return verify_current(f"public.{table}", lake, at_tick=LOG, dsn=database_18.url, **options)
 
     writer = Writer(database_18, seed)
-    with changes(LOG, place, tmp_path / "checkpoint", dsn=database_18.url, spark=spark, reading=LogOptions(trigger_s=0.1)) as stream:  # fmt: skip
+    with changes(LOG, place, tmp_path / "checkpoint", dsn=database_18.url, spark=spark, reading=StreamOptions(trigger_s=0.1)) as stream:  # fmt: skip
         stream.catch_up()
         with writer.running():
             reports = []
@@ -169,7 +169,7 @@ def test_changes_that_wait_for_the_next_update_are_no_differences(
     account = str(tables_in(lake).place_of(TableName("public", "account")))
 
     def running(apply_every_s: float) -> ChangeStream:
-        return changes(LOG, lake, tmp_path / "checkpoint", dsn=database_18.url, spark=spark, reading=LogOptions(trigger_s=0.1), state=CurrentStateOptions(apply_every_s=apply_every_s))  # fmt: skip
+        return changes(LOG, lake, tmp_path / "checkpoint", dsn=database_18.url, spark=spark, reading=StreamOptions(trigger_s=0.1), state=CurrentStateOptions(apply_every_s=apply_every_s))  # fmt: skip
 
     def verified(deadline_s: float = 60) -> Report:
         return verify_current(

@@ -11,7 +11,7 @@ import pytest
 from pgsluice.errors import ConfigurationError
 from pgsluice.pipelines import changes as changes_module
 from pgsluice.pipelines import config
-from pgsluice.pipelines.options import CurrentStateOptions, LogOptions
+from pgsluice.pipelines.options import CurrentStateOptions, StreamOptions
 
 EVENTS = '[orders]\nkind = "events"\nlog = "orders"\nlake = "lake"\ncheckpoint = "/notes"\n'
 
@@ -147,7 +147,7 @@ def test_fields_of_option_records_are_keys_of_a_section(tmp_path: Path):
         lake=str(tmp_path / "lake"),
         checkpoint="/notes",
         once=True,
-        reading=LogOptions(trigger_s=2.0),
+        reading=StreamOptions(trigger_s=2.0),
         state=CurrentStateOptions(tables=["public.account"], buckets={"public.account": 4}),
     )
 

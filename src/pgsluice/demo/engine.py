@@ -206,14 +206,14 @@ class Engine:
 
     def _start_stream(self) -> ChangeStream:
         from pgsluice.pipelines.changes import changes  # imports the extra
-        from pgsluice.pipelines.options import LogOptions
+        from pgsluice.pipelines.options import StreamOptions
 
         return changes(
             LOG,
             self._workspace.lake,
             self._workspace.checkpoint,
             dsn=self._database.conninfo,
-            reading=LogOptions(consumer="lake", trigger_s=_TRIGGER_S),
+            reading=StreamOptions(consumer="lake", trigger_s=_TRIGGER_S),
             spark=self._session.result(),
         )
 

@@ -29,7 +29,7 @@ from pgsluice.pipelines.events import (
     repeats_of,
     triggered,
 )
-from pgsluice.pipelines.options import CurrentStateOptions, LogOptions
+from pgsluice.pipelines.options import CurrentStateOptions, StreamOptions
 from pgsluice.pipelines.paths import (
     checkpoint_folder,
     local_folder,
@@ -209,7 +209,7 @@ def changes(
     *,
     dsn: str | None = None,
     once: bool = False,
-    reading: LogOptions = LogOptions(),
+    reading: StreamOptions = StreamOptions(),
     state: CurrentStateOptions = CurrentStateOptions(),
     spark: SparkSession | None = None,
     on_progress: Callable[[Progress], None] | None = None,

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from pgsluice.errors import ConfigurationError
-from pgsluice.pipelines.options import CurrentStateOptions, LogOptions
+from pgsluice.pipelines.options import CurrentStateOptions, StreamOptions
 
 # Each is a module of this package with one function of the same name.
 KINDS = ("analytics", "archive", "changes", "events", "ingest", "replay")
@@ -119,10 +119,10 @@ def arguments_of(kind: str) -> dict[str, inspect.Parameter]:
     return found
 
 
-def _records(kind: str) -> dict[str, type[LogOptions | CurrentStateOptions]]:
+def _records(kind: str) -> dict[str, type[StreamOptions | CurrentStateOptions]]:
     """Return the parameters of the function of a kind that are records."""
     arguments = inspect.signature(function_of(kind)).parameters
-    records = {record.__name__: record for record in (LogOptions, CurrentStateOptions)}
+    records = {record.__name__: record for record in (StreamOptions, CurrentStateOptions)}
     return {
         name: records[one.annotation]
         for name, one in arguments.items()

@@ -20,7 +20,7 @@ from pgsluice.errors import LogStateError
 from pgsluice.lake.address import IcebergAddress, IcebergNamespace, parse
 from pgsluice.lake.storage import Folder
 from pgsluice.pipelines.keeper import Keeper
-from pgsluice.pipelines.options import LogOptions
+from pgsluice.pipelines.options import StreamOptions
 from pgsluice.pipelines.paths import (
     checkpoint_folder,
     local_folder,
@@ -157,7 +157,7 @@ def events(
     once: bool = False,
     offsets: str = "ticks",
     partition_by: Sequence[str] = (),
-    reading: LogOptions = LogOptions(),
+    reading: StreamOptions = StreamOptions(),
     spark: SparkSession | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> EventStream:
@@ -243,7 +243,7 @@ def events(
 def log_options(
     log: str,
     consumer: str,
-    reading: LogOptions,
+    reading: StreamOptions,
     *,
     loss_hint: str = "start with another --checkpoint and another --lake",
 ) -> dict[str, str]:

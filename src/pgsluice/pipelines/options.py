@@ -18,8 +18,8 @@ _CHOICES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogOptions:
-    """How a stream reads an event log.
+class StreamOptions:
+    """Options of a stream that reads an event log.
 
     Attributes:
         consumer: Name under which the log keeps unread events for the stream; None: the one in the checkpoint, derived
@@ -42,7 +42,7 @@ class LogOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentStateOptions:
-    """How current-state tables are maintained.
+    """Options of current-state tables.
 
     Write double quotes around a part of a name that contains a dot: `public."odd.table"`.
 

@@ -18,7 +18,7 @@ from pgsluice.lake.storage import Folder, make_folder, remove_folder
 from pgsluice.lake.tables import drop_all_aside, drop_aside
 from pgsluice.pipelines.current_state.bad_values import nulled, store_rejects
 from pgsluice.pipelines.current_state.buckets import rewrite
-from pgsluice.pipelines.current_state.collapse import collapse
+from pgsluice.pipelines.current_state.collapse import Collapsed, collapse
 from pgsluice.pipelines.current_state.failures import SCRATCH
 from pgsluice.pipelines.current_state.merge import forget_deleted, merge
 from pgsluice.pipelines.current_state.overwrite import replace_table
@@ -26,9 +26,10 @@ from pgsluice.pipelines.current_state.parking import Parking
 from pgsluice.pipelines.current_state.pieces import (
     PART_ROWS,
     Collapsing,
-    Division,
     Piece,
+    ReadingPlan,
     Tasks,
+    Update,
     collapse_files,
     collapsed,
     effects,
@@ -48,17 +49,7 @@ _ROWS_MERGED_MAX = 500_000
 _BYTES_MERGED_MAX = 100 << 20
 
 
-def apply(
-    table: CurrentTable,
-    pieces: Sequence[Piece],
-    *,
-    app_id: str,
-    version: int,
-    deleted_kept_h: float,
-    scratch: Folder,
-    tasks: Tasks[Any, Any],
-    rejects: Folder | IcebergAddress | None = None,
-) -> bool:
+def apply(table: CurrentTable, pieces: Sequence[Piece], update: Update) -> bool:
     """Apply changes to a current-state table in one commit, idempotent by app id and version.
 
     The driver merges them; in a table with buckets, and if there are many, tasks rewrite the files.
@@ -66,12 +57,7 @@ def apply(
     Args:
         table: Must have all columns of the changes.
         pieces: The changes, collapsed by `collapse_files`; one or more.
-        app_id: Id of the writing application.
-        version: Increases with each call; the first may be 0.
-        deleted_kept_h: Minimum age of tombstones in hours before removal.
-        scratch: Folder for the rows of parts, existing, shared by all machines.
-        tasks: Runs the tasks.
-        rejects: Address of the table that receives values that do not fit, which become null; None to raise instead.
+        update: The update.
 
     Returns:
         False if this or a later version was already applied; then nothing is done.
@@ -80,28 +66,19 @@ def apply(
         ChangeError: A value does not fit its column.
         SluiceError: All attempts conflicted with other commits.
     """
+    app_id, version = update.app_id, update.version
     rewrites = bool(table.bucket_count) or _are_many(pieces)
     changes = None if rewrites else collapsed(pieces)
-    if changes is not None and rejects is not None:
+    if changes is not None and update.rejects is not None:
         rows, found = nulled(changes.rows, table.name, table.key_columns, table.schema)
-        if found:
-            store_rejects(rejects, table.name, found, app_id=app_id, version=version)
+        store_rejects(update.rejects, table.name, found, app_id=app_id, version=version)
         changes = replace(changes, rows=rows)
 
     def commit(newest: CurrentTable) -> None:
         if changes is not None:
             merge(newest, changes, app_id=app_id, version=version)
         else:
-            rewrite(
-                newest,
-                pieces,
-                app_id=app_id,
-                version=version,
-                deleted_kept_h=deleted_kept_h,
-                scratch=scratch,
-                tasks=tasks,
-                rejects=rejects,
-            )
+            rewrite(newest, pieces, update)
 
     committed = table.commit_once(commit, app_id=app_id, version=version)
     if committed is None:
@@ -109,7 +86,7 @@ def apply(
     # A rewritten part has no expired tombstones, and a table without a key has no tombstones.
     keeps_traces = not rewrites and bool(table.key)
     if keeps_traces and committed.stored.number % _COMMITS_BETWEEN_FORGETTING == 0:
-        forget_deleted(committed, kept_h=deleted_kept_h)
+        forget_deleted(committed, kept_h=update.deleted_kept_h)
     return True
 
 
@@ -171,7 +148,8 @@ class CurrentStates:
         others = [n for n in sources.shapes.keys() - set(names) if any(sources.shapes[n])]
         shapes = self.shaping.shapes_of(sources, [*names, *others])
         self.parking.note_names(shapes)
-        plans, applied = {}, {}
+        plans: dict[TableName, ReadingPlan] = {}
+        applied: dict[TableName, int] = {}
         rows: dict[TableName | str, int] = {}
         for name in names:
             with self.parking.guard(name):
@@ -182,24 +160,20 @@ class CurrentStates:
                     continue
                 row_count_before = 0 if table is None else _row_count(table)
                 applied[name] = -1 if table is None else table.last_applied(app_id)
-                _, plans[name] = self.shaping.adopt(name, table, shapes[name])
+                plans[name] = self.shaping.adopt(name, table, shapes[name])
                 rows[name] = row_count_before
         rows |= {text: rows[name] for text, name in joined.items() if name in rows}
         if plans:
-            division = Division(self.buckets, 1 + row_count // PART_ROWS)
             scratch = self.lake.notes / SCRATCH / str(uuid.uuid4())
             make_folder(scratch)
             try:
-                kinds = {name: plan.kinds for name, plan in plans.items()}
-                names_in_lake = {name: plan.names for name, plan in plans.items()}
-                documents = {name: plan.documents for name, plan in plans.items()}
-                how = Collapsing(
-                    kinds, applied, scratch, division, joined, names_in_lake, documents
-                )
+                parts = 1 + row_count // PART_ROWS
+                how = Collapsing(plans, applied, scratch, self.buckets, parts, joined)
+                update = Update(app_id, version, scratch, tasks, self.deleted_kept_h, self.rejects)
                 for name, pieces in sorted(collapse_files(files, how, tasks).items()):
                     if not self.parking.is_parked(name):
                         with self.parking.guard(name):
-                            self._apply(name, pieces, kinds[name], app_id, version, scratch, tasks)
+                            self._apply(name, pieces, plans[name].kinds, update)
             finally:
                 remove_folder(scratch)
         wanted = [e for e in marks if (mark := mark_of(e)) is not None and self.wants(mark.table)]
@@ -232,33 +206,20 @@ class CurrentStates:
         name: TableName,
         pieces: Sequence[Piece],
         kinds: Mapping[str, pa.DataType],
-        app_id: str,
-        version: int,
-        scratch: Folder,
-        tasks: Tasks[Any, Any],
+        update: Update,
     ) -> None:
         table = CurrentTable.open(self._home(name), name)
-        if table is not None and table.has_applied(app_id, version):
+        if table is not None and table.has_applied(update.app_id, update.version):
             return
         portions = effects(pieces)
         effect = collapse(portions)
         # Truncations do not show the key; deletes do, and may have no columns but those of the key.
         if table is not None and any(portion.key is not None for portion in portions):
             table.require_key(effect.key)
-        bucket_count = self.buckets.get(name, 0)
-        table = self._prepared(name, table, effect.key, effect.columns, kinds, bucket_count)
+        table = self._prepared(name, table, effect, kinds)
         if table is None:
             return
-        apply(
-            table,
-            pieces,
-            app_id=app_id,
-            version=version,
-            deleted_kept_h=self.deleted_kept_h,
-            scratch=scratch,
-            tasks=tasks,
-            rejects=self.rejects,
-        )
+        apply(table, pieces, update)
         self.parking.note_created(name)
 
     def _home(self, name: TableName) -> Tables:
@@ -277,12 +238,11 @@ class CurrentStates:
         self,
         name: TableName,
         table: CurrentTable | None,
-        key: tuple[str, ...],
-        columns: Sequence[str],
+        effect: Collapsed,
         kinds: Mapping[str, pa.DataType],
-        bucket_count: int,
     ) -> CurrentTable | None:
-        """Return the table with these columns; None if it does not exist and its columns are unknown."""
+        """Return the table with the columns of changes; None if it does not exist and its columns are unknown."""
+        columns, bucket_count = effect.columns, self.buckets.get(name, 0)
         if table is None and not columns:
             return None
         if table is None:
@@ -291,7 +251,7 @@ class CurrentStates:
             return CurrentTable.create(
                 self._home(name),
                 name,
-                key,
+                effect.key,
                 wanted,
                 bucket_count=bucket_count,
                 properties=self.parking.properties(name),

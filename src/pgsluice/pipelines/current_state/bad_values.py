@@ -114,9 +114,11 @@ def store_rejects(
     Args:
         place: Address of the table `rejects`; created if missing.
         name: The table.
-        rejects: One or more.
+        rejects: The rejects; without any, nothing is done.
         app_id, version: See `CurrentStates.apply`.
     """
+    if not rejects:
+        return
     columns = [
         pa.array([getattr(reject, field.name) for reject in rejects], field.type)
         for field in REJECTS

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 import pyarrow.parquet as pq
 
-from pgsluice.lake.address import IcebergAddress
+from pgsluice.lake.copy_on_write import numbered, without
 from pgsluice.lake.current_tables import BUCKET, CHANGED_AT, DELETED, ROW, SEQ
 from pgsluice.lake.files import LakeFile, write_partition
 from pgsluice.lake.mutable import RowFile
@@ -42,7 +42,7 @@ from pgsluice.pipelines.current_state.pieces import (
     PART_ROWS,
     Piece,
     PieceBatch,
-    Tasks,
+    Update,
     effects,
     part_of,
     parts_of,
@@ -74,22 +74,16 @@ def combine(
     there = there.filter(pc.field(SEQ) >= emptied_at)
     rows = rows.filter(pc.field(SEQ) >= emptied_at)
     names = [*key, SEQ]
-    both = (
-        there.select(names)
-        .append_column(_OLD, pa.array(range(there.num_rows), pa.int64()))
-        .join(
-            rows.select(names).append_column(_NEW, pa.array(range(rows.num_rows), pa.int64())),
-            keys=list(key),
-            join_type="inner",
-            right_suffix=_OF_NEW,
-        )
+    both = numbered(there.select(names), key, _OLD).join(
+        numbered(rows.select(names), key, _NEW),
+        keys=list(key),
+        join_type="inner",
+        right_suffix=_OF_NEW,
     )
     is_newer = pc.greater(both[SEQ + _OF_NEW], both[SEQ])
+    old, new = both[_OLD].filter(is_newer), both[_NEW].filter(pc.invert(is_newer))
     return pa.concat_tables(
-        [
-            _without(there, both[_OLD].filter(is_newer)),
-            _without(rows, both[_NEW].filter(pc.invert(is_newer))),
-        ]
+        [without(there, old.combine_chunks()), without(rows, new.combine_chunks())]
     )
 
 
@@ -110,7 +104,7 @@ class TablePart:
     rows: tuple[PieceBatch, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Rewriting:
     """The parameters of a task that rewrites parts of a table.
 
@@ -168,7 +162,7 @@ class Rewriting:
 
     def _rewritten(self, part: TablePart) -> tuple[list[LakeFile], list[RejectedValue]]:
         changes = [batch.read() for batch in part.changes]
-        if self.divides_changes and not self.bucket_count:
+        if self.divides_changes:
             parted = (parts_of(rows, self.part_count).get(part.number) for rows in changes)
             changes = [rows for rows in parted if rows is not None]
         there = self.schema.empty_table()
@@ -212,25 +206,13 @@ class Rewriting:
         return there.filter(pc.field(SEQ) >= self.emptied_at)
 
 
-def rewrite(
-    table: CurrentTable,
-    pieces: Sequence[Piece],
-    *,
-    app_id: str,
-    version: int,
-    deleted_kept_h: float,
-    scratch: Folder,
-    tasks: Tasks[Any, Any],
-    rejects: Folder | IcebergAddress | None = None,
-) -> None:
+def rewrite(table: CurrentTable, pieces: Sequence[Piece], update: Update) -> None:
     """Rewrite the changed parts of a table, and replace their files in one commit.
 
     Args:
         table: Must have all columns of the changes.
         pieces: The changes, divided into its buckets if it has any.
-        app_id, version, deleted_kept_h, rejects: See `apply.apply`.
-        scratch: Folder for the rows of parts, existing, shared by all machines.
-        tasks: Runs the tasks.
+        update: The update.
 
     Raises:
         ChangeError: A value does not fit its column.
@@ -255,20 +237,20 @@ def rewrite(
     there = sum(file.row_count for file in kept)
     of_changes = max(piece.part_count for piece in pieces)
     part_count = of_changes * (1 + there // (of_changes * PART_ROWS))
-    forget_before = datetime.now(UTC) - timedelta(hours=deleted_kept_h)
+    forget_before = datetime.now(UTC) - timedelta(hours=update.deleted_kept_h)
     how = Rewriting(
-        table.name,
-        table.folder,
-        table.schema,
-        table.key_columns,
-        table.bucket_count,
-        bool(table.bucket_count) and table.stored.keeps_partition_columns,
-        part_count,
-        part_count > of_changes,
-        line,
-        int(forget_before.timestamp() * 1_000_000),
-        scratch,
-        rejects is not None,
+        name=table.name,
+        folder=table.folder,
+        schema=table.schema,
+        key=table.key_columns,
+        bucket_count=table.bucket_count,
+        keeps_bucket=bool(table.bucket_count) and table.stored.keeps_partition_columns,
+        part_count=part_count,
+        divides_changes=part_count > of_changes and not table.bucket_count,
+        emptied_at=line,
+        forget_before_us=int(forget_before.timestamp() * 1_000_000),
+        scratch=update.scratch,
+        nulls=update.rejects is not None,
     )
     files: dict[int, list[str]] = {}
     rows: dict[int, list[PieceBatch]] = {}
@@ -278,7 +260,7 @@ def rewrite(
         numbers = changes.keys() | files.keys()
     else:
         paths = [table.folder / file.file.path for file in kept]
-        for divided in tasks(how.divide, row_groups(paths)):
+        for divided in update.tasks(how.divide, row_groups(paths)):
             for number, batch in divided.items():
                 rows.setdefault(number, []).append(batch)
         numbers = rows.keys() | {n for n in range(part_count) if n % of_changes in changes}
@@ -291,14 +273,16 @@ def rewrite(
         )
         for number in sorted(numbers)
     ]
-    rewritten = tasks(how.rewrite, parts)
+    rewritten = update.tasks(how.rewrite, parts)
     found = [reject for _, rejects_of_part in rewritten for reject in rejects_of_part]
-    if rejects is not None and found:
-        store_rejects(rejects, table.name, found, app_id=app_id, version=version)
+    if update.rejects is not None:
+        store_rejects(
+            update.rejects, table.name, found, app_id=update.app_id, version=update.version
+        )
     table.stored.replace(
         [file for files_of_part, _ in rewritten for file in files_of_part],
         [file.file for file in touched],
-        table.versions(app_id, version, emptied_at),
+        table.versions(update.app_id, update.version, emptied_at),
     )
 
 
@@ -353,11 +337,3 @@ def _overlaps(file: _File, key: tuple[str, ...], pieces: Iterable[Piece]) -> boo
         for piece in pieces
         if piece.row_count
     )
-
-
-def _without(table: pa.Table, positions: pa.ChunkedArray) -> pa.Table:
-    """Return the table without the rows at these positions."""
-    if not len(positions):
-        return table
-    every = pa.array(range(table.num_rows), pa.int64())
-    return table.filter(pc.invert(pc.is_in(every, positions.combine_chunks())))

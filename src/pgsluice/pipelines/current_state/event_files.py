@@ -29,6 +29,7 @@ from pgsluice.lake.table import LakeTable
 from pgsluice.pipelines.current_state.pieces import Tasks, in_turn
 from pgsluice.pipelines.current_state.reading import Event, Sources, marks_in, tables_in
 from pgsluice.spark.lake_tables import table_at
+from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.session import default_parallelism, is_connect, register_source
 
 _EVENTS_ON_DRIVER_MAX = 2_000  # decoded in 20 ms, and a job of Spark takes longer
@@ -83,10 +84,11 @@ class Written:
 
 
 @dataclass(frozen=True)
-class _Message(WriterCommitMessage):  # type: ignore[misc]
-    """Commit message of one task."""
+class EventsWritten(WriterCommitMessage):  # type: ignore[misc]
+    """Commit message of one task: its events and, for a stream, their micro-batch."""
 
     written: Written
+    micro_batch: MicroBatch | None = None
 
 
 class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
@@ -96,11 +98,11 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
         self.table = table
         self.report = report
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> _Message:
-        return _Message(write_part(iterator, self.table, TaskContext.get().partitionId()))
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> EventsWritten:
+        return EventsWritten(write_part(iterator, self.table, TaskContext.get().partitionId()))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        found = (message.written for message in messages if isinstance(message, _Message))
+        found = (message.written for message in messages if isinstance(message, EventsWritten))
         self.report.write_text(Written.joined(found).to_json())
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +13,7 @@ from pyspark.sql.types import StructType
 from pgsluice.lake.current_tables import Applied, Tables, read_applied, write_applied
 from pgsluice.lake.table import LakeTable
 from pgsluice.lake.tables import tables_in
-from pgsluice.pipelines.current_state.event_files import Written, write_part
+from pgsluice.pipelines.current_state.event_files import EventsWritten, Written, write_part
 from pgsluice.pipelines.current_state.pending import Pending, pending_folder
 from pgsluice.spark.checkpoint import note_written
 from pgsluice.spark.features import DataSourceStreamArrowWriter
@@ -23,26 +22,19 @@ from pgsluice.spark.micro_batch import MicroBatch, reported
 from pgsluice.spark.stored_checkpoint import publish_plan
 
 
-@dataclass(frozen=True)
-class _Message(WriterCommitMessage):  # type: ignore[misc]
-    """Commit message of one task."""
-
-    written: Written
-    micro_batch: MicroBatch
-
-
 class _Writer(DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Write the events of each micro-batch once, and add it to the pending ones."""
 
     def __init__(self, current: Tables, table: LakeTable, checkpoint: Path) -> None:
         self.current, self.table, self.checkpoint = current, table, checkpoint
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> _Message:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> EventsWritten:
         task = TaskContext.get()
-        return _Message(write_part(iterator, self.table, task.partitionId()), MicroBatch.of(task))
+        written = write_part(iterator, self.table, task.partitionId())
+        return EventsWritten(written, MicroBatch.of(task))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        found = [message for message in messages if isinstance(message, _Message)]
+        found = [message for message in messages if isinstance(message, EventsWritten)]
         micro_batch = reported((message.micro_batch for message in found), batchId)
         if micro_batch is None:
             return  # without tasks there are no events

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pgsluice.errors import ChangeError
+from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.current_tables import DELETED, ROW, lake_column
 from pgsluice.lake.names import TableName
 from pgsluice.lake.storage import Folder, open_output, open_path
@@ -48,6 +49,27 @@ Unit = TypeVar("Unit")
 Result = TypeVar("Result")
 # Calls a function for each unit, in parallel tasks or one after the other; returns the results in order.
 Tasks = Callable[[Callable[[Unit], Result], Sequence[Unit]], list[Result]]
+
+
+@dataclass(frozen=True)
+class Update:
+    """An update of current-state tables.
+
+    Attributes:
+        app_id: Id of the writing application.
+        version: Increases with each update of this application; the first may be 0.
+        scratch: Folder for the rows of parts, existing, shared by all machines.
+        tasks: Runs the tasks.
+        deleted_kept_h: Minimum age of tombstones in hours before removal.
+        rejects: Address of the table that receives values that do not fit, which become null; None to raise instead.
+    """
+
+    app_id: str
+    version: int
+    scratch: Folder
+    tasks: Tasks[Any, Any]
+    deleted_kept_h: float
+    rejects: Folder | IcebergAddress | None = None
 
 
 def in_turn(act: Callable[[Unit], Result], units: Sequence[Unit]) -> list[Result]:
@@ -97,21 +119,20 @@ class Piece:
     error: ChangeError | None = None
 
 
-@dataclass(frozen=True)
-class Division:
-    """Number of parts into which the rows of each table are divided.
+@dataclass(frozen=True, slots=True)
+class ReadingPlan:
+    """Parameters with which tasks read a table's events.
 
     Attributes:
-        counts: By table.
-        other: For every other table.
+        kinds: Lake types of the columns, at least of those of the key.
+        names: By shape, the names in the lake of the columns whose name differs in events of this shape; None for those
+            that the lake does not have.
+        documents: Columns of JSON, whose values stay JSON text.
     """
 
-    counts: Mapping[TableName, int]
-    other: int
-
-    def of(self, table: TableName) -> int:
-        """Return the number of parts of a table."""
-        return self.counts.get(table, self.other)
+    kinds: Mapping[str, pa.DataType]
+    names: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+    documents: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -119,28 +140,25 @@ class Collapsing:
     """The parameters of a task that collapses events.
 
     Attributes:
-        kinds: The tables to collapse, with the lake types at least of the columns of their keys.
+        plans: The tables to collapse.
         applied: The last micro-batch that a table already has; -1 for other tables.
         folder: Folder for the pieces, existing, shared by all machines.
-        division: Number of parts of each table.
+        buckets: Number of buckets of tables, which is that of their parts.
+        part_count: Number of parts of every other table.
         joined: The tables by their joined names, see `reading.Sources`.
-        names: Of each table, by shape, the names in the lake of the columns whose name differs in events of this shape;
-            None for those that the lake does not have.
-        documents: Of each table, the columns of JSON in the lake.
     """
 
-    kinds: Mapping[TableName, Mapping[str, pa.DataType]]
+    plans: Mapping[TableName, ReadingPlan]
     applied: Mapping[TableName, int]
     folder: Folder
-    division: Division
+    buckets: Mapping[TableName, int] = field(default_factory=dict)
+    part_count: int = 1
     joined: Mapping[str, TableName] = field(default_factory=dict)
-    names: Mapping[TableName, Mapping[str, Mapping[str, str | None]]] = field(default_factory=dict)
-    documents: Mapping[TableName, frozenset[str]] = field(default_factory=dict)
 
     def task(self, unit: tuple[int, Folder, int]) -> list[Piece]:
         """Collapse the events in one row group of a file of a micro-batch."""
         batch_id, path, number = unit
-        wanted = {table for table in self.kinds if self.applied.get(table, -1) < batch_id}
+        wanted = {table for table in self.plans if self.applied.get(table, -1) < batch_id}
         pieces: list[Piece] = []
         with pq.ParquetFile(open_path(path)) as file, _without_collector():
             batches = file.iter_batches(_EVENTS_AT_ONCE, [number], list(COLUMNS))
@@ -159,8 +177,8 @@ class Collapsing:
                 yield piece
 
     def _piece_of(self, table: TableName, shape: str, events: pa.RecordBatch) -> Piece | None:
-        kinds, names = self.kinds[table], self.names.get(table, {}).get(shape)
-        documents = self.documents.get(table, frozenset())
+        plan = self.plans[table]
+        kinds, names, documents = plan.kinds, plan.names.get(shape), plan.documents
         if names:
             moved = {name: kinds.get(now or "", pa.string()) for name, now in names.items()}
             kinds = {**kinds, **moved}
@@ -177,21 +195,19 @@ class Collapsing:
 
     def _piece(self, portion: Portion) -> Piece:
         table, rows = portion.table, portion.rows
-        effect = Portion(
-            table, portion.key, rows.schema.empty_table(), portion.columns, portion.truncated_at, portion.snapshots
-        )  # fmt: skip
+        effect = replace(portion, rows=rows.schema.empty_table())
+        count = self.buckets.get(table, self.part_count)
         if not rows.num_rows:
-            return Piece(table, effect, {}, self.division.of(table))
-        count = self.division.of(table)
+            return Piece(table, effect, {}, count)
         return Piece(
             table,
             effect,
             write_parts(self.folder, rows, count),
-            count,
-            rows.num_rows,
-            rows.nbytes,
-            not portion.key and bool(pc.any(rows[DELETED]).as_py()),
-            _range(rows, tuple(map(lake_column, portion.key or ()))),
+            part_count=count,
+            row_count=rows.num_rows,
+            size_bytes=rows.nbytes,
+            takes=not portion.key and bool(pc.any(rows[DELETED]).as_py()),
+            key_range=_range(rows, tuple(map(lake_column, portion.key or ()))),
         )
 
 

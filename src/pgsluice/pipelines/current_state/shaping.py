@@ -21,28 +21,13 @@ from pgsluice.lake.shapes import Shape, Transition, transition
 from pgsluice.pipelines.current_state.columns import lake_type
 from pgsluice.pipelines.current_state.evolution import reshape, wider_types
 from pgsluice.pipelines.current_state.parking import Parking
+from pgsluice.pipelines.current_state.pieces import ReadingPlan
 from pgsluice.pipelines.current_state.reading import Sources
 from pgsluice.pipelines.current_state.table import CurrentTable
 from pgsluice.spark.access import Access, driver_connection, run
 
 # The commit that reshapes a table records its number as the version of this application id.
 _RESHAPED = "pgsluice:reshaped"
-
-
-@dataclass(frozen=True, slots=True)
-class ReadingPlan:
-    """Parameters with which tasks read a table's events.
-
-    Attributes:
-        kinds: Lake types of the columns.
-        names: By shape, the names in the lake of the columns whose name differs in events of this shape; None for those
-            that the lake does not have.
-        documents: Columns of JSON, whose values stay JSON text.
-    """
-
-    kinds: Mapping[str, pa.DataType]
-    names: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
-    documents: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -100,18 +85,13 @@ class Shaping:
         self._known.update(found)
         return found, current
 
-    def adopt(
-        self, name: TableName, table: CurrentTable | None, shapes: Shapes
-    ) -> tuple[CurrentTable | None, ReadingPlan]:
-        """Give a table the newest shape of its events.
+    def adopt(self, name: TableName, table: CurrentTable | None, shapes: Shapes) -> ReadingPlan:
+        """Give a table the newest shape of its events; return how they are read.
 
         Args:
             name: The table.
             table: The table in the lake; None if it does not exist.
             shapes: From `shapes_of`.
-
-        Returns:
-            The table; and how its events are read.
 
         Raises:
             SchemaChangeError: Rows in the lake may differ from those in PostgreSQL without an event, or the lake cannot
@@ -135,7 +115,7 @@ class Shaping:
                     raise SchemaChangeError(f"{change.harm}; rebuild the table")
             filled[shape.id] = now = later
         if now is None:
-            return table, ReadingPlan({} if table is None else table.kinds)
+            return ReadingPlan({} if table is None else table.kinds)
         kinds = self.kinds_of(name, now)
         if table is None:
             self.parking.note_shape(name, now)
@@ -146,7 +126,7 @@ class Shaping:
         changed = {
             one: found for one, found in names.items() if any(a != b for a, b in found.items())
         }
-        return table, ReadingPlan(kinds, changed, _documents(now.types, kinds))
+        return ReadingPlan(kinds, changed, _documents(now.types, kinds))
 
     def kinds_of(self, name: TableName, shape: Shape) -> dict[str, pa.DataType]:
         """Return the lake types of the columns of a shape."""
