@@ -188,7 +188,8 @@ def make(lake: Path, rows: int, by_buckets: bool) -> None:
     from deltalake import write_deltalake
 
     from pgsluice.lake.tables import tables_in
-    from pgsluice.pipelines.current_state.buckets import bucket_of
+    from pgsluice.pipelines.current_state.collapse import text_of_identity
+    from pgsluice.pipelines.current_state.pieces import part_of
     from pgsluice.pipelines.current_state.table import CurrentTable
 
     kinds = {"aid": pa.int64(), "bid": pa.int64(), "abalance": pa.int64(), "filler": pa.string()}
@@ -197,7 +198,7 @@ def make(lake: Path, rows: int, by_buckets: bool) -> None:
     if not by_buckets:
         write_deltalake(table.stored.delta, accounts(range(rows), table.schema), mode="append")
         return
-    if any(bucket(aid, count) != bucket_of((aid,), count) for aid in range(1000)):
+    if any(bucket(aid, count) != part_of(text_of_identity((aid,)), count) for aid in range(1000)):
         raise RuntimeError("the bucket function differs from the pipeline's")
     members: list[list[int]] = [[] for _ in range(count)]
     for aid in range(rows):
@@ -238,5 +239,5 @@ def rows_since(table: CurrentTable, seq: int) -> int:
 
 
 def bucket(aid: int, bucket_count: int) -> int:
-    """Return the result of `bucket_of` 20 times as fast, for tens of millions of rows."""
+    """Return the result of `part_of` 20 times as fast, for tens of millions of rows."""
     return zlib.crc32(b"['%d']" % aid) % bucket_count

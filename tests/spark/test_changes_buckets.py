@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from pgsluice.errors import ChangeError
 from pgsluice.lake.current_tables import Tables
 from pgsluice.lake.tables import tables_in
-from pgsluice.pipelines.current_state.buckets import bucket_of
+from pgsluice.pipelines.current_state.collapse import text_of_identity
 from pgsluice.pipelines.current_state.envelope import Change
+from pgsluice.pipelines.current_state.pieces import part_of
 from pgsluice.pipelines.current_state.table import CurrentTable
 from spark.changing import KINDS, NAME, Source, apply, cut, live, played, steps, stored
 
@@ -58,7 +59,7 @@ def test_only_buckets_with_changes_are_read_and_written(current: Tables):
     apply(table, inserts(*range(100)), version=0)
     before = set(table.again().files)
     for file in before:
-        if f"_bucket={bucket_of((7,), 4)}" not in file:
+        if f"_bucket={part_of(text_of_identity((7,)), 4)}" not in file:
             (table.folder / file).unlink()  # reading it fails
 
     apply(table.again(), inserts(7, seq=1000), version=1)

@@ -339,14 +339,14 @@ def test_pipeline_refuses_an_empty_dsn(dsn):
 @pytest.mark.parametrize("blank", ["", " "])
 def test_empty_folder_does_not_mean_the_current_one(blank):
     with pytest.raises(ConfigurationError, match="the checkpoint is empty"):
-        paths.checkpoint_folder(blank)
+        paths.delta_folder(blank, "checkpoint")
     with pytest.raises(ConfigurationError, match="the lake is empty"):
         address.parse(blank)
 
 
 def test_a_checkpoint_is_no_table():
     with pytest.raises(ConfigurationError, match="the checkpoint 'iceberg:c/n.t' is an Iceberg"):
-        paths.checkpoint_folder("iceberg:c/n.t")
+        paths.delta_folder("iceberg:c/n.t", "checkpoint")
 
 
 class EndedQuery:

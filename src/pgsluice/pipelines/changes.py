@@ -31,7 +31,7 @@ from pgsluice.pipelines.events import (
 )
 from pgsluice.pipelines.options import CurrentStateOptions, StreamOptions
 from pgsluice.pipelines.paths import (
-    checkpoint_folder,
+    delta_folder,
     local_folder,
     open_table,
     own_consumer,
@@ -256,7 +256,7 @@ def changes(
     from pgsluice.pipelines.current_state.snapshot import Rebuilds, Snapshots
     from pgsluice.spark.stream import LOG_SCHEMA
 
-    current, stored = tables_in(lake), checkpoint_folder(checkpoint)
+    current, stored = tables_in(lake), delta_folder(checkpoint, "checkpoint")
     name = reading.consumer or own_consumer(current.events, stored)
     with ExitStack() as cleanup:
         notes = local_folder(stored, cleanup)

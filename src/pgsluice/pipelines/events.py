@@ -22,7 +22,7 @@ from pgsluice.lake.storage import Folder
 from pgsluice.pipelines.keeper import Keeper
 from pgsluice.pipelines.options import StreamOptions
 from pgsluice.pipelines.paths import (
-    checkpoint_folder,
+    delta_folder,
     local_folder,
     open_table,
     own_consumer,
@@ -201,7 +201,7 @@ def events(
     from pgsluice.spark.lake_tables import table_at
     from pgsluice.spark.stream import log_schema
 
-    place, stored = parse(lake), checkpoint_folder(checkpoint)
+    place, stored = parse(lake), delta_folder(checkpoint, "checkpoint")
     name = reading.consumer or own_consumer(place, stored)
     with ExitStack() as cleanup:
         notes = local_folder(stored, cleanup)

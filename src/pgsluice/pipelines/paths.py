@@ -58,15 +58,6 @@ def session_for(
     return spark
 
 
-def checkpoint_folder(path: str | Path) -> Folder:
-    """Return the folder of a checkpoint, on disk or in an object store; it need not exist.
-
-    Raises:
-        ConfigurationError: It is empty, an unsupported URL or the address of an Iceberg table.
-    """
-    return delta_folder(path, "checkpoint")
-
-
 def local_folder(checkpoint: Folder, cleanup: ExitStack) -> Path:
     """Return the folder into which Spark writes a checkpoint: its own, or for an object store a temporary one."""
     if isinstance(checkpoint, Path):
@@ -101,12 +92,7 @@ def _new_consumer(lake: Folder | IcebergAddress) -> str:
 
 def own_consumer(lake: Folder | IcebergAddress, checkpoint: Folder) -> str:
     """Return the consumer name recorded in the checkpoint, else in the lake table, else a new one for this table."""
-    return _noted(checkpoint) or recorded_consumer(lake) or _new_consumer(lake)
-
-
-def recorded_consumer(lake: Folder | IcebergAddress) -> str | None:
-    """Return the consumer name that `record_consumer` stored in a lake table; None if there is none."""
-    return property_of(lake, _PROPERTY)
+    return _noted(checkpoint) or property_of(lake, _PROPERTY) or _new_consumer(lake)
 
 
 def record_consumer(consumer: str, lake: Folder | IcebergAddress, checkpoint: Path) -> None:

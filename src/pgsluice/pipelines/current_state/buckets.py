@@ -29,7 +29,6 @@ from pgsluice.lake.storage import Folder, dataset, open_path
 from pgsluice.pipelines.current_state.bad_values import RejectedValue, nulled, store_rejects
 from pgsluice.pipelines.current_state.collapse import (
     NEVER,
-    Identity,
     emptied,
     last_changes,
     replayed,
@@ -44,7 +43,6 @@ from pgsluice.pipelines.current_state.pieces import (
     PieceBatch,
     Update,
     effects,
-    part_of,
     parts_of,
     row_groups,
     write_parts,
@@ -53,11 +51,6 @@ from pgsluice.pipelines.current_state.table import CurrentTable, matched_by, row
 
 # No column of a table has a name with a space.
 _OLD, _NEW, _OF_NEW = "old at", "new at", " of new"
-
-
-def bucket_of(known_by: Identity, bucket_count: int) -> int:
-    """Return the bucket of a row, equal in every process."""
-    return part_of(text_of_identity(known_by), bucket_count)
 
 
 def combine(
