@@ -103,7 +103,7 @@ def throughput(make: Callable[[], QueueWorker], place: Place) -> float:
             seconds, worker_s = it.answer()
             server_s = server_cpu_s(place) - before_s
         ((reported, sampled),) = connection.execute(
-            "select (select count(*) from sluice.worker_report where ended_at is null), "
+            "select (select count(*) from sluice.process_report where ended_at is null), "
             "(select count(*) from sluice.sample where slot < 3)"
         ).fetchall()
     _cpu[system.name] = messages / (worker_s + server_s)
@@ -262,7 +262,7 @@ def dead_rows(connection: psycopg.Connection[Any]) -> list[tuple[int, int, int]]
             sum(pg_total_relation_size(relid)) filter (where schemaname = 'sluice')::bigint / 1024,
             sum(n_dead_tup) filter (where schemaname = 'pg_catalog')::integer
         from pg_stat_all_tables
-        where schemaname = 'sluice' and relname ~ '^(worker|worker_report|sample.*)$' or schemaname = 'pg_catalog'"""
+        where schemaname = 'sluice' and relname ~ '^(process|process_report|sample.*)$' or schemaname = 'pg_catalog'"""
     ).fetchall()
 
 

@@ -182,7 +182,7 @@ STATES = {
     "passes": "select max(pass_id), count(*) > 0 from pgq.retry_pass",
     "claims": CLAIMS,
     "events": "select ev_id from pgq.event_1 order by 1",
-    "workers": "select worker_id from sluice.worker order by 1",
+    "workers": "select process_id from sluice.reporting order by 1",
 }
 
 
@@ -197,9 +197,12 @@ def use_everything(connection):
     connection.execute("select pgq.event_retry(%s, 1, 3600)", [batch])
     connection.execute("select pgq.finish_batch(%s)", [batch])
     value(connection, f"select claim_id from {GROUP} limit 1")
-    connection.execute(
-        "select sluice.report_worker('w', 'app', 'host', 1, '1', '{}', 1, interval '0')"
-    )
+    for worker_id in ("w", "ended"):
+        connection.execute(
+            "select sluice.report_worker(%s, 'app', 'host', 1, '1', '{}', 1, interval '0')",
+            [worker_id],
+        )
+    connection.execute("select sluice.end_worker('ended')")
     connection.execute("select pgq.insert_event('changes', 't', '4')")
     connection.execute("select sluice.log_tick('changes')")
     value(connection, "select pgq.next_batch('changes', 'lake')")
@@ -234,7 +237,7 @@ TRUNCATIONS = {
             "sluice.rotate('changes')",
         ],
     ),
-    "workers": ([], ["sluice._compact_workers(true)"]),
+    "workers": ([], ["sluice._maintain_processes('0'::interval)"]),
 }
 TRUNCATED = "select count(*) from pgq.truncation"
 
@@ -370,7 +373,7 @@ def test_rotation_during_which_a_dump_begins_is_rolled_back(database, connection
 
 def test_transactions_are_noted_in_little_space_and_without_waiting(database, connection):
     """Under a held snapshot too: rows are appended and truncated."""
-    call = "select pgq._lock_tables('{sluice.worker}'::regclass[], 'access exclusive', 0)"
+    call = "select pgq._lock_tables('{sluice.process}'::regclass[], 'access exclusive', 0)"
     with database.connect(autocommit=False) as holder:
         holder.execute("set transaction isolation level repeatable read")
         holder.execute("select 1")
@@ -382,12 +385,12 @@ def test_transactions_are_noted_in_little_space_and_without_waiting(database, co
             assert value(connection, TRUNCATED) == 1
             with database.connect() as other:
                 other.execute("set lock_timeout = '10s'")
-                assert value(other, call.replace("worker", "stage")) is False
+                assert value(other, call.replace("process", "stage")) is False
             assert value(connection, call) is True
         assert value(connection, TRUNCATED) == 1
 
     with connection.transaction():
         connection.execute(call)
         with database.connect() as other:
-            assert value(other, call.replace("worker", "stage")) is True
+            assert value(other, call.replace("process", "stage")) is True
     assert value(connection, TRUNCATED) == 3

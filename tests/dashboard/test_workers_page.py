@@ -48,7 +48,7 @@ def test_silent_worker_is_marked_and_listed_first(client, report, connection):
     report("a", "calm")
     report("b", "lost", running=[])
     connection.execute(
-        "update sluice.worker_report set reported_at = now() - interval '5 min' where worker_id = 'b'"
+        "update sluice.process_report set reported_at = now() - interval '5 min' where process_id = 'b'"
     )
 
     text = client.get("/workers").text

@@ -374,7 +374,7 @@ def use_ledgers_of_queues(connection: psycopg.Connection) -> None:
         "sluice.set_queue_options('limited', '{\"pause_reason\": \"another reason\"}')",
         "sluice.report_worker('w', 'app', 'host', 1, '1', '{}', null, '1 s')",
         "sluice.end_worker('w')",
-        "sluice._compact_workers(true)",
+        "sluice._maintain_processes('0')",
         "sluice.set_queue_options('limited', '{\"paused\": null}')",
         'sluice.set_queue_options(\'orders\', \'{"paused": true, "pause_reason": "a reason"}\')',
         "sluice.pause_schedule('nightly')",

@@ -33,7 +33,7 @@ KINDS = (
     ("archive", r"pgmq\.a_"),
     ("event", r"pgq\.event_[0-9]+"),
     ("tick", r"pgq\.tick_[0-9]+"),
-    ("position", r"pgq\.(position|subscriber|consumer|subconsumer|retry)|sluice\.pipeline"),
+    ("position", r"pgq\.(position|subscriber|consumer|subconsumer|retry)"),
     (
         "claim",
         r"sluice\.(claim|outcome|redelivery|key_|turn|waiting|parked_key|share_)",
@@ -43,8 +43,8 @@ KINDS = (
     ("send", r"sluice\.(deduplication_key|sink|stage_|stage|delayed)"),
     ("lock", r"sluice\.lock$"),
     ("failure", r"sluice\.failure$"),  # a claim retries due events, and records a log that fails
-    # A worker reports itself, the event types of its handlers, and those without a handler.
-    ("registry", r"sluice\.(worker|group_type|unhandled_type)"),
+    # A worker or pipeline reports itself, a worker the event types of its handlers, and those without a handler.
+    ("registry", r"sluice\.(process|group_type|unhandled_type)"),
     ("ours", r"(pgmq|pgq|pgq_coop|sluice)\."),
     ("toast", r"pg_toast\."),
     ("catalog", r"pg_"),

@@ -70,7 +70,7 @@ def keeper_of(shards: dict[str, LogShard], lake: str = "/a", wait_s: float = 0) 
 
 
 def holder(log: psycopg.Connection) -> int | None:
-    return value(log, "select sluice._pipeline_holder(1, 'c')")
+    return value(log, "select sluice._pipeline_holder('log 1 consumer c')")
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")

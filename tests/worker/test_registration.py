@@ -147,7 +147,7 @@ async def test_locked_registry_does_not_hold_up_a_worker(worker_url, observer, q
     go.set()
     work = WorkQueue(observer)
     with psycopg.connect(worker_url) as holder:
-        holder.execute("lock table sluice.worker_report in access exclusive mode")
+        holder.execute("lock table sluice.process_report in access exclusive mode")
         async with working(app_of(worker_url, queue_name, go)) as worker:
             work.send(queue_name, 1)
             await until(lambda: worker.counts()["pack"].done == 1, "the message")

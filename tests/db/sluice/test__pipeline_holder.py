@@ -3,22 +3,19 @@ import psycopg
 from conftest import Database
 from support import value
 
-HOLDER = "select sluice._pipeline_holder(%s, %s)"
-KEY = "select sluice._pipeline_key(%s, %s)"
+HOLDER = "select sluice._pipeline_holder(%s)"
 
 
-def test_session_with_the_lock_is_the_holder(connection: psycopg.Connection, database: Database):
-    key = value(connection, KEY, 1, "c")
+def test_session_that_holds_a_pipeline_is_its_holder(log: psycopg.Connection, database: Database):
+    log.execute("select pgq.create_queue('another')")
     with database.connect() as other:
-        value(other, "select pg_advisory_lock(%s)", key)
-        value(other, "select pg_advisory_lock(%s)", value(connection, KEY, 2, "d"))
+        pid = other.info.backend_pid
+        for log_name, consumer in (("log", "c"), ("another", "d")):
+            other.execute(
+                "select sluice.hold_pipeline(%s, %s, 'events', '/a', %s)", (log_name, consumer, pid)
+            )
 
-        assert value(connection, HOLDER, 1, "c") == other.info.backend_pid
-        assert value(connection, HOLDER, 2, "c") is None
-        assert value(connection, HOLDER, 1, "d") is None
-
-
-def test_keys_differ_by_log_and_consumer(connection: psycopg.Connection):
-    pairs = [(1, "c"), (2, "c"), (1, "d"), (12, "c"), (1, "2/c")]
-
-    assert len({value(connection, KEY, *pair) for pair in pairs}) == len(pairs)
+        assert value(log, HOLDER, "log 1 consumer c") == pid
+        assert value(log, HOLDER, "log 2 consumer d") == pid
+        assert value(log, HOLDER, "log 2 consumer c") is None
+        assert value(log, HOLDER, "log 1 consumer d") is None

@@ -30,7 +30,7 @@ def test_second_session_is_refused_until_the_first_ends(
     # The server ends a closed session by itself, but not at once.
     value(log, "select pg_terminate_backend(%s, 10000)", pid)
     assert hold(log, lake="/b")[0]
-    assert rows(log, "select consumer_name, kind, lake from sluice.pipeline") == [
+    assert rows(log, "select consumer_name, kind, lake from sluice.process") == [
         ("c", "events", "/b")
     ]
 
@@ -73,7 +73,7 @@ def test_pipelines_of_retired_consumers_are_forgotten(log: psycopg.Connection, d
         hold(running, "running")
         hold(log, "new")
 
-    assert rows(log, "select consumer_name from sluice.pipeline order by 1") == [
+    assert rows(log, "select consumer_name from sluice.process order by 1") == [
         ("new",),
         ("registered",),
         ("running",),

@@ -29,7 +29,7 @@ STATE = "select worker_id, is_live, has_session from sluice.list_workers()"
 
 def test_newest_report_of_each_worker_is_listed(connection: psycopg.Connection):
     connection.execute(REPORT, ("w", None))
-    first = value(connection, "select max(reported_at) from sluice.worker_report")
+    first = value(connection, "select max(reported_at) from sluice.process_report")
     connection.execute(REPORT, ("w", None))
 
     cursor = connection.execute("select * from sluice.list_workers()")
@@ -59,7 +59,7 @@ def test_silent_worker_is_not_live_after_90_seconds_and_not_listed_after_a_day(
     connection: psycopg.Connection,
 ):
     connection.execute(REPORT, ("w", connection.info.backend_pid))
-    later = "update sluice.worker_report set reported_at = now() - interval '%s'"
+    later = "update sluice.process_report set reported_at = now() - interval '%s'"
 
     connection.execute(later.replace("%s", "80 s"))
     assert rows(connection, STATE) == [("w", True, True)]

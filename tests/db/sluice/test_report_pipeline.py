@@ -22,7 +22,7 @@ def test_time_of_the_last_commit_is_kept_by_later_reports(log: psycopg.Connectio
     log.execute(REPORT, ("c", 5, None))
 
     found = rows(
-        log, "select row_count, last_commit_at from sluice.pipeline_report order by report_id"
+        log, "select row_count, last_commit_at from sluice.process_report order by report_id"
     )
 
     assert found == [(5, AT), (5, AT)]
@@ -31,7 +31,7 @@ def test_time_of_the_last_commit_is_kept_by_later_reports(log: psycopg.Connectio
 def test_pipeline_that_was_not_held_is_not_reported(log: psycopg.Connection):
     log.execute(REPORT, ("c", 5, AT))
 
-    assert value(log, "select count(*) from sluice.pipeline_report") == 0
+    assert value(log, "select count(*) from sluice.process_report") == 0
 
 
 def test_reports_are_truncated_to_the_newest_of_each_even_under_a_held_snapshot(
@@ -44,24 +44,24 @@ def test_reports_are_truncated_to_the_newest_of_each_even_under_a_held_snapshot(
         old.execute("set transaction isolation level repeatable read")
         old.execute("select 1")
         log.execute(
-            "insert into sluice.pipeline_report (pipeline_id, reported_at, row_count) "
-            "select p.pipeline_id, now(), 2 from sluice.pipeline as p, generate_series(1, 10000) "
+            "insert into sluice.process_report (process_id, reported_at, row_count) "
+            "select p.process_id, now(), 2 from sluice.process as p, generate_series(1, 10000) "
             "where p.consumer_name = 'c'"
         )
-        before = value(log, "select pg_relation_size('sluice.pipeline_report')")
+        before = value(log, "select pg_relation_size('sluice.process_report')")
         log.execute(
-            "insert into sluice.pipeline_report (pipeline_id, reported_at, row_count) "
-            "select pipeline_id, now(), 2 from sluice.pipeline_report"
+            "insert into sluice.process_report (process_id, reported_at, row_count) "
+            "select process_id, now(), 2 from sluice.process_report"
         )
         log.execute(REPORT, ("c", 3, AT))
 
     assert before > 0
     assert rows(
         log,
-        "select p.consumer_name, r.row_count from sluice.pipeline_report as r "
-        "join sluice.pipeline as p on p.pipeline_id = r.pipeline_id order by 1",
+        "select p.consumer_name, r.row_count from sluice.process_report as r "
+        "join sluice.process as p on p.process_id = r.process_id order by 1",
     ) == [("c", 3), ("d", 2)]
-    assert value(log, "select pg_relation_size('sluice.pipeline_report')") <= 8192
+    assert value(log, "select pg_relation_size('sluice.process_report')") <= 8192
 
 
 def test_events_after_the_position_are_returned(log: psycopg.Connection):

@@ -1,4 +1,4 @@
-"""sluice.report_worker, with _compact_workers: reports are appended, and truncated to the newest of each worker."""
+"""sluice.report_worker, with _maintain_processes: reports are appended, and truncated to the newest of each worker."""
 
 import psycopg
 import pytest
@@ -7,6 +7,7 @@ from conftest import Database
 from support import rows, value
 
 REPORT = "select sluice.report_worker(%s, 'shop', 'host', 7, '1.0', array['queue orders'], 4, '1 hour', %s::jsonb, %s::jsonb, %s)"
+MAINTAIN = "sluice._maintain_processes('0')"
 IDLE = ("[]", "{}", None)
 
 
@@ -16,12 +17,12 @@ def test_first_report_registers_the_worker_and_later_ones_append(connection: psy
 
     assert rows(
         connection,
-        "select worker_id, app, host, pid, version, role_name, sources, concurrency, "
-        "started_at between now() - interval '61 min' and now() - interval '59 min' from sluice.worker",
+        "select process_id, app, host, pid, version, role_name, sources, concurrency, "
+        "started_at between now() - interval '61 min' and now() - interval '59 min' from sluice.process",
     ) == [("w", "shop", "host", 7, "1.0", connection.info.user, ["queue orders"], 4, True)]
     assert rows(
         connection,
-        "select counts, backend_pid is not null from sluice.worker_report order by report_id",
+        "select counts, backend_pid is not null from sluice.process_report order by report_id",
     ) == [({}, False), ({"pack": {"done": 3}}, True)]
 
 
@@ -39,7 +40,7 @@ def test_running_calls_are_stored_longest_first_with_their_start_by_the_servers_
         connection,
         "select r.call - 'since', reported_at - (r.call ->> 'since')::timestamptz = "
         "case r.call ->> 'handler' when 'a' then interval '2 s' else interval '60 s' end "
-        "from sluice.worker_report, jsonb_array_elements(running) with ordinality as r (call, number) order by number",
+        "from sluice.process_report, jsonb_array_elements(running) with ordinality as r (call, number) order by number",
     ) == [
         ({"handler": "b", "log": "l", "group": "g", "ev_id": 2}, True),
         ({"handler": "a", "queue": "q", "msg_id": 1}, True),
@@ -49,7 +50,7 @@ def test_running_calls_are_stored_longest_first_with_their_start_by_the_servers_
 def test_session_that_is_not_there_is_not_stored(connection: psycopg.Connection):
     connection.execute(REPORT, ("w", "[]", "{}", 2147483647))
 
-    assert value(connection, "select backend_pid from sluice.worker_report") is None
+    assert value(connection, "select backend_pid from sluice.process_report") is None
 
 
 def test_reports_leave_no_dead_rows_under_a_held_snapshot_and_are_truncated(
@@ -62,9 +63,9 @@ def test_reports_leave_no_dead_rows_under_a_held_snapshot_and_are_truncated(
     connection.execute("select sluice.end_worker('ended')")
     connection.execute(REPORT, ("silent", *IDLE))
     connection.execute(
-        "update sluice.worker_report set reported_at = now() - interval '25 hours' where worker_id = 'silent'"
+        "update sluice.process_report set reported_at = now() - interval '25 hours' where process_id = 'silent'"
     )
-    connection.execute("vacuum full sluice.worker_report")
+    connection.execute("vacuum full sluice.process_report")
     sizes = []
     with database.connect(autocommit=False) as old:
         old.execute("set transaction isolation level repeatable read")
@@ -72,59 +73,61 @@ def test_reports_leave_no_dead_rows_under_a_held_snapshot_and_are_truncated(
         for _ in range(20):
             for worker_id in ids:
                 connection.execute(REPORT, (worker_id, "[]", counts, None))
-            sizes.append(value(connection, "select pg_table_size('sluice.worker_report')"))
-        connection.execute("vacuum sluice.worker, sluice.worker_report")
+            sizes.append(value(connection, "select pg_table_size('sluice.process_report')"))
+        connection.execute("vacuum sluice.process, sluice.process_report")
         connection.execute("select pg_stat_clear_snapshot()")
         dead = value(
             connection,
-            "select sum(n_dead_tup) from pg_stat_user_tables where relname in ('worker', 'worker_report')",
+            "select sum(n_dead_tup) from pg_stat_user_tables where relname in ('process', 'process_report')",
         )
-        removed = value(connection, "select sluice._compact_workers(true)")
+        removed = value(connection, f"select detail from {MAINTAIN}")
 
     assert dead == 0
-    assert removed == 2
+    assert removed == "2 workers removed that have ended or were silent for a day"
     assert sorted(sizes) == sizes
     assert [
         row[0] for row in rows(connection, "select worker_id from sluice.list_workers()")
     ] == ids
-    assert value(connection, "select count(*) from sluice.worker_report") == len(ids)
+    assert value(connection, "select count(*) from sluice.process_report") == len(ids)
 
 
 def test_reports_are_truncated_when_they_need_much_space(connection: psycopg.Connection):
     for worker_id in ("w", "v"):
         connection.execute(REPORT, (worker_id, *IDLE))
     connection.execute(
-        "insert into sluice.worker_report (worker_id, reported_at, running, counts) "
+        "insert into sluice.process_report (process_id, reported_at, running, counts) "
         "select 'w', now(), '[]', '{}' from generate_series(1, 30000)"
     )
 
     connection.execute(REPORT, ("w", "[]", '{"pack": {"done": 3}}', None))
 
-    assert rows(connection, "select worker_id, counts from sluice.worker_report order by 1") == [
+    assert rows(connection, "select process_id, counts from sluice.process_report order by 1") == [
         ("v", {}),
         ("w", {"pack": {"done": 3}}),
     ]
-    assert value(connection, "select count(*) from sluice.worker") == 2
+    assert value(connection, "select count(*) from sluice.process") == 2
 
 
 def test_reports_are_not_truncated_while_another_session_reads_them(
     connection: psycopg.Connection, database: Database
 ):
     connection.execute(REPORT, ("w", *IDLE))
+    connection.execute(REPORT, ("ended", *IDLE))
+    connection.execute("select sluice.end_worker('ended')")
     with database.connect(autocommit=False) as reader:
-        reader.execute("select * from sluice.worker_report")
+        reader.execute("select * from sluice.process_report")
 
-        assert value(connection, "select sluice._compact_workers(true)") == 0
+        assert rows(connection, f"select * from {MAINTAIN}") == []
         connection.execute(REPORT, ("w", *IDLE))
 
-    assert value(connection, "select count(*) from sluice.worker_report") == 2
+    assert value(connection, "select count(*) from sluice.process_report") == 4
 
 
 def test_report_fails_soon_while_the_table_is_locked(
     connection: psycopg.Connection, database: Database
 ):
     with database.connect(autocommit=False) as holder:
-        holder.execute("lock table sluice.worker_report in exclusive mode")
+        holder.execute("lock table sluice.process_report in exclusive mode")
 
         with pytest.raises(psycopg.errors.LockNotAvailable):
             connection.execute(REPORT, ("w", *IDLE))

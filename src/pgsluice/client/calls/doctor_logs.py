@@ -229,10 +229,10 @@ def pipelines(stopped_s: float, gone_s: float) -> Call[list[Symptom]]:
                 'consumer %%L of log %%L, which feeds %%s, is gone: events are missing there', p.consumer_name,
                 q.queue_name, p.lake
             ),
-            format('delete from sluice.pipeline where pipeline_id = %%s', p.pipeline_id)
-        from sluice.pipeline as p
+            format('delete from sluice.process where process_id = %%L', p.process_id)
+        from sluice.process as p
         join pgq.queue as q on q.queue_id = p.queue_id
-        where p.held_since > clock_timestamp() - make_interval(secs => %s)
+        where p.started_at > clock_timestamp() - make_interval(secs => %s)
           and not exists (
               select
               from pgq.subscriber as s

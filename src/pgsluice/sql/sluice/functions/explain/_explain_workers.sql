@@ -1,5 +1,5 @@
 /*
- * i_source is as in sluice.worker: queue Q; log L group G. Its second word is what --queues takes. Consumers that call the
+ * i_source is as in sluice.process: queue Q; log L group G. Its second word is what --queues takes. Consumers that call the
  * read functions themselves are not registered.
  */
 create or replace function sluice._explain_workers(i_source text)

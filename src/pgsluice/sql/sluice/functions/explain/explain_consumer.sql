@@ -33,13 +33,10 @@ begin
         return;
     end if;
     select l.* into c from sluice.list_consumers(v_log.queue_name) as l where l.consumer_name = explain_consumer.consumer_name;
-    select q.pipeline_id, q.kind, q.lake, q.held_by, q.held_since, h.pid is not null as is_running, r.last_commit_at, r.reported_at, r.row_count
+    select q.kind, q.lake, q.held_by, q.started_at, h.pid is not null as is_running, q.last_commit_at, q.reported_at, q.row_count
     into p
-    from sluice.pipeline as q
-    cross join sluice._pipeline_holder(q.queue_id, q.consumer_name) as h (pid)
-    left join lateral (
-        select n.* from sluice.pipeline_report as n where n.pipeline_id = q.pipeline_id order by n.report_id desc limit 1
-    ) as r on true
+    from sluice.reporting as q
+    cross join sluice._pipeline_holder(q.process_id) as h (pid)
     where q.queue_id = v_log.queue_id and q.consumer_name = explain_consumer.consumer_name;
 
     return query values (
@@ -52,7 +49,7 @@ begin
     );
     if p.kind is not null then
         return query values (
-            'state', p.held_since, 'pipeline',
+            'state', p.started_at, 'pipeline',
             jsonb_build_object('is_running', p.is_running, 'kind', p.kind, 'lake', p.lake, 'held_by', p.held_by)
         );
     end if;

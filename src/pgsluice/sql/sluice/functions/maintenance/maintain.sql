@@ -31,7 +31,7 @@ begin
         'sluice._maintain_samples()',
         'sluice._maintain_limits(10000)',
         'sluice._maintain_sinks(''1 day''::interval, 1000)',
-        'sluice._maintain_workers()',
+        'sluice._maintain_processes(''1 hour''::interval)',
         'sluice._maintain_actions(1000)',
         'sluice._maintain_indexes(268435456)',
         'sluice._maintain_captures()',

@@ -10,26 +10,19 @@ language sql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
-    select w.worker_id, w.app, w.host, w.pid, w.version, w.sources, w.concurrency, w.started_at, newest.reported_at,
-        newest.reported_at > clock_timestamp() - interval '90 seconds' and session.is_there is distinct from false,
-        newest.running, newest.counts, w.role_name, session.is_there
-    from sluice.worker as w
+    select w.process_id, w.app, w.host, w.pid, w.version, w.sources, w.concurrency, w.started_at, w.reported_at,
+        w.reported_at > clock_timestamp() - interval '90 seconds' and session.is_there is distinct from false,
+        w.running, w.counts, w.role_name, session.is_there
+    from sluice.reporting as w
     cross join lateral (
-        select r.*
-        from sluice.worker_report as r
-        where r.worker_id = w.worker_id
-        order by r.report_id desc
-        limit 1
-    ) as newest
-    cross join lateral (
-        select case when newest.backend_pid is not null then exists (
+        select case when w.backend_pid is not null then exists (
             select
             from pg_stat_activity as a
-            where a.pid = newest.backend_pid and a.datname = current_database()
+            where a.pid = w.backend_pid and a.datname = current_database()
         ) end as is_there
     ) as session
-    where newest.ended_at is null and newest.reported_at > clock_timestamp() - interval '1 day'
-    order by w.app, w.host, w.started_at, w.worker_id;
+    where w.queue_id is null
+    order by w.app, w.host, w.started_at, w.process_id;
 $$;
 
 comment on function sluice.list_workers() is

@@ -7,7 +7,7 @@
  * pooler the lock would stay with a server session that other clients use; there the backend pid that the client knows is
  * not that of the server process.
  *
- * Calls: pgq._require_log, sluice._require_short_name, sluice._session. Writes: sluice.pipeline.
+ * Calls: pgq._require_log, sluice._require_short_name, sluice._session. Writes: sluice.process.
  *
  * Security definer: a reader may register its pipeline, but may not write to the table.
  */
@@ -22,50 +22,50 @@ as $$
 declare
     v_queue_id integer;
     v_pid integer;
-    v_pipeline sluice.pipeline;
+    v_process_id text;
 begin
     v_queue_id := (pgq._require_log(queue_name)).queue_id;
     perform sluice._require_short_name('name of the consumer'::text, consumer_name);
+    v_process_id := format('log %s consumer %s', v_queue_id, consumer_name);
     if backend_pid = pg_backend_pid() then
-        v_pid := sluice._pipeline_holder(v_queue_id, consumer_name);
+        v_pid := sluice._pipeline_holder(v_process_id);
         is_held := v_pid is not distinct from pg_backend_pid()
-            or pg_try_advisory_lock(sluice._pipeline_key(v_queue_id, consumer_name));
+            or pg_try_advisory_lock(hashtextextended(v_process_id, 0));
         if not is_held then
-            select p.*
-            into v_pipeline
-            from sluice.pipeline as p
-            where p.queue_id = v_queue_id and p.consumer_name = hold_pipeline.consumer_name;
-            v_pid := sluice._pipeline_holder(v_queue_id, consumer_name);
-            holder := sluice._session(v_pid);
-            if v_pipeline.held_by like format('pid %s,%%', v_pid) then
-                holder := format(
-                    '%s, since %s, for the lake %s', v_pipeline.held_by, v_pipeline.held_since, v_pipeline.lake
-                );
-            end if;
+            v_pid := sluice._pipeline_holder(v_process_id);
+            select format('%s, since %s, for the lake %s', k.held_by, k.started_at, k.lake)
+            into holder
+            from sluice.reporting as k
+            where k.process_id = v_process_id and k.pid = v_pid;
+            holder := coalesce(holder, sluice._session(v_pid));
             return next;
             return;
         end if;
     end if;
 
-    holder := format(
-        'pid %s, role %s, application %L, address %s', pg_backend_pid(), session_user, current_setting('application_name'),
-        coalesce(host(inet_client_addr()), 'local')
-    );
     -- Those of retired consumers.
-    delete from sluice.pipeline as p
+    delete from sluice.process as p
     where p.queue_id = v_queue_id
       and p.consumer_name <> hold_pipeline.consumer_name
-      and sluice._pipeline_holder(p.queue_id, p.consumer_name) is null
+      and sluice._pipeline_holder(p.process_id) is null
       and not exists (
           select
           from pgq.subscriber as s
           join pgq.consumer as c on c.co_id = s.sub_consumer
           where s.sub_queue = p.queue_id and c.co_name = p.consumer_name
       );
-    insert into sluice.pipeline as p (queue_id, consumer_name, kind, lake, held_since, held_by)
-    values (v_queue_id, consumer_name, kind, lake, clock_timestamp(), holder)
-    on conflict on constraint pipeline_queue_id_consumer_name_key do update
-    set kind = excluded.kind, lake = excluded.lake, held_since = excluded.held_since, held_by = excluded.held_by;
+    insert into sluice.process (
+        process_id, kind, app, host, pid, role_name, started_at, sources, queue_id, consumer_name, lake
+    )
+    values (
+        v_process_id, kind, current_setting('application_name'), coalesce(host(inet_client_addr()), 'local'), pg_backend_pid(),
+        session_user, clock_timestamp(), array[format('log %s consumer %s', queue_name, consumer_name)], v_queue_id,
+        consumer_name, lake
+    )
+    on conflict on constraint process_pkey do update
+    set kind = excluded.kind, app = excluded.app, host = excluded.host, pid = excluded.pid, role_name = excluded.role_name,
+        started_at = excluded.started_at, queue_id = excluded.queue_id, consumer_name = excluded.consumer_name, lake = excluded.lake;
+    holder := (select k.held_by from sluice.reporting as k where k.process_id = v_process_id);
     return next;
 end;
 $$;

@@ -9,23 +9,15 @@ volatile
 set search_path = pg_catalog, pg_temp
 as $$
     select c.log_name, p.consumer_name, p.kind, p.lake,
-        sluice._pipeline_holder(p.queue_id, p.consumer_name) is not null, p.held_since, p.held_by,
-        r.last_commit_at, r.row_count, c.lag_events,
+        sluice._pipeline_holder(p.process_id) is not null, p.started_at, p.held_by, p.last_commit_at, p.row_count, c.lag_events,
         -- Ticks of an idle log are not lag.
         case when c.lag_events = 0 then 0 else c.lag_s end,
-        r.reported_at
-    from sluice.pipeline as p
-    join pgq.queue as q on q.queue_id = p.queue_id
+        p.reported_at
+    from sluice.reporting as p
     -- Only of logs with pipelines: a database can have thousands of others.
-    cross join lateral sluice.list_consumers(q.queue_name) as c
-    left join lateral (
-        select newest.*
-        from sluice.pipeline_report as newest
-        where newest.pipeline_id = p.pipeline_id
-        order by newest.report_id desc
-        limit 1
-    ) as r on true
-    where c.consumer_name = p.consumer_name and (c.last_tick is not null or c.lost is not null)
+    cross join lateral sluice.list_consumers((select q.queue_name from pgq.queue as q where q.queue_id = p.queue_id)) as c
+    where p.queue_id is not null
+      and c.consumer_name = p.consumer_name and (c.last_tick is not null or c.lost is not null)
     order by c.log_name, p.consumer_name;
 $$;
 

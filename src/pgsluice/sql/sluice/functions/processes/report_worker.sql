@@ -4,7 +4,7 @@
  *
  * backend_pid is that of the worker's listener, a session that lives as long as the process.
  *
- * Calls: sluice._compact_workers, sluice._require_short_name. Writes: sluice.worker, sluice.worker_report.
+ * Calls: sluice._maintain_processes, sluice._require_short_name. Writes: sluice.process, sluice.process_report.
  *
  * Security definer: a reader may report its worker, but may not write to the tables.
  */
@@ -22,17 +22,17 @@ as $$
 declare
     v_now constant timestamptz := clock_timestamp();
 begin
-    perform from sluice.worker as w where w.worker_id = report_worker.worker_id;
+    perform from sluice.process as p where p.process_id = report_worker.worker_id;
     if not found then
         perform sluice._require_short_name('worker_id'::text, report_worker.worker_id);
-        insert into sluice.worker (worker_id, app, host, pid, version, role_name, sources, concurrency, started_at)
+        insert into sluice.process (process_id, kind, app, host, pid, version, role_name, sources, concurrency, started_at)
         values (
-            report_worker.worker_id, report_worker.app, report_worker.host, report_worker.pid, report_worker.version,
+            report_worker.worker_id, 'worker', report_worker.app, report_worker.host, report_worker.pid, report_worker.version,
             sluice._caller(), report_worker.sources, report_worker.concurrency, v_now - uptime
         )
-        on conflict on constraint worker_pkey do nothing;
+        on conflict on constraint process_pkey do nothing;
     end if;
-    insert into sluice.worker_report (worker_id, reported_at, backend_pid, running, counts)
+    insert into sluice.process_report (process_id, reported_at, backend_pid, running, counts)
     values (
         report_worker.worker_id, v_now,
         (
@@ -53,7 +53,7 @@ begin
         ),
         report_worker.counts
     );
-    perform sluice._compact_workers(false);
+    perform sluice._maintain_processes(null::interval);
 end;
 $$;
 

@@ -6,10 +6,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 set lock_timeout = '500ms'
 as $$
-    insert into sluice.worker_report (worker_id, reported_at, running, counts, ended_at)
-    select w.worker_id, clock_timestamp(), '[]', '{}', clock_timestamp()
-    from sluice.worker as w
-    where w.worker_id = end_worker.worker_id;
+    insert into sluice.process_report (process_id, reported_at, ended_at)
+    select p.process_id, clock_timestamp(), clock_timestamp()
+    from sluice.process as p
+    where p.process_id = end_worker.worker_id and p.queue_id is null;
 $$;
 
 comment on function sluice.end_worker(text) is
