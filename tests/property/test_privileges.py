@@ -44,7 +44,7 @@ KINDS = (
     ("lock", r"sluice\.lock$"),
     ("failure", r"sluice\.failure$"),  # a claim retries due events, and records a log that fails
     # A worker or pipeline reports itself, a worker the event types of its handlers, and those without a handler.
-    ("registry", r"sluice\.(process|group_type|unhandled_type)"),
+    ("registry", r"sluice\.(process|group_type)"),
     ("ours", r"(pgmq|pgq|pgq_coop|sluice)\."),
     ("toast", r"pg_toast\."),
     ("catalog", r"pg_"),

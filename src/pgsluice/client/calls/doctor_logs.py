@@ -175,14 +175,14 @@ def event_types(waiting_s: float) -> Call[list[Symptom]]:
         select 'warn',
             format(
                 'group %%L of log %%L: no handler is declared for type %%L; events of it that workers accepted: %%s',
-                g.group_name, g.queue_name, u.ev_type, u.events
+                g.group_name, g.queue_name, u.ev_type, u.accepted
             ),
             format('pgsluice group set %%L %%L unhandled=leave', g.queue_name, g.group_name)
-        from sluice.unhandled_type as u
+        from sluice.group_type as u
         join sluice.share_group as g using (group_id)
-        where u.outcome = 'accept'
+        where not u.is_handled
           and g.unhandled = 'accept'
-          and u.first_at > clock_timestamp() - interval '1 day'
+          and u.first_accepted_at > clock_timestamp() - interval '1 day'
         order by 2
         limit 1000
         """,

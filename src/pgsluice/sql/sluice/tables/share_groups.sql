@@ -34,31 +34,27 @@ comment on column sluice.share_group.unhandled is 'Treatment of events of a type
 comment on column sluice.share_group.types is 'The types in sluice.group_type, for sluice.claim.';
 comment on column sluice.share_group.has_others is 'True if a handler of all other types is in sluice.group_type.';
 
--- Members of a share group handle different event types: events of the others' types are left to them.
+-- Members of a share group handle different event types: events of the others' types are left to them. Types that no handler was
+-- declared for are counted.
 create table sluice.group_type (
     group_id integer not null references sluice.share_group (group_id) on delete cascade,
+    is_handled boolean not null,
     ev_type text not null,
-    app text not null,
-    handler text not null,
-    declared_at timestamptz not null default clock_timestamp(),
-    primary key (group_id, ev_type, app, handler)
+    app text not null default '',
+    handler text not null default '',
+    noted_at timestamptz not null default clock_timestamp(),
+    accepted bigint not null default 0,
+    dead_lettered bigint not null default 0,
+    first_accepted_at timestamptz,
+    primary key (group_id, is_handled, ev_type, app, handler)
 );
-comment on table sluice.group_type is 'Event types that workers of a share group handle. Written by sluice.declare_types.';
-comment on column sluice.group_type.ev_type is 'Empty: all types that no other handler declares.';
-comment on column sluice.group_type.declared_at is 'When a worker last declared it: at its start and then every hour.';
-
-create table sluice.unhandled_type (
-    group_id integer not null references sluice.share_group (group_id) on delete cascade,
-    ev_type text not null,
-    outcome text not null,
-    events bigint not null,
-    first_at timestamptz not null default clock_timestamp(),
-    last_at timestamptz not null default clock_timestamp(),
-    primary key (group_id, ev_type, outcome)
-);
-comment on table sluice.unhandled_type is
-    'Events of types that no handler was declared for, which workers accepted or dead-lettered. Written by sluice.note_unhandled.';
-comment on column sluice.unhandled_type.ev_type is 'Shortened to 100 characters; empty: null.';
+comment on table sluice.group_type is
+    'Event types that workers of a share group handle, and those that no handler was declared for. Written by sluice.declare_types and sluice.note_unhandled.';
+comment on column sluice.group_type.is_handled is 'False: workers accepted or dead-lettered events of this type without a handler.';
+comment on column sluice.group_type.ev_type is
+    'Empty: all types that no other handler declares; of an unhandled type null, and others are shortened to 100 characters.';
+comment on column sluice.group_type.noted_at is
+    'When a worker last declared it, at its start and then every hour; or last met events of an unhandled type.';
 
 -- The result of a claim.
 create type sluice.claimed_event as (
@@ -79,5 +75,5 @@ create type sluice.claimed_event as (
     key text
 );
 
-grant select on sluice.share_group, sluice.group_type, sluice.unhandled_type
+grant select on sluice.share_group, sluice.group_type
 to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

@@ -8,14 +8,15 @@ declare
     v_kept constant interval := '7 days';
     v_lanes constant jsonb := coalesce(i_claim.left_lanes, '{}');
 begin
-    perform from sluice.group_type as t where t.group_id = i_group.group_id and t.declared_at < clock_timestamp() - v_kept;
+    perform from sluice.group_type as t where t.group_id = i_group.group_id and t.is_handled and t.noted_at < clock_timestamp() - v_kept;
     if not found then
         return;
     end if;
     perform from sluice.share_group as g where g.group_id = i_group.group_id for no key update;
     delete from sluice.group_type as t
     where t.group_id = i_group.group_id
-      and t.declared_at < clock_timestamp() - v_kept
+      and t.is_handled
+      and t.noted_at < clock_timestamp() - v_kept
       and not (
           v_lanes ? t.ev_type
           or t.ev_type = '' and exists (select from jsonb_object_keys(v_lanes) as l (lane) where l.lane <> all (i_group.types))

@@ -10,7 +10,7 @@ as $$
         select coalesce(array_agg(distinct t.ev_type) filter (where t.ev_type <> ''), '{}') as types,
             coalesce(bool_or(t.ev_type = ''), false) as has_others
         from sluice.group_type as t
-        where t.group_id = i_group_id
+        where t.group_id = i_group_id and t.is_handled
     ) as d
     where g.group_id = i_group_id and (g.types, g.has_others) is distinct from (d.types, d.has_others);
 $$;

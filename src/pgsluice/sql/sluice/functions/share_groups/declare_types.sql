@@ -23,10 +23,10 @@ begin
             hint = 'shorten the type';
     end if;
     perform from sluice.share_group as g where g.group_id = v_group.group_id for no key update;
-    insert into sluice.group_type as t (group_id, ev_type, app, handler)
-    select distinct v_group.group_id, coalesce(d.ev_type, ''), declare_types.app, d.handler
+    insert into sluice.group_type as t (group_id, is_handled, ev_type, app, handler)
+    select distinct v_group.group_id, true, coalesce(d.ev_type, ''), declare_types.app, d.handler
     from unnest(handlers, types) as d (handler, ev_type)
-    on conflict on constraint group_type_pkey do update set declared_at = clock_timestamp();
+    on conflict on constraint group_type_pkey do update set noted_at = clock_timestamp();
     perform sluice._store_types(v_group.group_id);
     return v_group.unhandled;
 end;

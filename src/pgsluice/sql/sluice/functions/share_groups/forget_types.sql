@@ -10,7 +10,9 @@ declare
 begin
     perform from sluice.share_group as g where g.group_id = v_group.group_id for no key update;
     delete from sluice.group_type as t
-    where t.group_id = v_group.group_id and t.ev_type = any (array(select coalesce(f.name, '') from unnest(types) as f (name)));
+    where t.group_id = v_group.group_id
+      and t.is_handled
+      and t.ev_type = any (array(select coalesce(f.name, '') from unnest(types) as f (name)));
     get diagnostics v_removed = row_count;
     perform sluice._store_types(v_group.group_id);
     perform sluice._note_action(

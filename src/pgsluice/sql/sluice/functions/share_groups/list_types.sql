@@ -16,26 +16,24 @@ declare
 begin
     return query
         with declared as (
-            select t.ev_type, t.app, t.handler, t.declared_at, count(w.worker_id) as workers
+            select t.ev_type, t.app, t.handler, t.noted_at as declared_at, count(w.worker_id) as workers
             from sluice.group_type as t
             left join sluice.list_workers() as w
                 on w.is_live
                 and w.app = t.app
                 and w.counts ? t.handler
                 and v_source = any (array(select lower(s.source) from unnest(w.sources) as s (source)))
-            where t.group_id = v_group.group_id
-            group by t.ev_type, t.app, t.handler, t.declared_at
+            where t.group_id = v_group.group_id and t.is_handled
+            group by t.ev_type, t.app, t.handler, t.noted_at
         ),
         lanes as (
             select l.lane, (l.state ->> 'events')::bigint as events, (l.state ->> 'keys')::bigint as keys, (l.state ->> 'since')::timestamptz as since
             from jsonb_each(v_claim.left_lanes) as l (lane, state)
         ),
         unhandled as (
-            select u.ev_type, coalesce(sum(u.events) filter (where u.outcome = 'accept'), 0)::bigint as accepted,
-                coalesce(sum(u.events) filter (where u.outcome = 'dead-letter'), 0)::bigint as dead_lettered, max(u.last_at) as last_at
-            from sluice.unhandled_type as u
-            where u.group_id = v_group.group_id
-            group by u.ev_type
+            select u.ev_type, u.accepted, u.dead_lettered, u.noted_at as last_at
+            from sluice.group_type as u
+            where u.group_id = v_group.group_id and not u.is_handled
         ),
         others as (
             select coalesce(l.lane, u.ev_type) as ev_type, l.events, l.keys, l.since, u.accepted, u.dead_lettered, u.last_at
