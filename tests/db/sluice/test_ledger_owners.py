@@ -155,7 +155,6 @@ WRITABLE_BY_READERS = {
     "sluice.parked_key",
     "sluice.queue_start",
     "sluice.queue_stream",
-    "sluice.queue_stream_batch",
 }
 
 

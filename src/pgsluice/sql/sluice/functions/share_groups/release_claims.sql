@@ -19,8 +19,7 @@ begin
     if not found then
         return null;
     end if;
-    for v_batch in
-        select b.* from sluice.queue_stream_batch as b where b.stream_id = v_stream.stream_id order by b.seq
+    foreach v_batch in array v_stream.batches
     loop
         loop
             execute format(

@@ -6,7 +6,7 @@ set search_path = pg_catalog, pg_temp
 as $$
     select s.stream_name, s.queue_name, s.settled_seq, coalesce(sum(b.messages), 0)::bigint, min(b.claimed_at)
     from sluice.queue_stream as s
-    left join sluice.queue_stream_batch as b on b.stream_id = s.stream_id
+    left join lateral unnest(s.batches) as b on true
     group by s.stream_id
     order by s.stream_name;
 $$;

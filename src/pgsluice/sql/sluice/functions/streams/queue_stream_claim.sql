@@ -10,7 +10,7 @@
  * micro-batch and returns it first. A claim repeated after a lost connection returns the same micro-batch.
  *
  * Calls: sluice._lock_queue_stream, pgmq._reader, the queue's reader, sluice.claim_messages. Writes: the queue's table,
- * sluice.queue_stream_batch.
+ * sluice.queue_stream.
  */
 create or replace function sluice.queue_stream_claim(stream_id bigint, from_seq bigint, qty integer)
 returns table (seq bigint, messages bigint, first_enqueued_at timestamptz)
@@ -29,13 +29,9 @@ declare
 begin
     select min(b.seq) filter (where b.seq > from_seq), max(b.seq)
     into seq, v_last_seq
-    from sluice.queue_stream_batch as b
-    where b.stream_id = v_stream.stream_id;
+    from unnest(v_stream.batches) as b;
     if seq is not null then
-        select b.messages
-        into messages
-        from sluice.queue_stream_batch as b
-        where b.stream_id = v_stream.stream_id and b.seq = queue_stream_claim.seq;
+        messages := (select b.messages from unnest(v_stream.batches) as b where b.seq = queue_stream_claim.seq);
         return next;
         return;
     end if;
@@ -63,8 +59,9 @@ begin
     end if;
     seq := greatest(from_seq, v_last_seq) + 1;
     perform pgq._commit_durably();
-    insert into sluice.queue_stream_batch (stream_id, seq, mark, messages, claimed_at)
-    values (v_stream.stream_id, queue_stream_claim.seq, v_mark, queue_stream_claim.messages, v_now);
+    update sluice.queue_stream as s
+    set batches = s.batches || row(queue_stream_claim.seq, v_mark, queue_stream_claim.messages, v_now)::sluice.queue_stream_batch
+    where s.stream_id = v_stream.stream_id;
     return next;
 end;
 $$;

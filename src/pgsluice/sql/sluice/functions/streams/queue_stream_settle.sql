@@ -1,4 +1,4 @@
--- Writes: the queue's tables, sluice.queue_stream, sluice.queue_stream_batch.
+-- Writes: the queue's tables, sluice.queue_stream.
 create or replace function sluice.queue_stream_settle(stream_id bigint, to_seq bigint, archive boolean default true)
 returns bigint
 language plpgsql
@@ -7,16 +7,10 @@ set enable_seqscan = off
 as $$
 declare
     v_stream sluice.queue_stream := sluice._lock_queue_stream(stream_id, null::bigint);
-    v_marks timestamptz[];
+    v_marks timestamptz[] := array(select b.mark from unnest(v_stream.batches) as b where b.seq <= to_seq);
     v_messages bigint := 0;
 begin
-    with settled as (
-        delete from sluice.queue_stream_batch as b
-        where b.stream_id = v_stream.stream_id and b.seq <= to_seq
-        returning b.mark
-    )
-    select array_agg(settled.mark) into v_marks from settled;
-    if v_marks is null then
+    if v_marks = '{}' then
         return 0;
     end if;
     execute format(
@@ -36,7 +30,9 @@ begin
     )
     using v_marks;
     get diagnostics v_messages = row_count;
-    update sluice.queue_stream as s set settled_seq = to_seq where s.stream_id = v_stream.stream_id;
+    update sluice.queue_stream as s
+    set settled_seq = to_seq, batches = array(select b from unnest(v_stream.batches) as b where b.seq > to_seq)
+    where s.stream_id = v_stream.stream_id;
     return v_messages;
 end;
 $$;

@@ -22,8 +22,8 @@ declare
 begin
     select array_agg(b.mark order by b.seq), sum(b.messages)
     into v_marks, v_messages
-    from sluice.queue_stream_batch as b
-    where b.stream_id = v_stream.stream_id and b.seq > from_seq and b.seq <= to_seq;
+    from unnest(v_stream.batches) as b
+    where b.seq > from_seq and b.seq <= to_seq;
     if v_marks is null then
         return;
     end if;
