@@ -36,7 +36,7 @@ KINDS = (
     ("position", r"pgq\.(position|subscriber|consumer|subconsumer|retry)"),
     (
         "claim",
-        r"sluice\.(claim|outcome|redelivery|key_|turn|waiting|parked_key|share_)",
+        r"sluice\.(claim|outcome|redelivery|key_|turn|waiting_event|parked_key|share_)",
     ),
     ("dead", r"sluice\.dead_letter"),
     ("delivery", r"sluice\.(attempt|queue_start|inbox|queue_stream|queue_turn|started)"),

@@ -285,10 +285,10 @@ def test_events_that_wait_are_met_once_and_others_are_reached_behind_them(connec
     send_keys(connection, "b")
 
     assert claimed_keys(connection, 1)[1] == "b5002"
-    assert value(connection, "select count(*) from sluice.key_waiting") == 5000
+    assert value(connection, "select count(*) from sluice.waiting_event") == 5000
     send_keys(connection, "b")
     assert claimed_keys(connection, 1) == (None, "")
-    assert value(connection, "select count(*) from sluice.key_waiting") == 5001
+    assert value(connection, "select count(*) from sluice.waiting_event") == 5001
 
 
 def test_a_claim_looks_at_a_bounded_number_of_events(connection):
@@ -358,7 +358,7 @@ def test_emptied_ledgers_keep_what_waits_and_whose_turn_it_is(connection):
         assert value(connection, "select action from sluice._maintain_ledgers(0)") == "emptied"
 
     assert value(connection, "select count(*) from sluice.key_turn") == 2
-    assert value(connection, "select count(*) from sluice.key_waiting") == 3
+    assert value(connection, "select count(*) from sluice.waiting_event") == 3
     assert value(connection, "select count(*) from sluice.key_event") == 1
     assert {key: row.reason for key, row in blocked(connection).items()} == {
         "a": "claimed",

@@ -60,7 +60,7 @@ comment on column sluice.claim.clock_shift is
     'Offset of the group clock from the server''s. All times in the ledgers of a group are group time.';
 comment on column sluice.claim.is_stored is 'The events of the claim are in sluice.key_event; true for each claim of a group with a key.';
 comment on column sluice.claim.left_lanes is
-    'Of each lane of sluice.left_event with waiting rows: upto, the left_id up to which they were claimed; the numbers of events and of keys; since.';
+    'Of each lane of left events in sluice.waiting_event with waiting rows: upto, the waiting_id up to which they were claimed; the numbers of events and of keys; since.';
 create index claim_lease_idx on sluice.claim (group_id, lease_until, claim_id) where lease_until is not null;
 
 -- Outcomes of claims.
@@ -127,10 +127,10 @@ create sequence sluice.key_place_seq;
 /*
  * Ledgers like the others. Rows kept when they are truncated:
  *
- *   key_event    the rows of every claim that is needed itself: that is open, or has unread outcomes.
- *   key_turn     of each key the newest row, unless the key is free: claim_id is null, waiting is 0, returned is empty.
- *   key_waiting  of each key, with that row: is_returned, the rows whose waiting_id is in returned; not is_returned, those with a
- *                waiting_id above upto_waiting. Without such a row none.
+ *   key_event      the rows of every claim that is needed itself: that is open, or has unread outcomes.
+ *   key_turn       of each key the newest row, unless the key is free: claim_id is null, waiting is 0, returned is empty.
+ *   waiting_event  of each key, with that row: is_returned, the rows whose waiting_id is in returned; not is_returned, those with
+ *                  a waiting_id above upto_waiting. Without such a row none. Of each lane of the newest claim, the rows above upto.
  */
 create table sluice.key_event (
     group_id integer not null,
@@ -157,30 +157,6 @@ comment on column sluice.key_event.key is 'Null: the event has no key, and no or
 comment on column sluice.key_event.attempts is 'Attempts that counted before this claim.';
 comment on column sluice.key_event.deliveries is 'Deliveries before this claim.';
 
-create table sluice.key_waiting (
-    group_id integer not null,
-    key text not null,
-    is_returned boolean not null,
-    waiting_id bigint not null,
-    place bigint not null,
-    ev_id bigint not null,
-    ev_time timestamptz not null,
-    ev_txid xid8 not null,
-    ev_type text,
-    ev_data text,
-    ev_extra1 text,
-    ev_extra2 text,
-    ev_extra3 text,
-    ev_extra4 text,
-    redriven integer not null,
-    attempts integer not null,
-    deliveries integer not null,
-    error text,
-    primary key (group_id, key, is_returned, waiting_id)
-);
-comment on table sluice.key_waiting is 'A ledger of events that waited for their key; the newest key_turn of the key tells which still wait.';
-comment on column sluice.key_waiting.is_returned is 'It was claimed before, and precedes events never claimed.';
-
 create table sluice.key_turn (
     group_id integer not null,
     key text not null,
@@ -202,11 +178,13 @@ comment on column sluice.key_turn.waiting is 'Number of these events.';
 -- For sluice.list_blocked_keys: rows of keys with waiting events.
 create index key_turn_waiting_idx on sluice.key_turn (group_id, key, turn_id) where waiting > 0 or returned <> '{}';
 
--- A ledger like the others, of events that a claim left to other members of its group, by type.
-create table sluice.left_event (
+-- A ledger like the others.
+create table sluice.waiting_event (
     group_id integer not null,
+    is_left boolean not null,
     lane text not null,
-    left_id bigint not null,
+    is_returned boolean not null,
+    waiting_id bigint not null,
     place bigint,
     key text,
     ev_id bigint,
@@ -222,18 +200,21 @@ create table sluice.left_event (
     attempts integer,
     deliveries integer,
     error text,
-    primary key (group_id, lane, left_id)
+    primary key (group_id, is_left, lane, is_returned, waiting_id)
 );
-comment on table sluice.left_event is
-    'A ledger of events that a claim left to other members of its share group. The newest claim names those that still wait.';
-comment on column sluice.left_event.lane is 'The event type, shortened if it is long; empty: null.';
-comment on column sluice.left_event.key is 'Of a row without an event: the key whose next event has this type.';
+comment on table sluice.waiting_event is
+    'A ledger of events that waited for their key, or that a claim left to other members of its share group. The newest key_turn of the key, or the newest claim, tells which still wait.';
+comment on column sluice.waiting_event.is_left is 'It was left to members that handle its type.';
+comment on column sluice.waiting_event.lane is 'The key; or, if is_left, the event type, shortened if it is long; empty: null.';
+comment on column sluice.waiting_event.is_returned is 'It was claimed before, and precedes events of its key that were never claimed.';
+comment on column sluice.waiting_event.key is
+    'Null if it waits for its key, which is the lane. Of a row without an event: the key whose next event has this type.';
 
 do $$
 declare
     v_ledger name;
 begin
-    foreach v_ledger in array array['claim', 'outcome', 'redelivery', 'key_event', 'key_waiting', 'key_turn', 'left_event']
+    foreach v_ledger in array array['claim', 'outcome', 'redelivery', 'key_event', 'key_turn', 'waiting_event']
     loop
         for v_number in 0 .. 1
         loop

@@ -27,20 +27,28 @@ begin
     select array_agg(
         row(
             w.group_id, null, w.waiting_id, null, w.ev_id, w.ev_time, w.ev_txid, w.ev_type, w.ev_data,
-            w.ev_extra1, w.ev_extra2, w.ev_extra3, w.ev_extra4, w.redriven, w.attempts, w.deliveries, w.error, w.key, w.place
+            w.ev_extra1, w.ev_extra2, w.ev_extra3, w.ev_extra4, w.redriven, w.attempts, w.deliveries, w.error, w.lane, w.place
         )::sluice.redelivery
         order by not w.is_returned, w.place
     )
     into v_events
     from (
         select r.*
-        from sluice.key_waiting as r
-        where r.group_id = i_group.group_id and r.key = i_key and r.is_returned and r.waiting_id = any (v_turn.returned[1:v_qty])
+        from sluice.waiting_event as r
+        where r.group_id = i_group.group_id
+          and not r.is_left
+          and r.lane = i_key
+          and r.is_returned
+          and r.waiting_id = any (v_turn.returned[1:v_qty])
         union all
         (
             select q.*
-            from sluice.key_waiting as q
-            where q.group_id = i_group.group_id and q.key = i_key and not q.is_returned and q.waiting_id > v_turn.upto_waiting
+            from sluice.waiting_event as q
+            where q.group_id = i_group.group_id
+              and not q.is_left
+              and q.lane = i_key
+              and not q.is_returned
+              and q.waiting_id > v_turn.upto_waiting
             order by q.waiting_id
             limit greatest(0, v_qty - cardinality(v_turn.returned))
         )

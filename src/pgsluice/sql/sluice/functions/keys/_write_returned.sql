@@ -19,8 +19,12 @@ begin
     perform sluice._write_waiting(v_events, true);
     i_turn.returned := array(
         select w.waiting_id
-        from sluice.key_waiting as w
-        where w.group_id = i_turn.group_id and w.key = i_turn.key and w.is_returned and w.waiting_id = any (i_turn.returned)
+        from sluice.waiting_event as w
+        where w.group_id = i_turn.group_id
+          and not w.is_left
+          and w.lane = i_turn.key
+          and w.is_returned
+          and w.waiting_id = any (i_turn.returned)
         order by w.place
     );
     i_turn.due_at := greatest(i_turn.due_at, i_due_at);

@@ -15,7 +15,7 @@ declare
     v_shift interval := (sluice._last_claim(v_group.group_id)).clock_shift;
 begin
     -- The ledgers must not be truncated between the snapshot of the next statement and its reads.
-    lock table sluice.key_turn, sluice.key_waiting in access share mode;
+    lock table sluice.key_turn, sluice.waiting_event in access share mode;
     return query
         select t.key, t.since, 'claimed', t.waiting + cardinality(t.returned), t.claim_id, null::bigint, null::timestamptz
         from sluice._waiting_turns(v_group.group_id) as t
@@ -23,8 +23,8 @@ begin
         union all
         select t.key, t.since, 'retrying', t.waiting + cardinality(t.returned) - 1, null, w.ev_id, t.due_at - v_shift
         from sluice._waiting_turns(v_group.group_id) as t
-        join sluice.key_waiting as w
-            on w.group_id = t.group_id and w.key = t.key and w.is_returned and w.waiting_id = t.returned[1]
+        join sluice.waiting_event as w
+            on w.group_id = t.group_id and not w.is_left and w.lane = t.key and w.is_returned and w.waiting_id = t.returned[1]
         where t.claim_id is null and t.due_at - v_shift > clock_timestamp()
         union all
         select d.key, min(d.dead_at), 'parked', count(*) - 1, null, (array_agg(d.msg_id order by d.place))[1], null

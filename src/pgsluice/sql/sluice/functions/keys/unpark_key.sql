@@ -24,7 +24,7 @@ begin
         ),
         moved as (
             insert into sluice.%I
-            select $4, $3, false, m.place, m.place, m.ev_id, m.ev_time, m.ev_txid, m.ev_type, m.ev_data,
+            select $4, false, $3, false, m.place, m.place, null, m.ev_id, m.ev_time, m.ev_txid, m.ev_type, m.ev_data,
                 m.ev_extra1, m.ev_extra2, m.ev_extra3, m.ev_extra4, m.redriven, 0, 0, m.error
             from (
                 select o.*, nextval(''sluice.key_place_seq'') as place
@@ -35,9 +35,10 @@ begin
                     union all
                     select w.ev_id, w.ev_time, w.ev_txid, w.ev_type, w.ev_data, w.ev_extra1, w.ev_extra2, w.ev_extra3, w.ev_extra4,
                         w.redriven + (w.deliveries > 0)::integer, w.error, 1 + (not w.is_returned)::integer, w.place
-                    from sluice.key_waiting as w
+                    from sluice.waiting_event as w
                     where w.group_id = $4
-                      and w.key = $3
+                      and not w.is_left
+                      and w.lane = $3
                       and (w.is_returned and w.waiting_id = any ($5) or not w.is_returned and w.waiting_id > $6)
                       and exists (select from parked)
                     order by part, number
@@ -46,7 +47,7 @@ begin
             returning waiting_id
         )
         select (select count(*) from parked), count(*), min(m.waiting_id) - 1 from moved as m',
-        format('key_waiting_%s', (select l.number from sluice.ledger as l))
+        format('waiting_event_%s', (select l.number from sluice.ledger as l))
     )
     using queue_name, group_name, key, v_group.group_id, v_turn.returned, v_turn.upto_waiting
     into v_parked, v_turn.waiting, v_turn.upto_waiting;

@@ -14,7 +14,7 @@ declare
     v_oldest timestamptz;
 begin
     -- Prevents emptying the ledgers: otherwise the next statement's snapshot could see neither the old rows nor their copy.
-    lock table sluice.claim, sluice.outcome, sluice.redelivery, sluice.key_turn, sluice.left_event in access share mode;
+    lock table sluice.claim, sluice.outcome, sluice.redelivery, sluice.key_turn, sluice.waiting_event in access share mode;
     -- One statement, one snapshot: between two, a claim could take a redelivery, which would be counted in neither.
     select n.last_claim, c.leased, r.events + m.events + t.returned as retrying, t.waiting + l.events as waiting, l.oldest, d.dead
     into v_state
@@ -59,9 +59,13 @@ begin
         from jsonb_each((n.last_claim).left_lanes) as s (lane, state)
         left join lateral (
             select e.ev_time
-            from sluice.left_event as e
-            where e.group_id = i_group.group_id and e.lane = s.lane and e.left_id > (s.state ->> 'upto')::bigint
-            order by e.left_id
+            from sluice.waiting_event as e
+            where e.group_id = i_group.group_id
+              and e.is_left
+              and e.lane = s.lane
+              and not e.is_returned
+              and e.waiting_id > (s.state ->> 'upto')::bigint
+            order by e.waiting_id
             limit 1
         ) as e on true
     ) as l

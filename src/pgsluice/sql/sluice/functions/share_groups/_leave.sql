@@ -9,7 +9,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_rows sluice.left_event[];
+    v_rows sluice.waiting_event[];
     v_lanes jsonb;
 begin
     if i_events is null then
@@ -17,17 +17,17 @@ begin
     end if;
     v_rows := array(
         select row(
-            claim.group_id,
+            claim.group_id, true,
             coalesce(sluice._event_key('ev_type'::text, e.ev_type, null::text, null::text, null::text, null::text, null::text), ''),
-            nextval('sluice.key_place_seq'), e.place, e.key, e.ev_id, e.ev_time, e.ev_txid, e.ev_type, e.ev_data,
+            false, nextval('sluice.key_place_seq'), e.place, e.key, e.ev_id, e.ev_time, e.ev_txid, e.ev_type, e.ev_data,
             e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4, e.redriven, e.attempts, e.deliveries, e.error
-        )::sluice.left_event
+        )::sluice.waiting_event
         from unnest(i_events) as e
     );
     if (select l.number from sluice.ledger as l) = 0 then
-        insert into sluice.left_event_0 select r.* from unnest(v_rows) as r;
+        insert into sluice.waiting_event_0 select r.* from unnest(v_rows) as r;
     else
-        insert into sluice.left_event_1 select r.* from unnest(v_rows) as r;
+        insert into sluice.waiting_event_1 select r.* from unnest(v_rows) as r;
     end if;
     select jsonb_object_agg(
         n.lane,
@@ -40,7 +40,7 @@ begin
     )
     into v_lanes
     from (
-        select r.lane, min(r.left_id) as first_id, count(r.ev_id) as events, count(*) - count(r.ev_id) as keys
+        select r.lane, min(r.waiting_id) as first_id, count(r.ev_id) as events, count(*) - count(r.ev_id) as keys
         from unnest(v_rows) as r
         group by r.lane
     ) as n;

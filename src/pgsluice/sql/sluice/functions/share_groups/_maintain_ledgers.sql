@@ -37,7 +37,7 @@ declare
     -- Under constant load some session always holds a short lock on the tables. When they exceed twice the limit, this call waits for the
     -- lock; claims then wait for at most the same time.
     v_wait_ms_max constant integer := 100;
-    v_ledgers constant text[] := array['claim', 'outcome', 'redelivery', 'key_event', 'key_waiting', 'key_turn', 'left_event'];
+    v_ledgers constant text[] := array['claim', 'outcome', 'redelivery', 'key_event', 'key_turn', 'waiting_event'];
     v_ledger sluice.ledger;
     v_tables regclass[];
     v_bytes bigint;
@@ -120,7 +120,7 @@ begin
             join (
                 select k.group_id, k.key from sluice.key_turn_%1$s as k
                 union
-                select k.group_id, k.key from sluice.key_waiting_%1$s as k
+                select w.group_id, w.lane from sluice.waiting_event_%1$s as w where not w.is_left
             ) as k on k.group_id = n.group_id
             cross join lateral (
                 select t as turn, t.tableoid
@@ -136,24 +136,29 @@ begin
             select (t.turn).* from turns as t where t.tableoid = $2
         ),
         key_waiting as (
-            insert into sluice.key_waiting_%2$s
+            insert into sluice.waiting_event_%2$s
             select w.*
             from turns as t
-            join sluice.key_waiting_%1$s as w
+            join sluice.waiting_event_%1$s as w
                 on w.group_id = (t.turn).group_id
-                and w.key = (t.turn).key
+                and not w.is_left
+                and w.lane = (t.turn).key
                 and (
                     w.is_returned and w.waiting_id = any ((t.turn).returned)
                     or not w.is_returned and w.waiting_id > (t.turn).upto_waiting
                 )
         ),
         left_events as (
-            insert into sluice.left_event_%2$s
+            insert into sluice.waiting_event_%2$s
             select l.*
             from newest as n
             cross join lateral jsonb_each(n.left_lanes) as t (lane, state)
-            join sluice.left_event_%1$s as l
-                on l.group_id = n.group_id and l.lane = t.lane and l.left_id > (t.state ->> ''upto'')::bigint
+            join sluice.waiting_event_%1$s as l
+                on l.group_id = n.group_id
+                and l.is_left
+                and l.lane = t.lane
+                and not l.is_returned
+                and l.waiting_id > (t.state ->> ''upto'')::bigint
         )
         insert into sluice.redelivery_%2$s
         select r.*
@@ -169,7 +174,7 @@ begin
             and (r.due_at, r.redelivery_id) <= ((n.claim).upto_due, (n.claim).upto_redelivery)',
         v_ledger.number, 1 - v_ledger.number
     )
-    using v_tables[1], v_tables[6];
+    using v_tables[1], v_tables[5];
     execute (select format('truncate %s', string_agg(t.name::text, ', ')) from unnest(v_tables) as t (name));
     update sluice.ledger as l
     set number = 1 - v_ledger.number,

@@ -11,7 +11,7 @@ as $$
 declare
     v_rows_max constant integer := 1000; -- per lane and call; the next call continues
     v_lane record;
-    v_row sluice.left_event;
+    v_row sluice.waiting_event;
     v_event sluice.redelivery;
     v_taken sluice.redelivery[];
     v_upto bigint;
@@ -32,13 +32,17 @@ begin
         v_taken := '{}';
         for v_row in
             select e.*
-            from sluice.left_event as e
-            where e.group_id = i_group.group_id and e.lane = v_lane.lane and e.left_id > v_lane.upto
-            order by e.left_id
+            from sluice.waiting_event as e
+            where e.group_id = i_group.group_id
+              and e.is_left
+              and e.lane = v_lane.lane
+              and not e.is_returned
+              and e.waiting_id > v_lane.upto
+            order by e.waiting_id
             limit least(v_rows_max, i_qty - claim.redeliveries)
         loop
             exit when claim.redeliveries >= i_qty;
-            v_upto := v_row.left_id;
+            v_upto := v_row.waiting_id;
             if v_row.ev_id is null then
                 v_keys := v_keys + 1;
                 claim := sluice._take_key(i_group, i_qty, i_types, i_is_except, v_row.key, claim);
@@ -46,7 +50,7 @@ begin
             end if;
             v_events := v_events + 1;
             v_event.group_id := v_row.group_id;
-            v_event.place := coalesce(v_row.place, v_row.left_id);
+            v_event.place := coalesce(v_row.place, v_row.waiting_id);
             v_event.ev_id := v_row.ev_id;
             v_event.ev_time := v_row.ev_time;
             v_event.ev_txid := v_row.ev_txid;

@@ -11,7 +11,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_bytes_max constant integer := 400; -- a longer type is shortened in sluice.left_event
+    v_bytes_max constant integer := 400; -- a longer type is shortened in sluice.waiting_event
     v_group constant sluice.share_group := sluice._require_group(queue_name, group_name);
     v_long text;
 begin
