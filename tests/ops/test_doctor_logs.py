@@ -292,12 +292,12 @@ def test_unmaintained_partitions_are_reported_until_maintenance_runs(
 
 def test_failed_maintenance_is_reported_until_it_succeeds(doctor, connection):
     assert seen(doctor.finding("failures")) == QUIET
-    connection.execute("alter table sluice.inbox rename to away")
+    connection.execute("alter table sluice.idempotency_key rename to away")
     connection.execute("select sluice.maintain()")
     found = doctor.finding("failures")
     assert found.status == "warn"
-    assert "maintenance step inbox has failed since" in found.what
-    connection.execute("alter table sluice.away rename to inbox")
+    assert "maintenance step keys has failed since" in found.what
+    connection.execute("alter table sluice.away rename to idempotency_key")
 
     doctor.run(found)
 

@@ -180,7 +180,7 @@ def test_keys_hold_over_restarts_of_worker_and_server(crashing_server):
     crashing_server.start()
     with psycopg.connect(url, autocommit=True) as connection:
         tasks = {task for (task,) in rows(connection, "select task from sluice.maintain()")}
-        assert {"inbox", "deduplication"} <= tasks
+        assert "keys" in tasks
     # Both windows have expired: the message is sent and handled again.
     assert send("a", 1) > 2
     assert run_worker() == 1

@@ -42,7 +42,9 @@ def test_a_member_of_the_owner_commits_for_it(connection, acting):
 
 
 def test_a_sink_from_before_goes_to_the_next_role_that_commits(connection, acting):
-    connection.execute("insert into sluice.sink_commit values ('importer', 1, null, now(), null)")
+    connection.execute(
+        "insert into sluice.sink_commit (kind, key, version) values ('sink', 'importer', 1)"
+    )
     with acting("importer") as importer, acting("stranger") as stranger:
         assert commit(importer, 2) is True
         with pytest.raises(DENIED):

@@ -36,21 +36,21 @@ def test_step_of_maintenance_that_fails_stops_no_other_and_is_named(
         "insert into pgmq.a_orders (msg_id, archived_at, vt) values (1, '2020-01-01', now())"
     )
     connection.execute("alter table sluice.schedule rename to away")
-    connection.execute("alter table sluice.inbox rename to away_too")
+    connection.execute("alter table sluice.idempotency_key rename to away_too")
 
     steps = rows(connection, "select task, queue_name, done from sluice.maintain()")
 
     assert steps == [
         ("schedules", None, False),
         ("retention", "orders", True),
-        ("inbox", None, False),
+        ("keys", None, False),
     ]
     failures = {task: error for task, _, _, error in rows(connection, FAILURES)}
-    assert set(failures) == {"schedules", "inbox"}
-    assert failures["inbox"] == 'relation "sluice.inbox" does not exist (42P01)'
+    assert set(failures) == {"schedules", "keys"}
+    assert failures["keys"] == 'relation "sluice.idempotency_key" does not exist (42P01)'
 
     connection.execute("alter table sluice.away rename to schedule")
-    connection.execute("alter table sluice.away_too rename to inbox")
+    connection.execute("alter table sluice.away_too rename to idempotency_key")
     assert rows(connection, "select * from sluice.maintain()") == []
     assert rows(connection, FAILURES) == []
 

@@ -75,6 +75,6 @@ def test_a_commit_that_cannot_be_repeated_is_forgotten_by_maintenance(connection
     )
 
     assert rows(connection, "select task, done, detail from sluice.maintain()") == [
-        ("sinks", True, "1 expired commits removed")
+        ("keys", True, "1 expired keys removed")
     ]
-    assert rows(connection, "select sink_id from sluice.sink_commit") == [("for ever",)]
+    assert rows(connection, "select key from sluice.sink_commit") == [("for ever",)]

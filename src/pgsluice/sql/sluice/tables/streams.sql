@@ -24,21 +24,6 @@ grant select on sluice.queue_stream to sluice_monitor;
 grant select, insert, update, delete on sluice.queue_stream to sluice_reader, sluice_admin;
 grant usage on sequence sluice.queue_stream_mark_seq to sluice_reader, sluice_admin;
 
-create table sluice.sink_commit (
-    sink_id text primary key,
-    version bigint not null,
-    detail jsonb,
-    committed_at timestamptz not null,
-    expires_at timestamptz,
-    owned_by regrole
-);
-comment on table sluice.sink_commit is
-    'The newest committed version of each sink: written in the transaction of its rows, so that a repeated write adds nothing.';
-comment on column sluice.sink_commit.detail is 'Detail stored by the writer.';
-comment on column sluice.sink_commit.expires_at is 'When the writer can no longer repeat it; null: never.';
-comment on column sluice.sink_commit.owned_by is 'The role that first committed to it; null: the next one that does.';
-create index sink_commit_expires_at_idx on sluice.sink_commit (expires_at) where expires_at is not null;
-
 create table sluice.stage (
     stage_id bigint primary key generated always as identity,
     sink_id text not null,
@@ -55,8 +40,6 @@ create index stage_made_at_idx on sluice.stage (made_at);
 -- Written by security definer functions; senders of stages read the columns.
 grant select on sluice.stage to sluice_writer, pgq_writer, pgq_admin, sluice_monitor;
 grant select, insert, update, delete on sluice.stage to sluice_admin;
-grant select on sluice.sink_commit to sluice_writer, pgq_writer, pgq_admin, sluice_monitor;
-grant select, insert, update, delete on sluice.sink_commit to sluice_admin;
 
 create sequence sluice.offset_flush_seq;
 comment on sequence sluice.offset_flush_seq is

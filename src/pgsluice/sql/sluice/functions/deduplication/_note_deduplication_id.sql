@@ -16,7 +16,7 @@ begin
       and k.incarnation = i_incarnation
       and k.is_unlogged = i_is_unlogged
       and k.msg_id is null
-      and k.sent_by = quote_ident(
+      and k.owned_by = quote_ident(
           case when current_setting('role') = 'none' then session_user else current_setting('role')::name end
       )::regrole;
 end;

@@ -11,14 +11,14 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     -- On conflict, because every row exists: a join could scan the whole table.
-    insert into sluice.deduplication_key as k (is_unlogged, incarnation, key, msg_id, expires_at, sent_by)
-    select i_is_unlogged, i_incarnation, sent.key, sent.msg_id, i_expires_at, sender.id
+    insert into sluice.deduplication_key as k (kind, is_unlogged, incarnation, key, msg_id, expires_at, owned_by)
+    select 'message', i_is_unlogged, i_incarnation, sent.key, sent.msg_id, i_expires_at, sender.id
     from unnest(i_keys, i_msg_ids) as sent (key, msg_id)
     cross join (select sluice._caller_id()) as sender (id)
     where sent.key is not null
     on conflict (key, incarnation, is_unlogged) do update
     set msg_id = excluded.msg_id
-    where k.msg_id is null and k.sent_by = excluded.sent_by;
+    where k.msg_id is null and k.owned_by = excluded.owned_by;
 end;
 $$;
 

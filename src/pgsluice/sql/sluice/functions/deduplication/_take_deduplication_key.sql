@@ -14,36 +14,36 @@ declare
     v_sender constant regrole := quote_ident(
         case when current_setting('role') = 'none' then session_user else current_setting('role')::name end
     )::regrole;
-    v_sent_by regrole;
+    v_owned_by regrole;
 begin
-    select k.msg_id, k.sent_by
-    into msg_id, v_sent_by
+    select k.msg_id, k.owned_by
+    into msg_id, v_owned_by
     from sluice.deduplication_key as k
     where k.key = i_key
       and k.incarnation = i_incarnation
       and k.is_unlogged = i_is_unlogged
       and k.expires_at > i_now;
     if not found then
-        insert into sluice.deduplication_key as k (is_unlogged, incarnation, key, expires_at, sent_by)
-        values (i_is_unlogged, i_incarnation, i_key, i_expires_at, v_sender)
+        insert into sluice.deduplication_key as k (kind, is_unlogged, incarnation, key, expires_at, owned_by)
+        values ('message', i_is_unlogged, i_incarnation, i_key, i_expires_at, v_sender)
         on conflict (key, incarnation, is_unlogged) do update
-        set msg_id = null, expires_at = excluded.expires_at, sent_by = excluded.sent_by
+        set msg_id = null, expires_at = excluded.expires_at, owned_by = excluded.owned_by
         where k.expires_at <= i_now;
         if found then
             is_taken := true;
             return;
         end if;
         -- Another session has committed it since; the row is locked and stays.
-        select k.msg_id, k.sent_by
-        into msg_id, v_sent_by
+        select k.msg_id, k.owned_by
+        into msg_id, v_owned_by
         from sluice.deduplication_key as k
         where k.key = i_key
           and k.incarnation = i_incarnation
           and k.is_unlogged = i_is_unlogged;
     end if;
     is_taken := false;
-    if v_sent_by <> v_sender then
-        perform sluice._require_sender(v_sent_by, format('deduplication key %L', i_key));
+    if v_owned_by <> v_sender then
+        perform sluice._require_sender(v_owned_by, format('deduplication key %L', i_key));
     end if;
 end;
 $$;

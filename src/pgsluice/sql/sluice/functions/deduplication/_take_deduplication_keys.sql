@@ -26,10 +26,10 @@ begin
     -- Twice if another session commits a key after it was read and before it is taken.
     loop
         for v_found in
-            select a.key, k.msg_id, k.sent_by
+            select a.key, k.msg_id, k.owned_by
             from unnest(v_wanted) as a (key)
             cross join lateral (
-                select d.msg_id, d.sent_by
+                select d.msg_id, d.owned_by
                 from sluice.deduplication_key as d
                 where d.key = a.key
                   and d.incarnation = i_incarnation
@@ -38,8 +38,8 @@ begin
                 limit 1
             ) as k
         loop
-            if v_found.sent_by is distinct from v_sender then
-                perform sluice._require_sender(v_found.sent_by, format('deduplication key %L', v_found.key));
+            if v_found.owned_by is distinct from v_sender then
+                perform sluice._require_sender(v_found.owned_by, format('deduplication key %L', v_found.key));
             end if;
             known_keys := known_keys || v_found.key;
             known_ids := known_ids || v_found.msg_id;
@@ -52,12 +52,12 @@ begin
 
         -- On a conflict the row is locked even where it stays as it is, so it cannot be removed before it is read in the next turn.
         with taken as (
-            insert into sluice.deduplication_key as k (is_unlogged, incarnation, key, expires_at, sent_by)
-            select i_is_unlogged, i_incarnation, wanted.key, i_expires_at, v_sender
+            insert into sluice.deduplication_key as k (kind, is_unlogged, incarnation, key, expires_at, owned_by)
+            select 'message', i_is_unlogged, i_incarnation, wanted.key, i_expires_at, v_sender
             from unnest(v_wanted) as wanted (key)
             order by wanted.key collate "C"
             on conflict (key, incarnation, is_unlogged) do update
-            set msg_id = null, expires_at = excluded.expires_at, sent_by = excluded.sent_by
+            set msg_id = null, expires_at = excluded.expires_at, owned_by = excluded.owned_by
             where k.expires_at <= i_now
             returning k.key
         )

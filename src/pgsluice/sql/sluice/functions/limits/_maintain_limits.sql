@@ -40,7 +40,7 @@ begin
         delete from sluice.queue_start as s
         using old
         where s.limits_id = v_limits.limits_id
-          -- As an array, as in sluice._maintain_deduplication.
+          -- As an array, as in sluice._maintain_keys.
           and s.started_at = any (array(select old.started_at from old))
           and s.started_at = old.started_at
           and s.before = old.before;

@@ -6,10 +6,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform from sluice.sink_commit as c where c.sink_id = i_sink_id for update;
+    perform from sluice.sink_commit as c where c.key = i_sink_id for update;
     if not found then
         perform sluice._lock_name(format('sluice.sink %s', i_sink_id));
-        perform from sluice.sink_commit as c where c.sink_id = i_sink_id for update;
+        perform from sluice.sink_commit as c where c.key = i_sink_id for update;
     end if;
 end;
 $$;

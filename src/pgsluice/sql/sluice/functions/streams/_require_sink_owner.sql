@@ -10,7 +10,7 @@ declare
     v_caller constant regrole := sluice._caller_id();
     v_owner regrole;
 begin
-    select c.owned_by into v_owner from sluice.sink_commit as c where c.sink_id = _require_sink_owner.sink_id;
+    select c.owned_by into v_owner from sluice.sink_commit as c where c.key = _require_sink_owner.sink_id;
     if sluice._owns_sink(v_owner)
         or allow_admin and (
             pg_has_role(v_caller, current_user, 'member')

@@ -6,7 +6,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform sluice._require_sink_owner(sink_id, true);
-    delete from sluice.sink_commit as c where c.sink_id = forget_sink.sink_id;
+    delete from sluice.sink_commit as c where c.key = forget_sink.sink_id;
     return found;
 end;
 $$;

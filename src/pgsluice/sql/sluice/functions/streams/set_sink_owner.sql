@@ -28,7 +28,7 @@ begin
             message = format('%s may not give sink %L to role %s', v_caller, sink_id, v_owner),
             hint = format('have a member of sluice_admin do it, or grant %s to %s first', v_owner, v_caller);
     end if;
-    update sluice.sink_commit as c set owned_by = v_owner where c.sink_id = set_sink_owner.sink_id;
+    update sluice.sink_commit as c set owned_by = v_owner where c.key = set_sink_owner.sink_id;
     return found;
 end;
 $$;

@@ -16,12 +16,11 @@ declare
 begin
     perform sluice._require_sink(sink_id, version);
     perform pgq._commit_durably();
-    insert into sluice.sink_commit as c (sink_id, version, detail, committed_at, expires_at, owned_by)
-    values (sink_commit.sink_id, sink_commit.version, sink_commit.detail, now(), now() + keep, v_caller)
+    insert into sluice.sink_commit as c (kind, key, version, detail, expires_at, owned_by)
+    values ('sink', sink_commit.sink_id, sink_commit.version, sink_commit.detail, now() + keep, v_caller)
     on conflict on constraint sink_commit_pkey do update
     set version = excluded.version,
         detail = excluded.detail,
-        committed_at = excluded.committed_at,
         expires_at = excluded.expires_at,
         owned_by = case
             when exists (select from pg_roles as r where r.oid = c.owned_by) then c.owned_by else excluded.owned_by

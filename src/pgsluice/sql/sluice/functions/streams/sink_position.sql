@@ -9,7 +9,7 @@ begin
     perform sluice._require_sink(sink_id, 0::bigint);
     perform sluice._lock_sink(sink_id);
     return query
-        select c.version, c.detail from sluice.sink_commit as c where c.sink_id = sink_position.sink_id;
+        select c.version, c.detail from sluice.sink_commit as c where c.key = sink_position.sink_id;
 end;
 $$;
 

@@ -16,7 +16,7 @@ declare
     v_now timestamptz := clock_timestamp();
     v_name text;
     v_bytes integer;
-    v_recorded_by regrole;
+    v_owned_by regrole;
 begin
     if handler is null or key is null or keep is null then
         raise exception using
@@ -41,16 +41,16 @@ begin
             hint = 'pass an interval such as 7 days, longer than a message can be redelivered';
     end if;
 
-    insert into sluice.inbox as i (handler, key, expires_at, recorded_by)
-    values (once.handler, once.key, v_now + keep, sluice._caller_id())
+    insert into sluice.inbox as i (kind, handler, key, expires_at, owned_by)
+    values ('handler', once.handler, once.key, v_now + keep, sluice._caller_id())
     -- Expired, and not yet removed by maintenance.
-    on conflict on constraint inbox_pkey do update set expires_at = excluded.expires_at, recorded_by = excluded.recorded_by
+    on conflict on constraint inbox_pkey do update set expires_at = excluded.expires_at, owned_by = excluded.owned_by
     where i.expires_at <= v_now;
     if found then
         return true;
     end if;
-    select i.recorded_by into v_recorded_by from sluice.inbox as i where i.handler = once.handler and i.key = once.key;
-    perform sluice._require_sender(v_recorded_by, format('key %L of handler %L', once.key, once.handler));
+    select i.owned_by into v_owned_by from sluice.inbox as i where i.handler = once.handler and i.key = once.key;
+    perform sluice._require_sender(v_owned_by, format('key %L of handler %L', once.key, once.handler));
     return false;
 end;
 $$;
