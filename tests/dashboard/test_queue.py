@@ -64,13 +64,10 @@ def test_settings_are_shown(client, connection, work, orders):
 
 @pytest.mark.parametrize(("span", "every"), [("hour", 10), ("day", 60), ("month", 900)])
 def test_samples_are_drawn_as_charts(client, connection, orders, span, every):
-    connection.execute(
-        "insert into sluice.sample_source (kind, name, reader_name) values ('queue', 'orders', '')"
-    )
     slot = {10: 0, 60: 3, 900: 6}[every]
     connection.execute(
         "insert into sluice.sample (slot, source_id, taken_at, length, ready, in_flight, delayed, sent, finished, dead) "
-        "select %s, (select source_id from sluice.sample_source where name = 'orders'), "
+        "select %s, hash_record_extended(row('queue'::text, 'orders'::text, ''::text), 0), "
         "now() - make_interval(secs => (20 - n) * %s), n, n, 0, 0, 100 * n, 90 * n, 0 from generate_series(1, 19) as n",
         (slot, every),
     )

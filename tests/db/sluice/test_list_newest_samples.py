@@ -1,6 +1,7 @@
 from datetime import UTC, datetime, timedelta
 
 import psycopg
+import pytest
 
 from support import rows
 
@@ -8,6 +9,11 @@ STORE = (
     "select sluice._store_samples(array[row('queue', 'q', '', {n}, 1, 0, 0, 0, {n} * 10, {n} * 5, 0, null, null, null, null)"
     "::sluice.sample_figures], 0, %s)"
 )
+
+
+@pytest.fixture(autouse=True)
+def queue(connection: psycopg.Connection) -> None:
+    connection.execute("select pgmq.create('q')")
 
 
 def store(connection: psycopg.Connection, number: int, at: datetime) -> None:
@@ -53,3 +59,27 @@ def test_a_sample_older_than_five_minutes_is_not_returned(connection: psycopg.Co
     store(connection, 1, datetime.now(UTC) - timedelta(minutes=6))
 
     assert rows(connection, "select name from sluice.list_newest_samples('queue')") == []
+
+
+def test_dropped_queue_is_not_listed_and_keeps_its_samples(connection: psycopg.Connection):
+    store(connection, 1, datetime.now(UTC))
+    connection.execute("select pgmq.drop_queue('q')")
+
+    assert rows(connection, "select name from sluice.list_newest_samples('queue')") == []
+    assert rows(connection, "select length from sluice.list_samples('queue', 'Q')") == [(1,)]
+
+
+def test_reader_of_logs_sees_samples_of_queues_and_of_the_readers_of_a_log(
+    connection: psycopg.Connection, as_member
+):
+    connection.execute("select pgq.create_queue('log')")
+    connection.execute("select pgq.register_consumer('log', 'etl')")
+    connection.execute("select sluice.create_group('log', 'mailer', '{}')")
+    connection.execute("select sluice.take_samples('10 s')")
+    newest = "select name, reader from sluice.list_newest_samples('{}')"
+    listed = "select reader from sluice.list_samples('{}', 'log')"
+
+    assert as_member("pgq_reader", newest.format("queue")) == [("q", "")]
+    for kind, reader in (("consumer", "etl"), ("group", "mailer")):
+        assert as_member("pgq_reader", newest.format(kind)) == [("log", reader)]
+        assert as_member("pgq_reader", listed.format(kind)) == [(reader,)]

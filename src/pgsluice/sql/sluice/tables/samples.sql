@@ -1,20 +1,10 @@
-create table sluice.sample_source (
-    source_id integer generated always as identity primary key,
-    kind text not null check (kind in ('queue', 'consumer', 'group')),
-    name text not null,
-    reader_name text not null default '',
-    unique (kind, name, reader_name)
-);
-comment on table sluice.sample_source is
-    'What samples are of: work queues, and the consumers and share groups of event logs. Written by sluice.take_samples.';
-comment on column sluice.sample_source.reader_name is 'Name of the consumer or share group; empty for a queue.';
-
 -- Rows are appended, and the oldest partition is truncated, so a held snapshot keeps no dead rows. Three partitions in turn
 -- hold the samples of 10 seconds for 30 minutes each, three those of a minute for 12 hours each, three those of 15 minutes for
--- 15 days each.
+-- 15 days each. What a sample is of is a hash of 64 bits, so a
+-- sample needs neither the names in its row nor a table of them.
 create table sluice.sample (
     slot smallint not null,
-    source_id integer not null,
+    source_id bigint not null,
     taken_at timestamptz not null,
     length bigint,
     ready bigint,
@@ -32,6 +22,7 @@ create table sluice.sample (
 )
 partition by list (slot);
 comment on table sluice.sample is 'Samples of queues, consumers and share groups. Written by sluice.take_samples.';
+comment on column sluice.sample.source_id is 'The hash of kind, name and reader, the name of a queue in lower case.';
 comment on column sluice.sample.slot is 'Partition: 0 to 2 every 10 seconds, 3 to 5 every minute, 6 to 8 every 15 minutes.';
 
 do $$
@@ -59,6 +50,6 @@ comment on sequence sluice.sample_turn is 'Time of the newest samples, in millis
 create sequence sluice.sample_cursor minvalue 0;
 comment on sequence sluice.sample_cursor is 'Number of queues and logs sampled since the first of the list; the next call continues there.';
 
-grant select on sluice.sample_source, sluice.sample
+grant select on sluice.sample
 to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;
 grant select on sequence sluice.sample_turn, sluice.sample_cursor to sluice_admin;

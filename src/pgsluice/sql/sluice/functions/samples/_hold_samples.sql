@@ -6,7 +6,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if not pgq._lock_tables(array['sluice.sample_source']::regclass[], 'share update exclusive'::text, 0) then
+    if not pgq._lock_tables(array['sluice.sample']::regclass[], 'share update exclusive'::text, 0) then
         return false;
     end if;
     perform setval('sluice.sample_turn', (extract(epoch from i_at) * 1000)::bigint);

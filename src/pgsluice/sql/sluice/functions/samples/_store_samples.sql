@@ -7,29 +7,22 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_slot integer := sluice._open_sample_slot(0, i_at);
-    v_ids integer[];
+    v_ids constant bigint[] := array(
+        select hash_record_extended(row(f.kind, case when f.kind = 'queue' then lower(f.name) else f.name end, f.reader_name), 0)
+        from unnest(i_found) as f
+    );
 begin
     perform setval('sluice.sample_cursor', i_cursor);
-    insert into sluice.sample_source (kind, name, reader_name)
-    select f.kind, f.name, f.reader_name
-    from unnest(i_found) as f
-    where not exists (
-        select from sluice.sample_source as s where (s.kind, s.name, s.reader_name) = (f.kind, f.name, f.reader_name)
-    )
-    on conflict on constraint sample_source_kind_name_reader_name_key do nothing;
-    v_ids := array(
-        select s.source_id
-        from unnest(i_found) as f
-        join sluice.sample_source as s on (s.kind, s.name, s.reader_name) = (f.kind, f.name, f.reader_name)
-    );
     insert into sluice.sample (
         slot, source_id, taken_at, length, ready, in_flight, delayed, oldest_ready_s, sent, finished, dead,
         lag_events, lag_s, pinned_bytes, redeliveries
     )
-    select v_slot, s.source_id, i_at, f.length, f.ready, f.in_flight, f.delayed, f.oldest_ready_s, f.sent, f.finished, f.dead,
+    select v_slot, v_ids[f.number], i_at, f.length, f.ready, f.in_flight, f.delayed, f.oldest_ready_s, f.sent, f.finished, f.dead,
         f.lag_events, f.lag_s, f.pinned_bytes, f.redeliveries
-    from unnest(i_found) as f
-    join sluice.sample_source as s on (s.kind, s.name, s.reader_name) = (f.kind, f.name, f.reader_name);
+    from unnest(i_found) with ordinality as f (
+        kind, name, reader_name, length, ready, in_flight, delayed, oldest_ready_s, sent, finished, dead,
+        lag_events, lag_s, pinned_bytes, redeliveries, number
+    );
 
     -- Those whose last sample of this resolution is of an earlier minute, or quarter of an hour.
     for v_resolution in 1 .. 2

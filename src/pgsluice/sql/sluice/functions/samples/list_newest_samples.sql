@@ -1,4 +1,4 @@
--- Volatile: a STABLE function uses the snapshot of the caller's statement.
+-- Volatile: a STABLE function uses the snapshot of the caller's statement. Security definer: a reader of logs may not read pgmq.meta.
 create or replace function sluice.list_newest_samples(kind text)
 returns table (
     name text, reader text, taken_at timestamptz, length bigint, ready bigint, in_flight bigint, delayed bigint,
@@ -7,6 +7,7 @@ returns table (
 )
 language sql
 volatile
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
     select o.name, o.reader_name, s.taken_at, s.length, s.ready, s.in_flight, s.delayed, s.oldest_ready_s, s.sent, s.finished, s.dead,
@@ -19,7 +20,17 @@ as $$
         from sluice._sample_slot(0, now()) as newest
         cross join sluice._sample_slot(0, now() - interval '15 minutes') as older
     ) as recent
-    cross join sluice.sample_source as o
+    cross join (
+        select m.queue_name::text as name, '' as reader_name, hash_record_extended(row(kind, lower(m.queue_name), ''::text), 0) as id
+        from pgmq.meta as m
+        where kind = 'queue'
+        union all
+        select q.queue_name, c.co_name, hash_record_extended(row(kind, q.queue_name, c.co_name), 0)
+        from pgq.subscriber as s
+        join pgq.queue as q on q.queue_id = s.sub_queue
+        join pgq.consumer as c on c.co_id = s.sub_consumer
+        where kind = case when s.sub_is_group then 'group' else 'consumer' end
+    ) as o
     -- An index reads the newest row of each slot.
     cross join lateral (
         select n.*
@@ -27,7 +38,7 @@ as $$
         cross join lateral (
             select s.*
             from sluice.sample as s
-            where s.slot = slots.slot and s.source_id = o.source_id and s.taken_at >= now() - interval '5 minutes'
+            where s.slot = slots.slot and s.source_id = o.id and s.taken_at >= now() - interval '5 minutes'
             order by s.taken_at desc
             limit 1
         ) as n
@@ -40,7 +51,7 @@ as $$
         cross join lateral (
             select b.taken_at, b.sent, b.finished
             from sluice.sample as b
-            where b.slot = slots.slot and b.source_id = o.source_id
+            where b.slot = slots.slot and b.source_id = o.id
               and b.taken_at <= s.taken_at - interval '50 seconds'
               and b.taken_at >= s.taken_at - interval '10 minutes'
             order by b.taken_at desc
@@ -49,7 +60,6 @@ as $$
         order by slots.number
         limit 1
     ) as e on true
-    where o.kind = list_newest_samples.kind
     order by o.name, o.reader_name;
 $$;
 

@@ -20,6 +20,8 @@ declare
         when v_since >= now() - interval '1 day' then 1
         else 2
     end;
+    v_readers text[];
+    v_ids bigint[];
 begin
     if kind is null or kind not in ('queue', 'consumer', 'group') then
         raise exception using
@@ -27,15 +29,28 @@ begin
             message = format('%L is not a kind of samples', kind),
             hint = 'use queue, consumer or group';
     end if;
+    v_readers := case
+        when kind = 'queue' then array['']
+        when list_samples.reader_name is not null then array[list_samples.reader_name]
+        else array(
+            select c.co_name
+            from pgq.subscriber as s
+            join pgq.queue as q on q.queue_id = s.sub_queue
+            join pgq.consumer as c on c.co_id = s.sub_consumer
+            where q.queue_name = name and kind = case when s.sub_is_group then 'group' else 'consumer' end
+        )
+    end;
+    v_ids := array(
+        select hash_record_extended(row(kind, case when kind = 'queue' then lower(name) else name end, r.named), 0)
+        from unnest(v_readers) with ordinality as r (named, number)
+        order by r.number
+    );
     return query
         select s.taken_at, o.reader_name, s.length, s.ready, s.in_flight, s.delayed, s.oldest_ready_s, s.sent, s.finished, s.dead,
             s.lag_events, s.lag_s, s.pinned_bytes, s.redeliveries
-        from sluice.sample_source as o
-        join sluice.sample as s on s.source_id = o.source_id
-        where o.kind = list_samples.kind
-          and (o.name = list_samples.name or o.kind = 'queue' and lower(o.name) = lower(list_samples.name))
-          and (list_samples.reader_name is null or o.reader_name = list_samples.reader_name)
-          and s.slot between 3 * v_resolution and 3 * v_resolution + 2
+        from unnest(v_readers, v_ids) as o (reader_name, id)
+        join sluice.sample as s on s.source_id = o.id
+        where s.slot between 3 * v_resolution and 3 * v_resolution + 2
           and s.taken_at >= v_since
           and (until is null or s.taken_at < until)
         order by o.reader_name, s.taken_at;
