@@ -70,3 +70,19 @@ def test_events_after_the_position_are_returned(log: psycopg.Connection):
     log.execute("select pgq.register_consumer_at('log', 'c', 2)")
 
     assert value(log, REPORT, "c", 0, None) == 30
+
+
+def test_pipeline_that_stopped_is_kept_when_maintenance_removes_a_worker(log: psycopg.Connection):
+    log.execute("select pgq.register_consumer('log', 'c')")
+    hold(log, "c")
+    log.execute(REPORT, ("c", 5, AT))
+    log.execute("update sluice.process_report set reported_at = now() - interval '9 days'")
+    log.execute("select sluice.report_worker('w', 'a', 'h', 1, '1', '{}', null, '1 s')")
+    log.execute("select sluice.end_worker('w')")
+
+    assert value(log, "select detail from sluice._maintain_processes('0')").startswith("1 workers")
+
+    assert rows(
+        log, "select consumer_name, row_count, last_commit_at from sluice.list_pipelines()"
+    ) == [("c", 5, AT)]
+    assert rows(log, "select process_id from sluice.process") == [("log 1 consumer c",)]
