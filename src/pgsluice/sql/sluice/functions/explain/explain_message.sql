@@ -102,8 +102,8 @@ begin
     elsif m.state = 'in flight' and m.vt >= v_stream_claim then
         return query
             select 'reason', b.claimed_at, 'stream', jsonb_build_object('stream_name', s.stream_name, 'batch', b.seq)
-            from sluice.queue_stream_batch as b
-            join sluice.queue_stream as s on s.stream_id = b.stream_id
+            from sluice.queue_stream as s
+            cross join unnest(s.batches) as b
             where b.mark = m.vt;
     elsif m.state = 'in flight' then
         return query values (
