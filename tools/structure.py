@@ -27,6 +27,9 @@ _GENERATED = re.compile(r"client/_(a?sync)/")
 _FUNCTION = re.compile(r"^create or replace (?:function|procedure) (\w+\.\w+)", re.MULTILINE)
 _CHILD = re.compile(r" inherits \(| partition of |_\d$")
 _COMPARED = re.compile(r"(?<!1 )(?<!max_attempts )[<>]=? *[\w.$]*max_attempts\b")
+# A candidate writes that it leads; the times of the units of a duration.
+_LEADS = re.compile(r"perform setval\(\s*format\('sluice\.%I', role \|\| '_turn'\)::regclass,\s*\(")
+_UNITS = re.compile(r"""["']h["']: ?3_?600\b""")
 # Names the clients that are generated from the calls, with their docstrings.
 _OUTLINES = PACKAGE / "client" / "calls" / "clients.py"
 # A client and its asynchronous form are defined under the same name on purpose.
@@ -111,13 +114,13 @@ def names_in_two_modules() -> dict[str, list[str]]:
     return {name: sorted(modules) for name, modules in sorted(found.items()) if len(modules) > 1}
 
 
-def deciding_files() -> set[str]:
-    """Return the files that compare a number of attempts with its maximum, and so decide if an attempt was the last."""
+def files_with(pattern: re.Pattern[str]) -> set[str]:
+    """Return the files of Python and SQL in which a pattern is found."""
     return {
         file.relative_to(PACKAGE).as_posix()
         for suffix in (".py", ".sql")
         for file in PACKAGE.rglob(f"*{suffix}")
-        if _COMPARED.search(file.read_text())
+        if pattern.search(file.read_text())
     }
 
 
@@ -139,7 +142,10 @@ def sizes(graph: grimp.ImportGraph) -> dict[str, int]:
         "names of SQL functions": len(function_names()),
         "kinds of tables of dead letters": len([k for k in kinds_of_tables() if "dead" in k]),
         "tables of settings of queues": len(tables_of_settings()),
-        "places that compare attempts with their maximum": len(deciding_files()),
+        "places that compare attempts with their maximum": len(files_with(_COMPARED)),
+        "kinds of tables of heartbeats": len([k for k in kinds_of_tables() if "report" in k]),
+        "leader elections": len(files_with(_LEADS)),
+        "parsers of durations": len(files_with(_UNITS)),
         "commands": len(list(commands())),
         "methods of WorkQueue": len([name for name in dir(WorkQueue) if not name.startswith("_")]),
         "classes with a name of two modules": len(names_in_two_modules()),
