@@ -129,7 +129,7 @@ def test_role_with_sluice_monitor_sees_logs(monitor, audit, connection):
 
 def test_part_that_takes_too_long_is_named(opened, audit, database_18):
     with database_18.connect(autocommit=False) as other:
-        other.execute("lock table pgq.subscriber in access exclusive mode")
+        other.execute("lock table sluice.log_policy in access exclusive mode")
         text = opened(timeout_s=0.2).get("/log?name=audit").text
 
     assert "narrow your filter" in text

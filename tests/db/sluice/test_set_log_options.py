@@ -141,11 +141,15 @@ def change(connection, options):
     return value(connection, "select sluice.set_log_options('changes', %s)", options)
 
 
-def test_only_the_given_options_change(connection, log):
+def test_only_the_given_options_change_and_they_go_with_their_log(connection, log):
     assert change(connection, '{"max_lag_bytes": 1000, "max_lag_time": "1 day"}') == "changed"
     assert change(connection, '{"keepers": ["b", "a", "a"], "max_lag_bytes": null}') == "changed"
     assert rows(connection, LIMITS) == [(None, None, "1 day", ["a", "b"])]
     assert change(connection, '{"keepers": ["a", "b"]}') == "unchanged"
+
+    connection.execute("select pgq.drop_queue('changes', true)")
+
+    assert value(connection, "select count(*) from sluice.log_policy") == 0
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_log pgq.queue;
+    v_policy sluice.log_policy;
     v_subscriber record;
     v_position pgq.position_0;
     v_last pgq.tick;
@@ -16,12 +16,12 @@ declare
     v_lag_time interval;
     v_reason text;
 begin
-    select q.* into v_log from pgq.queue as q where q.queue_id = i_queue_id;
-    if v_log.queue_max_lag_bytes is null and v_log.queue_max_lag_events is null and v_log.queue_max_lag_time is null then
+    select p.* into v_policy from sluice.log_policy as p where p.queue_id = i_queue_id;
+    if v_policy.max_lag_bytes is null and v_policy.max_lag_events is null and v_policy.max_lag_time is null then
         return;
     end if;
     v_last := pgq._last_tick(i_queue_id);
-    if v_log.queue_max_lag_bytes is not null then
+    if v_policy.max_lag_bytes is not null then
         select array_agg(p.consumer_name), array_agg(p.bytes)
         into v_names, v_bytes
         from pgq._pinned_bytes(i_queue_id, i_segments) as p;
@@ -31,7 +31,7 @@ begin
         from pgq.subscriber as s
         join pgq.consumer as c on c.co_id = s.sub_consumer
         where s.sub_queue = i_queue_id
-          and c.co_name <> all (v_log.queue_keepers)
+          and c.co_name <> all (v_policy.keepers)
         order by c.co_name
         for update of s skip locked
     loop
@@ -42,14 +42,14 @@ begin
         v_lag_time := v_last.tick_time - v_position.pos_last_time;
         v_pinned_bytes := v_bytes[array_position(v_names, v_subscriber.co_name)];
         v_reason := case
-            when v_pinned_bytes > v_log.queue_max_lag_bytes
-                then format('lag of %s bytes exceeds the limit of %s', v_pinned_bytes, v_log.queue_max_lag_bytes)
-            when v_lag_events > v_log.queue_max_lag_events
-                then format('lag of %s events exceeds the limit of %s', v_lag_events, v_log.queue_max_lag_events)
+            when v_pinned_bytes > v_policy.max_lag_bytes
+                then format('lag of %s bytes exceeds the limit of %s', v_pinned_bytes, v_policy.max_lag_bytes)
+            when v_lag_events > v_policy.max_lag_events
+                then format('lag of %s events exceeds the limit of %s', v_lag_events, v_policy.max_lag_events)
             -- A clock set forward, or a stopped ticker, makes one long gap between two ticks, which alone is no lag.
-            when v_lag_time > v_log.queue_max_lag_time
-                and pgq._ticked_time(i_queue_id, v_position.pos_last_tick, v_log.queue_max_lag_time / 2) > v_log.queue_max_lag_time
-                then format('lag of %s exceeds the limit of %s', v_lag_time, v_log.queue_max_lag_time)
+            when v_lag_time > v_policy.max_lag_time
+                and pgq._ticked_time(i_queue_id, v_position.pos_last_tick, v_policy.max_lag_time / 2) > v_policy.max_lag_time
+                then format('lag of %s exceeds the limit of %s', v_lag_time, v_policy.max_lag_time)
         end;
         continue when v_reason is null;
         v_position.pos_lost := v_reason;

@@ -59,9 +59,9 @@ begin
     select q.queue_rotation_period into v_period from pgq.queue as q where q.queue_id = i_queue_id;
     select string_agg(k.name, ', ' order by k.name)
     into v_missing
-    from pgq.queue as q
-    cross join unnest(q.queue_keepers) as k (name)
-    where q.queue_id = i_queue_id
+    from sluice.log_policy as p
+    cross join unnest(p.keepers) as k (name)
+    where p.queue_id = i_queue_id
       and not exists (
           select
           from pgq.subscriber as s

@@ -17,16 +17,9 @@ create table pgq.queue (
     queue_data_pfx text not null,
     queue_event_seq text not null,
     queue_tick_seq text not null,
-    queue_extra_maint text[],
-    -- Not PgQ's. null: consumers of the log are never dropped for their lag.
-    queue_max_lag_bytes bigint check (queue_max_lag_bytes > 0),
-    queue_max_lag_events bigint check (queue_max_lag_events > 0),
-    queue_max_lag_time interval check (queue_max_lag_time > '0'),
-    queue_keepers text[] not null default '{}'
+    queue_extra_maint text[]
 );
 comment on table pgq.queue is 'One row per event log, with its settings.';
-comment on column pgq.queue.queue_keepers is
-    'Consumers that are never dropped and without which no segment is truncated, registered or not: archivers.';
 -- Functions that run with their owner's rights take names of tables and sequences from this row, which administrators
 -- of logs may write. With arbitrary names they could reach any other object of the owner.
 alter table pgq.queue add constraint queue_names_check check (

@@ -18,13 +18,13 @@ begin
         where (list_consumers.queue_name is null or q.queue_name = list_consumers.queue_name)
           and (
             exists (select from pgq.subscriber as s where s.sub_queue = q.queue_id)
-            or q.queue_keepers <> '{}'
+            or exists (select from sluice.log_policy as p where p.queue_id = q.queue_id)
           )
         order by q.queue_name
     loop
         begin
             return query
-            select q.queue_name, c.co_name, c.co_name = any (q.queue_keepers), s.pos_last_tick,
+            select q.queue_name, c.co_name, coalesce(c.co_name = any (p.keepers), false), s.pos_last_tick,
                 latest.tick_event_seq - s.pos_last_seq,
                 extract(epoch from latest.tick_time - s.pos_last_time)::double precision,
                 coalesce(pinned.bytes, 0),
@@ -36,6 +36,7 @@ begin
             from pgq.standing as s
             join pgq.queue as q on q.queue_id = s.sub_queue
             join pgq.consumer as c on c.co_id = s.sub_consumer
+            left join sluice.log_policy as p on p.queue_id = q.queue_id
             cross join lateral pgq._last_tick(q.queue_id) as latest
             left join lateral pgq._pinned_bytes(
                 q.queue_id,
@@ -44,8 +45,9 @@ begin
             where q.queue_id = v_queue_id
             union all
             select q.queue_name, k.name, true, null, null, null, null, null, null, null
-            from pgq.queue as q
-            cross join unnest(q.queue_keepers) as k (name)
+            from sluice.log_policy as p
+            join pgq.queue as q on q.queue_id = p.queue_id
+            cross join unnest(p.keepers) as k (name)
             where q.queue_id = v_queue_id
               and not exists (
                   select

@@ -9,9 +9,10 @@ declare
 begin
     return query
         select q.queue_name, q.queue_ticker_max_count, q.queue_ticker_max_lag, q.queue_ticker_idle_period, q.queue_ticker_paused,
-            q.queue_rotation_period, q.queue_external_ticker, q.queue_max_lag_bytes, q.queue_max_lag_events, q.queue_max_lag_time,
-            q.queue_keepers
+            q.queue_rotation_period, q.queue_external_ticker, p.max_lag_bytes, p.max_lag_events, p.max_lag_time,
+            coalesce(p.keepers, '{}')
         from pgq.queue as q
+        left join sluice.log_policy as p on p.queue_id = q.queue_id
         where v_queue_id is null or q.queue_id = v_queue_id
         order by q.queue_name;
 end;

@@ -1,6 +1,6 @@
--- Only the given options change.
+-- Only the given options change. The lag limits are stored where there are any.
 --
--- Calls: sluice._with_options. Writes: pgq.queue.
+-- Calls: sluice._with_options. Writes: pgq.queue, sluice.log_policy.
 create or replace function sluice.set_log_options(queue_name text, options jsonb)
 returns text
 language plpgsql
@@ -46,7 +46,7 @@ begin
     end if;
 
     for v_name in
-        select o.name from jsonb_object_keys(options) as o (name) where o.name = any (v_options)
+        select o.name from jsonb_object_keys(options) as o (name) where o.name = any (v_options[1:6])
     loop
         execute format(
             'update pgq.queue as q set %I = %s where q.queue_id = $2', 'queue_' || v_name,
@@ -54,6 +54,10 @@ begin
         )
         using v_new, v_queue_id;
     end loop;
+    delete from sluice.log_policy as p where p.queue_id = v_queue_id;
+    insert into sluice.log_policy (queue_id, max_lag_bytes, max_lag_events, max_lag_time, keepers)
+    select v_queue_id, v_new.max_lag_bytes, v_new.max_lag_events, v_new.max_lag_time, v_new.keepers
+    where num_nonnulls(v_new.max_lag_bytes, v_new.max_lag_events, v_new.max_lag_time) > 0 or v_new.keepers <> '{}';
     perform sluice._note_action('set_log_options'::text, queue_name, options, null::bigint, null::text);
     return 'changed';
 end;
