@@ -25,6 +25,7 @@ from pgsluice.lake.delta.commits import commit_durably
 from pgsluice.lake.delta.opening import open_dataset
 from pgsluice.lake.table import LakeTable
 from pgsluice.spark.lake_sink import FilesWritten, LakeBatchWriter, LakeStreamWriter
+from pgsluice.spark.lake_source import DeltaSource
 from pgsluice.spark.lake_tables import table_at
 from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.schemas import struct
@@ -249,16 +250,14 @@ def test_large_rows_are_written_in_groups(lake: Path):
     assert pq.ParquetFile(lake / file.path).num_row_groups == 2
 
 
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        (None, "needs the table's folder"),
-        ("ftp://a/b", "neither a folder nor in a supported object store"),
-    ],
-)
-def test_a_path_that_cannot_be_used_is_named(path: str | None, message: str):
-    with pytest.raises(ConfigurationError, match=message):
-        table_at(path, SCHEMA)
+def test_a_path_that_cannot_be_used_is_named():
+    with pytest.raises(ConfigurationError, match="neither a folder nor in a supported object"):
+        table_at("ftp://a/b", SCHEMA)
+
+
+def test_a_source_without_a_path_is_refused():
+    with pytest.raises(ConfigurationError, match="needs the table's folder"):
+        DeltaSource({}).writer(SCHEMA, overwrite=False)
 
 
 def test_aborting_after_the_commit_undoes_nothing(lake: Path):

@@ -9,6 +9,7 @@ import pytest
 from pgsluice.cli.pipeline_run import _log_lines
 from pgsluice.errors import ConfigurationError, LogNotFoundError, QueueNotFoundError
 from pgsluice.pipelines.events import log_options
+from pgsluice.pipelines.options import StreamOptions
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -30,8 +31,9 @@ def test_errors_name_the_commands_in_the_place_of_the_clients_methods(
 def test_starting_at_a_snapshot_is_refused_with_the_name_of_the_option():
     start = '{"snapshot": "1005:1008:1005"}'
     with pytest.raises(ConfigurationError) as caught:
-        log_options("log", "consumer", start, 10)
+        log_options("log", "consumer", StreamOptions(starting=start))
     assert str(caught.value) == (
         f'starting is {start!r}; use earliest, latest, committed or {{"tick": 12}}'
     )
-    assert log_options("log", "consumer", '{"tick": 3}', 10)["startingOffsets"] == '{"tick": 3}'
+    at_tick = StreamOptions(starting='{"tick": 3}')
+    assert log_options("log", "consumer", at_tick)["startingOffsets"] == '{"tick": 3}'

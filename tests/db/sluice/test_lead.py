@@ -65,7 +65,7 @@ def test_half_a_lease_is_enough_if_the_session_of_the_leader_has_ended(
         if has_ended:
             session.close()
             wait_until(lambda: lead(connection, 2, "1 h"), "the session to end")
-    assert lead(connection, 2, "1 h") is has_ended
+        assert lead(connection, 2, "1 h") is has_ended
 
 
 def test_a_leader_takes_no_transaction_id_and_writes_nothing(connection):
