@@ -4,10 +4,9 @@
  *
  * It saves work and is no lock: two leaders at a time are harmless. The leader is the candidate that called this last, if that
  * was within its lease; each calls it more often than that. If it called in a session that has ended, half of the lease is
- * enough. The role belongs to no session, so it works through a pooler in
- * transaction mode. A sequence has the last call: no transaction id, no WAL, no dead row under a held snapshot, and a call by
- * a candidate that does not lead only reads. After a crash of the server there is no leader, and the first candidate becomes
- * it.
+ * enough. The role belongs to no session, so it works through a pooler in transaction mode. A sequence has the last call: no
+ * transaction id, no WAL, no dead row under a held snapshot, and a call by a candidate that does not lead only reads. After a
+ * crash of the server there is no leader, and the first candidate becomes it.
  *
  * Of two candidates that find the lease over at the same time, the later one leads, and the other one notices at its next call.
  *
