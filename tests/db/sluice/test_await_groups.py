@@ -95,7 +95,7 @@ def looks(connection, ticker):
     for old in ("select w.logs, w.woken into", "v_began := clock_timestamp();"):
         name = "looks" if "logs" in old else "turns"
         replace_in(connection, AWAIT, old, f"perform nextval('public.{name}'); {old}")
-    assert waited(ticker, "200 ms") == (1, 0)
+    assert waited(ticker, "1 s") == (1, 0)
     return rows(
         connection, "select l.last_value, t.last_value from public.looks as l, public.turns as t"
     )[0]
