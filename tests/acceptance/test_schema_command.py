@@ -97,7 +97,8 @@ def test_the_older_names_are_printed_when_asked_for():
         "-c",
         "from pgsluice.cli.main import main; main()",
         "schema",
-        "print",
+        "install",
+        "--print",
     ]
 
     without, with_them = (
