@@ -537,8 +537,8 @@ PLANTED = {
     ),
     "the ledgers lose left events": (
         "sluice._maintain_ledgers(bigint)",
-        "l.left_id > (t.state ->> ''upto'')::bigint",
-        "l.left_id > (t.state ->> ''upto'')::bigint + 1",
+        "l.waiting_id > (t.state ->> ''upto'')::bigint",
+        "l.waiting_id > (t.state ->> ''upto'')::bigint + 1",
     ),
 }
 
