@@ -46,6 +46,9 @@ def test_a_hidden_key_has_no_name_and_no_command():
     assert shown.fact == "Message 7 failed and parked key 'a b'"
     assert shown.commands == ("pgsluice queue unpark q 'a b'",)
 
+    dashed = fact({"queue_name": "q", "key": "-x"}, "reason", "key parked", msg_id=7)
+    assert dashed.commands == ("pgsluice queue unpark -- q -x",)
+
     hidden = fact({"queue_name": "q", "key": None}, "reason", "key parked", msg_id=7)
     assert hidden.fact == "Message 7 failed and parked its key"
     assert hidden.commands == ()

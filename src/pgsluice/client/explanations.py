@@ -13,6 +13,7 @@ from typing import Any
 
 from pgsluice.client.explain_records import ExplainedFact
 from pgsluice.client.sentences import Values, is_absent, sentence
+from pgsluice.commands import command
 
 
 def explained(rows: Sequence[tuple[Any, ...]]) -> list[ExplainedFact]:
@@ -30,58 +31,43 @@ def _fact(
 ) -> ExplainedFact:
     values = Values({**subject, **detail})
     words = _COMMANDS.get((section, cause))
-    command = None if words is None else words(values)
+    shell = None if words is None else words(values)
     return ExplainedFact(
         section,
         at,
         cause,
         sentence(section, cause, values),
-        () if command is None else (command,),
+        () if shell is None else (shell,),
         detail,
     )
 
 
-def _run(*words: str) -> Callable[[Values], str | None]:
+def _run(name: str, *words: str) -> Callable[[Values], str | None]:
     """Return a function that fills a command with values; it returns None if one of them is hidden."""
 
-    def command(values: Values) -> str | None:
-        try:
-            return shlex.join(["pgsluice", *(_filled(word, values) for word in words)])
-        except KeyError:
-            return None
+    def filled(values: Values) -> str | None:
+        found = [values.get(word[1:-1]) if word.startswith("{") else word for word in words]
+        return None if None in found else command(name, *map(str, found))
 
-    return command
+    return filled
 
 
-def _filled(word: str, values: Values) -> str:
-    if not word.startswith("{"):
-        return word
-    value = values.get(word[1:-1])
-    if value is None:
-        raise KeyError(word)
-    return str(value)
-
-
-def _unregister(d: Values) -> str | None:
-    return _run("log", "unregister", "{queue_name}", "{consumer_name}")(d)
-
+_unregister = _run("log unregister", "{queue_name}", "{consumer_name}")
 
 _COMMANDS: dict[tuple[str, str], Callable[[Values], str | None]] = {
-    ("history", "dead letters"): _run("dead-letters", "list", "{queue_name}"),
-    ("reason", "paused"): _run("queue", "set", "{queue_name}", "paused=false"),
-    ("reason", "poison message"): _run("queue", "archive", "{queue_name}", "{msg_id}"),
-    ("reason", "keys parked"): _run("queue", "show", "{queue_name}"),
+    ("history", "dead letters"): _run("dead-letters list", "{queue_name}"),
+    ("reason", "paused"): _run("queue set", "{queue_name}", "paused=false"),
+    ("reason", "poison message"): _run("queue archive", "{queue_name}", "{msg_id}"),
+    ("reason", "keys parked"): _run("queue show", "{queue_name}"),
     ("reason", "no worker"): lambda d: shlex.join(
         ["pgsluice", "worker", "run", "MODULE:APP", "--queues", d.source.split(" ")[1]]
     ),
-    ("reason", "key parked"): _run("queue", "unpark", "{queue_name}", "{key}"),
-    ("reason", "group key parked"): _run(
-        "group", "unpark", "{queue_name}", "{group_name}", "{key}"
-    ),
-    ("reason", "ticker paused"): _run("log", "set", "{queue_name}", "ticker_paused=false"),
+    ("reason", "key parked"): _run("queue unpark", "{queue_name}", "{key}"),
+    ("reason", "group key parked"): _run("group unpark", "{queue_name}", "{group_name}", "{key}"),
+    ("reason", "ticker paused"): _run("log set", "{queue_name}", "ticker_paused=false"),
     ("reason", "maintenance"): lambda d: "pgsluice maintain" if d.session is None else None,
     ("reason", "position lost"): _unregister,
     ("reason", "consumer lag"): lambda d: _unregister(d) if is_absent(d) else None,
-    ("reason", "schedule paused"): _run("schedule", "set", "{name}", "paused=false"),
-    ("next", "dead letter"): _run("dead-letters", "redrive", "{queue_name}", "{dead_letter_id}"),
+    ("reason", "schedule paused"): _run("schedule set", "{name}", "paused=false"),
+    ("next", "dead letter"): _run("dead-letters redrive", "{queue_name}", "{dead_letter_id}"),
 }

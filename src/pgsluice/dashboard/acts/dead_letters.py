@@ -6,9 +6,10 @@ from datetime import datetime
 
 from pgsluice.client import DeadLetters
 from pgsluice.client.calls import acts
+from pgsluice.commands import command
 from pgsluice.dashboard.acts.act import Act, Link, Question, Step
 from pgsluice.dashboard.acts.given import FormValues
-from pgsluice.dashboard.acts.words import COUNTED_MAX, command, counted
+from pgsluice.dashboard.acts.words import COUNTED_MAX, counted
 from pgsluice.dashboard.database import Database, PageSession
 from pgsluice.errors import ConsumerNotFoundError
 

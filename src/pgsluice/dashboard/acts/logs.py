@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pgsluice.commands import command
 from pgsluice.dashboard.acts.act import NOTE, Act, Link, Question
 from pgsluice.dashboard.acts.given import FormValues
-from pgsluice.dashboard.acts.words import command, quantity
+from pgsluice.dashboard.acts.words import quantity
 from pgsluice.dashboard.database import Database, PageSession
 from pgsluice.errors import ConsumerNotFoundError
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from pgsluice.client import StoredMessage
+from pgsluice.commands import command
 from pgsluice.dashboard.acts.act import NOTE, Act, Field, Link, Question
 from pgsluice.dashboard.acts.given import FormValues
-from pgsluice.dashboard.acts.words import command
 from pgsluice.dashboard.database import Database, PageSession
 from pgsluice.dashboard.rendering import duration
 from pgsluice.errors import ArgumentError

@@ -6,9 +6,10 @@ from datetime import timedelta
 
 from pgsluice.client import QueueOptions, QueueSettings
 from pgsluice.client.calls import acts
+from pgsluice.commands import command
 from pgsluice.dashboard.acts.act import NOTE, Act, Field, Link, Question, Step
 from pgsluice.dashboard.acts.given import FormValues
-from pgsluice.dashboard.acts.words import command, quantity
+from pgsluice.dashboard.acts.words import quantity
 from pgsluice.dashboard.database import Database, PageSession
 from pgsluice.dashboard.rendering import duration
 from pgsluice.errors import ArgumentError

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pgsluice.client import Schedule
+from pgsluice.commands import command
 from pgsluice.dashboard.acts.act import Act, Link, Question
 from pgsluice.dashboard.acts.given import FormValues
-from pgsluice.dashboard.acts.words import command
 from pgsluice.dashboard.database import Database, PageSession
 from pgsluice.errors import ScheduleNotFoundError
 

@@ -1,30 +1,10 @@
-"""Words of questions: numbers of things, names in commands, and what was counted within a bound."""
+"""Words of questions: numbers of things, and what was counted within a bound."""
 
 from __future__ import annotations
-
-import shlex
 
 from pgsluice.dashboard.rendering import number as shown
 
 COUNTED_MAX = 10_000
-
-
-def command(name: str, *arguments: str, **options: str | None) -> str:
-    """Return a command of pgsluice for a shell.
-
-    Args:
-        name: The command: `queue set`.
-        arguments: Names and ids.
-        options: Values of options; None: it is left out.
-    """
-    words = [
-        f"--{option.replace('_', '-')}={value}"
-        for option, value in options.items()
-        if value is not None
-    ]
-    # Else a name that begins with a dash would be read as an option.
-    dashes = ["--"] if any(word.startswith("-") for word in arguments) else []
-    return f"pgsluice {name} " + " ".join(map(shlex.quote, (*words, *dashes, *arguments)))
 
 
 def quantity(number: int, noun: str, plural: str = "") -> str:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from pgsluice.client import DeadLetter, DeadLetterGroup, FoundDeadLetters
-from pgsluice.dashboard.acts.words import command
+from pgsluice.commands import command
 from pgsluice.dashboard.database import Database, PagePart, PageSession
 from pgsluice.dashboard.filters import PageQuery
 from pgsluice.dashboard.pages.events import EVENT_TEXTS

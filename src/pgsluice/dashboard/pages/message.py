@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pgsluice.dashboard.acts.words import command
+from pgsluice.commands import command
 from pgsluice.dashboard.filters import PageQuery
 from pgsluice.dashboard.pages.queue import registered
 from pgsluice.dashboard.payloads import ERROR_SHOWN, SHOWN, Shown, json_text, shown_json
@@ -30,7 +30,8 @@ def message(request: Request) -> Response:
     attempts = database.part(
         lambda s: s.operations.list_attempts(name, [msg_id]), "attempts", name, msg_id
     )
-    state = explained.value[0].detail.get("state", "") if explained.value else ""
+    message = explained.value[0].detail if explained.value else {}
+    state = message.get("state", "")
     return page(
         request,
         "message.html",
@@ -40,14 +41,7 @@ def message(request: Request) -> Response:
         msg_id=msg_id,
         state=state,
         explained=explained,
-        dead_letter_id=next(
-            (
-                each.detail["dead_letter_id"]
-                for each in explained.value or ()
-                if each.detail.get("dead_letter_id") is not None
-            ),
-            None,
-        ),
+        dead_letter_id=message.get("dead_letter_id"),
         stored=stored,
         contents=[
             (

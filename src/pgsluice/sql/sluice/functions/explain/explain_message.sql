@@ -72,9 +72,7 @@ begin
         end if;
     end if;
     if m.state = 'dead' then
-        return query values (
-            'history', m.dead_at, 'dead letter', jsonb_build_object('dead_letter_id', m.dead_letter_id, 'reason', m.reason)
-        );
+        return query values ('history', m.dead_at, 'dead letter', jsonb_build_object('reason', m.reason));
     elsif m.state = 'archived' then
         return query values ('history', m.archived_at, 'archived', '{}'::jsonb);
         return query
