@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bench.cpu import cpu_of_all
@@ -72,27 +73,15 @@ def measure(place: Place, question: Question) -> float:
     lake, checkpoint = folder / "lake", folder / "checkpoint"
     try:
         make_tables(place)
-        changes(
-            LOG,
-            lake,
-            checkpoint,
-            dsn=url,
-            once=True,
-            spark=spark,
-            reading=StreamOptions(partitions=2),
+        reading = StreamOptions(partitions=2)
+        run = partial(
+            changes, LOG, lake, checkpoint, dsn=url, once=True, spark=spark, reading=reading
         )
+        run()
         update(place, events, at_once=question.is_one)
         with peak_memory() as peak, cpu_of_all(place, NOTES, question.name, events):
             begin = time.perf_counter()
-            stream = changes(
-                LOG,
-                lake,
-                checkpoint,
-                dsn=url,
-                once=True,
-                spark=spark,
-                reading=StreamOptions(partitions=2),
-            )
+            stream = run()
             took_s = time.perf_counter() - begin
         streamed = stream.progress().rows
         if streamed != events:

@@ -29,14 +29,15 @@ declare
     v_oldest_among constant bigint := 100; -- of a longer queue, ids are in the order of time but for a few
     v_places constant bigint := 64;
     v_ids_each constant bigint := 50;
+    v_is_long boolean;
     v_first bigint;
     v_last bigint;
     v_ids bigint;
     v_deferred bigint;
 begin
-    execute format('select queued.msg_id from pgmq.%I as queued order by queued.msg_id offset $1 limit 1', queue_table)
+    execute format('select exists (select from pgmq.%I as queued order by queued.msg_id offset $1)', queue_table)
     using v_counted_max
-    into v_first;
+    into v_is_long;
     execute format(
         'select count(*), count(*) filter (where first.vt <= $1),
             count(*) filter (where first.vt > $1 and first.last_read_at is not null),
@@ -52,14 +53,13 @@ begin
          ) as first',
         queue_table
     )
-    using visible_by, case when v_first is null then v_counted_max else v_oldest_among end
-    into length, visible, in_flight, retrying, oldest, newest, ready_since, v_last;
-    if v_first is null then
+    using visible_by, case when v_is_long then v_oldest_among else v_counted_max end
+    into length, visible, in_flight, retrying, oldest, newest, ready_since, v_first;
+    if not v_is_long then
         delayed := length - visible - in_flight - retrying;
         return;
     end if;
 
-    v_first := v_last;
     execute format(
         'select queued.msg_id, queued.enqueued_at from pgmq.%I as queued order by queued.msg_id desc limit 1', queue_table
     )

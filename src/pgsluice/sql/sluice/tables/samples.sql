@@ -1,7 +1,6 @@
 -- Rows are appended, and the oldest partition is truncated, so a held snapshot keeps no dead rows. Three partitions in turn
 -- hold the samples of 10 seconds for 30 minutes each, three those of a minute for 12 hours each, three those of 15 minutes for
--- 15 days each. What a sample is of is a hash of 64 bits, so a
--- sample needs neither the names in its row nor a table of them.
+-- 15 days each. What a sample is of is a hash of 64 bits, so a sample needs neither the names in its row nor a table of them.
 create table sluice.sample (
     slot smallint not null,
     source_id bigint not null,
