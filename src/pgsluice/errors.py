@@ -1,34 +1,59 @@
 """Error classes, one per meaning; each message ends with what to do.
 
-The SQLSTATE of a server error selects its class; the text matters only for a missing part of our schemas. Every class
-can be pickled, so an error of a worker process or a Spark executor keeps its class and SQLSTATE. The server's error,
-if any, is `__cause__`.
+The SQLSTATE of a server error selects its class; the text matters only for a missing part of our schemas. Errors about
+a named object, such as a missing queue, carry its names, from which each layer words its own advice: the classes below
+name methods, `cli/main.py` commands. Every class can be pickled, so an error of a worker process or a Spark executor
+keeps its class, SQLSTATE and names. The server's error, if any, is `__cause__`.
 """
 
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 import psycopg
 
 
 class SluiceError(Exception):
-    """Base class of all errors of this package.
+    """Base class of all errors of this package. `str(error)` is the problem and the advice.
 
     Attributes:
+        problem: What is wrong.
+        advice: What to do about it; None if the problem says it, or nothing helps.
         sqlstate: The server's five-character code; None if the error is not the server's.
+        names: Names of the object of the error, the outermost first: log and share group. Empty if it has none.
     """
 
-    def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
-        super().__init__(message)
+    # Of an error with names: its problem and advice.
+    _problem: ClassVar[str] = ""
+    _advice: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        problem: str | None = None,
+        advice: str | None = None,
+        *,
+        names: tuple[str, ...] = (),
+        sqlstate: str | None = None,
+    ) -> None:
+        self.problem = self._problem.format(*names) if problem is None else problem
+        self.advice = self._advice.format(*names) if advice is None and names else advice
+        self.names = names
         self.sqlstate = sqlstate
+        super().__init__(f"{self.problem}; {self.advice}" if self.advice else self.problem)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), str(self), self.sqlstate))
+        return (_rebuild, (type(self), self.problem, self.advice, self.names, self.sqlstate))
 
 
-def _rebuild(kind: type[SluiceError], message: str, sqlstate: str | None) -> SluiceError:
-    return kind(message, sqlstate=sqlstate)
+def _rebuild(
+    kind: type[SluiceError],
+    problem: str,
+    advice: str | None,
+    names: tuple[str, ...],
+    sqlstate: str | None,
+) -> SluiceError:
+    return kind(problem, advice, names=names, sqlstate=sqlstate)
 
 
 class ConfigurationError(SluiceError):
@@ -89,6 +114,9 @@ class QueueNameError(SluiceError):
 class QueueNotFoundError(SluiceError):
     """The work queue does not exist; create it with `WorkQueue.create`."""
 
+    _problem = "queue {0!r} does not exist"
+    _advice = "create it with create({0!r})"
+
 
 class DeduplicationOffError(SluiceError):
     """A message with a deduplication key was sent to a queue without deduplication. Nothing was sent.
@@ -96,13 +124,22 @@ class DeduplicationOffError(SluiceError):
     Set a `deduplication_window` with `WorkQueue.set_queue_options`, or send without a key.
     """
 
+    _problem = "queue {0!r} has no deduplication window"
+    _advice = "set a window with set_queue_options({0!r}, deduplication_window='5 minutes'), or send without a key"
+
 
 class ExportError(SluiceError):
     """The queue has no export of this name, or the export belongs to another lake table: use another name."""
 
+    _problem = "queue {0!r} has no export {1!r}"
+    _advice = "list_exports() lists the existing ones"
+
 
 class LogNotFoundError(SluiceError):
     """The event log does not exist; create it with `EventLog.create_queue`."""
+
+    _problem = "event log {0!r} does not exist"
+    _advice = "create it with create_queue({0!r})"
 
 
 class LogInUseError(SluiceError):
@@ -111,6 +148,9 @@ class LogInUseError(SluiceError):
 
 class ConsumerNotFoundError(SluiceError):
     """The consumer is not registered on this event log; register it with `EventLog.register_consumer`."""
+
+    _problem = "event log {0!r} has no consumer {1!r}"
+    _advice = "register it with register_consumer({0!r}, {1!r})"
 
 
 class ConsumerInUseError(SluiceError):
@@ -157,6 +197,9 @@ class CaptureError(SluiceError):
 class GroupNotFoundError(SluiceError):
     """The event log has no share group of this name; create it with `ShareGroup.create`."""
 
+    _problem = "event log {0!r} has no share group {1!r}"
+    _advice = "create it with ShareGroup.create({0!r}, {1!r})"
+
 
 class LeaseLostError(SluiceError):
     """The claim is not held: it was settled, its lease expired and its events were redelivered, or it never existed.
@@ -175,6 +218,9 @@ class GroupStateError(SluiceError):
 
 class ScheduleNotFoundError(SluiceError):
     """The schedule does not exist; `Schedules.list_schedules` lists those that do."""
+
+    _problem = "schedule {0!r} does not exist"
+    _advice = "list_schedules() lists the existing schedules"
 
 
 class HandlerError(SluiceError):
@@ -240,6 +286,7 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "22023": ArgumentError,  # invalid_parameter_value
     "22008": ArgumentError,  # datetime_field_overflow
     "23502": ArgumentError,  # not_null_violation
+    "P0001": ArgumentError,  # raise_exception, of PGMQ's functions
     "P0002": ArgumentError,  # no_data_found
     "22P02": PayloadError,  # invalid_text_representation
     "22P05": PayloadError,  # untranslatable_character: \u0000
@@ -274,20 +321,6 @@ _HINT: dict[type[SluiceError], str] = {
     ReadOnlyError: "connect to the primary, or name all servers in the DSN and add target_session_attrs=read-write",
     DiskFullError: "free disk space on the server, and run the transaction again",
 }
-
-# The errors of PGMQ's functions have one SQLSTATE; their texts are PGMQ's.
-_BY_TEXT: dict[str, type[SluiceError]] = {
-    r"queue name ": QueueNameError,
-    r'Queue ".*" does not exist': QueueNotFoundError,
-    r"(pattern|routing_key) (cannot|length|contains)": ArgumentError,
-}
-_SQL_CALL = re.compile(r"\b(?:pgmq|pgq|pgq_coop|sluice)\.(?!after_restore\b)(\w+)\(")
-_METHODS = {
-    "create_group": "ShareGroup.create",
-    "drop_group": "ShareGroup.drop",
-    "set_group_options": "ShareGroup.set_options",
-}
-_PARAMETER = re.compile(r'cannot change parameter "(\w+)s"')  # PgQ's text has an extra letter
 
 _MISSING = ("42883", "42P01", "42704")  # undefined_function, undefined_table, undefined_object
 # A function, relation or type of our schemas, but not a table of one queue or log. No field of the error has its name.
@@ -328,7 +361,9 @@ def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceE
         return ServerError(one_line(str(error)))
 
     primary = error.diag.message_primary or ""
-    kind = _BY_SQLSTATE.get(sqlstate, ServerError)
+    # Where PGMQ's SQLSTATE, that of `raise exception`, must stay, the error has ours as the name of a data type.
+    code = (sqlstate == "P0001" and error.diag.datatype_name) or sqlstate
+    kind = _BY_SQLSTATE.get(code, ServerError)
     if (function := _raised_in(error)) and not issubclass(kind, _OF_ANY_FUNCTION):
         hint = error.diag.message_hint or "correct the function, or the trigger that calls it"
         kind = kind if kind is PrivilegeError else ServerError
@@ -342,34 +377,26 @@ def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceE
             sqlstate=sqlstate,
         )
     if sqlstate == "42P01" and queue_name is not None:
-        return QueueNotFoundError(
-            f"queue {queue_name!r} does not exist; create it with create({queue_name!r})",
-            sqlstate=sqlstate,
-        )
-
+        return QueueNotFoundError(names=(queue_name,), sqlstate=sqlstate)
     if sqlstate == "42P01" and primary and "." not in primary:
         return ServerError(
             f"{primary}; check the name, or write it with its schema: schema.table",
             sqlstate=sqlstate,
         )
 
-    if sqlstate == "P0001":
-        kind = next((kind for text, kind in _BY_TEXT.items() if re.match(text, primary)), kind)
     if sqlstate.startswith(("08", "57P")):
         kind = ConnectionFailedError
-    message = _PARAMETER.sub(r'cannot change parameter "\1"', primary) or one_line(str(error))
-    if (sqlstate in _OURS or kind is QueueNameError) and error.diag.message_detail:
+    if code in _OURS and error.diag.table_name:
+        names = (error.diag.table_name, error.diag.constraint_name)
+        return kind(names=tuple(name for name in names if name), sqlstate=sqlstate)
+    problem = primary or one_line(str(error))
+    if code in _OURS and error.diag.message_detail:
         # Only of our own errors, as the details of others quote the user's rows.
-        message = f"{message} ({error.diag.message_detail.rstrip('.')})"
-    advice = _in_python(error.diag.message_hint) or HINT_OF.get(sqlstate) or _HINT.get(kind)
+        problem = f"{problem} ({error.diag.message_detail.rstrip('.')})"
+    advice = error.diag.message_hint or HINT_OF.get(sqlstate) or _HINT.get(kind)
     if kind is PrivilegeError and _OWNER_ONLY.search(primary):
         advice = "connect as the role that installed the schema, or as a member of sluice_owner"
-    return kind(f"{message}; {advice}" if advice else message, sqlstate=sqlstate)
-
-
-def _in_python(hint: str | None) -> str | None:
-    """Return a hint with methods in the place of SQL functions."""
-    return hint and _SQL_CALL.sub(lambda call: f"{_METHODS.get(call[1], call[1])}(", hint)
+    return kind(problem, advice, sqlstate=sqlstate)
 
 
 def commit_unknown(error: psycopg.Error) -> CommitUnknownError:

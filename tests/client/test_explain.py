@@ -53,7 +53,7 @@ def test_log_event_consumer_group_and_keys_are_explained(clients, queue_name, lo
     assert shared.explain()[0].detail["lag_events"] == 1
     assert shared.explain_key("k")[0].detail["state"] == "unordered"
     assert clients.operations.explain_key(queue_name, "k")[0].detail["state"] == "unordered"
-    with pytest.raises(ConsumerNotFoundError, match="'x' is not registered"):
+    with pytest.raises(ConsumerNotFoundError, match="has no consumer 'x'"):
         log.explain_consumer(log_name, "x")
 
 

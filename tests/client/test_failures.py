@@ -297,7 +297,7 @@ def test_each_sqlstate_that_the_server_raises_gets_its_class_its_words_and_its_h
         (
             lambda clients: clients.queue.bind_topic("a.#", "nope"),
             QueueNotFoundError,
-            "; list_queues() lists the existing queues",
+            "queue 'nope' does not exist; create it with create('nope')",
         ),
         (
             lambda clients: clients.queue.send_batch("q", "abc"),
@@ -332,7 +332,7 @@ def test_each_sqlstate_that_the_server_raises_gets_its_class_its_words_and_its_h
         (
             lambda clients: clients.log.set_queue_config("l", "foo", "1"),
             ArgumentError,
-            'cannot change parameter "foo"; ticker_max_count',
+            "there is no 'foo'; set ticker_max_count",
         ),
         (
             lambda clients: clients.log.insert_event("nope", "t", "x"),

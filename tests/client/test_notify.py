@@ -47,11 +47,11 @@ def test_a_queue_notifies_from_enabling_to_disabling(clients, queue_name, observ
 
 
 def test_missing_object_is_named(clients, queue_name):
-    with pytest.raises(QueueNotFoundError, match='Queue "nope" does not exist'):
+    with pytest.raises(QueueNotFoundError, match="queue 'nope' does not exist"):
         clients.operations.enable_notify_insert("nope")
-    with pytest.raises(QueueNotFoundError, match='Queue "nope" does not exist'):
+    with pytest.raises(QueueNotFoundError, match="queue 'nope' does not exist"):
         clients.operations.update_notify_insert("nope", throttle_interval_ms=1)
-    with pytest.raises(ServerError, match="does not have notify_insert enabled"):
+    with pytest.raises(ArgumentError, match="does not have notify_insert enabled"):
         clients.operations.update_notify_insert(queue_name, throttle_interval_ms=1)
     with pytest.raises(ServerError, match="names are case-sensitive"):
         clients.operations.enable_notify_insert(queue_name.upper())

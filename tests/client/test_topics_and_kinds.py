@@ -155,7 +155,7 @@ def test_server_error_names_the_reason_and_a_hint(clients, queue_name):
     ):
         with pytest.raises(ArgumentError, match=words):
             call()
-    with pytest.raises(QueueNotFoundError, match='Queue "nope" does not exist'):
+    with pytest.raises(QueueNotFoundError, match="queue 'nope' does not exist"):
         clients.queue.bind_topic("a", "nope")
 
 

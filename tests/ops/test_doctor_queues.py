@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pgsluice import WorkQueue
+from pgsluice import Operations, WorkQueue
 from support import value, wait_until
 from support.doctor import QUIET, Doctor, seen
 from support.processes import running
@@ -115,29 +115,33 @@ def test_delayed_and_retried_messages_are_not_reported_as_held(doctor, orders):
 
 def test_poison_message_is_reported_until_it_is_archived(doctor, orders):
     send(orders, 2)
-    for _ in range(3):
-        orders.execute("select count(*) from pgmq.read('orders', 0, 1)")
+    orders.execute("update pgmq.q_orders set read_ct = 98 where msg_id = 1")
+    orders.execute("select count(*) from pgmq.read('orders', 0, 1)")
     assert seen(doctor.finding("poison_messages")) == QUIET
+    orders.execute("select count(*) from pgmq.read('orders', 0, 1)")
 
-    found = doctor.finding("poison_messages", read_ct=3)
+    found = doctor.finding("poison_messages")
 
-    assert found.what == "queue 'orders': message 1 was read 3 times and is never acknowledged"
+    assert found.what == "queue 'orders': message 1 was read 100 times and is never acknowledged"
+    (fact,) = (
+        fact
+        for fact in Operations(orders).explain_queue("orders")
+        if fact.cause == "poison message"
+    )
+    assert fact.detail == {"msg_id": 1, "read_ct": 100}
     doctor.run(found)
-    assert seen(doctor.finding("poison_messages", read_ct=3)) == QUIET
+    assert seen(doctor.finding("poison_messages")) == QUIET
 
 
 def test_message_that_a_handler_releases_again_and_again_is_not_reported(doctor, orders):
     send(orders)
-    for reads in (1, 2, 3):
-        orders.execute("select count(*) from sluice.claim_messages('orders', 30, 1)")
-        orders.execute(
-            "select count(*) from sluice.begin_attempts('orders', '{1}', array[%s], 'me')", (reads,)
-        )
-        orders.execute(
-            "select count(*) from sluice.release_uncounted('orders', '{1}', array[%s])", (reads,)
-        )
+    orders.execute("update pgmq.q_orders set read_ct = 100")
+    orders.execute("select count(*) from sluice.claim_messages('orders', 30, 1)")
+    orders.execute("select count(*) from sluice.begin_attempts('orders', '{1}', array[101], 'me')")
+    orders.execute("select count(*) from sluice.release_uncounted('orders', '{1}', array[101])")
+    assert value(orders, "select read_ct from pgmq.q_orders") >= 100
 
-    assert seen(doctor.finding("poison_messages", read_ct=3)) == QUIET
+    assert seen(doctor.finding("poison_messages")) == QUIET
 
 
 def test_new_dead_letters_are_reported_until_they_are_redriven(doctor, orders):

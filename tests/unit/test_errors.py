@@ -12,6 +12,7 @@ import psycopg_pool
 import pytest
 
 from pgsluice import errors
+from pgsluice.cli.main import hint
 from pgsluice.errors import SluiceError, translate
 
 CLASSES = [
@@ -32,6 +33,58 @@ def test_every_error_survives_pickling_and_copying_with_its_sqlstate(kind, sqlst
         assert type(again) is kind
         assert str(again) == "queue 'orders' went away; create it"
         assert again.sqlstate == sqlstate
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "command"),
+    [
+        (
+            errors.QueueNotFoundError(names=("a b",)),
+            "queue 'a b' does not exist; create it with create('a b')",
+            "queue 'a b' does not exist; create it with: pgsluice queue create 'a b'",
+        ),
+        (
+            errors.LogNotFoundError(names=("l",)),
+            "event log 'l' does not exist; create it with create_queue('l')",
+            "event log 'l' does not exist; create it with: pgsluice log create l",
+        ),
+        (
+            errors.ConsumerNotFoundError(names=("l", "c;d")),
+            "event log 'l' has no consumer 'c;d'; register it with register_consumer('l', 'c;d')",
+            "event log 'l' has no consumer 'c;d'; register it with: pgsluice log consume --register l 'c;d'",
+        ),
+        (
+            errors.GroupNotFoundError(names=("l", "g")),
+            "event log 'l' has no share group 'g'; create it with ShareGroup.create('l', 'g')",
+            "event log 'l' has no share group 'g'; create it with: pgsluice group create l g",
+        ),
+        (
+            errors.ScheduleNotFoundError(names=("s",)),
+            "schedule 's' does not exist; list_schedules() lists the existing schedules",
+            "schedule 's' does not exist; list schedules with: pgsluice schedule list",
+        ),
+        (
+            errors.ExportError(names=("q", "e")),
+            "queue 'q' has no export 'e'; list_exports() lists the existing ones",
+            "queue 'q' has no export 'e'; list exports with: pgsluice queue show q",
+        ),
+        (
+            errors.DeduplicationOffError(names=("q",)),
+            "queue 'q' has no deduplication window; set a window with set_queue_options('q', "
+            "deduplication_window='5 minutes'), or send without a key",
+            "queue 'q' has no deduplication window; set a window with: pgsluice queue set q "
+            "'deduplication_window=5 minutes'",
+        ),
+        (errors.QueueNotFoundError("no queue; do that"), "no queue; do that", "no queue; do that"),
+    ],
+)
+def test_an_error_about_a_named_object_has_advice_for_python_and_for_the_shell(
+    error, text, command
+):
+    assert str(error) == text
+    assert hint(error) == command
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.names, hint(again)) == (text, error.names, command)
 
 
 @pytest.mark.parametrize("kind", CLASSES)

@@ -17,8 +17,8 @@ def test_errors_name_the_commands_in_the_place_of_the_clients_methods(
     form: str, capsys: pytest.CaptureFixture[str]
 ):
     logger = logging.getLogger("pgsluice.pipelines.runner")
-    missing = QueueNotFoundError("queue 'x' does not exist; create it with create('x')")
-    no_log = LogNotFoundError("event log 'y' does not exist; create it with create_queue('y')")
+    missing = QueueNotFoundError(names=("x",))
+    no_log = LogNotFoundError(names=("y",))
     with _log_lines(form, []):
         logger.error("failed permanently: %s", missing, extra={"pipeline": "a"})
         logger.error("failed permanently: %s", no_log, extra={"pipeline": "a"})

@@ -25,12 +25,10 @@ from pgsluice.client import (
 )
 from pgsluice.connection import Target, connect, resolve, session_options
 from pgsluice.errors import (
-    GroupNotFoundError,
     LogNotFoundError,
     NotInstalledError,
     PayloadError,
     QueueNotFoundError,
-    ScheduleNotFoundError,
 )
 from pgsluice.sessions import SluiceConnection
 
@@ -96,19 +94,6 @@ def send_texts(texts: Iterable[str], send: Callable[[list[Any]], Sent]) -> Itera
 
 
 @contextmanager
-def naming_missing_queue(queue_name: str | None) -> Iterator[None]:
-    """Name a missing queue in its error."""
-    try:
-        yield
-    except QueueNotFoundError as error:
-        if error.sqlstate != "42P01":
-            raise  # it names the queue itself, possibly another one
-        raise QueueNotFoundError(
-            f"queue {queue_name!r} does not exist", sqlstate=error.sqlstate
-        ) from error
-
-
-@contextmanager
 def _naming_missing_functions(connection: Connection[Any]) -> Iterator[None]:
     """Say in the error for a missing function that only the tables are installed, if that is so."""
     try:
@@ -150,16 +135,16 @@ class QueueClients:
 
 
 @contextmanager
-def queue_clients(dsn: str | None, queue_name: str | None = None) -> Iterator[QueueClients]:
-    """Open clients in autocommit mode; an error for a missing queue names it."""
-    with open_connection(dsn) as connection, naming_missing_queue(queue_name):
+def queue_clients(dsn: str | None) -> Iterator[QueueClients]:
+    """Open clients in autocommit mode."""
+    with open_connection(dsn) as connection:
         yield QueueClients(WorkQueue(connection), Archive(connection), Operations(connection))
 
 
 @contextmanager
-def work_queue(dsn: str | None, queue_name: str | None = None) -> Iterator[WorkQueue]:
+def work_queue(dsn: str | None) -> Iterator[WorkQueue]:
     """Open a client as `queue_clients` does."""
-    with queue_clients(dsn, queue_name) as clients:
+    with queue_clients(dsn) as clients:
         yield clients.work
 
 
@@ -171,71 +156,31 @@ def queue_exists(work: WorkQueue, queue_name: str) -> bool:
 def check_queue_exists(work: WorkQueue, queue_name: str) -> None:
     """Raise QueueNotFoundError if a queue does not exist; for results that are empty."""
     if not queue_exists(work, queue_name):
-        raise QueueNotFoundError(f"queue {queue_name!r} does not exist")
+        raise QueueNotFoundError(names=(queue_name,))
 
 
 def check_log_exists(events: EventLog, queue_name: str) -> None:
     """Raise LogNotFoundError if a log does not exist; for results that are empty."""
     if not events.get_queue_info(queue_name):
-        raise LogNotFoundError(f"event log {queue_name!r} does not exist")
+        raise LogNotFoundError(names=(queue_name,))
 
 
 @contextmanager
-def naming_missing_log(queue_name: str | None) -> Iterator[None]:
-    """Name a missing log in its error."""
-    try:
-        yield
-    except LogNotFoundError as error:
-        raise LogNotFoundError(
-            f"event log {queue_name!r} does not exist", sqlstate=error.sqlstate
-        ) from error
-
-
-@contextmanager
-def event_log(dsn: str | None, queue_name: str | None = None) -> Iterator[EventLog]:
+def event_log(dsn: str | None) -> Iterator[EventLog]:
     """Open a client in autocommit mode."""
-    with open_connection(dsn) as connection, naming_missing_log(queue_name):
+    with open_connection(dsn) as connection:
         yield EventLog(connection)
 
 
 @contextmanager
-def naming_missing_group(queue_name: str, group_name: str) -> Iterator[None]:
-    """Name a missing log, or the command that creates a missing share group, in its error."""
-    try:
-        with naming_missing_log(queue_name):
-            yield
-    except GroupNotFoundError as error:
-        raise GroupNotFoundError(
-            f"log {queue_name!r} has no share group {group_name!r}; create it with: "
-            f"pgsluice group create {queue_name} {group_name}",
-            sqlstate=error.sqlstate,
-        ) from error
-
-
-@contextmanager
 def share_group(dsn: str | None, queue_name: str, group_name: str) -> Iterator[ShareGroup]:
-    """Open a client in autocommit mode; an error for a missing log or group names the command that creates it."""
-    with (
-        connect(resolve(dsn), autocommit=True) as connection,
-        naming_missing_group(queue_name, group_name),
-    ):
+    """Open a client in autocommit mode."""
+    with connect(resolve(dsn), autocommit=True) as connection:
         yield ShareGroup(connection, queue_name, group_name)
 
 
 @contextmanager
-def naming_missing_schedule() -> Iterator[None]:
-    """Name the command that lists schedules in the error for a missing one."""
-    try:
-        yield
-    except ScheduleNotFoundError as error:
-        message = str(error).split(";")[0]
-        raise ScheduleNotFoundError(
-            f"{message}; list schedules with: pgsluice schedule list", sqlstate=error.sqlstate
-        ) from error
-
-
-@contextmanager
 def open_schedules(dsn: str | None) -> Iterator[Schedules]:
-    """Open a client in autocommit mode; an error for a missing schedule names the command that lists them."""
-    with connect(resolve(dsn), autocommit=True) as connection, naming_missing_schedule():
+    """Open a client in autocommit mode."""
+    with connect(resolve(dsn), autocommit=True) as connection:
         yield Schedules(connection)

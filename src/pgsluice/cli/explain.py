@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -13,12 +12,6 @@ from typing import Any
 import click
 import psycopg
 
-from pgsluice.cli.clients import (
-    naming_missing_group,
-    naming_missing_log,
-    naming_missing_queue,
-    naming_missing_schedule,
-)
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
     FreeText,
@@ -81,15 +74,13 @@ def _print(facts: Sequence[ExplainedFact], as_json: bool) -> None:
 def _explain(
     dsn: str | None,
     as_json: bool,
-    naming_missing: AbstractContextManager[None],
     read: Callable[[psycopg.Connection[Any]], list[ExplainedFact]],
 ) -> None:
     """Print the facts about an object, and those about its server and database."""
     open_one = partial(connect, resolve(dsn), autocommit=True)
     # On one connection, as a second one may be refused.
     with open_one() as connection:
-        with naming_missing:
-            facts = read(connection)
+        facts = read(connection)
         facts += server_facts(connection, reconnect=open_one)
     _print(facts, as_json)
 
@@ -130,7 +121,7 @@ def queue(
             return operations.explain_key(queue_name, key)
         return operations.explain_queue(queue_name)
 
-    _explain(dsn, as_json, naming_missing_queue(queue_name), read)
+    _explain(dsn, as_json, read)
 
 
 @explain.command()
@@ -153,7 +144,7 @@ def log(queue_name: str, ev_id: int | None, as_json: bool, dsn: str | None) -> N
             else events.explain_event(queue_name, ev_id)
         )
 
-    _explain(dsn, as_json, naming_missing_log(queue_name), read)
+    _explain(dsn, as_json, read)
 
 
 @explain.command()
@@ -180,7 +171,7 @@ def consumer(
             EventLog(connection).explain_consumer(queue_name, consumer_name), queue_name, dsn
         )
 
-    _explain(dsn, as_json, naming_missing_group(queue_name, consumer_name), read)
+    _explain(dsn, as_json, read)
 
 
 @explain.command()
@@ -189,4 +180,4 @@ def consumer(
 @dsn_option
 def schedule(name: str, as_json: bool, dsn: str | None) -> None:
     """Explain a schedule: its next and last slot, and why it did not fire: paused, failing, late."""
-    _explain(dsn, as_json, naming_missing_schedule(), lambda c: Schedules(c).explain_schedule(name))
+    _explain(dsn, as_json, lambda c: Schedules(c).explain_schedule(name))

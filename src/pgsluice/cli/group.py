@@ -167,7 +167,7 @@ def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
     leased counts claimed events, retrying those that wait for a retry, dead the dead letters. lag_s is the age of the
     oldest unclaimed event.
     """
-    with event_log(dsn, queue_name) as events:
+    with event_log(dsn) as events:
         groups = [asdict(info) for info in events.list_groups(queue_name)]
     show(({name: info[name] for name in _STATE} for info in groups), as_json, empty="no groups")
 

@@ -48,7 +48,7 @@ def log() -> None:
 @dsn_option
 def create(queue_name: str, dsn: str | None) -> None:
     """Create a log; idempotent."""
-    with event_log(dsn, queue_name) as events:
+    with event_log(dsn) as events:
         events.create_queue(queue_name)
 
 
@@ -84,7 +84,7 @@ def set_(queue_name: str, settings: tuple[str, ...], dsn: str | None) -> None:
                         nothing is reclaimed: archive,lake [none]
     """
     options = parse_settings(settings, LogOptions)
-    with event_log(dsn, queue_name) as events:
+    with event_log(dsn) as events:
         if events.set_log_options(queue_name, **options) == "unchanged":
             echo(f"log {queue_name!r} has these options already", err=True)
 
@@ -98,7 +98,7 @@ def show_(queue_name: str, as_json: bool, dsn: str | None) -> None:
 
     A segment has its size, the consumers that need it, and why it cannot be truncated.
     """
-    with event_log(dsn, queue_name) as events:
+    with event_log(dsn) as events:
         show_record(
             events.log_options(queue_name),
             as_json,
@@ -146,7 +146,7 @@ def insert(
     Each line of standard input is an event. Inserts all in one transaction.
     """
     texts: Iterable[str] = data or (line.rstrip("\r\n") for line in lines(sys.stdin))
-    with event_log(dsn, queue_name) as events:
+    with event_log(dsn) as events:
         new = (NewEvent(ev_type, text, **extras) for text in texts)
         echo(events.insert_many(queue_name, new))
 
@@ -162,7 +162,7 @@ def consumers(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
     since its last batch. Limits of a log (`log set`) take the position of a consumer that
     lags too far; lost then has the reason. is_keeper: exempt from these limits.
     """
-    with event_log(dsn, queue_name) as events:
+    with event_log(dsn) as events:
         found = events.list_consumers(queue_name)
         if queue_name is not None and not found:
             check_log_exists(events, queue_name)
@@ -181,7 +181,7 @@ def unregister(queue_name: str, consumer_name: str, yes: bool, dsn: str | None) 
     Exits with 1 if the consumer is not registered.
     """
     confirm(yes, f"Unregister consumer {consumer_name!r}? Its position and unread events are lost.")
-    with event_log(dsn, queue_name) as events:
+    with event_log(dsn) as events:
         if events.unregister_consumer(queue_name, consumer_name) == 0:
             echo(f"log {queue_name!r} has no consumer {consumer_name!r}", err=True)
             sys.exit(EXIT_DIFFERENCE)
@@ -202,7 +202,7 @@ def tick(queue_name: str | None, rotate: bool, as_json: bool, dsn: str | None) -
 
     Shows the last tick of the log, or the new ticks of all. `pgsluice maintain` ticks and rotates periodically.
     """
-    with event_log(dsn, queue_name) as events:
+    with event_log(dsn) as events:
         ticks = (
             events.tick()
             if queue_name is None
@@ -243,7 +243,7 @@ def drop(queue_name: str, force: bool, yes: bool, dsn: str | None) -> None:
     """Drop a log with its events. Exits with 1 if it does not exist."""
     confirm(yes, f"Drop event log {queue_name!r} with its events?")
     try:
-        with event_log(dsn, queue_name) as events:
+        with event_log(dsn) as events:
             events.drop_queue(queue_name, force=force)
     except LogNotFoundError:
         echo(f"event log {queue_name!r} does not exist", err=True)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import psycopg
 
-from pgsluice.cli.clients import naming_missing_log, one_connection
+from pgsluice.cli.clients import one_connection
 from pgsluice.cli.options import dsn_option, json_lines_option, log_argument
 from pgsluice.cli.output import print_lines
 from pgsluice.cli.signals import stop_on_signals
@@ -71,7 +71,7 @@ def consume(
             subconsumer_name=subconsumer_name,
         )
         try:
-            with naming_missing_log(queue_name), stop_on_signals() as stop:
+            with stop_on_signals() as stop:
                 if follow:
                     consumer.run(stop)
                     return
@@ -80,7 +80,7 @@ def consume(
                     left = None if left is None else left - 1
         except ConsumerNotFoundError as error:
             if not EventLog(pool).get_queue_info(queue_name):
-                raise LogNotFoundError(f"event log {queue_name!r} does not exist") from error
+                raise LogNotFoundError(names=(queue_name,)) from error
             raise ConsumerNotFoundError(
                 f"consumer {consumer_name!r} is not registered on event log {queue_name!r}; add --register, or list "
                 f"the consumers with: pgsluice log consumers {queue_name}",

@@ -6,7 +6,6 @@ import difflib
 import importlib
 import io
 import logging
-import re
 import sys
 import traceback
 from types import TracebackType
@@ -17,7 +16,20 @@ import psycopg
 
 from pgsluice.cli.options import refuse_empty
 from pgsluice.cli.printing import echo, echo_lines
-from pgsluice.errors import ArgumentError, QueueNameError, SluiceError, one_line
+from pgsluice.commands import command
+from pgsluice.errors import (
+    ArgumentError,
+    ConsumerNotFoundError,
+    DeduplicationOffError,
+    ExportError,
+    GroupNotFoundError,
+    LogNotFoundError,
+    QueueNameError,
+    QueueNotFoundError,
+    ScheduleNotFoundError,
+    SluiceError,
+    one_line,
+)
 from pgsluice.printable import PrintableFormatter, printable_block
 
 EXIT_DIFFERENCE = 1
@@ -160,43 +172,29 @@ def cli() -> None:
 
 
 # Method that a message names → command, with the method's arguments as {0} and {1}.
-_COMMANDS = {
-    "capture": """psql -c "select sluice.capture('{0}', '{1}')\"""",
-    "create": "pgsluice queue create {0}",
-    "create_queue": "pgsluice log create {0}",
-    "get_queue_info": "pgsluice log list",
-    "list_exports": "pgsluice pipeline status",
-    "list_queues": "pgsluice queue list",
-    "list_replays": "pgsluice queue show QUEUE",
-    "list_schedules": "pgsluice schedule list",
-    "next_batch": "pgsluice log consume",
-    "register_consumer": "pgsluice log consume {0} {1} --register",
-    "set_queue_options": "pgsluice queue set {0}",
-    "set_log_options": "pgsluice log set {0}",
-    "set_queue_config": "pgsluice log set {0} {1}={2}",
-    "ticker": "pgsluice log tick",
-    "ShareGroup.create": "pgsluice group create {0} {1}",
-    "ShareGroup.drop": "pgsluice group drop {0} {1}",
-    "ShareGroup.set_options": "pgsluice group set",
-}
-_METHOD = re.compile(
-    rf"(?<![\w.])(?:(?:pgmq|pgq|sluice)\.)?({'|'.join(map(re.escape, _COMMANDS))})\(([^()]*)\)"
-)
-
-
-def _command(method: re.Match[str]) -> str:
-    arguments = [word.strip().strip("'") for word in method[2].split(",")]
-    return f"`{_COMMANDS[method[1]].format(*arguments, '', '').strip()}`"
-
-
 def hint(error: Exception) -> str:
-    """Return the message of an error on one line, with commands in the place of methods."""
-    text = one_line(str(error))
-    missing = re.match(r"(queue|event log) '(.+?)' does not exist(?=;|$)", text)
-    if missing is not None and "pgsluice " not in text:
-        group = "queue" if missing[1] == "queue" else "log"
-        return f"{missing[0]}; create it with: pgsluice {group} create {missing[2]}"
-    return _METHOD.sub(_command, text)
+    """Return the message of an error on one line; an error about a named object names the command to run."""
+    if not isinstance(error, SluiceError) or not error.names:
+        return one_line(str(error))
+    match error:
+        case QueueNotFoundError():
+            advice = f"create it with: {command('queue create', *error.names)}"
+        case LogNotFoundError():
+            advice = f"create it with: {command('log create', *error.names)}"
+        case GroupNotFoundError():
+            advice = f"create it with: {command('group create', *error.names)}"
+        case ConsumerNotFoundError():
+            advice = f"register it with: {command('log consume --register', *error.names)}"
+        case ScheduleNotFoundError():
+            advice = f"list schedules with: {command('schedule list')}"
+        case ExportError():
+            advice = f"list exports with: {command('queue show', error.names[0])}"
+        case DeduplicationOffError():
+            window = command("queue set", *error.names, "deduplication_window=5 minutes")
+            advice = f"set a window with: {window}"
+        case _:
+            return one_line(str(error))
+    return one_line(f"{error.problem}; {advice}")
 
 
 def _print_exception(

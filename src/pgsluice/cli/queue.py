@@ -11,7 +11,6 @@ import click
 
 from pgsluice.cli.clients import (
     list_queues,
-    naming_missing_queue,
     open_connection,
     queue_clients,
     send_texts,
@@ -92,7 +91,7 @@ def create(queue_name: str, dsn: str | None, **options: Any) -> None:
     table, so only one can exist.
     """
     partitioning = partition_arguments(**options)
-    with work_queue(dsn, queue_name) as work:
+    with work_queue(dsn) as work:
         if partitioning is None:
             work.create(queue_name)
         else:
@@ -110,14 +109,14 @@ def list_(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
     sent. default_partition_length counts messages outside the partitions of a partitioned queue. Lengths above 5,000
     are estimates. --json prints all fields.
     """
-    with open_connection(dsn) as connection, naming_missing_queue(queue_name):
+    with open_connection(dsn) as connection:
         found = [
             info
             for info in list_queues(connection)
             if queue_name is None or info.queue_name.lower() == queue_name.lower()
         ]
         if queue_name is not None and not found:
-            raise QueueNotFoundError(f"queue {queue_name!r} does not exist")
+            raise QueueNotFoundError(names=(queue_name,))
         work = WorkQueue(connection)
         metrics, paused = _metrics(work, queue_name), paused_queues(work)
     rows = []
@@ -166,7 +165,7 @@ def send(
     line that is not JSON; the error has the number of messages already sent.
     """
     texts: Iterable[str] = messages or lines(sys.stdin)
-    with work_queue(dsn, queue_name) as work:
+    with work_queue(dsn) as work:
 
         def send(values: list[Any]) -> list[int]:
             return work.send_batch(queue_name, values, headers=[headers] * len(values), delay=delay)
@@ -192,7 +191,7 @@ def read(queue_name: str, vt: int, qty: int, conditional: Any, dsn: str | None) 
     They are invisible for --vt, and are read again after it unless they are deleted or archived. read_ct counts the
     reads.
     """
-    with work_queue(dsn, queue_name) as work:
+    with work_queue(dsn) as work:
         print_lines(work.read(queue_name, vt, qty, conditional=conditional))
 
 
@@ -203,7 +202,7 @@ def read(queue_name: str, vt: int, qty: int, conditional: Any, dsn: str | None) 
 @dsn_option
 def pop(queue_name: str, qty: int, dsn: str | None) -> None:
     """Read and delete visible messages, and print them in order of msg_id. They are not archived."""
-    with work_queue(dsn, queue_name) as work:
+    with work_queue(dsn) as work:
         print_lines(work.pop(queue_name, qty))
 
 
@@ -214,7 +213,7 @@ def pop(queue_name: str, qty: int, dsn: str | None) -> None:
 @dsn_option
 def archive(queue_name: str, msg_ids: tuple[int, ...], dsn: str | None) -> None:
     """Move messages to the archive and print their ids. Exits with 1 if one was not found."""
-    with work_queue(dsn, queue_name) as work:
+    with work_queue(dsn) as work:
         _acknowledged(msg_ids, work.archive_batch(queue_name, msg_ids))
 
 
@@ -236,7 +235,7 @@ def delete(
         raise click.UsageError("give one of: ids, --all")
     if everything:
         confirm(yes, f"Delete all messages of queue {queue_name!r}?")
-    with work_queue(dsn, queue_name) as work:
+    with work_queue(dsn) as work:
         if everything:
             echo(work.purge_queue(queue_name))
         else:
@@ -251,7 +250,7 @@ def delete(
 def drop(queue_name: str, yes: bool, dsn: str | None) -> None:
     """Drop a queue with its messages and archive; its dead letters are kept. Exits with 1 if it does not exist."""
     confirm(yes, f"Drop queue {queue_name!r} with its messages and archive?")
-    with work_queue(dsn, queue_name) as work:
+    with work_queue(dsn) as work:
         if not work.drop_queue(queue_name):
             echo(f"queue {queue_name!r} does not exist", err=True)
             sys.exit(EXIT_DIFFERENCE)
@@ -267,7 +266,7 @@ def unpark(queue_name: str, key: str, dsn: str | None) -> None:
 
     Exits with 1 if the key is not parked.
     """
-    with queue_clients(dsn, queue_name) as clients:
+    with queue_clients(dsn) as clients:
         if not clients.operations.unpark_messages(queue_name, key):
             echo(f"key {key!r} of queue {queue_name!r} is not parked", err=True)
             sys.exit(EXIT_DIFFERENCE)

@@ -40,7 +40,7 @@ def drop_export(queue_name: str, export_name: str, yes: bool, dsn: str | None) -
         yes,
         f"Drop export {export_name!r}? The archive may then delete messages that are not in the lake.",
     )
-    with queue_clients(dsn, queue_name) as clients:
+    with queue_clients(dsn) as clients:
         if not clients.archive.drop_export(queue_name, export_name):
             echo(
                 f"queue {queue_name!r} has no export {export_name!r}; see: pgsluice queue show {queue_name}",
@@ -86,7 +86,7 @@ def replay(
         raise click.UsageError("give one of: ids, a filter or --all, --continue")
     if replay_id is not None and target is not None:
         raise click.UsageError("--continue and --into are mutually exclusive")
-    with queue_clients(dsn, queue_name) as clients:
+    with queue_clients(dsn) as clients:
         if ids:
             _send_ids(clients.archive, queue_name, ids, target)
         else:

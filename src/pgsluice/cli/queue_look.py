@@ -34,7 +34,7 @@ def failing(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
     Numbers and UUIDs in errors are replaced by #. `queue browse` prints the error and traceback of the example, and
     `dead-letters list` the messages that are no longer retried.
     """
-    with queue_clients(dsn, queue_name) as clients:
+    with queue_clients(dsn) as clients:
         show(clients.operations.list_failing(queue_name), as_json, empty="no failing messages")
 
 
@@ -86,7 +86,7 @@ def browse(
         raise click.UsageError("ids and a filter are mutually exclusive")
     if count_only and is_page:
         raise click.UsageError("--count and --after or --qty are mutually exclusive")
-    with queue_clients(dsn, queue_name) as clients:
+    with queue_clients(dsn) as clients:
         if msg_ids:
             _print_ids(clients, queue_name, msg_ids)
         elif count_only:

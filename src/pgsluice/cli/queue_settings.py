@@ -68,7 +68,7 @@ def set_(queue_name: str, settings: tuple[str, ...], yes: bool, dsn: str | None)
     Asks for confirmation if maintenance would delete archived messages now.
     """
     options = parse_settings(_plain(settings), QueueOptions)
-    with work_queue(dsn, queue_name) as work:
+    with work_queue(dsn) as work:
         keep = options.get("archive_retention")
         if keep is not None and _has_older(work, queue_name, keep):
             confirm(yes, f"Delete the archived messages of queue {queue_name!r} that are older?")
@@ -93,7 +93,7 @@ def show_(queue_name: str, as_json: bool, dsn: str | None) -> None:
     blocked_keys  keys whose messages are blocked by a limit or an earlier
                   message, longest wait first
     """
-    with queue_clients(dsn, queue_name) as clients:
+    with queue_clients(dsn) as clients:
         options = clients.work.queue_options(queue_name)
 
         def of_queue(found: Iterable[Any]) -> list[Any]:

@@ -121,7 +121,7 @@ def tail(
     two polls.
     """
     try:
-        with work_queue(dsn, queue_name) as work:
+        with work_queue(dsn) as work:
             follower = Follower(work, queue_name, after_msg_id, look_back_s)
             while True:
                 found = follower.poll()

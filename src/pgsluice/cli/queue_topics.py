@@ -42,7 +42,7 @@ def topics() -> None:
 @dsn_option
 def bind(pattern: str, queue_name: str, dsn: str | None) -> None:
     """Bind a queue to a pattern of routing keys; idempotent."""
-    with work_queue(dsn, queue_name) as work:
+    with work_queue(dsn) as work:
         work.bind_topic(pattern, queue_name)
 
 
@@ -53,7 +53,7 @@ def bind(pattern: str, queue_name: str, dsn: str | None) -> None:
 @dsn_option
 def unbind(pattern: str, queue_name: str, dsn: str | None) -> None:
     """Remove a binding. Exits with 1 if it does not exist."""
-    with work_queue(dsn, queue_name) as work:
+    with work_queue(dsn) as work:
         if not work.unbind_topic(pattern, queue_name):
             echo(f"queue {queue_name!r} is not bound to {pattern!r}", err=True)
             sys.exit(EXIT_DIFFERENCE)
@@ -71,7 +71,7 @@ def unbind(pattern: str, queue_name: str, dsn: str | None) -> None:
 @dsn_option
 def list_(queue_name: str | None, routing_key: str | None, as_json: bool, dsn: str | None) -> None:
     """List the bindings of one queue or all, newest first."""
-    with work_queue(dsn, queue_name) as work:
+    with work_queue(dsn) as work:
         found = work.list_topic_bindings(queue_name)
         if queue_name is not None and not found:
             check_queue_exists(work, queue_name)

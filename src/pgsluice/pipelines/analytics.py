@@ -142,9 +142,7 @@ def _queues(names: list[str], dsn: str | None) -> list[str]:
         there = [found.queue_name for found in run(database, pgmq.list_queues(), access.conninfo())]
     unknown = [name for name in names if name not in there]
     if unknown:
-        raise QueueNotFoundError(
-            f"queue {unknown[0]!r} does not exist; create it with create({unknown[0]!r})"
-        )
+        raise QueueNotFoundError(names=(unknown[0],))
     if not there:
         raise QueueNotFoundError("this database has no queue; create one with create(queue_name)")
     return names or there

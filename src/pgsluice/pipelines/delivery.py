@@ -195,8 +195,7 @@ class TargetConnection:
                 if error.sqlstate != "42P01":
                     raise
                 raise QueueNotFoundError(
-                    f"queue {self._target.queue!r} does not exist; create it with create({self._target.queue!r})",
-                    sqlstate=error.sqlstate,
+                    names=(self._target.queue,), sqlstate=error.sqlstate
                 ) from error
         else:
             events = [row.event for row in rows if row.event is not None]

@@ -26,8 +26,6 @@ class QueueHead(NamedTuple):
         held: Messages that were read long ago, and stay invisible for long.
         held_until: The latest visibility timeout of these.
         held_ids: The msg_ids of these.
-        read_ct: The most reads of a message.
-        read_ct_id: Its msg_id.
         newest_at: Time of the newest message.
     """
 
@@ -39,8 +37,6 @@ class QueueHead(NamedTuple):
     held: int
     held_until: datetime | None
     held_ids: list[int] | None
-    read_ct: int | None
-    read_ct_id: int | None
     newest_at: datetime | None
 
 
@@ -51,7 +47,7 @@ def head_queries(per_query: int, held_s: float) -> Call[list[str]]:
         select string_agg(
             format(
                 'select %%1$L, h.ready, h.ready_since, greatest(h.last_read_at, d.last_read_at, a.last_read_at),
-                    d.is_retrying, d.held, d.held_until, d.held_ids, w.read_ct, w.msg_id,
+                    d.is_retrying, d.held, d.held_until, d.held_ids,
                     (select n.enqueued_at from pgmq.%%2$I as n order by n.msg_id desc limit 1)
                 from (
                     select count(*) filter (where f.vt <= now()) as ready,
@@ -81,13 +77,7 @@ def head_queries(per_query: int, held_s: float) -> Call[list[str]]:
                 cross join (
                     select max(z.last_read_at) as last_read_at
                     from (select y.last_read_at from pgmq.%%3$I as y order by y.msg_id desc limit 100) as z
-                ) as a
-                left join lateral (
-                    select m.read_ct, m.msg_id
-                    from (select v.read_ct, v.msg_id from pgmq.%%2$I as v order by v.msg_id limit 1000) as m
-                    order by m.read_ct desc, m.msg_id
-                    limit 1
-                ) as w on true',
+                ) as a',
                 t.queue_name, t.queue_table, t.archive, make_interval(secs => %s)
             ),
             ' union all ' order by t.place
@@ -129,13 +119,23 @@ def started_since(since_s: float) -> Call[list[str]]:
     )
 
 
-def released(queue_name: str, msg_id: int) -> Call[bool]:
-    """True if a handler released the message at its last attempt, to wait for something; needs sluice_reader."""
+def poison_messages() -> Call[list[Symptom]]:
+    """Return for each queue the message that was claimed most often of the first 1,000, if at least 100 times."""
     return Call(
-        "select exists (select from sluice.attempt as a "
-        "where a.queue_name = lower(%s::text) and a.msg_id = %s::bigint and a.state = 'released')",
-        (queue_name, msg_id),
-        scalar,
+        """
+        select 'warn',
+            format(
+                'queue %%L: message %%s was read %%s times and is never acknowledged', m.queue_name,
+                p.detail ->> 'msg_id', p.detail ->> 'read_ct'
+            ),
+            format('pgsluice queue archive %%L %%s', m.queue_name, p.detail ->> 'msg_id')
+        from pgmq.meta as m
+        cross join lateral sluice._explain_poison(m.queue_name, null::bigint) as p
+        where to_regclass(format('pgmq.%%I', lower('q_' || m.queue_name))) is not null
+        order by m.queue_name
+        """,
+        (),
+        record(Symptom),
     )
 
 

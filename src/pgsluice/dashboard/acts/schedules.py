@@ -20,7 +20,7 @@ def _find(database: Database, given: FormValues) -> Schedule:
     listed = database.read(lambda s: s.schedules.list_schedules())
     found = next((each for each in listed if each.name == name), None)
     if found is None:
-        raise ScheduleNotFoundError(f"schedule {name!r} does not exist")
+        raise ScheduleNotFoundError(names=(name,))
     return found
 
 

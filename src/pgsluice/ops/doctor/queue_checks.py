@@ -95,16 +95,7 @@ def _held(probe: Probe) -> Iterable[Symptom]:
 
 
 def _poison(probe: Probe) -> Iterable[Symptom]:
-    for head in heads(probe):
-        name, msg_id, reads = head.queue_name, head.read_ct_id, head.read_ct
-        if msg_id is None or reads is None or reads < probe.thresholds.read_ct:
-            continue
-        if not probe.fetch(doctor_queues.released(name, msg_id)):
-            yield Symptom(
-                "warn",
-                f"queue {name!r}: message {msg_id} was read {reads} times and is never acknowledged",
-                f"pgsluice queue archive {shlex.quote(name)} {msg_id}",
-            )
+    return probe.fetch(doctor_queues.poison_messages())
 
 
 def _future(probe: Probe) -> Iterable[Symptom]:
@@ -139,7 +130,7 @@ def _default_partitions(probe: Probe) -> Iterable[Symptom]:
             yield doctor_queues.default_partition_symptom(name)
 
 
-# The first four share the heads of queues: with thousands of queues, the last has them all.
+# Three of the first four share the heads of queues: with thousands of queues, the last has them all.
 CHECKS = (
     Check(
         "message_times",

@@ -24,7 +24,6 @@ class Thresholds:
         notifications: Fraction of the server's queue of notifications in use.
         undrained_s: Time since a message, or an event of a share group, has been ready, without a read.
         held_s: Time since a message was read, and left until it is visible.
-        read_ct: Reads of a message.
         dead_letters: New dead letters of a queue, share group or consumer within `dead_letters_s`.
         dead_letters_s: See `dead_letters`.
         grouped_bytes: Size of a queue whose messages have groups.
@@ -53,7 +52,6 @@ class Thresholds:
     notifications: float = 0.1
     undrained_s: float = 3600
     held_s: float = 1800
-    read_ct: int = 100
     dead_letters: int = 10
     dead_letters_s: float = 3600
     grouped_bytes: int = 1 << 20

@@ -8,6 +8,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     raise exception using
+        datatype = 'QU001',
         message = E'queue name contains invalid characters: $, ;, --, or \\''',
         detail = format('The name is %L.', queue_name),
         hint = 'use letters, digits and underscores';

@@ -13,6 +13,8 @@ begin
     perform from pgmq.meta as m where m.queue_name = bind_topic.queue_name;
     if not found then
         raise exception using
+            table = coalesce(queue_name, 'NULL'),
+            datatype = 'QU003',
             message = format('Queue "%s" does not exist. Create the queue first using pgmq.create()', queue_name),
             hint = 'pgmq.list_queues() lists the existing queues; names are case-sensitive';
     end if;

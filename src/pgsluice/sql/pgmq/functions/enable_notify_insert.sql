@@ -24,6 +24,8 @@ begin
     where c.relnamespace = 'pgmq'::regnamespace and c.relname = v_queue::name and c.relkind in ('r', 'p');
     if not found then
         raise exception using
+            table = coalesce(queue_name, 'NULL'),
+            datatype = 'QU003',
             message = format(
                 'Queue "%s" does not exist. Create it first using pgmq.create()', coalesce(queue_name, '<NULL>')
             ),

@@ -12,6 +12,8 @@ begin
     perform from pgmq.meta as m where m.queue_name = update_notify_insert.queue_name;
     if not found then
         raise exception using
+            table = coalesce(queue_name, 'NULL'),
+            datatype = 'QU003',
             message = format(
                 'Queue "%s" does not exist. Create the queue first using pgmq.create()',
                 coalesce(queue_name, '<NULL>')

@@ -12,6 +12,7 @@ declare
 begin
     if octet_length(queue_name) > v_name_bytes_max or octet_length(v_table) > v_name_bytes_max + 2 then
         raise exception using
+            datatype = 'QU001',
             message = format('queue name is too long, maximum length is %s characters', v_name_bytes_max),
             detail = format(
                 '%L has %s bytes; a character outside ASCII counts for two to four.',

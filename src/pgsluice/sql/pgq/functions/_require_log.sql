@@ -11,6 +11,7 @@ begin
     if not found then
         raise exception using
             errcode = 'PQ001',
+            table = coalesce(i_queue_name, 'NULL'),
             message = format('event log %L does not exist', i_queue_name),
             hint = format('create it with pgq.create_queue(%L)', i_queue_name);
     end if;

@@ -24,6 +24,8 @@ begin
     if not found then
         raise exception using
             errcode = 'PQ002',
+            table = coalesce(x_queue, 'NULL'),
+            constraint = coalesce(x_consumer, 'NULL'),
             message = 'consumer not registered',
             detail = format('There is no consumer %L of event log %L.', x_consumer, x_queue),
             hint = format('register it with pgq.register_consumer(%L, %L)', x_queue, x_consumer);

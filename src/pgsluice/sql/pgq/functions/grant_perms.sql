@@ -11,6 +11,7 @@ begin
     if not found then
         raise exception using
             errcode = 'PQ001',
+            table = coalesce(x_queue_name, 'NULL'),
             message = 'Queue not found',
             detail = format('There is no event log %L.', x_queue_name),
             hint = 'pgq.get_queue_info() lists the existing ones';

@@ -31,6 +31,8 @@ begin
     if not found then
         raise exception using
             errcode = 'PQ002',
+            table = coalesce(i_queue_name, 'NULL'),
+            constraint = coalesce(i_consumer_name, 'NULL'),
             message = format(
                 'Not subscriber to queue: %s/%s', coalesce(i_queue_name, 'NULL'), coalesce(i_consumer_name, 'NULL')
             ),

@@ -18,6 +18,7 @@ begin
     if not found then
         raise exception using
             errcode = 'PQ001',
+            table = coalesce(x_queue_name, 'NULL'),
             message = 'Event queue not created yet',
             detail = format('There is no event log %L.', x_queue_name),
             hint = format('create it with pgq.create_queue(%L)', x_queue_name);

@@ -17,6 +17,7 @@ begin
     if not found then
         raise exception using
             errcode = 'PQ001',
+            table = coalesce(x_queue_name, 'NULL'),
             message = 'No such event queue',
             detail = format('There is no event log %L.', x_queue_name),
             hint = format('create it with pgq.create_queue(%L)', x_queue_name);
@@ -27,7 +28,8 @@ begin
         raise exception using
             errcode = '22023',
             message = format('cannot change parameter "%ss"', x_param_name), -- PgQ's text, with its extra letter
-            hint = 'ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused, rotation_period and external_ticker can be set';
+            hint = format('there is no %L; set ', x_param_name)
+                || 'ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused, rotation_period or external_ticker';
     end if;
     if x_param_value is null then
         raise exception using

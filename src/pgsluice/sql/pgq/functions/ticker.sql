@@ -28,6 +28,7 @@ begin
     if not found then
         raise exception using
             errcode = 'PQ001',
+            table = coalesce(i_queue_name, 'NULL'),
             message = 'no such queue',
             detail = format('There is no event log %L.', i_queue_name),
             hint = format('create it with pgq.create_queue(%L)', i_queue_name);

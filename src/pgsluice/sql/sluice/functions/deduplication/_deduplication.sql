@@ -17,6 +17,7 @@ begin
     if incarnation is null then
         raise exception using
             errcode = 'QU004',
+            table = coalesce(queue_name, 'NULL'),
             message = format('queue %L has no deduplication window', queue_name),
             hint = format(
                 'set a window with sluice.set_queue_options(%L, ''{"deduplication_window": "5 minutes"}''), or send without a key', queue_name

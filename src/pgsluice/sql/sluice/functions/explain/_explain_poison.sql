@@ -1,11 +1,12 @@
 /*
- * A message that its handlers release, to wait for something, is not one. The limit is that of `pgsluice doctor`.
+ * A message that its handlers release, to wait for something, is not one. `pgsluice doctor` calls this too.
  *
  * Reads: the message, or the first 1,000 of the queue, by msg_id; sluice.attempt.
  */
 create or replace function sluice._explain_poison(i_queue_name text, i_msg_id bigint)
 returns table (at timestamptz, cause text, detail jsonb)
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 set jit = off
@@ -41,4 +42,4 @@ $$;
 comment on function sluice._explain_poison(text, bigint) is
     'Return the message of a queue that was claimed most often, if at least 100 times, or with one message.';
 revoke execute on function sluice._explain_poison(text, bigint) from public;
-grant execute on function sluice._explain_poison(text, bigint) to sluice_admin;
+grant execute on function sluice._explain_poison(text, bigint) to sluice_admin, sluice_reader, sluice_monitor;

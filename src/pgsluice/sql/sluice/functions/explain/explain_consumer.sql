@@ -25,6 +25,8 @@ begin
     if not found then
         raise exception using
             errcode = 'PQ002',
+            table = v_log.queue_name,
+            constraint = coalesce(consumer_name, 'NULL'),
             message = format('consumer %L is not registered on event log %L', consumer_name, v_log.queue_name),
             hint = format('register it with pgq.register_consumer(%L, %L)', v_log.queue_name, consumer_name);
     end if;

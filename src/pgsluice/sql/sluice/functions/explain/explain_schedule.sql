@@ -22,6 +22,7 @@ begin
     if not found then
         raise exception using
             errcode = 'RS001',
+            table = coalesce(name, 'NULL'),
             message = format('schedule %L does not exist', name),
             hint = 'sluice.list_schedules() lists the schedules';
     end if;

@@ -15,6 +15,8 @@ begin
     if not found then
         raise exception using
             errcode = 'QU006',
+            table = coalesce(queue_name, 'NULL'),
+            constraint = coalesce(export_name, 'NULL'),
             message = format('queue %L has no export %L', queue_name, export_name),
             hint = 'create it with sluice.create_export(); sluice.list_exports() lists the existing ones';
     end if;

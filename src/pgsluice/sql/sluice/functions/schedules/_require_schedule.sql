@@ -11,6 +11,7 @@ begin
     if not found then
         raise exception using
             errcode = 'RS001',
+            table = coalesce(i_name, 'NULL'),
             message = format('schedule %L does not exist', i_name),
             hint = 'sluice.list_schedules() lists the existing schedules';
     end if;

@@ -17,6 +17,8 @@ begin
         perform pgq._require_log(queue_name);
         raise exception using
             errcode = 'SG001',
+            table = coalesce(queue_name, 'NULL'),
+            constraint = coalesce(group_name, 'NULL'),
             message = format('event log %L has no share group %L', queue_name, group_name),
             hint = format('create it with sluice.create_group(%L, %L)', queue_name, group_name);
     end if;

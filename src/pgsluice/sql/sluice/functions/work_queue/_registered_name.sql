@@ -17,6 +17,7 @@ begin
     if not found then
         raise exception using
             errcode = 'QU005',
+            table = coalesce(queue_name, 'NULL'),
             message = format('queue %L does not exist', queue_name),
             hint = format('create it with pgmq.create(%L); pgmq.list_queues() lists the existing ones', queue_name);
     end if;
