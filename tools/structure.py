@@ -29,6 +29,10 @@ _CHILD = re.compile(r" inherits \(| partition of |_\d$")
 _COMPARED = re.compile(r"(?<!1 )(?<!max_attempts )[<>]=? *[\w.$]*max_attempts\b")
 # A candidate writes that it leads; the times of the units of a duration.
 _LEADS = re.compile(r"perform setval\(\s*format\('sluice\.%I', role \|\| '_turn'\)::regclass,\s*\(")
+# delta-rs, copy-on-write of Iceberg tables, and the statement for sessions that have the jar of Delta.
+_MERGES = re.compile(
+    r"table\.merge\($|def merged\(table: MutableTable|merge into delta\.", re.MULTILINE
+)
 _UNITS = re.compile(r"""["']h["']: ?3_?600\b""")
 # Names the clients that are generated from the calls, with their docstrings.
 _OUTLINES = PACKAGE / "client" / "calls" / "clients.py"
@@ -146,6 +150,7 @@ def sizes(graph: grimp.ImportGraph) -> dict[str, int]:
         "kinds of tables of heartbeats": len([k for k in kinds_of_tables() if "report" in k]),
         "leader elections": len(files_with(_LEADS)),
         "parsers of durations": len(files_with(_UNITS)),
+        "merges into a lake table": len(files_with(_MERGES)),
         "commands": len(list(commands())),
         "methods of WorkQueue": len([name for name in dir(WorkQueue) if not name.startswith("_")]),
         "classes with a name of two modules": len(names_in_two_modules()),

@@ -17,6 +17,7 @@ MAXIMA = {
     "kinds of tables of heartbeats": 1,
     "leader elections": 1,
     "parsers of durations": 1,
+    "merges into a lake table": 3,
     "commands": 85,
     "methods of WorkQueue": 45,
     "classes with a name of two modules": 0,
