@@ -42,6 +42,11 @@ class SluiceError(Exception):
         self.sqlstate = sqlstate
         super().__init__(f"{self.problem}; {self.advice}" if self.advice else self.problem)
 
+    @classmethod
+    def named(cls, *names: str, problem: str, sqlstate: str) -> SluiceError:
+        """Return an error of the server about an object; `problem` is used if the class has none."""
+        return cls(None if cls._problem else problem, names=names, sqlstate=sqlstate)
+
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.problem, self.advice, self.names, self.sqlstate))
 
@@ -215,6 +220,8 @@ class ClaimNotFoundError(SluiceError):
 class GroupStateError(SluiceError):
     """The state of the share group does not allow this, or it exists with other options; see the message."""
 
+    _advice = "change it with ShareGroup.set_options()"
+
 
 class ScheduleNotFoundError(SluiceError):
     """The schedule does not exist; `Schedules.list_schedules` lists those that do."""
@@ -386,13 +393,13 @@ def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceE
 
     if sqlstate.startswith(("08", "57P")):
         kind = ConnectionFailedError
-    if code in _OURS and error.diag.table_name:
-        names = (error.diag.table_name, error.diag.constraint_name)
-        return kind(names=tuple(name for name in names if name), sqlstate=sqlstate)
     problem = primary or one_line(str(error))
-    if code in _OURS and error.diag.message_detail:
-        # Only of our own errors, as the details of others quote the user's rows.
-        problem = f"{problem} ({error.diag.message_detail.rstrip('.')})"
+    if code in _OURS:  # the fields of others quote the user's rows and constraints
+        if error.diag.message_detail:
+            problem = f"{problem} ({error.diag.message_detail.rstrip('.')})"
+        if error.diag.table_name:
+            names = (error.diag.table_name, error.diag.constraint_name)
+            return kind.named(*(name for name in names if name), problem=problem, sqlstate=sqlstate)
     advice = error.diag.message_hint or HINT_OF.get(sqlstate) or _HINT.get(kind)
     if kind is PrivilegeError and _OWNER_ONLY.search(primary):
         advice = "connect as the role that installed the schema, or as a member of sluice_owner"

@@ -75,10 +75,7 @@ def test_snapshot_of_a_table_that_is_missing_or_not_captured_names_a_hint(comman
     assert (
         'relation "acount" does not exist; check the name, or write it with its schema' in missing
     )
-    assert (
-        """call `psql -c "select sluice.capture('public.account', 'changes')"` first"""
-        in uncaptured
-    )
+    assert "capture it first: select sluice.capture('public.account', 'changes')" in uncaptured
 
 
 def test_unknown_role_is_named_and_the_server_is_not_suspected(database_18, run_as):
@@ -157,9 +154,9 @@ def test_durations_have_one_form_in_every_command(command):
 @pytest.mark.parametrize(
     ("arguments", "code", "hint"),
     [
-        ("queue topics bind a.# nope", 3, "`pgsluice queue list` lists the existing queues"),
-        ("queue replay orders --continue 77", 2, "`pgsluice queue show QUEUE` lists them"),
-        ("group create changes g lease=5m", 3, "change it with `pgsluice group set`"),
+        ("queue topics bind a.# nope", 3, "create it with: pgsluice queue create nope"),
+        ("queue replay orders --continue 77", 2, "list the replays of the queue"),
+        ("group create changes g lease=5m", 3, "change it with: pgsluice group set changes g"),
         ("group create changes h --start 9999", 3, "tick not found"),
         ("schedule run nope", 3, "pgsluice schedule list"),
     ],

@@ -84,7 +84,7 @@ def test_each_command_explains_and_names_what_is_missing(command):
     )
     for arguments, message in (
         (("log", "missing", "1"), "event log 'missing' does not exist"),
-        (("consumer", "events", "x"), "consumer 'x' is not registered"),
+        (("consumer", "events", "x"), "event log 'events' has no consumer 'x'"),
         (("consumer", "events", "x", "--key", "k"), "log 'events' has no share group 'x'"),
         (("schedule", "x"), "schedule 'x' does not exist"),
     ):

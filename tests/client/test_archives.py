@@ -128,7 +128,7 @@ def test_a_queue_that_does_not_exist_is_named(clients, queue_name):
     ):
         with pytest.raises(QueueNotFoundError, match="queue 'nope' does not exist; create it"):
             call()
-    with pytest.raises(ArgumentError, match=r"replay 0 does not exist; sluice.list_replays"):
+    with pytest.raises(ArgumentError, match=r"replay 0 does not exist; list the replays"):
         clients.archive.continue_replay(0)
 
 

@@ -23,6 +23,7 @@ from pgsluice.errors import (
     DeduplicationOffError,
     ExportError,
     GroupNotFoundError,
+    GroupStateError,
     LogNotFoundError,
     QueueNameError,
     QueueNotFoundError,
@@ -183,6 +184,8 @@ def hint(error: Exception) -> str:
             advice = f"create it with: {command('log create', *error.names)}"
         case GroupNotFoundError():
             advice = f"create it with: {command('group create', *error.names)}"
+        case GroupStateError():
+            advice = f"change it with: {command('group set', *error.names)}"
         case ConsumerNotFoundError():
             advice = f"register it with: {command('log consume --register', *error.names)}"
         case ScheduleNotFoundError():

@@ -29,7 +29,7 @@ begin
             errcode = 'PQ007',
             message = format('%s is not captured into event log %L', source_table, queue_name),
             detail = 'A snapshot is only useful together with the changes, so they must be captured first.',
-            hint = format('call sluice.capture(%L, %L) first; its triggers must be enabled', source_table, queue_name);
+            hint = format('capture it first: select sluice.capture(%L, %L); its triggers must be enabled', source_table, queue_name);
     end if;
     -- Row-level security would silently leave rows out of the snapshot.
     if row_security_active(source_table) then

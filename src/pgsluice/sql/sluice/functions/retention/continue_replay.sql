@@ -26,7 +26,7 @@ begin
         raise exception using
             errcode = 'P0002',
             message = format('replay %s does not exist', replay_id),
-            hint = 'sluice.list_replays() lists them; a replay is dropped with its queue';
+            hint = 'list the replays of the queue; they are dropped with it';
     end if;
     if v_replay.finished_at is not null then
         return query select 0::bigint, v_replay.replayed, true;

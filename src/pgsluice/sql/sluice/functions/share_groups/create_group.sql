@@ -38,6 +38,8 @@ begin
         if found then
             raise exception using
                 errcode = 'SG004',
+                table = queue_name,
+                constraint = group_name,
                 message = format('share group %L exists with another %s', group_name, v_other),
                 detail = format('It is %s.', coalesce(to_jsonb(v_group) ->> v_other, 'null')),
                 hint = 'change it with sluice.set_group_options()';
