@@ -200,7 +200,7 @@ def test_used_up_connections_of_a_role_are_named_until_its_limit_is_raised(
 
 def test_schema_without_the_function_names_the_upgrade(command, database_18, capsys):
     command("queue", "create", "orders")
-    for function in ("sluice._explain_poison(text, bigint)", "sluice.explain_queue(text)"):
+    for function in ("sluice.poison_message(text, bigint)", "sluice.explain_queue(text)"):
         with database_18.connect() as connection:
             connection.execute(f"drop function {function}")
         assert "pgsluice schema upgrade" in command("explain", "queue", "orders", code=3).stderr

@@ -1,6 +1,6 @@
 """Each reason is made to happen by real sessions; when its cause is removed, it is no longer returned.
 
-Covers _find_message, _explain_claims, _explain_poison, _explain_key, _count_ahead, _may_read.
+Covers _find_message, _explain_claims, poison_message, _explain_key, _count_ahead, _may_read.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Facts about a queue; the reasons that it shares with its messages are in test_explain_message.py.
 
-Covers _explain_poison, _explain_failures, _explain_workers.
+Covers poison_message, _explain_failures, _explain_workers.
 """
 
 from __future__ import annotations

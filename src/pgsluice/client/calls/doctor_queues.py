@@ -126,11 +126,11 @@ def poison_messages() -> Call[list[Symptom]]:
         select 'warn',
             format(
                 'queue %%L: message %%s was read %%s times and is never acknowledged', m.queue_name,
-                p.detail ->> 'msg_id', p.detail ->> 'read_ct'
+                p.msg_id, p.read_ct
             ),
-            format('pgsluice queue archive %%L %%s', m.queue_name, p.detail ->> 'msg_id')
+            format('pgsluice queue archive %%L %%s', m.queue_name, p.msg_id)
         from pgmq.meta as m
-        cross join lateral sluice._explain_poison(m.queue_name, null::bigint) as p
+        cross join lateral sluice.poison_message(m.queue_name, null::bigint) as p
         where to_regclass(format('pgmq.%%I', lower('q_' || m.queue_name))) is not null
         order by m.queue_name
         """,

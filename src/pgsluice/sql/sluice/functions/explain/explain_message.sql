@@ -89,7 +89,9 @@ begin
         return query values ('reason', null::timestamptz, 'row locked', jsonb_build_object('session', sluice._session(m.locked_by)));
     end if;
     if m.state in ('ready', 'in flight', 'retrying', 'released') then
-        return query select 'reason', p.* from sluice._explain_poison(v_name, m.msg_id) as p;
+        return query
+            select 'reason', p.last_read_at, 'poison message', jsonb_build_object('msg_id', p.msg_id, 'read_ct', p.read_ct)
+            from sluice.poison_message(v_name, m.msg_id) as p;
     end if;
     if m.state in ('delayed', 'released') then
         return query values ('reason', nullif(m.vt, 'infinity'), 'delay', '{}'::jsonb);

@@ -73,7 +73,9 @@ begin
 
     return query select 'reason', r.* from sluice._explain_claims(v_name) as r;
     get diagnostics v_reasons = row_count;
-    return query select 'reason', p.* from sluice._explain_poison(v_name, null::bigint) as p;
+    return query
+        select 'reason', p.last_read_at, 'poison message', jsonb_build_object('msg_id', p.msg_id, 'read_ct', p.read_ct)
+        from sluice.poison_message(v_name, null::bigint) as p;
     if c.length = 0 then
         return query values ('reason', null::timestamptz, 'empty', '{}'::jsonb);
     elsif c.visible = 0 then
