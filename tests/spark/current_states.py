@@ -17,7 +17,7 @@ from pgsluice.pipelines.current_state import apply as applying
 from pgsluice.pipelines.current_state.apply import CurrentStates
 from pgsluice.pipelines.current_state.parking import Parking
 from pgsluice.pipelines.current_state.pieces import in_turn
-from pgsluice.pipelines.current_state.reading import Event, marks_in, tables_in
+from pgsluice.pipelines.current_state.reading import Event, markers_in, tables_in
 from pgsluice.pipelines.current_state.shaping import Shaping
 from pgsluice.spark.access import Access
 from spark.changing import write_events
@@ -70,7 +70,7 @@ class States:
             self._states.apply(
                 {self._version: [path]},
                 tables_in(batch),
-                marks=marks_in(batch),
+                markers=markers_in(batch),
                 row_count=len(events),
                 app_id="a",
                 tasks=in_turn,

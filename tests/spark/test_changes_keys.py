@@ -335,7 +335,7 @@ def test_rebuilt_table_distinguishes_infinite_keys(
         patch.setattr(table, "has_ends", lambda _kind: False)
         former = table.CurrentTable.create(current, TABLE, ("id",), kinds)
     apply(former, [inserted(1, "9999-12-31")], version=0)
-    new = table.CurrentTable.create(current.aside(), TABLE, ("id",), kinds)
+    new = table.CurrentTable.create(current.staged(), TABLE, ("id",), kinds)
     apply(new, [inserted(2, "9999-12-31"), inserted(3, "infinity")], version=1)
 
     replace_table(current, TABLE, new.again(), app_id="a", properties={})

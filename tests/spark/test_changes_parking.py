@@ -122,7 +122,7 @@ def test_table_with_unsupported_features_or_other_buckets_is_parked(
     assert (
         f"or remove {folder}, and rebuild the table: pgsluice lake rebuild public.altered" in reason
     )
-    assert "has 2 buckets, but buckets is 4; set the wanted number, and rebuild the table" in str(
+    assert "has 2 buckets, but buckets is 4; set the required number, and rebuild the table" in str(
         states["public.large"].parked
     )
     for name in ("altered", "large"):

@@ -429,7 +429,7 @@ def test_start_names_each_incomplete_table(
     parking.note_created(NAME)
     log.execute("alter table account rename to client")
 
-    again(parking).warn(wanted=lambda _name: True, snapshots=["other"])
+    again(parking).warn(selects=lambda _name: True, snapshots=["other"])
 
     found = {record.table: record.message for record in caplog.records}  # type: ignore[attr-defined]
     assert set(found) == {str(NAME), "public.client"}

@@ -19,7 +19,7 @@ from pgsluice.lake.file_errors import UnusableTableError
 from pgsluice.lake.iceberg.catalog import opened_catalog, plain_files
 from pgsluice.lake.jobs import compact
 from pgsluice.lake.names import TableName, iceberg_name
-from pgsluice.lake.tables import drop_all_aside, exists, names_in, places_in, tables_in
+from pgsluice.lake.tables import drop_all_staged, exists, names_in, places_in, tables_in
 from pgsluice.pipelines.current_state.envelope import Change, Row
 from pgsluice.pipelines.current_state.table import CurrentTable
 from spark.changing import KINDS, NAME, apply, live, stored, widened
@@ -183,7 +183,7 @@ def test_other_tables_of_the_namespace_are_left_alone(table: CurrentTable, icebe
             catalog.create_table(f"shop.{name}", schema=pa.schema([("id", pa.int64())]))
     current = tables_in(iceberg)
 
-    drop_all_aside(current)
+    drop_all_staged(current)
 
     assert names_in(current) == [NAME]
     assert [str(place).rpartition(".")[2] for place in places_in(current)] == [

@@ -214,7 +214,7 @@ def test_a_commit_in_flight_keeps_its_files_however_old_they_are(
 
     def commit_first(source: Path, target: Path) -> None:
         """Commit after vacuum found the file to be old and before it moves the file."""
-        if source.name == written[0].path and reservation.ASIDE in target.parts:
+        if source.name == written[0].path and reservation.QUARANTINE in target.parts:
             monkeypatch.setattr(reservation, "_move", move)
             assert one.commit(written, app_id="app", version=0)
         move(source, target)
@@ -225,7 +225,7 @@ def test_a_commit_in_flight_keeps_its_files_however_old_they_are(
 
     assert asked(lake, [written[0].path], age_s=HOURS) == {}
     assert lake_column(lake, "id") == [*range(8), 9]
-    assert not (lake / reservation.ASIDE).exists()
+    assert not (lake / reservation.QUARANTINE).exists()
 
 
 def test_a_commit_that_comes_too_late_is_refused_and_names_nothing(lake: Path):
@@ -246,7 +246,7 @@ def test_a_vacuum_that_was_killed_is_finished_by_the_next(lake: Path):
     fill(lake)
     named = next(iter(in_table(lake)))
     orphan = table(lake).write(batches([9]), part=0)[0].path
-    aside = lake / reservation.ASIDE
+    aside = lake / reservation.QUARANTINE
     aside.mkdir()
     for name in (named, orphan):
         (lake / name).rename(aside / name)

@@ -217,10 +217,10 @@ class _InIceberg(ArchivedTable):
         return int(self._table.scan().count())
 
     def files(self, ranges: Iterable[IdRange] | None = None) -> set[str]:
-        wanted = None if ranges is None else [_conditions(ids) for ids in ranges]
-        if wanted == []:
+        any_of = None if ranges is None else [_conditions(ids) for ids in ranges]
+        if any_of == []:
             return set()
-        files = plain_files(self._table, self._address, any_of=wanted or ())
+        files = plain_files(self._table, self._address, any_of=any_of or ())
         return {name_of(self.folder, file) for file in files}
 
     def rows(self, ids: IdRange) -> pyarrow.dataset.Dataset:

@@ -84,12 +84,12 @@ def with_nulls(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return batch
 
 
-def columns_to_add(rows: pa.Schema, there: pa.Schema, *, may_add: bool, table: str) -> list[str]:
+def columns_to_add(rows: pa.Schema, existing: pa.Schema, *, may_add: bool, table: str) -> list[str]:
     """Match the columns of rows with those of a table, by name.
 
     Args:
         rows: Columns of the rows, nullable.
-        there: Columns of the table, with its types as in its files.
+        existing: Columns of the table, with its types as in its files.
         may_add: Return unknown columns instead of refusing them.
         table: The table, for errors: `the lake table in /lake/orders`.
 
@@ -100,7 +100,7 @@ def columns_to_add(rows: pa.Schema, there: pa.Schema, *, may_add: bool, table: s
         ConfigurationError: A column is unknown, repeated, of another type or in another case, or the rows lack a column
             that must not be null.
     """
-    in_any_case = {name.lower(): name for name in there.names}
+    in_any_case = {name.lower(): name for name in existing.names}
     unknown = []
     for at, field in enumerate(plain(rows)):
         name = in_any_case.get(field.name.lower())
@@ -112,27 +112,27 @@ def columns_to_add(rows: pa.Schema, there: pa.Schema, *, may_add: bool, table: s
             raise ConfigurationError(
                 f"the column {field.name!r} of the rows differs from {name!r} of {table} only in case; rename it"
             )
-        elif field.type != there.field(name).type:
+        elif field.type != existing.field(name).type:
             raise ConfigurationError(
-                f"the column {name!r} is {field.type} in the rows and {there.field(name).type} in {table}; cast it to "
-                "the type of the table"
+                f"the column {name!r} is {field.type} in the rows and {existing.field(name).type} in {table}; cast it "
+                "to the type of the table"
             )
-    missing = [f.name for f in there if not f.nullable and f.name not in rows.names]
+    missing = [f.name for f in existing if not f.nullable and f.name not in rows.names]
     if missing:
         raise ConfigurationError(
             f"the rows lack the column {', '.join(map(repr, missing))} of {table}, which does not allow null; add it"
         )
     if unknown and not may_add:
         raise ConfigurationError(
-            f"{table} has no column {', '.join(map(repr, unknown))}, only {', '.join(there.names)}; drop it from the "
-            "rows, or set mergeSchema to true to add it to the table"
+            f"{table} has no column {', '.join(map(repr, unknown))}, only {', '.join(existing.names)}; drop it from "
+            "the rows, or set mergeSchema to true to add it to the table"
         )
     return unknown
 
 
-def merged(rows: pa.Schema, there: pa.Schema) -> pa.Schema:
+def merged(rows: pa.Schema, existing: pa.Schema) -> pa.Schema:
     """Return the columns of a table, followed by those of the rows that it lacks."""
-    return pa.schema([*there, *(field for field in rows if field.name not in there.names)])
+    return pa.schema([*existing, *(field for field in rows if field.name not in existing.names)])
 
 
 def plain(schema: pa.Schema) -> pa.Schema:

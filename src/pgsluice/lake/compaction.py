@@ -69,10 +69,10 @@ def rows_of(
                     f"the file {name} in {folder} has columns that its table lacks ({', '.join(others)}); nothing was "
                     "changed; compact the table with the tool that made it"
                 )
-            there = [column for column in file.schema_arrow.names if column in schema.names]
-            for batch in file.iter_batches(columns=there):
+            present = [column for column in file.schema_arrow.names if column in schema.names]
+            for batch in file.iter_batches(columns=present):
                 for column in schema:
-                    if column.name in given and column.name not in there:
+                    if column.name in given and column.name not in present:
                         one = pa.array([given[column.name]], pa.string()).cast(column.type)
                         batch = batch.append_column(column.name, pa.repeat(one[0], batch.num_rows))
                 yield with_nulls(batch, schema)

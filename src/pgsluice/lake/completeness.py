@@ -27,7 +27,7 @@ def problems(
     states: Mapping[TableName, TableState],
     missing: Collection[TableName] = (),
 ) -> dict[TableName, str]:
-    """Return why tables of a lake are not complete, by name, each with the way out.
+    """Return why tables of a lake are not complete, by name, each with the solution.
 
     Args:
         current: The current-state tables.
@@ -130,7 +130,7 @@ def _change_since(was: Shape, now: Shape) -> Transition:
 
 
 def _reshaped(state: TableState, now: Shape | None, current: Tables) -> str | None:
-    """Return what `alter table` or `alter type` changed since the last change in the lake, with the way out."""
+    """Return what `alter table` or `alter type` changed since the last change in the lake, with the solution."""
     if state.shape is None or now is None:
         return None
     change = _change_since(Shape.from_json(state.shape), now)

@@ -142,7 +142,7 @@ class _Matcher:
         self._key, self._seq = list(changes.key), changes.seq
         rows = changes.rows
         names = [*self._key, self._seq, *([changes.deleted] if changes.deleted else [])]
-        self._wanted = numbered(rows.select(names), self._key, _NEW).rename_columns(
+        self._numbered = numbered(rows.select(names), self._key, _NEW).rename_columns(
             [*self._key, _NEW_SEQ, *([_DELETES] if changes.deleted else []), _NEW]
         )
         self._sorted = {name: _sorted(rows[name]) for name in self._key}
@@ -150,7 +150,7 @@ class _Matcher:
 
     def may_match(self, file: RowFile) -> bool:
         """False if the file has no key of the changes."""
-        return bool(self._wanted.num_rows) and all(
+        return bool(self._numbered.num_rows) and all(
             _any_between(values, file.ranges[name]) for name, values in self._sorted.items()
         )
 
@@ -159,12 +159,14 @@ class _Matcher:
         found = _Found()
         schema = table.columns
         names = list(dict.fromkeys([*self._key, self._seq]))
-        wanted = pa.schema([schema.field(name) for name in names])
-        for number, there in _row_groups(table, file, wanted):
-            places, old = self._drops(there), []
+        read_columns = pa.schema([schema.field(name) for name in names])
+        for number, existing in _row_groups(table, file, read_columns):
+            places, old = self._drops(existing), []
             if (line := self._changes.emptied_at) is not None:
                 old = (
-                    pc.indices_nonzero(pc.less(there[self._seq], line)).cast(pa.int64()).to_pylist()
+                    pc.indices_nonzero(pc.less(existing[self._seq], line))
+                    .cast(pa.int64())
+                    .to_pylist()
                 )
             if places.num_rows:
                 found.placed.append(places[_NEW].filter(places[_IS_KEPT]).combine_chunks())
@@ -176,13 +178,13 @@ class _Matcher:
     def unplaced(self) -> pa.Array:
         """Return for each change True if its row is in no file."""
         used = pa.concat_arrays([pa.array([], pa.int64()), *self._used])
-        return pc.invert(pc.is_in(self._wanted[_NEW], used))
+        return pc.invert(pc.is_in(self._numbered[_NEW], used))
 
-    def _drops(self, there: pa.Table) -> pa.Table:
+    def _drops(self, existing: pa.Table) -> pa.Table:
         """Return the positions of rows to drop, with those of the changes and True if they stay as rows."""
-        rows = numbered(there.select(self._key), self._key, _OLD)
-        rows = rows.append_column(_OLD_SEQ, there[self._seq])
-        both = rows.join(self._wanted, keys=self._key, join_type="inner", use_threads=False)
+        rows = numbered(existing.select(self._key), self._key, _OLD)
+        rows = rows.append_column(_OLD_SEQ, existing[self._seq])
+        both = rows.join(self._numbered, keys=self._key, join_type="inner", use_threads=False)
         self._used.append(both[_NEW].combine_chunks())
         if self._changes.deleted is None:
             replaces = pc.greater(both[_NEW_SEQ], both[_OLD_SEQ])

@@ -1,6 +1,6 @@
 """Addresses, column names and states of current-state tables, without their formats.
 
-The state of a table is a file beside it, `_state/<table>.json`, which only the pipeline `changes` writes. A request to
+The state of a table is a file next to it, `_state/<table>.json`, which only the pipeline `changes` writes. A request to
 rebuild a table is another one, `_rebuild/<table>.json`, which `pgsluice lake rebuild` or the pipeline writes. A request
 counts until the state has its token, so a crash between reading and applying it does no harm.
 """
@@ -28,7 +28,7 @@ ROW = "_row"
 BUCKET = "_bucket"
 OWN_COLUMNS = (SEQ, CHANGED_AT, DELETED, ROW, BUCKET)
 
-_STATES, _REQUESTS, _ASIDE = "_state", "_rebuild", "_rebuilding"
+_STATES, _REQUESTS, _STAGED = "_state", "_rebuild", "_rebuilding"
 _APPLIED, _GAPS = "_applied.json", "_gaps.json"
 _SEPARATOR = "__"
 # Delta refuses all of these but the percent sign, which makes the encoding reversible, and the backtick, which delta-rs
@@ -46,7 +46,7 @@ class TableState:
         source: Identity of that log, see `sluice.log_incarnation`.
         oid: Id of the table in PostgreSQL, which a rename keeps; None if unknown.
         is_created: True if the lake table has been created.
-        parked: Reason why no change is applied any more, with the way out; None if changes are applied.
+        parked: Reason why no change is applied any more, with the solution; None if changes are applied.
         parked_at: Time of parking in ISO 8601.
         snapshot: Token of the snapshot that began last.
         complete_since: Time in ISO 8601 of the end of the snapshot that made the table complete; None if it may lack
@@ -149,7 +149,7 @@ class Captured:
         uncovered: Partitions without these triggers, in PostgreSQL's notation.
         is_detached: True for a former partition of a captured table.
         names_joined: True if its events tell its name only as `schema.table`, unquoted: those of `pgq.logutriga`.
-        problems: Reasons why changes are not captured or rows differ, each with the way out.
+        problems: Reasons why changes are not captured or rows differ, each with the solution.
         shape: Its columns now; None if unknown.
     """
 
@@ -184,13 +184,13 @@ class Tables:
 
     Attributes:
         lake: Address of the lake.
-        notes: Folder of their states, requests and scratch files; in a folder also that of the tables.
-        are_aside: True for the tables that rebuilds fill.
+        state_folder: Folder of their states, requests and scratch files; in a folder also that of the tables.
+        are_staged: True for the tables that rebuilds fill.
     """
 
     lake: Folder | IcebergNamespace
-    notes: Folder
-    are_aside: bool = False
+    state_folder: Folder
+    are_staged: bool = False
 
     def __str__(self) -> str:
         return str(self.lake)
@@ -208,16 +208,16 @@ class Tables:
     @property
     def folder(self) -> Folder:
         """The folder of the tables that are in a folder."""
-        return self.notes / _ASIDE if self.are_aside else self.notes
+        return self.state_folder / _STAGED if self.are_staged else self.state_folder
 
     @property
     def prefix(self) -> str:
         """Begin of the names of the tables that are in a namespace."""
-        return f"{_ASIDE}{_SEPARATOR}" if self.are_aside else ""
+        return f"{_STAGED}{_SEPARATOR}" if self.are_staged else ""
 
-    def aside(self) -> Tables:
+    def staged(self) -> Tables:
         """Return the tables that rebuilds fill."""
-        return replace(self, are_aside=True)
+        return replace(self, are_staged=True)
 
     def place_of(self, name: TableName) -> Folder | IcebergAddress:
         """Return the address of a table."""
@@ -258,34 +258,34 @@ def state_at(current: Tables, place: Folder | IcebergAddress) -> TableState | No
 
 def read_states(current: Tables) -> dict[TableName, TableState]:
     """Return all states by table name."""
-    folder = current.notes / _STATES
-    found = (_state(folder, name) for name in _notes(folder))
+    folder = current.state_folder / _STATES
+    found = (_state(folder, name) for name in _json_files(folder))
     return {state.name: state for state in found if state is not None}
 
 
 def write_state(current: Tables, state: TableState) -> None:
     """Store a state durably."""
-    _write(current.notes / _STATES, state.name, asdict(state))
+    _write(current.state_folder / _STATES, state.name, asdict(state))
 
 
 def request_rebuild(current: Tables, name: TableName, *, reason: str | None = None) -> Request:
     """Store a request to rebuild a table durably; with a reason, the pipeline takes the snapshot itself."""
     request = Request(uuid.uuid4().hex, reason)
-    _write(current.notes / _REQUESTS, name, {"name": asdict(name), **asdict(request)})
+    _write(current.state_folder / _REQUESTS, name, {"name": asdict(name), **asdict(request)})
     return request
 
 
 def rebuild_requests(current: Tables) -> dict[TableName, Request]:
     """Return the last requested rebuild of each table by name."""
-    folder = current.notes / _REQUESTS
-    found = [json.loads(read_bytes(folder, name)) for name in _notes(folder)]
+    folder = current.state_folder / _REQUESTS
+    found = [json.loads(read_bytes(folder, name)) for name in _json_files(folder)]
     return {TableName(**one["name"]): Request(one["token"], one.get("reason")) for one in found}
 
 
 def read_gaps(current: Tables) -> list[Gap]:
     """Return the gaps in the events of a lake, in the order in which they were found."""
     try:
-        return [Gap(**gap) for gap in json.loads(read_bytes(current.notes, _GAPS))]
+        return [Gap(**gap) for gap in json.loads(read_bytes(current.state_folder, _GAPS))]
     except FileNotFoundError:
         return []
 
@@ -293,12 +293,12 @@ def read_gaps(current: Tables) -> list[Gap]:
 def add_gap(current: Tables, gap: Gap) -> None:
     """Store a gap durably."""
     gaps = [*read_gaps(current), gap]
-    write_whole(current.notes, _GAPS, json.dumps([asdict(one) for one in gaps]).encode())
+    write_whole(current.state_folder, _GAPS, json.dumps([asdict(one) for one in gaps]).encode())
 
 
 def state_file(current: Tables, name: TableName) -> Folder:
     """Return the file with the state of a table."""
-    return current.notes / _STATES / _note(name)
+    return current.state_folder / _STATES / _json_name(name)
 
 
 def rebuild_command(name: TableName, current: Tables) -> str:
@@ -309,7 +309,7 @@ def rebuild_command(name: TableName, current: Tables) -> str:
 def read_applied(current: Tables) -> Applied | None:
     """Return the last applied micro-batch; None if no changes wait."""
     try:
-        return Applied(**json.loads(read_bytes(current.notes, _APPLIED)))
+        return Applied(**json.loads(read_bytes(current.state_folder, _APPLIED)))
     except FileNotFoundError:
         return None
 
@@ -317,9 +317,9 @@ def read_applied(current: Tables) -> Applied | None:
 def write_applied(current: Tables, applied: Applied | None) -> None:
     """Store the last applied micro-batch durably; None if no changes wait."""
     if applied is None:
-        remove(current.notes, _APPLIED)
+        remove(current.state_folder, _APPLIED)
     else:
-        write_whole(current.notes, _APPLIED, json.dumps(asdict(applied)).encode())
+        write_whole(current.state_folder, _APPLIED, json.dumps(asdict(applied)).encode())
 
 
 def _folded(letter: str) -> str:
@@ -329,11 +329,11 @@ def _folded(letter: str) -> str:
     return lower if len(lower) == 1 else letter
 
 
-def _notes(folder: Folder) -> list[str]:
+def _json_files(folder: Folder) -> list[str]:
     return sorted(name for name, _, _ in files_in(folder) if name.endswith(".json"))
 
 
-def _note(table: TableName) -> str:
+def _json_name(table: TableName) -> str:
     return f"{folder_name(table)}.json"
 
 
@@ -353,4 +353,4 @@ def _state(folder: Folder, name: str) -> TableState | None:
 
 
 def _write(folder: Folder, table: TableName, content: Mapping[str, Any]) -> None:
-    write_whole(folder, _note(table), json.dumps(content).encode())
+    write_whole(folder, _json_name(table), json.dumps(content).encode())

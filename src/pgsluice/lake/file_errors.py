@@ -57,9 +57,9 @@ def require_writable(folder: Folder, what: str) -> None:
             raise ConfigurationError(
                 f"the {what} {folder} is not writable: {error.strerror}; {_HINT}"
             ) from None
-        said = one_line(_DECORATION.sub("", str(error)))
-        kind = ConfigurationError if _PERMANENT.search(said) else StoreError
-        raise kind(f"the {what} {folder} is not writable: {said}; {_STORE_HINT}") from None
+        reason = one_line(_DECORATION.sub("", str(error)))
+        kind = ConfigurationError if _PERMANENT.search(reason) else StoreError
+        raise kind(f"the {what} {folder} is not writable: {reason}; {_STORE_HINT}") from None
 
 
 @contextmanager
@@ -81,15 +81,15 @@ def plain_errors(what: str) -> Iterator[None]:
     except Exception as error:
         if not _is_about_files(error):
             raise
-        said = one_line(_DECORATION.sub("", str(error)))
+        reason = one_line(_DECORATION.sub("", str(error)))
         if not (isinstance(error, FileNotFoundError) or is_of_store(error)):
             kind_name = type(error).__name__
             raise UnusableTableError(
-                f"{what} cannot be read or written ({kind_name}): {said}; {_FILES_HINT}"
+                f"{what} cannot be read or written ({kind_name}): {reason}; {_FILES_HINT}"
             ) from None
-        kind = ConfigurationError if _PERMANENT.search(said) else StoreError
+        kind = ConfigurationError if _PERMANENT.search(reason) else StoreError
         hint = _STORE_HINT if "://" in what else _HINT
-        raise kind(f"{what} cannot be read or written: {said}; {hint}") from None
+        raise kind(f"{what} cannot be read or written: {reason}; {hint}") from None
 
 
 def is_of_store(error: Exception) -> bool:

@@ -1,13 +1,13 @@
 """Remove files from a lake table's folder without a race against concurrent commits.
 
 On disk, a writer touches its files before it commits, which fails if one no longer exists. Vacuum first moves a file
-aside, then checks its modification time and whether the table references it by now, and if so moves it back. Either
-order is safe, so a commit never references a removed file:
+to a quarantine folder, then checks its modification time and whether the table references it by now, and if so moves
+it back. Either order is safe, so a commit never references a removed file:
 
-    moved aside, then touched    the writer does not find the file and does not commit
-    touched, then moved aside    its modification time is recent, and vacuum moves it back
+    quarantined, then touched    the writer does not find the file and does not commit
+    touched, then quarantined    its modification time is recent, and vacuum moves it back
 
-Files that a killed vacuum left aside are handled by the next one.
+Files that a killed vacuum left in quarantine are handled by the next one.
 
 An object cannot be touched, and moving it is a copy. There a vacuum removes only files of a day or more, and a writer
 commits only files younger than that by an hour, which allows for clocks that differ.
@@ -25,7 +25,7 @@ from pgsluice.lake.files import LakeFile
 from pgsluice.lake.job_results import Vacuum
 from pgsluice.lake.storage import Folder, files_in, remove
 
-ASIDE = "_vacuum"
+QUARANTINE = "_vacuum"
 OBJECT_RETENTION_HOURS_MIN = 24.0
 _COMMIT_AGE_MAX_S = (OBJECT_RETENTION_HOURS_MIN - 1) * 3600
 
@@ -67,11 +67,11 @@ def check_retention(folder: Folder, retention_hours: float) -> None:
 
 def old_files(folder: Folder, names: Iterable[str], *, age_s: float) -> dict[str, int]:
     """Return the names of files last modified more than `age_s` seconds ago, sorted, with their sizes in bytes."""
-    before, wanted = time.time() - age_s, set(names)
+    before, requested = time.time() - age_s, set(names)
     return {
         name: size
         for name, size, modified in sorted(files_in(folder))
-        if name in wanted and modified < before
+        if name in requested and modified < before
     }
 
 
@@ -94,7 +94,7 @@ def vacuumed(
 def remove_unreferenced(
     folder: Folder, names: Iterable[str], *, age_s: float, named: Callable[[], Collection[str]]
 ) -> dict[str, int]:
-    """Remove old files that the table does not reference, including those an earlier vacuum left aside.
+    """Remove old files that the table does not reference, including those an earlier vacuum quarantined.
 
     Args:
         folder: Folder of the table.
@@ -119,20 +119,20 @@ def _remove_from_disk(
     folder: Path, names: Iterable[str], age_s: float, named: Callable[[], Collection[str]]
 ) -> dict[str, int]:
     before = time.time() - age_s
-    aside = folder / ASIDE
+    quarantine = folder / QUARANTINE
     for name in names:
         if _is_older(folder / name, before):
-            _move(folder / name, aside / name)
-    moved = [str(path.relative_to(aside)) for path in aside.rglob("*") if path.is_file()]
+            _move(folder / name, quarantine / name)
+    moved = [str(path.relative_to(quarantine)) for path in quarantine.rglob("*") if path.is_file()]
     in_table = named() if moved else ()
     removed = {}
     for name in sorted(moved):
-        if name in in_table or not _is_older(aside / name, before):
-            _move(aside / name, folder / name)
+        if name in in_table or not _is_older(quarantine / name, before):
+            _move(quarantine / name, folder / name)
         else:
-            removed[name] = (aside / name).stat().st_size
-            (aside / name).unlink()
-    _remove_empty(aside)
+            removed[name] = (quarantine / name).stat().st_size
+            (quarantine / name).unlink()
+    _remove_empty(quarantine)
     return removed
 
 
@@ -152,6 +152,6 @@ def _move(source: Path, target: Path) -> None:
     source.replace(target)
 
 
-def _remove_empty(aside: Path) -> None:
-    for folder, _, _ in os.walk(aside, topdown=False):
+def _remove_empty(quarantine: Path) -> None:
+    for folder, _, _ in os.walk(quarantine, topdown=False):
         Path(folder).rmdir()

@@ -1,4 +1,4 @@
-"""Skip files that cannot contain a wanted row, by their statistics."""
+"""Skip files that cannot contain a matching row, by their statistics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TIME_STEP = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Condition that wanted rows meet.
+    """Condition that matching rows meet.
 
     Attributes:
         column: Name of a column.
@@ -42,32 +42,32 @@ class Range:
     nulls: int | None = None
     rows: int | None = None
 
-    def may_hold(self, wanted: Condition) -> bool:
+    def may_hold(self, condition: Condition) -> bool:
         """Return False if no row of the file meets the condition."""
-        if wanted.test == "is null":
+        if condition.test == "is null":
             return self.nulls != 0
         if self.nulls is not None and self.nulls == self.rows:
             return False
-        if self.low is None or self.high is None or wanted.test == "is not null":
+        if self.low is None or self.high is None or condition.test == "is not null":
             return True
         low, high = self.low, self.high
         if isinstance(high, datetime):
             high += _TIME_STEP
-        match wanted.test:
+        match condition.test:
             case "=":
-                return bool(low <= wanted.value <= high)
+                return bool(low <= condition.value <= high)
             case "in":
-                return any(low <= value <= high for value in wanted.value)
+                return any(low <= value <= high for value in condition.value)
             case "<":
-                return bool(low < wanted.value)
+                return bool(low < condition.value)
             case "<=":
-                return bool(low <= wanted.value)
+                return bool(low <= condition.value)
             case ">":
-                return bool(high > wanted.value)
+                return bool(high > condition.value)
             case ">=":
-                return bool(high >= wanted.value)
+                return bool(high >= condition.value)
             case "starts with":
-                start = wanted.value
+                start = condition.value
                 return bool(low[: len(start)] <= start <= high[: len(start)])
         return True
 

@@ -23,7 +23,7 @@ from pgsluice.lake.storage import Folder, folders_in, remove_folder
 from pgsluice.lake.table import LakeTable
 
 Place = Folder | IcebergAddress
-_NOTES = "_pgsluice"
+_STATE_FOLDER = "_pgsluice"
 
 
 def tables_in(lake: str | Path) -> Tables:
@@ -37,7 +37,7 @@ def tables_in(lake: str | Path) -> Tables:
         return Tables(place, place / "current")
     with opened_catalog(place.catalog) as catalog:
         location = location_of(catalog, place.name)
-    return Tables(place, folder_of(f"{location}/{_NOTES}", place / _NOTES))
+    return Tables(place, folder_of(f"{location}/{_STATE_FOLDER}", place / _STATE_FOLDER))
 
 
 def exists(place: Place) -> bool:
@@ -119,18 +119,18 @@ def lake_table(place: Place, schema: pa.Schema) -> LakeTable:
     return DeltaLakeTable.in_folder(place, schema, Schema.from_arrow(schema).to_json())
 
 
-def drop_aside(current: Tables, name: TableName) -> None:
+def drop_staged(current: Tables, name: TableName) -> None:
     """Remove the table that a rebuild fills, if it exists."""
-    place = current.aside().place_of(name)
+    place = current.staged().place_of(name)
     if isinstance(place, IcebergAddress):
         drop(place)
     else:
         remove_folder(place)
 
 
-def drop_all_aside(current: Tables) -> None:
+def drop_all_staged(current: Tables) -> None:
     """Remove all tables that rebuilds fill."""
-    tables = current.aside()
+    tables = current.staged()
     if isinstance(tables.lake, IcebergNamespace):
         for address in _in_namespace(tables, tables.lake):
             drop(address)

@@ -139,13 +139,15 @@ def _queues(names: list[str], dsn: str | None) -> list[str]:
     with ExitStack() as cleanup:
         access = access_for(dsn, cleanup)
         database = cleanup.enter_context(driver_connection(access, autocommit=True))
-        there = [found.queue_name for found in run(database, pgmq.list_queues(), access.conninfo())]
-    unknown = [name for name in names if name not in there]
+        existing = [
+            found.queue_name for found in run(database, pgmq.list_queues(), access.conninfo())
+        ]
+    unknown = [name for name in names if name not in existing]
     if unknown:
         raise QueueNotFoundError(names=(unknown[0],))
-    if not there:
+    if not existing:
         raise QueueNotFoundError("this database has no queue; create one with create(queue_name)")
-    return names or there
+    return names or existing
 
 
 def _moment(text: str | None) -> datetime | None:

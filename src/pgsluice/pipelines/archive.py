@@ -221,15 +221,15 @@ class ArchiveCopy:
         table = table_at(self.place, schema, partition_by=by)
         require_writable(table.folder, "lake")
         table.create()
-        there = open_archived(self.place)
-        if there.last_version(source.app_id) is None and there.row_count() > 0:
+        lake_table = open_archived(self.place)
+        if lake_table.last_version(source.app_id) is None and lake_table.row_count() > 0:
             raise ConfigurationError(
                 f"the lake table {self.place} holds rows that were not copied from the {source.table} of queue "
                 f"{source.queue!r}; use another table, one for each queue"
             )
         if source.export is not None:
             call = spark_exports.create_export(
-                source.queue, source.export, str(self.place), there.id
+                source.queue, source.export, str(self.place), lake_table.id
             )
             self._ask(database, call)
 
@@ -263,19 +263,19 @@ class ArchiveCopy:
         if source.export is not None:
             options["export"] = source.export
         rows = with_retries(lambda: session.read.format("pgsluice").options(**options).load())
-        there = open_archived(self.place)
-        last = there.last_version(source.app_id)
-        paths = there.files(None if backlog is None else ranges_of(backlog))
+        lake_table = open_archived(self.place)
+        last = lake_table.last_version(source.app_id)
+        paths = lake_table.files(None if backlog is None else ranges_of(backlog))
         if paths:
-            known = self._keys(session, there, paths, backlog)
+            known = self._keys(session, lake_table, paths, backlog)
             rows = rows.join(known, ["msg_id", "enqueued_at"], "left_anti").select(*rows.columns)
-        if ARCHIVED_DATE in there.partition_by:
+        if ARCHIVED_DATE in lake_table.partition_by:
             rows = rows.withColumn(ARCHIVED_DATE, f.expr(_DATE))
-        writer = rows.write.format(there.reading[0]).mode("append")
+        writer = rows.write.format(lake_table.reading[0]).mode("append")
         writer = writer.option("txnAppId", source.app_id)
         writer = writer.option("txnVersion", str(0 if last is None else last + 1))
         with_retries(lambda: writer.save(str(self.place)))
-        added = open_archived(self.place).row_count() - there.row_count()
+        added = open_archived(self.place).row_count() - lake_table.row_count()
         self._report(
             rows=self.progress.rows + added,
             micro_batches=self.progress.micro_batches + (added > 0),
@@ -284,18 +284,18 @@ class ArchiveCopy:
     def _keys(
         self,
         session: SparkSession,
-        there: ArchivedTable,
+        lake_table: ArchivedTable,
         paths: Collection[str],
         backlog: Sequence[Backlog] | None,
     ) -> DataFrame:
         """Read the keys of messages in the lake, at least those of the backlog."""
         keys = session.read.schema("msg_id bigint, enqueued_at timestamp")
-        if isinstance(there.folder, Path):
+        if isinstance(lake_table.folder, Path):
             # Spark would infer the types of partition columns from the paths.
-            files = keys.parquet(*(local_url(there.folder / path) for path in paths))
+            files = keys.parquet(*(local_url(lake_table.folder / path) for path in paths))
             return files.select("msg_id", "enqueued_at")
         # Spark reads files of an object store only with a jar.
-        source, version = there.reading
+        source, version = lake_table.reading
         reader = keys.format(source).options(pushdown=can_push(session), **version)
         rows = reader.load(str(self.place))
         if backlog is None:

@@ -39,7 +39,7 @@ from pgsluice.pipelines.paths import (
     session_for,
 )
 from pgsluice.spark.access import Access, access_for
-from pgsluice.spark.checkpoint import note_written
+from pgsluice.spark.checkpoint import record_written
 from pgsluice.spark.extra import require_extra
 from pgsluice.spark.failure import concise
 from pgsluice.spark.micro_batch import MicroBatch
@@ -259,7 +259,7 @@ def changes(
     current, stored = tables_in(lake), delta_folder(checkpoint, "checkpoint")
     name = reading.consumer or own_consumer(current.events, stored)
     with ExitStack() as cleanup:
-        notes = local_folder(stored, cleanup)
+        checkpoint = local_folder(stored, cleanup)
         access = access_for(dsn, cleanup)
         parking = Parking(
             current,
@@ -274,29 +274,29 @@ def changes(
         )
         ways = known_shards(options)
         keeper = holding(ways, "changes", current.lake, cleanup)
-        copy = CheckpointCopy.restored(stored, notes)
-        table = open_table(current.events, notes, LOG_SCHEMA)
-        require_writable(current.notes, "lake")
-        record_consumer(name, current.events, notes)
+        copy = CheckpointCopy.restored(stored, checkpoint)
+        table = open_table(current.events, checkpoint, LOG_SCHEMA)
+        require_writable(current.state_folder, "lake")
+        record_consumer(name, current.events, checkpoint)
         session = session_for(spark, "pgsluice changes", driver_memory=reading.driver_memory)
         shaping = Shaping(access, log, parking, _arrow_types(types))
         states = CurrentStates(
             current, shaping, chosen, bucket_counts, state.deleted_kept_h, parking, rejects
         )
         skips_losses = state.after_loss == "rebuild"
-        wanted = Snapshots(state.snapshots, log, notes / "snapshots")
-        options |= skip_gap(ways[""], notes, states, wanted, is_allowed=skips_losses)
+        snapshots = Snapshots(state.snapshots, log, checkpoint / "snapshots")
+        options |= skip_gap(ways[""], checkpoint, states, snapshots, is_allowed=skips_losses)
         states.clean()
-        rebuilds = Rebuilds(parking, states.wants, notes / "rebuilds")
+        rebuilds = Rebuilds(parking, states.selects, checkpoint / "rebuilds")
         rebuilds_itself = not once or skips_losses or rebuilds.may_begin()
-        parking.warn(wanted=states.wants, snapshots=wanted.pending())
-        ends_by_itself = once and not wanted.pending() and not rebuilds_itself
-        applier = _applier(states, table, notes, session, state.apply_every_s)
+        parking.warn(selects=states.selects, snapshots=snapshots.pending())
+        ends_by_itself = once and not snapshots.pending() and not rebuilds_itself
+        applier = _applier(states, table, checkpoint, session, state.apply_every_s)
         rows = read_log(session, options, reading.partitions).writeStream
         writer = _into_lake(rows, session, _batch_writer(table, copy, applier))
         stream = ChangeStream(
-            triggered(writer, notes, None if ends_by_itself else reading.trigger_s),
-            snapshots=wanted,
+            triggered(writer, checkpoint, None if ends_by_itself else reading.trigger_s),
+            snapshots=snapshots,
             rebuilds=rebuilds if rebuilds_itself else None,
             access=access,
             parking=parking,
@@ -310,7 +310,7 @@ def changes(
             keeper=keeper,
             checkpoint=copy,
             cleanup=cleanup.pop_all(),
-            repeats=repeats_of(notes) if ends_by_itself else 0,
+            repeats=repeats_of(checkpoint) if ends_by_itself else 0,
         )
     if once:
         (stream.drain if ends_by_itself else stream.finish)(on_progress=on_progress)
@@ -320,7 +320,7 @@ def changes(
 def _applier(
     states: CurrentStates,
     table: LakeTable,
-    notes: Path,
+    checkpoint: Path,
     session: SparkSession,
     every_s: float | None,
 ) -> Applier:
@@ -328,7 +328,7 @@ def _applier(
     from pgsluice.pipelines.current_state.event_files import tasks_in
     from pgsluice.pipelines.current_state.pending import Pending, pending_folder
 
-    pending, run = Pending(pending_folder(notes)), partial(tasks_in, session)
+    pending, run = Pending(pending_folder(checkpoint)), partial(tasks_in, session)
     return Applier(states, table, pending, tasks=run, every_s=every_s, has_sink=is_connect(session))
 
 
@@ -356,7 +356,7 @@ def _batch_writer(
         checkpoint.publish()
         table.commit(written.files, app_id=app_id, version=batch_id)
         if written.files:
-            note_written(checkpoint.local, app_id, batch_id)
+            record_written(checkpoint.local, app_id, batch_id)
         applier.add(app_id, batch_id, written)
 
     return write

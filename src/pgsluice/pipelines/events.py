@@ -119,16 +119,16 @@ class EventStream(RunningStream):
         """
         if self.has_ended():
             raise LogStateError(f"{self.what} has ended; start it again")
-        wanted = {name: shard.now() for name, shard in self._shards.items()}
+        target = {name: shard.now() for name, shard in self._shards.items()}
 
         def arrived() -> bool:
             offsets = self._offsets()
             return all(
                 name in offsets and self._shards[name].has_reached(offsets[name], offset)
-                for name, offset in wanted.items()
+                for name, offset in target.items()
             )
 
-        self.wait_until(arrived, f"did not reach {encode(wanted)}", deadline_s=deadline_s)
+        self.wait_until(arrived, f"did not reach {encode(target)}", deadline_s=deadline_s)
         return self.progress()
 
     def settle(self) -> None:
@@ -204,7 +204,7 @@ def events(
     place, stored = parse(lake), delta_folder(checkpoint, "checkpoint")
     name = reading.consumer or own_consumer(place, stored)
     with ExitStack() as cleanup:
-        notes = local_folder(stored, cleanup)
+        checkpoint = local_folder(stored, cleanup)
         options = {
             **_place(dsn, shards, cleanup),
             **log_options(log, name, reading),
@@ -216,16 +216,16 @@ def events(
         if EVENT_DATE in by:
             schema = StructType([*schema, StructField(EVENT_DATE, DateType())])
         keeper = holding(ways, "events", place, cleanup)
-        copy = CheckpointCopy.restored(stored, notes)
-        table = open_table(place, notes, schema, partition_by=by)
-        record_consumer(name, place, notes)
+        copy = CheckpointCopy.restored(stored, checkpoint)
+        table = open_table(place, checkpoint, schema, partition_by=by)
+        record_consumer(name, place, checkpoint)
         session = session_for(spark, "pgsluice events", driver_memory=reading.driver_memory)
         rows = read_log(session, options, reading.partitions)
         if EVENT_DATE in by:
             rows = rows.withColumn(EVENT_DATE, f.expr(_DATE))
         writer = rows.writeStream.format(table.format_name)
         stream = EventStream(
-            triggered(writer, notes, None if once else reading.trigger_s),
+            triggered(writer, checkpoint, None if once else reading.trigger_s),
             log=log,
             lake=place,
             consumer=name,
@@ -233,7 +233,7 @@ def events(
             keeper=keeper,
             checkpoint=copy,
             cleanup=cleanup.pop_all(),
-            repeats=repeats_of(notes) if once else 0,
+            repeats=repeats_of(checkpoint) if once else 0,
         )
         if once:
             stream.drain(on_progress=on_progress)
@@ -289,19 +289,21 @@ def read_log(
     return with_retries(reader.option("numPartitions", tasks).load)
 
 
-def triggered(writer: DataStreamWriter, notes: Path, trigger_s: float | None) -> DataStreamWriter:
+def triggered(
+    writer: DataStreamWriter, checkpoint: Path, trigger_s: float | None
+) -> DataStreamWriter:
     """Return the writer with checkpoint and trigger: every `trigger_s` seconds; None: the backlog once."""
-    writer = writer.option("checkpointLocation", local_url(notes))
+    writer = writer.option("checkpointLocation", local_url(checkpoint))
     if trigger_s is None:
         return writer.trigger(availableNow=True)
     return writer.trigger(processingTime=f"{int(trigger_s * 1000)} milliseconds")
 
 
-def repeats_of(notes: Path) -> int:
+def repeats_of(checkpoint: Path) -> int:
     """Return how often to repeat a run of the backlog: PySpark 4.0 and 4.1 end it after an interrupted micro-batch."""
     from pgsluice.spark.features import HAS_LIMITS
 
-    return int(not HAS_LIMITS and is_interrupted(notes))
+    return int(not HAS_LIMITS and is_interrupted(checkpoint))
 
 
 def _place(dsn: str | None, shards: Mapping[str, str] | None, cleanup: ExitStack) -> dict[str, str]:

@@ -78,7 +78,7 @@ def ingest(
         queue: Target work queue; or
         log: Target event log, each row an event.
         ev_type: Event type, with `log`.
-        rejects: Folder of rejects, each in `<file>.rejects`; None: beside each file.
+        rejects: Folder of rejects, each in `<file>.rejects`; None: next to each file.
         batch_rows: Maximum rows per transaction, 1 or more.
         dsn: DSN; None: by the rule of `pgsluice.connection`.
         once: Return when all rows are added. Otherwise poll repeatedly; a file modified since the last poll waits for

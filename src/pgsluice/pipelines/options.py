@@ -48,7 +48,7 @@ class CurrentStateOptions:
 
     Attributes:
         snapshots: Tables captured by `sluice.capture` whose existing rows are appended to the log too, once per
-            checkpoint, by a thread beside the stream; with `once`, before this returns. An interrupted snapshot
+            checkpoint, by a thread while the stream runs; with `once`, before this returns. An interrupted snapshot
             continues in the next run. Writers are not blocked.
         tables: Tables with a current state, as `schema.table`; None: all tables with changes.
         buckets: Number of buckets of each table too large for the driver, as `schema.table`: Spark's executors then
@@ -60,8 +60,8 @@ class CurrentStateOptions:
         on_bad_value: If a value does not fit its column: `park` its table; `null` stores null, and the value in the
             table `LAKE/rejects`; `fail` stops the stream, also for any other change that cannot be applied.
         on_change: If a schema change alters rows without events, or the lake cannot follow it: `park` the table, or
-            `rebuild` it from a new snapshot, which a thread takes beside the stream. Readers see the last good version
-            until one commit replaces it. A table whose snapshot cannot be taken is parked.
+            `rebuild` it from a new snapshot, which a thread takes while the stream runs. Readers see the last good
+            version until one commit replaces it. A table whose snapshot cannot be taken is parked.
         after_loss: If the log removed events that are not in the lake, as after its consumer was unregistered: `fail`,
             or skip them and `rebuild` all current-state tables, as `on_change` does. `LAKE/events` has a gap then.
         apply_every_s: Minimum time between two updates of the current-state tables in seconds; 0 for one per

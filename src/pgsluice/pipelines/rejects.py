@@ -1,4 +1,4 @@
-"""Rejected rows of a file, stored beside it without loss or duplicates."""
+"""Rejected rows of a file, stored next to it without loss or duplicates."""
 
 from __future__ import annotations
 
@@ -79,16 +79,16 @@ class Rejects:
     def _forget_after(self, line: int) -> None:
         if not self.path.exists():
             return
-        beside = self.path.with_name(f"{self.path.name}.new")
-        with beside.open("w", encoding="utf-8") as file:
+        replacement = self.path.with_name(f"{self.path.name}.new")
+        with replacement.open("w", encoding="utf-8") as file:
             file.writelines(self._kept(line))
             file.flush()
             os.fsync(file.fileno())
-        if beside.stat().st_size == 0:
-            beside.unlink()
+        if replacement.stat().st_size == 0:
+            replacement.unlink()
             self.path.unlink()
         else:
-            beside.replace(self.path)
+            replacement.replace(self.path)
 
     def _kept(self, line: int) -> Iterator[str]:
         with self.path.open(encoding="utf-8") as file:

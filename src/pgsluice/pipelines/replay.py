@@ -315,9 +315,9 @@ def _chosen(
         try:
             rows = rows.where(selection["where"])
         except (AnalysisException, ParseException) as error:
-            said = str(error).splitlines()[0]
+            reason = str(error).splitlines()[0]
             raise ConfigurationError(
-                f"where = {selection['where']!r} is invalid: {said}; the table has "
+                f"where = {selection['where']!r} is invalid: {reason}; the table has "
                 f"{', '.join(table.columns)}"
             ) from None
     # As integers, because Python would convert Spark's times to the local time zone.

@@ -66,7 +66,7 @@ def _start(
     def start(stop: threading.Event, tell: Tell) -> RunnableStream | Progress:
         given = {"once": once, "spark": session, "stop": stop, "on_progress": tell}
         taken = {name: value for name, value in given.items() if name in pipeline.arguments()}
-        with _said_in_our_words(pipeline):
+        with _translated_errors(pipeline):
             answer: RunnableStream | Progress = pipeline.run(**taken)
         return answer
 
@@ -74,7 +74,7 @@ def _start(
 
 
 @contextmanager
-def _said_in_our_words(pipeline: Pipeline) -> Iterator[None]:
+def _translated_errors(pipeline: Pipeline) -> Iterator[None]:
     """Translate Spark's errors to ours, except for the loss of the Java process."""
     with plain_errors(f"a file or folder of pipeline {pipeline.name}"):
         if not pipeline.needs_spark:

@@ -1,7 +1,7 @@
 """Spark's checkpoint of a stream, read as files: its query, its micro-batches, and the last one written to the lake.
 
 The lake table records the last micro-batch of each query, but not if it is the table into which the query wrote last.
-So each commit with rows is also noted in the checkpoint, before Spark ends the micro-batch: a table without the noted
+So each commit with rows is also recorded in the checkpoint, before Spark ends the micro-batch: a table without that
 micro-batch is a copy or a backup.
 """
 
@@ -53,15 +53,15 @@ def is_interrupted(checkpoint: Path) -> bool:
     return last >= 0 and not (checkpoint / "commits" / str(last)).exists()
 
 
-def note_written(checkpoint: Path, app_id: str, batch_id: int) -> None:
-    """Note a micro-batch whose rows are in the lake, by the app id of its query's commits."""
+def record_written(checkpoint: Path, app_id: str, batch_id: int) -> None:
+    """Record a micro-batch whose rows are in the lake, by the app id of its query's commits."""
     new = checkpoint / f"{_WRITTEN}.new"
     new.write_text(f"{app_id} {batch_id}")
     new.replace(checkpoint / _WRITTEN)
 
 
 def last_written(checkpoint: Path, app_id: str) -> int:
-    """Return the last micro-batch that `note_written` noted for this app id; -1 without any."""
+    """Return the last micro-batch that `record_written` recorded for this app id; -1 without any."""
     with suppress(FileNotFoundError, NotADirectoryError):
         noted, _, batch_id = (checkpoint / _WRITTEN).read_text().partition(" ")
         return int(batch_id) if noted == app_id else -1

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 
 from pgsluice.lake.files import LakeFile
 from pgsluice.lake.table import LakeTable, Replace
-from pgsluice.spark.checkpoint import note_written
+from pgsluice.spark.checkpoint import record_written
 from pgsluice.spark.features import DataSourceStreamArrowWriter
 from pgsluice.spark.micro_batch import MicroBatch, reported
 from pgsluice.spark.options import one_of, transaction
@@ -101,7 +101,7 @@ def _commit(
     files = [file for message in reports for file in message.files]
     table.commit(files, app_id=app_id, version=version, replace=replace)
     if files and app_id is not None and version is not None and checkpoint is not None:
-        note_written(checkpoint, app_id, version)
+        record_written(checkpoint, app_id, version)
 
 
 def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[FilesWritten]:

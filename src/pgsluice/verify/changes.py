@@ -22,7 +22,7 @@ class Completeness:
 
     Attributes:
         complete: Time in ISO 8601 since which a table has all rows, by name; None if its capture records no snapshots.
-        problems: Why other tables are not complete, by name, with the way out.
+        problems: Why other tables are not complete, by name, with the solution.
         states: State of each table by name, see `pgsluice.lake.completeness.states_now`.
         kept: Dropped and detached partitions whose rows a table may have, by name.
         gaps: Events that the table of events lacks, as the log removed them before they were in the lake.
@@ -62,7 +62,7 @@ def verify_changes(
 
     chosen = None if tables is None else set(map(TableName.parse, tables))
     current = tables_in(lake)
-    if not folders_in(current.notes):
+    if not folders_in(current.state_folder):
         raise ConfigurationError(f"{lake} is not a lake of the pipeline changes; use its --lake")
     states = read_states(current)
     with reading(dsn) as database:
@@ -75,7 +75,7 @@ def verify_changes(
     complete = {
         str(name): state.complete_since for name, state in states.items() if name not in every
     }
-    words = {
+    state_names = {
         str(name): word
         for name, word in states_now(captured, states).items()
         if chosen is None or name in chosen
@@ -85,4 +85,4 @@ def verify_changes(
         for name, state in states.items()
         if (chosen is None or name in chosen) and (text := kept_rows(state))
     }
-    return Completeness(complete, found, words, tuple(map(str, read_gaps(current))), kept)
+    return Completeness(complete, found, state_names, tuple(map(str, read_gaps(current))), kept)

@@ -47,25 +47,25 @@ def files_of(table: DeltaTable, conditions: Sequence[Condition] = ()) -> list[Ta
     ]
     paths = [local_path(path, table.table_uri) for path in actions.column("path").to_pylist()]
     sizes = actions.column("size_bytes").to_pylist()
-    wanted = _wanted(actions, conditions)
+    matching = _matching(actions, conditions)
     return [
         TableFile(path, size, {name: of[index] for name, of in zip(columns, values, strict=True)})
         for index, (path, size) in enumerate(zip(paths, sizes, strict=True))
-        if wanted is None or index in wanted
+        if matching is None or index in matching
     ]
 
 
-def _wanted(actions: Any, conditions: Sequence[Condition]) -> set[int] | None:
+def _matching(actions: Any, conditions: Sequence[Condition]) -> set[int] | None:
     """Return the indexes of the files that conditions do not exclude; None without conditions."""
     if not conditions:
         return None
-    columns = sorted({wanted.column for wanted in conditions})
+    columns = sorted({condition.column for condition in conditions})
     keys = {f"{part}.{name}" for part in _PARTS for name in columns} | {"num_records"}
     known = {key: actions.column(key).to_pylist() for key in actions.schema.names if key in keys}
     found = set()
     for at in range(actions.num_rows):
         ranges = ranges_of(known, at, columns)
-        if all(ranges[wanted.column].may_hold(wanted) for wanted in conditions):
+        if all(ranges[condition.column].may_hold(condition) for condition in conditions):
             found.add(at)
     return found
 

@@ -74,18 +74,18 @@ class DeltaLakeTable(LakeTable):
         Raises:
             ConfigurationError: The partition columns are invalid, or the rows do not fit an existing table.
         """
-        wanted = cls(
+        requested = cls(
             str(folder), schema, schema, tuple(partition_by), merge_schema, schema_json=schema_json
         )
-        there = wanted.open()
-        if there is None:
+        existing = requested.open()
+        if existing is None:
             check_partition_columns(schema, partition_by)
-            return wanted
-        wanted._columns_to_add(there)
+            return requested
+        requested._columns_to_add(existing)
         return replace(
-            wanted,
-            arrow_schema=merged(schema, _columns(there)),
-            partition_by=tuple(partition_by) or _partition_columns(there),
+            requested,
+            arrow_schema=merged(schema, _columns(existing)),
+            partition_by=tuple(partition_by) or _partition_columns(existing),
         )
 
     @property
@@ -203,11 +203,11 @@ def _replaced(
     """Return the files of the table that a commit of files replaces."""
     if replace is None:
         return []
-    there = files_of(table)
+    existing = files_of(table)
     if replace is Replace.TABLE:
-        return there
+        return existing
     partitions = [dict(file.partition) for file in files]
-    return [file for file in there if dict(file.partition) in partitions]
+    return [file for file in existing if dict(file.partition) in partitions]
 
 
 def _columns(table: DeltaTable) -> pa.Schema:

@@ -74,9 +74,9 @@ def opened_catalog(name: str) -> Iterator[Catalog]:
         ) from None
     except (SQLAlchemyError, RESTError, RequestException) as error:
         # Drop the cause, which may contain the password.
-        said = _scrubbed(one_line(str(error)), properties.get("uri", ""))
+        reason = _scrubbed(one_line(str(error)), properties.get("uri", ""))
         raise StoreError(
-            f"the Iceberg catalogue {name!r} failed: {said}; run it again; commits are idempotent"
+            f"the Iceberg catalogue {name!r} failed: {reason}; run it again; commits are idempotent"
         ) from None
 
 
@@ -96,9 +96,9 @@ def retry_conflicts(
         try:
             return commit()
         except (CommitFailedException, ValidationException) as error:
-            said = str(error)
+            reason = str(error)
     raise StoreError(
-        f"the lake table {address} refused {_COMMITS_MAX} commits after conflicts: {said}; run {what} again"
+        f"the lake table {address} refused {_COMMITS_MAX} commits after conflicts: {reason}; run {what} again"
     )
 
 
@@ -170,10 +170,10 @@ def plain_files(
         raise ConfigurationError(
             f"snapshot {snapshot_id} of the lake table {address} has expired; read the newest snapshot"
         )
-    wanted = _expression(conditions)
+    row_filter = _expression(conditions)
     if any_of:
-        wanted = And(wanted, Or(AlwaysFalse(), AlwaysFalse(), *map(_expression, any_of)))
-    tasks = list(table.scan(wanted, snapshot_id=snapshot_id).plan_files())
+        row_filter = And(row_filter, Or(AlwaysFalse(), AlwaysFalse(), *map(_expression, any_of)))
+    tasks = list(table.scan(row_filter, snapshot_id=snapshot_id).plan_files())
     require_plain(table, tasks, str(address), snapshot_id=snapshot_id)
     return [task.file for task in tasks]
 
@@ -193,10 +193,10 @@ def _expression(conditions: Sequence[Condition]) -> BooleanExpression:
         "is not null": e.NotNull,
     }
     found: BooleanExpression = e.AlwaysTrue()
-    for wanted in conditions:
-        column = e.Reference(wanted.column)
-        values = () if wanted.test.endswith("null") else (wanted.value,)
-        found = e.And(found, kinds[wanted.test](column, *values))
+    for condition in conditions:
+        column = e.Reference(condition.column)
+        values = () if condition.test.endswith("null") else (condition.value,)
+        found = e.And(found, kinds[condition.test](column, *values))
     return found
 
 

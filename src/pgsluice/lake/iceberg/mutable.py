@@ -313,7 +313,7 @@ def _range(file: DataFile, schema: Schema, name: str) -> Range:
     return Range(bound(file.lower_bounds), bound(file.upper_bounds), nulls, rows)
 
 
-def _change_columns(transaction: Transaction, there: pa.Schema, wanted: pa.Schema) -> None:
+def _change_columns(transaction: Transaction, existing: pa.Schema, requested: pa.Schema) -> None:
     """Change the columns of a table whose files are all replaced in the same transaction.
 
     A column with a type that Iceberg cannot promote becomes another column with its name. Older snapshots then have no
@@ -321,22 +321,24 @@ def _change_columns(transaction: Transaction, there: pa.Schema, wanted: pa.Schem
     """
     from pyiceberg.catalog import Catalog
 
-    converted = Catalog._convert_schema_if_needed(wanted)  # noqa: SLF001 - has no public counterpart
+    converted = Catalog._convert_schema_if_needed(requested)  # noqa: SLF001 - has no public counterpart
     types = {field.name: field.field_type for field in converted.fields}
-    kept = [name for name in there.names if name in wanted.names]
-    kept = [name for name in kept if _is_promoted(there.field(name).type, wanted.field(name).type)]
+    kept = [name for name in existing.names if name in requested.names]
+    kept = [
+        name for name in kept if _is_promoted(existing.field(name).type, requested.field(name).type)
+    ]
     with transaction.update_schema() as update:
-        for name in there.names:
+        for name in existing.names:
             if name not in kept:
                 update.delete_column((name,))
-            elif there.field(name).type != wanted.field(name).type:
+            elif existing.field(name).type != requested.field(name).type:
                 update.update_column((name,), types[name])
     with transaction.update_schema() as update:
-        added = [field for field in wanted if field.name not in kept]
+        added = [field for field in requested if field.name not in kept]
         update.union_by_name(pa.schema(added))
-        if [*kept, *(field.name for field in added)] != wanted.names:
-            update.move_first((wanted.names[0],))
-            for before, name in pairwise(wanted.names):
+        if [*kept, *(field.name for field in added)] != requested.names:
+            update.move_first((requested.names[0],))
+            for before, name in pairwise(requested.names):
                 update.move_after((name,), (before,))
 
 

@@ -92,15 +92,15 @@ class IcebergLakeTable(LakeTable):
         rows = _widened(nullable(schema))
         columns = rows
         with opened_catalog(address.catalog) as catalog:
-            there = load_table(catalog, address)
-            if there is None:
+            existing = load_table(catalog, address)
+            if existing is None:
                 check_partition_columns(rows, partition_by)
                 location = new_location(catalog, address)
             else:
-                location = there.location()
-                partition_by = partition_by or partition_columns(there, address)
-                columns = merged(rows, _columns(there))
-        wanted = cls(
+                location = existing.location()
+                partition_by = partition_by or partition_columns(existing, address)
+                columns = merged(rows, _columns(existing))
+        requested = cls(
             f"{folder_of(location, address)}/data",
             rows,
             columns,
@@ -109,9 +109,9 @@ class IcebergLakeTable(LakeTable):
             address=address,
             location=location,
         )
-        if there is not None:
-            wanted._columns_to_add(there)
-        return wanted
+        if existing is not None:
+            requested._columns_to_add(existing)
+        return requested
 
     @property
     def place(self) -> str:
@@ -253,10 +253,10 @@ class IcebergLakeTable(LakeTable):
         """Return the files of the table that a commit of files replaces."""
         if replace is None:
             return []
-        there = plain_files(table, self.address)
+        existing = plain_files(table, self.address)
         if replace is Replace.TABLE:
-            return there
-        if any(file.spec_id != table.spec().spec_id for file in there):
+            return existing
+        if any(file.spec_id != table.spec().spec_id for file in existing):
             raise ConfigurationError(
                 f"{self} has files with other partition columns; overwrite all of it, without partitionOverwriteMode"
             )
@@ -266,7 +266,7 @@ class IcebergLakeTable(LakeTable):
             parquet_file_to_data_file(table.io, table.metadata, path).partition
             for path in self._locations(files)
         }
-        return [file for file in there if file.partition in partitions]
+        return [file for file in existing if file.partition in partitions]
 
     def _locations(self, files: Sequence[LakeFile]) -> list[str]:
         return [f"{self.location}/data/{file.path}" for file in files]

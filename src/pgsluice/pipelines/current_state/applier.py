@@ -93,7 +93,7 @@ class Applier:
         if not self._rows_per_change:
             return False
         batches = self._batches.values()
-        if any(written.marks for written in batches):
+        if any(written.markers for written in batches):
             return True
         sources = Written.joined(batches).sources
         known = [name for name in self._rows if name in sources.shapes or name in sources.joined]
@@ -107,11 +107,11 @@ class Applier:
             for batch_id, written in sorted(batches.items())
         }
         every = Written.joined(batches.values())
-        rows, marks = every.row_count, sorted(every.marks)
+        rows, markers = every.row_count, sorted(every.markers)
         tasks = self._tasks(rows)
         self._rows |= with_retries(
             lambda: self._states.apply(
-                files, every.sources, marks=marks, row_count=rows, app_id=app_id, tasks=tasks
+                files, every.sources, markers=markers, row_count=rows, app_id=app_id, tasks=tasks
             )
         )
         # After a crash before this, tables that have these micro-batches skip them.

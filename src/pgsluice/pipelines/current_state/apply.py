@@ -15,7 +15,7 @@ from pgsluice.lake.address import IcebergAddress
 from pgsluice.lake.current_tables import Tables
 from pgsluice.lake.names import TableName
 from pgsluice.lake.storage import Folder, make_folder, remove_folder
-from pgsluice.lake.tables import drop_all_aside, drop_aside
+from pgsluice.lake.tables import drop_all_staged, drop_staged
 from pgsluice.pipelines.current_state.bad_values import nulled, store_rejects
 from pgsluice.pipelines.current_state.buckets import rewrite
 from pgsluice.pipelines.current_state.collapse import Collapsed, collapse
@@ -37,8 +37,8 @@ from pgsluice.pipelines.current_state.pieces import (
 from pgsluice.pipelines.current_state.reading import (
     Event,
     Sources,
-    mark_of,
-    partition_mark_of,
+    marker_of,
+    partition_marker_of,
 )
 from pgsluice.pipelines.current_state.shaping import Shaping
 from pgsluice.pipelines.current_state.table import CurrentTable
@@ -118,7 +118,7 @@ class CurrentStates:
         files: Mapping[int, Sequence[Folder]],
         sources: Sources,
         *,
-        marks: Sequence[Event] = (),
+        markers: Sequence[Event] = (),
         row_count: int,
         app_id: str,
         tasks: Tasks[Any, Any],
@@ -128,7 +128,7 @@ class CurrentStates:
         Args:
             files: Parquet files with the events, by micro-batch. Earlier ones may be repeated.
             sources: Tables with changes among them.
-            marks: Marks of snapshots and partitions among them, in order.
+            markers: Markers of snapshots and partitions among them, in order.
             row_count: Number of events.
             app_id: Id of the writing application.
             tasks: Runs the tasks.
@@ -142,9 +142,9 @@ class CurrentStates:
         self.parking.begin_rebuilds(self._discard)
         version = max(files)
         joined = self.parking.resolved(sources.joined)
-        named = sorted(filter(self.wants, {*sources.shapes, *joined.values()}))
+        named = sorted(filter(self.selects, {*sources.shapes, *joined.values()}))
         names = [name for name in named if not self.parking.is_parked(name)]
-        # Changes under a name that is not wanted may be those of a wanted table that was renamed for a while.
+        # Changes under a name that is not selected may be those of a selected table that was renamed for a while.
         others = [n for n in sources.shapes.keys() - set(names) if any(sources.shapes[n])]
         shapes = self.shaping.shapes_of(sources, [*names, *others])
         self.parking.note_names(shapes)
@@ -164,7 +164,7 @@ class CurrentStates:
                 rows[name] = row_count_before
         rows |= {text: rows[name] for text, name in joined.items() if name in rows}
         if plans:
-            scratch = self.lake.notes / SCRATCH / str(uuid.uuid4())
+            scratch = self.lake.state_folder / SCRATCH / str(uuid.uuid4())
             make_folder(scratch)
             try:
                 parts = 1 + row_count // PART_ROWS
@@ -176,10 +176,14 @@ class CurrentStates:
                             self._apply(name, pieces, plans[name].kinds, update)
             finally:
                 remove_folder(scratch)
-        wanted = [e for e in marks if (mark := mark_of(e)) is not None and self.wants(mark.table)]
-        complete = self.parking.note_snapshots(wanted, partial(self._finish, app_id))
-        partitions = [m for m in map(partition_mark_of, marks) if m and self.wants(m.table)]
-        kept = self.parking.note_partitions(partitions)
+        snapshots = [
+            e
+            for e in markers
+            if (marker := marker_of(e)) is not None and self.selects(marker.table)
+        ]
+        complete = self.parking.record_snapshots(snapshots, partial(self._finish, app_id))
+        partitions = [m for m in map(partition_marker_of, markers) if m and self.selects(m.table)]
+        kept = self.parking.record_partitions(partitions)
         for name in sorted({*complete, *kept}):
             with self.parking.guard(name):
                 if name in complete:
@@ -192,12 +196,12 @@ class CurrentStates:
 
     def clean(self) -> None:
         """Remove files that a crash left, and begin requested rebuilds; no other process may apply changes."""
-        remove_folder(self.lake.notes / SCRATCH)
+        remove_folder(self.lake.state_folder / SCRATCH)
         if not self.parking.rebuilding():
-            drop_all_aside(self.lake)
+            drop_all_staged(self.lake)
         self.parking.begin_rebuilds(self._discard)
 
-    def wants(self, name: TableName) -> bool:
+    def selects(self, name: TableName) -> bool:
         """True if this table has a current state."""
         return self.tables is None or name in self.tables
 
@@ -224,14 +228,14 @@ class CurrentStates:
 
     def _home(self, name: TableName) -> Tables:
         """Return where the table is that changes are applied to."""
-        return self.lake.aside() if name in self.parking.rebuilding() else self.lake
+        return self.lake.staged() if name in self.parking.rebuilding() else self.lake
 
     def _discard(self, name: TableName) -> None:
-        drop_aside(self.lake, name)
+        drop_staged(self.lake, name)
 
     def _finish(self, app_id: str, name: TableName) -> None:
-        """Replace a table by the one aside."""
-        new = CurrentTable.open(self.lake.aside(), name)
+        """Replace a table by the staged one."""
+        new = CurrentTable.open(self.lake.staged(), name)
         replace_table(self.lake, name, new, app_id=app_id, properties=self.parking.properties(name))
 
     def _prepared(
@@ -247,12 +251,12 @@ class CurrentStates:
             return None
         if table is None:
             in_order = [c for c in kinds if c in columns] + [c for c in columns if c not in kinds]
-            wanted = {column: kinds.get(column, pa.string()) for column in in_order}
+            column_kinds = {column: kinds.get(column, pa.string()) for column in in_order}
             return CurrentTable.create(
                 self._home(name),
                 name,
                 effect.key,
-                wanted,
+                column_kinds,
                 bucket_count=bucket_count,
                 properties=self.parking.properties(name),
                 description=self.parking.description(name),
@@ -260,7 +264,7 @@ class CurrentStates:
         if table.bucket_count != bucket_count:
             raise ChangeError(
                 f"the current-state table of {name} has {table.bucket_count or 'no'} buckets, but buckets is "
-                f"{bucket_count or 'not set'}; set the wanted number, and rebuild the table"
+                f"{bucket_count or 'not set'}; set the required number, and rebuild the table"
             )
         new = [column for column in columns if column not in table.kinds]
         if new:

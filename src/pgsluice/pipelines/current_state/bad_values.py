@@ -69,10 +69,10 @@ def nulled(
         key: The columns of its key in the lake.
         schema: The columns of the table in the lake.
     """
-    there = [column for column in changes.column_names if column not in OWN_COLUMNS]
+    present = [column for column in changes.column_names if column not in OWN_COLUMNS]
     cleaned, rejects = changes, []
     for field in schema:
-        if field.name not in there or field.name in key:
+        if field.name not in present or field.name in key:
             continue
         values = changes[field.name].to_pylist()
         if changes[field.name].type == field.type or _error_of(values, field.type) is None:
@@ -82,7 +82,7 @@ def nulled(
             if error is None:
                 continue
             (row,) = changes.slice(at, 1).to_pylist()
-            known_by = {captured_column(column): row[column] for column in key or there}
+            known_by = {captured_column(column): row[column] for column in key or present}
             rejects.append(
                 RejectedValue(
                     str(name),

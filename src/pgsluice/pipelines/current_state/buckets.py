@@ -54,20 +54,20 @@ _OLD, _NEW, _OF_NEW = "old at", "new at", " of new"
 
 
 def combine(
-    there: pa.Table, rows: pa.Table, key: tuple[str, ...], emptied_at: int = NEVER
+    existing: pa.Table, rows: pa.Table, key: tuple[str, ...], emptied_at: int = NEVER
 ) -> pa.Table:
     """Return the rows of a current-state table after changes.
 
     Args:
-        there: Rows before, one per key.
+        existing: Rows before, one per key.
         rows: Changes, one per key; one that is not newer than the existing row is ignored.
         key: Columns that identify a row.
         emptied_at: Rows with a lower seq are removed.
     """
-    there = there.filter(pc.field(SEQ) >= emptied_at)
+    existing = existing.filter(pc.field(SEQ) >= emptied_at)
     rows = rows.filter(pc.field(SEQ) >= emptied_at)
     names = [*key, SEQ]
-    both = numbered(there.select(names), key, _OLD).join(
+    both = numbered(existing.select(names), key, _OLD).join(
         numbered(rows.select(names), key, _NEW),
         keys=list(key),
         join_type="inner",
@@ -76,7 +76,7 @@ def combine(
     is_newer = pc.greater(both[SEQ + _OF_NEW], both[SEQ])
     old, new = both[_OLD].filter(is_newer), both[_NEW].filter(pc.invert(is_newer))
     return pa.concat_tables(
-        [without(there, old.combine_chunks()), without(rows, new.combine_chunks())]
+        [without(existing, old.combine_chunks()), without(rows, new.combine_chunks())]
     )
 
 
@@ -158,14 +158,16 @@ class Rewriting:
         if self.divides_changes:
             parted = (parts_of(rows, self.part_count).get(part.number) for rows in changes)
             changes = [rows for rows in parted if rows is not None]
-        there = self.schema.empty_table()
+        existing = self.schema.empty_table()
         if part.files:
             # Columns of the schema that a file lacks are null.
-            there = dataset(self.folder, part.files, self.schema).to_table()
+            existing = dataset(self.folder, part.files, self.schema).to_table()
         elif part.rows:
-            there = pa.concat_tables(batch.read() for batch in part.rows).select(self.schema.names)
+            existing = pa.concat_tables(batch.read() for batch in part.rows).select(
+                self.schema.names
+            )
         rejects: list[RejectedValue] = []
-        combined = self._combined(there, changes, rejects) if changes else self._left(there)
+        combined = self._combined(existing, changes, rejects) if changes else self._left(existing)
         forget_before = pa.scalar(self.forget_before_us, self.schema.field(CHANGED_AT).type)
         combined = combined.filter(~(pc.field(DELETED) & (pc.field(CHANGED_AT) < forget_before)))
         if not combined.num_rows:
@@ -178,16 +180,16 @@ class Rewriting:
         return [file], rejects
 
     def _combined(
-        self, there: pa.Table, changes: Sequence[pa.Table], rejects: list[RejectedValue]
+        self, existing: pa.Table, changes: Sequence[pa.Table], rejects: list[RejectedValue]
     ) -> pa.Table:
         if self.key:
             rows = self._rows(last_changes(changes, self.emptied_at), rejects)
-            return combine(there, rows, matched_by(self.key, self.schema), self.emptied_at)
+            return combine(existing, rows, matched_by(self.key, self.schema), self.emptied_at)
         left, taken = replayed(changes, self.emptied_at)
-        there = self._left(there)
-        removed = pa.array(gone(there, taken, self.emptied_at), pa.int64())
-        there = there.filter(pc.invert(pc.is_in(there[SEQ], removed)))
-        return pa.concat_tables([there, self._rows(left, rejects)])
+        existing = self._left(existing)
+        removed = pa.array(gone(existing, taken, self.emptied_at), pa.int64())
+        existing = existing.filter(pc.invert(pc.is_in(existing[SEQ], removed)))
+        return pa.concat_tables([existing, self._rows(left, rejects)])
 
     def _rows(self, changes: pa.Table, rejects: list[RejectedValue]) -> pa.Table:
         if self.nulls:
@@ -195,8 +197,8 @@ class Rewriting:
             rejects += found
         return rows_of(self.name, self.schema, changes, self.key)
 
-    def _left(self, there: pa.Table) -> pa.Table:
-        return there.filter(pc.field(SEQ) >= self.emptied_at)
+    def _left(self, existing: pa.Table) -> pa.Table:
+        return existing.filter(pc.field(SEQ) >= self.emptied_at)
 
 
 def rewrite(table: CurrentTable, pieces: Sequence[Piece], update: Update) -> None:
@@ -227,9 +229,9 @@ def rewrite(table: CurrentTable, pieces: Sequence[Piece], update: Update) -> Non
     ]
     # Skip files whose rows are all removed by the truncation.
     kept = [file for file in touched if file.last_seq >= line]
-    there = sum(file.row_count for file in kept)
+    row_count = sum(file.row_count for file in kept)
     of_changes = max(piece.part_count for piece in pieces)
-    part_count = of_changes * (1 + there // (of_changes * PART_ROWS))
+    part_count = of_changes * (1 + row_count // (of_changes * PART_ROWS))
     forget_before = datetime.now(UTC) - timedelta(hours=update.deleted_kept_h)
     how = Rewriting(
         name=table.name,

@@ -233,16 +233,16 @@ def replayed(portions: Sequence[pa.Table], emptied_at: int) -> tuple[pa.Table, l
     rows = together(portions).filter(pc.field(SEQ) >= emptied_at)
     # An update removes the row before it inserts it.
     rows = rows.sort_by([(SEQ, "ascending"), (DELETED, "descending")])
-    there: dict[str, list[int]] = {}
+    present: dict[str, list[int]] = {}
     left: dict[int, None] = {}
     taken: list[Taken] = []
     columns = (rows[name].to_pylist() for name in (SEQ, DELETED, ROW))
     for place, (seq, removes, hashed) in enumerate(zip(*columns, strict=True)):
         if not removes:
             left[place] = None
-            there.setdefault(hashed, []).append(place)
-        elif there.get(hashed):
-            del left[there[hashed].pop()]
+            present.setdefault(hashed, []).append(place)
+        elif present.get(hashed):
+            del left[present[hashed].pop()]
         else:
             taken.append((hashed, seq))
     return rows.take(pa.array(list(left), pa.int64())), taken
@@ -323,9 +323,9 @@ def _by_key(
     identity: Callable[[Row], Identity] | None = None
 
     def keep(known_by: Identity, last: Last) -> None:
-        there = rows.get(known_by)
+        previous = rows.get(known_by)
         # Of two changes with one seq, the row is there; see last_changes.
-        if there is None or (last.seq, not last.deleted) > (there.seq, not there.deleted):
+        if previous is None or (last.seq, not last.deleted) > (previous.seq, not previous.deleted):
             rows[known_by] = last
 
     for change in changes:

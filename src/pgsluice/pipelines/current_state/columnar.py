@@ -17,7 +17,7 @@ from pyarrow import json as arrow_json
 from pgsluice.lake.current_tables import CHANGED_AT, DELETED, ROW, SEQ, lake_column
 from pgsluice.lake.names import TableName
 from pgsluice.pipelines.current_state.collapse import NEVER, Portion, last_changes
-from pgsluice.pipelines.current_state.reading import MARKS
+from pgsluice.pipelines.current_state.reading import MARKERS
 
 _OPERATIONS = pa.array(["c", "r", "u", "d"])
 # Of the source that sluice.capture writes; the reader refuses events with other members.
@@ -43,8 +43,8 @@ def portion_of_json(
         documents: Columns of JSON; their values need to be parsed one by one.
     """
     is_change = pc.is_in(events.column("ev_type"), _OPERATIONS)
-    is_mark = pc.is_in(events.column("ev_type"), MARKS)
-    is_other = pc.invert(pc.or_(is_change, is_mark))
+    is_marker = pc.is_in(events.column("ev_type"), MARKERS)
+    is_other = pc.invert(pc.or_(is_change, is_marker))
     if events.column("ev_type").null_count or pc.any(is_other).as_py():
         return None
     changes = events.filter(is_change)
@@ -75,8 +75,8 @@ def portion_of_json(
         NEVER,
     )
     columns = key if pc.all(rows[DELETED]).as_py() else tuple(shape)
-    wanted = [SEQ, CHANGED_AT, DELETED, ROW, *map(lake_column, columns)]
-    return Portion(table, key, rows.select(wanted), columns)
+    selected = [SEQ, CHANGED_AT, DELETED, ROW, *map(lake_column, columns)]
+    return Portion(table, key, rows.select(selected), columns)
 
 
 def _shape(changes: pa.RecordBatch) -> Sequence[str] | None:

@@ -247,10 +247,10 @@ def _of_form_trigger(
 def _form(text: str) -> Row:
     row: Row = {}
     for field in text.split("&"):
-        name, is_there, value = field.partition("=")
+        name, equals_sign, value = field.partition("=")
         # Null is a name without an equals sign; an empty string has one.
         row[unquote_plus(name, errors="strict")] = (
-            unquote_plus(value, errors="strict") if is_there else None
+            unquote_plus(value, errors="strict") if equals_sign else None
         )
     return row
 

@@ -1,7 +1,7 @@
 """Write the events of a micro-batch to files, and apply them from there, in tasks of Spark.
 
 In a classic session, a function of `foreachBatch` writes the files and commits them. Spark Connect would run that
-function in a process of the server; there, a sink writes and commits the files, and notes the micro-batch in the
+function in a process of the server; there, a sink writes and commits the files, and records the micro-batch in the
 checkpoint, from which the client applies it.
 """
 
@@ -27,7 +27,7 @@ from pgsluice.lake.files import LakeFile
 from pgsluice.lake.names import TableName
 from pgsluice.lake.table import LakeTable
 from pgsluice.pipelines.current_state.pieces import Tasks, in_turn
-from pgsluice.pipelines.current_state.reading import Event, Sources, marks_in, tables_in
+from pgsluice.pipelines.current_state.reading import Event, Sources, markers_in, tables_in
 from pgsluice.spark.lake_tables import table_at
 from pgsluice.spark.micro_batch import MicroBatch
 from pgsluice.spark.session import default_parallelism, is_connect, register_source
@@ -44,12 +44,12 @@ class Written:
     Attributes:
         files: The files.
         sources: Tables with changes among the events.
-        marks: Marks of snapshots and partitions among the events.
+        markers: Markers of snapshots and partitions among the events.
     """
 
     files: Sequence[LakeFile]
     sources: Sources
-    marks: tuple[Event, ...] = ()
+    markers: tuple[Event, ...] = ()
 
     @classmethod
     def from_json(cls, text: str) -> Written:
@@ -58,14 +58,16 @@ class Written:
         files = [LakeFile(**file) for file in content["files"]]
         shapes = {TableName(*name): found for name, found in content["tables"]}
         sources = Sources(shapes, frozenset(content["joined"]))
-        return cls(files, sources, tuple(map(tuple, content["marks"])))
+        return cls(files, sources, tuple(map(tuple, content["markers"])))
 
     def to_json(self) -> str:
         """Return this as JSON."""
         files = [asdict(file) for file in self.files]
         tables = [(astuple(name), found) for name, found in sorted(self.sources.shapes.items())]
         joined = sorted(self.sources.joined)
-        return json.dumps({"files": files, "tables": tables, "joined": joined, "marks": self.marks})
+        return json.dumps(
+            {"files": files, "tables": tables, "joined": joined, "markers": self.markers}
+        )
 
     @classmethod
     def joined(cls, parts: Iterable[Written]) -> Written:
@@ -74,7 +76,7 @@ class Written:
         return cls(
             [file for written in found for file in written.files],
             reduce(or_, (written.sources for written in found), Sources()),
-            tuple(mark for written in found for mark in written.marks),
+            tuple(marker for written in found for marker in written.markers),
         )
 
     @property
@@ -123,17 +125,17 @@ class EventFiles(DataSource):  # type: ignore[misc]
 def write_part(batches: Iterator[pa.RecordBatch], table: LakeTable, part: int) -> Written:
     """Write the events of one task to files of a table, without a commit."""
     sources = Sources()
-    marks: list[Event] = []
+    markers: list[Event] = []
 
     def watched() -> Iterator[pa.RecordBatch]:
         nonlocal sources
         for batch in batches:
             sources |= tables_in(batch)
-            marks.extend(marks_in(batch))
+            markers.extend(markers_in(batch))
             yield batch
 
     files = table.write(watched(), part=part)
-    return Written(files, sources, tuple(marks))
+    return Written(files, sources, tuple(markers))
 
 
 def write_files(events: DataFrame, table: LakeTable) -> Written:

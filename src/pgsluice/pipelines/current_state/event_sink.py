@@ -1,4 +1,4 @@
-"""Sink of captured changes, for Spark Connect: commit the events, and note the micro-batch for the `Applier`."""
+"""Sink of captured changes, for Spark Connect: commit the events, and record the micro-batch for the `Applier`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pgsluice.lake.table import LakeTable
 from pgsluice.lake.tables import tables_in
 from pgsluice.pipelines.current_state.event_files import EventsWritten, Written, write_part
 from pgsluice.pipelines.current_state.pending import Pending, pending_folder
-from pgsluice.spark.checkpoint import note_written
+from pgsluice.spark.checkpoint import record_written
 from pgsluice.spark.features import DataSourceStreamArrowWriter
 from pgsluice.spark.lake_tables import table_at
 from pgsluice.spark.micro_batch import MicroBatch, reported
@@ -44,7 +44,7 @@ class _Writer(DataSourceStreamArrowWriter):  # type: ignore[misc]
             write_applied(self.current, Applied(app_id, batchId - 1))
         self.table.commit(written.files, app_id=app_id, version=batchId)
         if written.files:
-            note_written(self.checkpoint, app_id, batchId)
+            record_written(self.checkpoint, app_id, batchId)
         # Last: after a crash before this, Spark repeats the micro-batch, and the table skips its commit.
         Pending(pending_folder(self.checkpoint)).add(batchId, written)
 

@@ -60,7 +60,7 @@ _TO_NUMERIC = _Rule(
 
 def wider_types(
     name: TableName,
-    there: Mapping[str, pa.DataType],
+    existing: Mapping[str, pa.DataType],
     key: Collection[str],
     kinds: Mapping[str, pa.DataType],
     *,
@@ -71,17 +71,17 @@ def wider_types(
 
     Args:
         name: The table.
-        there: Its columns in the lake, by their names in PostgreSQL now.
+        existing: Its columns in the lake, by their names in PostgreSQL now.
         key: Columns of its key.
         kinds: The lake types of the columns in PostgreSQL now.
         numeric: The columns that have the type numeric without precision now.
         rewritten: The columns whose values have another text now.
 
     Raises:
-        SchemaChangeError: The lake cannot hold values of the new type beside those of the former.
+        SchemaChangeError: The lake cannot hold values of the new type together with those of the former.
     """
     wider = {}
-    for column, kind in there.items():
+    for column, kind in existing.items():
         now = kinds.get(column, kind)
         is_text = pa.types.is_string(kind) or is_nested(kind)
         if is_text and column in rewritten:

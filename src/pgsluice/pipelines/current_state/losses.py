@@ -76,7 +76,7 @@ def skip_gap(
         if not is_allowed:
             return {}
         for name, state in read_states(current).items():
-            if states.wants(name) and state.parked is None:
+            if states.selects(name) and state.parked is None:
                 request_rebuild(current, name, reason=f"events were lost, as {reason}")
         snapshots.forget()
         found_at = datetime.now(UTC).isoformat(timespec="seconds")

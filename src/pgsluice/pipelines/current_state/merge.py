@@ -49,18 +49,18 @@ def forget_deleted(table: CurrentTable, *, kept_h: float) -> None:
     table.stored.forget(DELETED, CHANGED_AT, before)
 
 
-def gone(there: pa.Table, taken: Sequence[Taken], emptied_at: int) -> list[int]:
+def gone(existing: pa.Table, taken: Sequence[Taken], emptied_at: int) -> list[int]:
     """Return the seqs of rows that are removed: for each removal the newest earlier equal row.
 
     Args:
-        there: `ROW` and `SEQ` of the rows of a table without a key, at least of those equal to a removed one.
+        existing: `ROW` and `SEQ` of the rows of a table without a key, at least of those equal to a removed one.
         taken: Removals as (`row_hash`, seq), in order.
-        emptied_at: Rows with a lower seq are not there.
+        emptied_at: Rows with a lower seq count as removed.
     """
-    wanted = pa.array(sorted({hashed for hashed, _ in taken}), pa.string())
-    there = there.filter(pc.is_in(there[ROW], wanted)).sort_by(SEQ)
+    hashes = pa.array(sorted({hashed for hashed, _ in taken}), pa.string())
+    existing = existing.filter(pc.is_in(existing[ROW], hashes)).sort_by(SEQ)
     equals: dict[str, list[int]] = {}
-    for hashed, seq in zip(there[ROW].to_pylist(), there[SEQ].to_pylist(), strict=True):
+    for hashed, seq in zip(existing[ROW].to_pylist(), existing[SEQ].to_pylist(), strict=True):
         if seq >= emptied_at:
             equals.setdefault(hashed, []).append(seq)
     found = []
@@ -77,12 +77,12 @@ def _taken(table: CurrentTable, collapsed: Collapsed) -> pa.Table:
     if not collapsed.taken or not table.files:
         return table.schema.empty_table()
     # delta-rs writes text as an Arrow type that Arrow's filters cannot compare.
-    wanted = pa.array(sorted({hashed for hashed, _ in collapsed.taken}), pa.string())
+    hashes = pa.array(sorted({hashed for hashed, _ in collapsed.taken}), pa.string())
     # Limited read-ahead: memory use depends neither on the table's size nor on the number of cores.
     read = dataset(table.folder, table.files, table.schema).to_batches(
         columns=[ROW, SEQ], batch_readahead=1, fragment_readahead=1
     )
-    found = [batch.filter(pc.is_in(batch[ROW], wanted)) for batch in read]
+    found = [batch.filter(pc.is_in(batch[ROW], hashes)) for batch in read]
     seqs = gone(pa.Table.from_batches(found), collapsed.taken, collapsed.emptied_at)
     deletions = pa.table({SEQ: pa.array(seqs, pa.int64()), DELETED: pa.repeat(True, len(seqs))})
     return rows_of(table.name, table.schema, deletions)

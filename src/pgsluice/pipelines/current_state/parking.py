@@ -5,7 +5,7 @@ only. The state is durable before the update ends, so a restart neither applies 
 
 A rebuild is a new snapshot: replaying the stored events would not restore rows from before the capture, values that
 `alter table` changed without events, and a key that older events lack. From the first update that finds the request,
-changes are applied to an empty table aside, which replaces the other in one commit when the snapshot is complete. The
+changes are applied to an empty staged table, which replaces the other in one commit when the snapshot is complete. The
 snapshot begins after the request is durable. So all events of an earlier update, which could not find it, are visible
 to the snapshot, and the table is the result of the snapshot and of all later changes.
 
@@ -43,9 +43,9 @@ from pgsluice.lake.current_tables import (
 from pgsluice.lake.file_errors import UnusableTableError
 from pgsluice.lake.names import TableName
 from pgsluice.lake.shapes import Shape
-from pgsluice.lake.tables import drop_aside, exists, missing
+from pgsluice.lake.tables import drop_staged, exists, missing
 from pgsluice.pipelines.current_state.failures import change_error
-from pgsluice.pipelines.current_state.reading import Event, PartitionMark, mark_of
+from pgsluice.pipelines.current_state.reading import Event, PartitionMarker, marker_of
 from pgsluice.spark.access import Access, driver_connection, run
 from pgsluice.spark.failure import engine_errors, translated
 
@@ -87,11 +87,11 @@ class Parking:
         state = self._states.get(name)
         return state is not None and state.parked is not None
 
-    def warn(self, *, wanted: Callable[[TableName], bool], snapshots: Iterable[str] = ()) -> None:
+    def warn(self, *, selects: Callable[[TableName], bool], snapshots: Iterable[str] = ()) -> None:
         """Log the tables of the lake that are not complete.
 
         Args:
-            wanted: True for tables with a current state.
+            selects: True for tables with a current state.
             snapshots: Tables whose snapshot is about to be taken, in PostgreSQL's notation.
         """
         dsn = self.access.conninfo()
@@ -105,7 +105,7 @@ class Parking:
         lost = missing(self.current, self._states)
         found = problems(self.current, self.log, source, captured, self._states, lost)
         for name, problem in found.items():
-            if wanted(name) and (name not in pending or self.is_parked(name)):
+            if selects(name) and (name not in pending or self.is_parked(name)):
                 _log.warning("table not complete: %s", problem, extra={"table": str(name)})
 
     def deletes_partitions(self) -> bool:
@@ -115,7 +115,7 @@ class Parking:
         return any((one.options or {}).get("dropped_partitions") == "delete" for one in found)
 
     def rebuilding(self) -> list[TableName]:
-        """Return the names of the tables whose changes are applied to a table aside."""
+        """Return the names of the tables whose changes are applied to a staged table."""
         return [name for name, state in self._states.items() if state.rebuilding]
 
     def own_rebuilds(self) -> dict[TableName, str]:
@@ -127,7 +127,7 @@ class Parking:
         """Begin the rebuilds requested since the last call.
 
         Args:
-            discard: Removes the table aside of an earlier rebuild; does nothing if it does not exist.
+            discard: Removes the staged table of an earlier rebuild; does nothing if it does not exist.
         """
         for name, request in rebuild_requests(self.current).items():
             state = self._states.get(name)
@@ -176,7 +176,7 @@ class Parking:
 
     def _rebuild(self, name: TableName, reason: str) -> None:
         request = request_rebuild(self.current, name, reason=reason)
-        self._begin(name, request, lambda name: drop_aside(self.current, name))
+        self._begin(name, request, lambda name: drop_staged(self.current, name))
 
     def give_up(self, name: TableName, token: str, cause: Exception) -> None:
         """Park a table whose snapshot the pipeline cannot take; no changes may be applied meanwhile."""
@@ -260,28 +260,30 @@ class Parking:
             count = state.own_rebuilds + 1
             self._put(replace(state, snapshot=None, rebuild=token, own_rebuilds=count))
 
-    def note_snapshots(
+    def record_snapshots(
         self, events: Iterable[Event], finish: Callable[[TableName], None] = lambda _: None
     ) -> list[TableName]:
         """Store the begin and end of snapshots among the applied events; return the tables that are complete now.
 
         Args:
-            events: The marks of snapshots, in order.
-            finish: Replaces a table by the one aside; may be called again after a crash.
+            events: The markers of snapshots, in order.
+            finish: Replaces a table by the staged one; may be called again after a crash.
         """
         complete = []
         for event in events:
-            mark = mark_of(event)
-            if mark is None or self.is_parked(mark.table):
+            marker = marker_of(event)
+            if marker is None or self.is_parked(marker.table):
                 continue
-            name, state = mark.table, self.state(mark.table)
-            if state.rebuilds_itself and mark.token != state.rebuild:
+            name, state = marker.table, self.state(marker.table)
+            if state.rebuilds_itself and marker.token != state.rebuild:
                 continue
-            if mark.begins and event[0] >= self._void.get(name, 0):
-                self._put(replace(state, snapshot=mark.token))
-            elif mark.begins and state.rebuilds_itself:
+            if marker.begins and event[0] >= self._void.get(name, 0):
+                self._put(replace(state, snapshot=marker.token))
+            elif marker.begins and state.rebuilds_itself:
                 self._forget_snapshot(name, state)
-            elif not mark.begins and state.snapshot is not None and mark.token == state.snapshot:
+            elif (
+                not marker.begins and state.snapshot is not None and marker.token == state.snapshot
+            ):
                 if state.rebuilding:
                     with self.guard(name):
                         finish(name)
@@ -289,36 +291,40 @@ class Parking:
                         continue
                     is_created = exists(self.current.place_of(name))
                     state = replace(state, rebuilding=False, is_created=is_created)
-                since = datetime.fromtimestamp(mark.at_us / 1_000_000, UTC).isoformat()
+                since = datetime.fromtimestamp(marker.at_us / 1_000_000, UTC).isoformat()
                 done = replace(state, snapshot=None, rebuild_reason=None, own_rebuilds=0)
                 self._put(replace(done, complete_since=since))
                 complete.append(name)
         return complete
 
-    def note_partitions(self, marks: Iterable[PartitionMark]) -> list[TableName]:
+    def record_partitions(self, markers: Iterable[PartitionMarker]) -> list[TableName]:
         """Store which partitions of tables are gone, while the tables may have their rows; return the tables.
 
         A partition that is attached again is no longer gone if its changes were captured meanwhile. Else its rows in
         the lake are not those in PostgreSQL, and the table is parked or rebuilt as after a schema change.
         """
         changed = []
-        for mark in marks:
-            name = mark.table
+        for marker in markers:
+            name = marker.table
             if name not in self._states or self.is_parked(name):
                 continue
-            state, oid = self.state(name), str(mark.oid)
+            state, oid = self.state(name), str(marker.oid)
             former = dict(state.former_partitions)
-            if mark.state in ("attached", "uncaptured"):
+            if marker.state in ("attached", "uncaptured"):
                 is_known = former.pop(oid, None) is not None
-                if mark.state == "uncaptured" or is_known != mark.is_captured:
+                if marker.state == "uncaptured" or is_known != marker.is_captured:
                     with self.guard(name):
                         raise SchemaChangeError(
-                            f"partition {mark.partition} was attached again or had no triggers of the capture, and its "
-                            f"rows may differ{_HINT}"
+                            f"partition {marker.partition} was attached again or had no triggers of the capture, and "
+                            f"its rows may differ{_HINT}"
                         )
                     continue
             else:
-                former[oid] = {"name": mark.partition, "state": mark.state, "policy": mark.policy}
+                former[oid] = {
+                    "name": marker.partition,
+                    "state": marker.state,
+                    "policy": marker.policy,
+                }
             self._put(replace(state, former_partitions=former))
             changed.append(name)
         return changed

@@ -20,27 +20,27 @@ class Pending:
     """The pending micro-batches of one stream.
 
     Args:
-        notes: Folder of their files.
+        folder: Folder of their files.
     """
 
-    def __init__(self, notes: Path) -> None:
-        self._notes = notes
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     def add(self, batch_id: int, written: Written) -> None:
         """Add a micro-batch; if it exists, replace it."""
-        write_whole(self._notes, f"{batch_id}.json", written.to_json().encode())
+        write_whole(self._folder, f"{batch_id}.json", written.to_json().encode())
 
     def all(self, *, after: int = -1) -> dict[int, Written]:
         """Return the micro-batches with a greater id by id, in order."""
-        notes = {int(note.stem): note for note in self._notes.glob("*.json")}
+        paths = {int(path.stem): path for path in self._folder.glob("*.json")}
         return {
-            batch_id: Written.from_json(note.read_text())
-            for batch_id, note in sorted(notes.items())
+            batch_id: Written.from_json(path.read_text())
+            for batch_id, path in sorted(paths.items())
             if batch_id > after
         }
 
     def remove(self, up_to: int) -> None:
         """Remove the micro-batches up to an id, which are applied."""
-        for note in self._notes.glob("*.json"):
-            if int(note.stem) <= up_to:
-                note.unlink()
+        for path in self._folder.glob("*.json"):
+            if int(path.stem) <= up_to:
+                path.unlink()

@@ -158,16 +158,16 @@ class Collapsing:
     def task(self, unit: tuple[int, Folder, int]) -> list[Piece]:
         """Collapse the events in one row group of a file of a micro-batch."""
         batch_id, path, number = unit
-        wanted = {table for table in self.plans if self.applied.get(table, -1) < batch_id}
+        tables = {table for table in self.plans if self.applied.get(table, -1) < batch_id}
         pieces: list[Piece] = []
         with pq.ParquetFile(open_path(path)) as file, _without_collector():
             batches = file.iter_batches(_EVENTS_AT_ONCE, [number], list(COLUMNS))
             for batch in batches:
-                pieces += self._pieces(batch, wanted)
+                pieces += self._pieces(batch, tables)
         return pieces
 
-    def _pieces(self, batch: pa.RecordBatch, wanted: Collection[TableName]) -> Iterator[Piece]:
-        for table, shape, events in events_in(batch, wanted, self.joined):
+    def _pieces(self, batch: pa.RecordBatch, tables: Collection[TableName]) -> Iterator[Piece]:
+        for table, shape, events in events_in(batch, tables, self.joined):
             try:
                 with errors_of(table):
                     piece = self._piece_of(table, shape, events)

@@ -20,7 +20,7 @@ COLUMNS = ("ev_id", "ev_time", "ev_type", "ev_data", "ev_extra1", "ev_extra2")
 SNAPSHOT_EVENT = "sluice.snapshot"
 # Type of the events about partitions that were dropped, detached or attached again.
 PARTITION_EVENT = "sluice.partition"
-MARKS = pa.array([SNAPSHOT_EVENT, PARTITION_EVENT])
+MARKERS = pa.array([SNAPSHOT_EVENT, PARTITION_EVENT])
 Event = tuple[int, int, str | None, str | None, str | None, str | None]
 # The types of all events that read_change accepts or refuses; it ignores all others.
 _OF_CHANGES = re.compile(r'[crudtRIUD]\Z|[IUD]:|\{"op":')
@@ -43,9 +43,9 @@ class Sources:
     def __or__(self, other: Sources) -> Sources:
         shapes = {name: dict(found) for name, found in self.shapes.items()}
         for name, found in other.shapes.items():
-            there = shapes.setdefault(name, {})
+            merged = shapes.setdefault(name, {})
             for shape, ev_id in found.items():
-                there[shape] = min(ev_id, there.get(shape, ev_id))
+                merged[shape] = min(ev_id, merged.get(shape, ev_id))
         return Sources(shapes, self.joined | other.joined)
 
 
@@ -66,7 +66,7 @@ def tables_in(events: pa.RecordBatch) -> Sources:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class SnapshotMarker:
     """The begin or end of a snapshot.
 
     Attributes:
@@ -82,19 +82,19 @@ class Mark:
     begins: bool
 
 
-def mark_of(event: Event) -> Mark | None:
-    """Return the mark that an event is; None if it is an event of an application with the same type."""
+def marker_of(event: Event) -> SnapshotMarker | None:
+    """Return the marker that an event is; None if it is an event of an application with the same type."""
     facts = _facts_of(event, SNAPSHOT_EVENT, "token", "state")
     if facts is None:
         return None
     table, token, state = facts
     if not isinstance(token, str) or state not in ("began", "ended"):
         return None
-    return Mark(table, event[1], token, state == "began")
+    return SnapshotMarker(table, event[1], token, state == "began")
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionMark:
+class PartitionMarker:
     """A partition that was dropped, detached or attached again, behind the events of its rows.
 
     Attributes:
@@ -114,15 +114,15 @@ class PartitionMark:
     is_captured: bool
 
 
-def partition_mark_of(event: Event) -> PartitionMark | None:
-    """Return the mark that an event is; None if it is another event."""
+def partition_marker_of(event: Event) -> PartitionMarker | None:
+    """Return the marker that an event is; None if it is another event."""
     members = ("state", "partition", "oid", "policy", "captured")
     facts = _facts_of(event, PARTITION_EVENT, *members)
-    return None if facts is None else PartitionMark(*facts)
+    return None if facts is None else PartitionMarker(*facts)
 
 
 def _facts_of(event: Event, ev_type: str, *members: str) -> tuple[Any, ...] | None:
-    """Return the table of a mark and members of its content; None if it is of another type or of an application."""
+    """Return the table of a marker and members of its content; None if it is of another type or of an application."""
     _, _, kind, data, name, _ = event
     table = TableName.of(name or "")
     if kind != ev_type or table is None:
@@ -134,20 +134,20 @@ def _facts_of(event: Event, ev_type: str, *members: str) -> tuple[Any, ...] | No
         return None
 
 
-def marks_in(events: pa.RecordBatch) -> list[Event]:
-    """Return the marks of snapshots and partitions among events."""
-    marks = events.filter(pc.is_in(events.column("ev_type"), MARKS))
-    return list(_rows(marks.filter(pc.is_valid(marks.column("ev_extra1")))))
+def markers_in(events: pa.RecordBatch) -> list[Event]:
+    """Return the markers of snapshots and partitions among events."""
+    markers = events.filter(pc.is_in(events.column("ev_type"), MARKERS))
+    return list(_rows(markers.filter(pc.is_valid(markers.column("ev_extra1")))))
 
 
 def events_in(
-    events: pa.RecordBatch, wanted: Collection[TableName], joined: Mapping[str, TableName]
+    events: pa.RecordBatch, tables: Collection[TableName], joined: Mapping[str, TableName]
 ) -> Iterator[tuple[TableName, str, pa.RecordBatch]]:
-    """Yield the events of each wanted table and shape; the shape is empty for events without one.
+    """Yield the events of each table and shape; the shape is empty for events without one.
 
     Args:
         events: With `COLUMNS`.
-        wanted: The tables.
+        tables: The tables.
         joined: The tables by their joined names, see `Sources`; others are not read.
     """
     kinds, kind_of = _kinds(events)
@@ -155,7 +155,7 @@ def events_in(
     part_of_kind: list[int | None] = []
     for source, shape in kinds:
         name = joined.get(source) if isinstance(source, str) else source
-        if name is None or name not in wanted:
+        if name is None or name not in tables:
             part_of_kind.append(None)
         else:
             part_of_kind.append(parts.setdefault((name, shape), len(parts)))

@@ -67,10 +67,10 @@ class Shaping:
         self, sources: Sources, names: Sequence[TableName]
     ) -> tuple[dict[str, Shape], dict[TableName, Shape]]:
         """Return the shapes that events name by id, and the current shapes if some events name none."""
-        wanted = {shape for name in names for shape in sources.shapes.get(name, ()) if shape}
-        found = {shape: self._known[shape] for shape in wanted & self._known.keys()}
+        named = {shape for name in names for shape in sources.shapes.get(name, ()) if shape}
+        found = {shape: self._known[shape] for shape in named & self._known.keys()}
         current: dict[TableName, Shape] = {}
-        unknown = sorted(wanted - found.keys())
+        unknown = sorted(named - found.keys())
         unshaped = any(not any(sources.shapes.get(name, ())) for name in names)
         if unknown or unshaped:
             dsn = self.access.conninfo()
@@ -140,7 +140,7 @@ class Shaping:
         return None if stored is None else Shape.from_json(stored)
 
     def _recover(self, name: TableName, table: CurrentTable) -> None:
-        """Note the shape of a table if a crash interrupted its change after the commit; forget it before."""
+        """Record the shape of a table if a crash interrupted its change after the commit; forget it before."""
         begun = self.parking.state(name).reshaping
         if begun is None:
             return
@@ -161,8 +161,8 @@ class Shaping:
         names = was.names_in(now)
         _require_identity(table, change)
         unlimited = [column for column, kind in now.types.items() if kind == "numeric"]
-        there = {names.get(c, c): kind for c, kind in table.kinds.items()}
-        kept = {column: kind for column, kind in there.items() if column is not None}
+        existing = {names.get(c, c): kind for c, kind in table.kinds.items()}
+        kept = {column: kind for column, kind in existing.items() if column is not None}
         wider = wider_types(
             name, kept, table.key, kinds, numeric=unlimited, rewritten=change.rewritten
         )
@@ -218,5 +218,5 @@ def _documents(types: Mapping[str, str], kinds: Mapping[str, pa.DataType]) -> fr
         name
         for name, kind in types.items()
         if kind in ("json", "jsonb")
-        and (pa.types.is_string(there := kinds.get(name, pa.string())) or is_nested(there))
+        and (pa.types.is_string(lake_type := kinds.get(name, pa.string())) or is_nested(lake_type))
     )

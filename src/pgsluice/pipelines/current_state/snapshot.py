@@ -108,25 +108,25 @@ class Snapshots:
     Args:
         tables: Names in PostgreSQL's notation: `account`, `public.account`.
         log: Event log that captures them.
-        notes: Folder of the progress files.
+        folder: Folder of the progress files.
 
     Attributes:
         failures: Why snapshots cannot be taken, by table; a restart tries again.
     """
 
-    def __init__(self, tables: Iterable[str], log: str, notes: Path) -> None:
+    def __init__(self, tables: Iterable[str], log: str, folder: Path) -> None:
         self.tables = tuple(tables)
         self.log = log
-        self._notes = notes
+        self._folder = folder
         self.failures: dict[str, SluiceError] = {}
 
     def pending(self) -> list[str]:
         """Return the tables whose snapshot is unfinished."""
-        return [table for table in self.tables if not self._note(table).get("done")]
+        return [table for table in self.tables if not self._progress(table).get("done")]
 
     def forget(self) -> None:
         """Take all snapshots again, as events of them may be lost."""
-        remove_folder(self._notes)
+        remove_folder(self._folder)
 
     def is_taken(self) -> bool:
         """True if each snapshot is finished, or cannot be taken."""
@@ -150,8 +150,8 @@ class Snapshots:
     def _take(
         self, database: psycopg.Connection[Any], access: Access, table: str, stop: threading.Event
     ) -> None:
-        note = self._note(table)
-        token, after = note.get("token") or uuid.uuid4().hex, note.get("after")
+        progress = self._progress(table)
+        token, after = progress.get("token") or uuid.uuid4().hex, progress.get("after")
         self._append_all(database, access, table, token, after, stop.is_set)
 
     def _append_all(
@@ -170,16 +170,16 @@ class Snapshots:
                 return
 
     def _path(self, table: str) -> Path:
-        return self._notes / f"{file_name(table)}.json"
+        return self._folder / f"{file_name(table)}.json"
 
-    def _note(self, table: str) -> dict[str, Any]:
+    def _progress(self, table: str) -> dict[str, Any]:
         try:
             return dict(json.loads(self._path(table).read_text()))
         except FileNotFoundError:
             return {}
 
-    def _write(self, table: str, note: dict[str, Any]) -> None:
-        write_whole(self._notes, self._path(table).name, json.dumps(note).encode())
+    def _write(self, table: str, progress: dict[str, Any]) -> None:
+        write_whole(self._folder, self._path(table).name, json.dumps(progress).encode())
 
 
 class Rebuilds(Snapshots):
@@ -187,17 +187,19 @@ class Rebuilds(Snapshots):
 
     Args:
         parking: The states of the tables.
-        wants: True for tables with a current state.
-        notes: Folder of the progress files.
+        selects: True for tables with a current state.
+        folder: Folder of the progress files.
     """
 
-    def __init__(self, parking: Parking, wants: Callable[[TableName], bool], notes: Path) -> None:
-        super().__init__((), parking.log, notes)
-        self._parking, self._wants = parking, wants
+    def __init__(
+        self, parking: Parking, selects: Callable[[TableName], bool], folder: Path
+    ) -> None:
+        super().__init__((), parking.log, folder)
+        self._parking, self._selects = parking, selects
 
     def unfinished(self) -> dict[TableName, str]:
         """Return the tables that are not complete yet, with the tokens of their rebuilds."""
-        return {n: token for n, token in self._parking.own_rebuilds().items() if self._wants(n)}
+        return {n: token for n, token in self._parking.own_rebuilds().items() if self._selects(n)}
 
     def may_begin(self) -> bool:
         """True if the pipeline may rebuild tables, or has begun to."""
@@ -210,8 +212,8 @@ class Rebuilds(Snapshots):
         ]
 
     def _is_done(self, name: TableName, token: str) -> bool:
-        note = self._note(str(name))
-        return bool(note.get("done")) and note.get("token") == token
+        progress = self._progress(str(name))
+        return bool(progress.get("done")) and progress.get("token") == token
 
     def take_next(
         self,
@@ -254,8 +256,8 @@ class Rebuilds(Snapshots):
             return stop.is_set() or self.unfinished().get(name) != token
 
         _require_snapshots(database, access, name, self.log)
-        note = self._note(str(name))
-        after = note.get("after") if note.get("token") == token else None
+        progress = self._progress(str(name))
+        after = progress.get("after") if progress.get("token") == token else None
         self._append_all(database, access, str(name), token, after, is_stopped)
 
 
@@ -301,7 +303,7 @@ def _append(
         name = str(TableName(schema_name, table_name))
         for state, is_now in (("began", after is None), ("ended", last is None)):
             if is_now:
-                mark = json.dumps({"state": state, "token": token})
-                event = pgq.insert_event(log, SNAPSHOT_EVENT, mark, ev_extra1=name)
+                marker = json.dumps({"state": state, "token": token})
+                event = pgq.insert_event(log, SNAPSHOT_EVENT, marker, ev_extra1=name)
                 run(database, event, dsn)
     return last

@@ -101,8 +101,8 @@ def _replace(path: Folder, kind: type, rows: Sequence[Any], replaced: str, now: 
     if not is_delta(path):
         write_deltalake(str(path), table)
         return
-    there = open_delta(path, Use.MERGE)
-    write_deltalake(there, table, mode="overwrite", predicate=replaced)
+    existing = open_delta(path, Use.MERGE)
+    write_deltalake(existing, table, mode="overwrite", predicate=replaced)
 
 
 def _schema(kind: type) -> pa.Schema:

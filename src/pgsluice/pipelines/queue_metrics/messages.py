@@ -89,8 +89,8 @@ def read_messages(
     for queue in queues:
         archived = of(queue, "archive", f"{_TYPES}, archived_at timestamp")
         if queue in lake:
-            there = _read(spark, lake[queue]).select(*archived.columns)
-            archived = archived.unionByName(there)
+            exported = _read(spark, lake[queue]).select(*archived.columns)
+            archived = archived.unionByName(exported)
         done = ended(archived, "archived_at")
         if queue in lake:
             done = done.dropDuplicates(_KNOWN)

@@ -34,7 +34,7 @@ def render(gold: Gold) -> str:
     done = sum(total.done for total in gold.totals)
     summary = (
         f"{done:,} messages archived in {len(gold.totals)} queue{'s' * (len(gold.totals) != 1)}; measured at "
-        f"{gold.measured_at:%Y-%m-%d %H:%M:%S} UTC, in windows of {_window_words(gold.windows)}."
+        f"{gold.measured_at:%Y-%m-%d %H:%M:%S} UTC, in windows of {_window_lengths(gold.windows)}."
     )
     return fill(
         "pgsluice.pipelines.queue_metrics",
@@ -52,7 +52,7 @@ def render(gold: Gold) -> str:
     )
 
 
-def _window_words(windows: Sequence[Figures]) -> str:
+def _window_lengths(windows: Sequence[Figures]) -> str:
     lengths = sorted({window.window_s or 0 for window in windows})
     return " and ".join(f"{length:,} s" for length in lengths) or "no length"
 
