@@ -89,24 +89,24 @@ class LakeReader(DataSourceReader):  # type: ignore[misc]
     """Read one version of a lake table.
 
     Args:
-        there: All columns of the table.
+        table_schema: All columns of the table.
         schema: The columns to read.
     """
 
-    def __init__(self, there: StructType, schema: StructType) -> None:
-        require_columns(there, schema)
+    def __init__(self, table_schema: StructType, schema: StructType) -> None:
+        require_columns(table_schema, schema)
         self.schema = arrow_schema(schema)
         # With another type chosen by the caller, a comparison may differ.
         self.filterable = {
             field.name: field.dataType
             for field in schema
-            if field.dataType == there[field.name].dataType
+            if field.dataType == table_schema[field.name].dataType
         }
         self.conditions: list[Condition] = []
 
     @abstractmethod
     def files(self) -> list[DataFile]:
-        """Return the files that may contain wanted rows."""
+        """Return the files that may contain matching rows."""
 
     def partitions(self) -> Sequence[FilesPartition]:
         return tasks_of(sorted(self.files(), key=lambda file: file.path))
@@ -128,8 +128,10 @@ class LakeReader(DataSourceReader):  # type: ignore[misc]
 class DeltaReader(LakeReader):
     """Read a version of a Delta table."""
 
-    def __init__(self, folder: Folder, version: int, there: StructType, schema: StructType) -> None:
-        super().__init__(there, schema)
+    def __init__(
+        self, folder: Folder, version: int, table_schema: StructType, schema: StructType
+    ) -> None:
+        super().__init__(table_schema, schema)
         self.folder, self.version = folder, version
 
     def files(self) -> list[DataFile]:
@@ -147,10 +149,10 @@ class IcebergReader(LakeReader):
         self,
         address: IcebergAddress,
         snapshot_id: int | None,
-        there: StructType,
+        table_schema: StructType,
         schema: StructType,
     ) -> None:
-        super().__init__(there, schema)
+        super().__init__(table_schema, schema)
         self.address, self.snapshot_id = address, snapshot_id
 
     def files(self) -> list[DataFile]:
@@ -245,12 +247,12 @@ def open_iceberg_snapshot(
         return None if found is None else int(found.snapshot_id), columns
 
 
-def require_columns(there: StructType, schema: StructType) -> None:
+def require_columns(table_schema: StructType, schema: StructType) -> None:
     """Refuse columns that a table does not have."""
-    unknown = [name for name in schema.names if name not in there.names]
+    unknown = [name for name in schema.names if name not in table_schema.names]
     if unknown:
         raise ConfigurationError(
-            f"column {unknown[0]!r} does not exist; choose from {', '.join(there.names)}"
+            f"column {unknown[0]!r} does not exist; choose from {', '.join(table_schema.names)}"
         )
 
 

@@ -127,13 +127,13 @@ class DeltaSource(_LakeSource):
 
     def _reader(self, schema: StructType) -> DeltaReader:
         folder = self._folder()
-        version, there = open_delta_version(folder, self.options)
-        return DeltaReader(folder, version, there, schema)
+        version, table_schema = open_delta_version(folder, self.options)
+        return DeltaReader(folder, version, table_schema, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         folder = self._folder()
-        _, there = open_delta_version(folder, {})
-        return stream_reader(LakeStreamReader(DeltaLog(folder), there, schema, self.options))
+        _, table_schema = open_delta_version(folder, {})
+        return stream_reader(LakeStreamReader(DeltaLog(folder), table_schema, schema, self.options))
 
     def _table(self, schema: StructType) -> DeltaLakeTable:
         return delta_table(
@@ -167,13 +167,15 @@ class IcebergSource(_LakeSource):
 
     def _reader(self, schema: StructType) -> IcebergReader:
         address = self._address()
-        snapshot_id, there = open_iceberg_snapshot(address, self.options)
-        return IcebergReader(address, snapshot_id, there, schema)
+        snapshot_id, table_schema = open_iceberg_snapshot(address, self.options)
+        return IcebergReader(address, snapshot_id, table_schema, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         address = self._address()
-        _, there = open_iceberg_snapshot(address, {})
-        return stream_reader(LakeStreamReader(IcebergLog(address), there, schema, self.options))
+        _, table_schema = open_iceberg_snapshot(address, {})
+        return stream_reader(
+            LakeStreamReader(IcebergLog(address), table_schema, schema, self.options)
+        )
 
     def _table(self, schema: StructType) -> IcebergLakeTable:
         return iceberg_table(

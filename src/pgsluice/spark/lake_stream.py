@@ -84,17 +84,17 @@ class LakeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
 
     Args:
         log: Log of the table.
-        there: All columns of the table.
+        table_schema: All columns of the table.
         schema: The columns to read.
         options: The options.
     """
 
     def __init__(
-        self, log: LakeLog, there: StructType, schema: StructType, options: Mapping[str, str]
+        self, log: LakeLog, table_schema: StructType, schema: StructType, options: Mapping[str, str]
     ) -> None:
-        require_columns(there, schema)
+        require_columns(table_schema, schema)
         self.log = log
-        self.columns = {field.name: field.type for field in plain(arrow_schema(there))}
+        self.columns = {field.name: field.type for field in plain(arrow_schema(table_schema))}
         self.schema = arrow_schema(schema)
         self.start = _Start.from_options(options)
         self.max_files = whole_number(options, "maxFilesPerTrigger", MAX_FILES_DEFAULT)

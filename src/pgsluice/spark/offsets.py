@@ -16,7 +16,7 @@ from typing import Any
 from pgsluice.errors import ArgumentError, ConfigurationError, LogStateError
 from pgsluice.spark.snapshots import Snapshot
 
-_WORDS = ("earliest", "latest", "committed")
+_NAMED_STARTS = ("earliest", "latest", "committed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def starting(text: str, *, option: str = "startingOffsets", by_ticks: bool = Fal
     Raises:
         ConfigurationError: It is invalid.
     """
-    if text.lower() in _WORDS:
+    if text.lower() in _NAMED_STARTS:
         return Start(word=text.lower())
     try:
         value = json.loads(text)

@@ -168,9 +168,9 @@ class LogShard:
         call = calls.log_tick if ticked else calls.log_newest
         return self._at_tick(log, lambda: call(self.options.queue_name))
 
-    def has_reached(self, offset: Offset, wanted: Offset) -> bool:
-        """True if there are no events between an offset and the wanted one."""
-        return offset.snapshot.covers(wanted.snapshot) or self.count(offset, wanted, 1) == 0
+    def has_reached(self, offset: Offset, target: Offset) -> bool:
+        """True if there are no events between an offset and the target."""
+        return offset.snapshot.covers(target.snapshot) or self.count(offset, target, 1) == 0
 
     def pin(self) -> None:
         """Fix the end of the stream: read only what is committed by now."""

@@ -230,7 +230,7 @@ def _for_server(
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Convert JSON columns from text to the Arrow JSON type, so that the server parses them on arrival."""
     json = [name in JSON_COLUMNS for name in schema.names]
-    wanted = pa.schema(
+    server_schema = pa.schema(
         [
             pa.field(field.name, _JSON) if is_json else field
             for field, is_json in zip(schema, json, strict=True)
@@ -243,9 +243,9 @@ def _for_server(
                 pa.ExtensionArray.from_storage(_JSON, column) if is_json else column
                 for column, is_json in zip(batch.columns, json, strict=True)
             ]
-            yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+            yield pa.RecordBatch.from_arrays(columns, schema=server_schema)
 
-    return wanted, converted()
+    return server_schema, converted()
 
 
 def as_messages(
@@ -258,7 +258,7 @@ def as_messages(
     """
     kind = pa.timestamp("us", "UTC")
     kept = [field for field in schema if field.name not in ("vt", "delay")]
-    wanted = pa.schema([*kept, pa.field("vt", kind)])
+    server_schema = pa.schema([*kept, pa.field("vt", kind)])
 
     def converted() -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -272,10 +272,10 @@ def as_messages(
             else:
                 vt = pa.repeat(pa.scalar(now, kind), batch.num_rows)
             yield pa.RecordBatch.from_arrays(
-                [*(batch.column(field.name) for field in kept), vt], schema=wanted
+                [*(batch.column(field.name) for field in kept), vt], schema=server_schema
             )
 
-    return _for_server(converted(), wanted)
+    return _for_server(converted(), server_schema)
 
 
 def _ask(target: SinkTarget, call: Call[Result]) -> Result:

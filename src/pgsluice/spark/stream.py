@@ -137,7 +137,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         return start if self._is_too_little(begin, end) else encode(end)
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        # Shown in Spark's progress beside the end of the micro-batch.
+        # Shown in Spark's progress next to the end of the micro-batch.
         return encode({name: shard.now(ticked=False) for name, shard in self.shards.items()})
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[ShardPartition]:

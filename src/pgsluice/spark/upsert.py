@@ -82,9 +82,9 @@ def upsert(
     if isinstance(place, IcebergAddress):
         return _merge_into_iceberg(place, rows, key, seq, app_id, version)
     table = delta_table(place, rows.schema)
-    there = table.create()
-    _require_columns(table, [field.name for field in there.schema().fields], rows)
-    if is_committed(there, app_id, version):
+    existing = table.create()
+    _require_columns(table, [field.name for field in existing.schema().fields], rows)
+    if is_committed(existing, app_id, version):
         return False
     newest = _newest(rows, key, seq)
     if has_merge(rows.sparkSession):
@@ -129,11 +129,11 @@ def _newest(rows: DataFrame, key: Sequence[str], seq: str) -> DataFrame:
 
     columns = [f.col(_quoted(name)) for name in rows.columns]
     known = [f.col(_quoted(name)) for name in key]
-    there = f.lit(True)
+    has_key = f.lit(True)
     for name in known:
-        there &= name.isNotNull()
+        has_key &= name.isNotNull()
     checked = rows.where(
-        f.assert_true(there, f"a row has null in its key ({', '.join(key)})").isNull()
+        f.assert_true(has_key, f"a row has null in its key ({', '.join(key)})").isNull()
     )
     last = f.max_by(f.struct(*columns), f.col(_quoted(seq))).alias("last")
     return checked.groupBy(*known).agg(last).select("last.*")
@@ -181,18 +181,18 @@ def _merge_into_iceberg(
 
     table = iceberg_table(address, rows.schema)
     table.create()
-    there = IcebergMutableTable.existing(address)
-    _require_columns(table, there.columns.names, rows)
-    if there.partition_by:
+    existing = IcebergMutableTable.existing(address)
+    _require_columns(table, existing.columns.names, rows)
+    if existing.partition_by:
         raise ConfigurationError(
             f"{table} has partitions, which upsert does not support in Iceberg tables; use a table without them"
         )
-    last = there.last_version(app_id)
+    last = existing.last_version(app_id)
     if last is not None and last >= version:
         return False
-    newest = _newest(rows, key, seq).toArrow().select(there.columns.names).cast(there.columns)
+    newest = _newest(rows, key, seq).toArrow().select(existing.columns.names).cast(existing.columns)
     changes = Changes(newest, key, seq)
-    committed = there.commit_once(
+    committed = existing.commit_once(
         lambda table: table.merge(changes, {app_id: version}), app_id=app_id, version=version
     )
     return committed is not None
