@@ -414,7 +414,7 @@ def test_missing_object_is_named(
     with pytest.raises(ConfigurationError, match="there is no lake table in"):
         verify_archive("q", tmp_path, dsn=dsn)
     with pytest.raises(
-        ConfigurationError, match="column 'ev_id' is bigint in PostgreSQL and not there in the lake"
+        ConfigurationError, match="column 'ev_id' is bigint in PostgreSQL and missing in the lake"
     ):
         verify_events("l", archive, dsn=dsn)
     with pytest.raises(ConsumerNotFoundError, match="consumer 'none' is not registered"):

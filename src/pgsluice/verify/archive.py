@@ -49,21 +49,21 @@ def verify_archive(
         ConfigurationError: The lake table does not exist, or it lacks a key column.
         MissingExtraError: A package required to read the lake is not installed.
     """
-    there = open_lake(lake)
+    lake_table = open_lake(lake)
     names = _ARCHIVE if table == "archive" else _QUEUE
     with reading(dsn) as database:
         relation = fetch(database, calls.queue_relation(queue, table))
         fetch(database, calls.steady_session())
         columns = [c for c in fetch(database, calls.canonical_columns(relation)) if c.name in names]
-        shape = ComparedColumns.of(columns, there, _KEY, own_form)
+        shape = ComparedColumns.of(columns, lake_table, _KEY, own_form)
         return Comparison(
             what=f"the {table} of queue {queue!r}",
             database=database,
             relation=relation,
-            lake=there,
+            lake=lake_table,
             shape=shape,
-            here_alone=_later(shape, archived_before),
-            there_alone=_always if dropped else None,
+            postgresql_alone=_later(shape, archived_before),
+            lake_alone=_always if dropped else None,
         ).run(show=show)
 
 

@@ -78,9 +78,9 @@ def await_applied(current: Tables, *, deadline_s: float) -> None:
     applied = read_applied(current)
     if applied is None:
         return
-    wanted = last_version(current.events, applied.app_id)
+    target = last_version(current.events, applied.app_id)
     end_s = time.monotonic() + deadline_s
-    while wanted is not None and applied is not None and applied.version < wanted:
+    while target is not None and applied is not None and applied.version < target:
         if time.monotonic() > end_s:
             raise SluiceError(
                 f"the pipeline did not update the current-state tables of {current.lake} within {deadline_s:g} s; "

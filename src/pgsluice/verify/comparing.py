@@ -76,16 +76,17 @@ class ComparedColumns:
         forms: dict[str, str] = {}
         wrong = []
         for name in [*key, *(name for name in given if name not in key)]:
-            column, there = given.get(name), types.get(name)
-            form = None if column is None or there is None else form_of(column, there)
+            column, lake_type = given.get(name), types.get(name)
+            form = None if column is None or lake_type is None else form_of(column, lake_type)
             if form is not None:
                 forms[name] = form
             else:
-                wrong.append(_wrong(name, column, there))
+                wrong.append(_wrong(name, column, lake_type))
         for difference in wrong:
             if difference.key["column"] in key or not forms:
                 raise ConfigurationError(
-                    f"the rows cannot be compared: {_in_words(difference)}; use another key, or another lake table"
+                    f"the rows cannot be compared: {_type_difference(difference)}; use another key or "
+                    "lake table"
                 )
         nested = {at: types[name] for at, name in enumerate(forms) if is_nested(types[name])}
         ignored = tuple(name for name in types if name not in given)
@@ -105,8 +106,8 @@ class Comparison:
         shape: Columns to compare.
         only_where_null: PostgreSQL column; only rows where it is null are compared.
         where: Lake column and its required value; other rows are skipped.
-        here_alone: True if a row of PostgreSQL may be missing in the lake.
-        there_alone: True if a row of the lake may be missing in PostgreSQL.
+        postgresql_alone: True if a row of PostgreSQL may be missing in the lake.
+        lake_alone: True if a row of the lake may be missing in PostgreSQL.
         skipped: Keys of rows that are not compared.
     """
 
@@ -117,8 +118,8 @@ class Comparison:
     shape: ComparedColumns
     only_where_null: str | None = None
     where: tuple[str, str | bool] | None = None
-    here_alone: MayBeAlone | None = None
-    there_alone: MayBeAlone | None = None
+    postgresql_alone: MayBeAlone | None = None
+    lake_alone: MayBeAlone | None = None
     skipped: frozenset[bytes] = frozenset()
 
     def run(self, *, show: int = 5) -> Report:
@@ -131,20 +132,20 @@ class Comparison:
             folders = Path(name, "postgresql"), Path(name, "lake")
             for folder in folders:
                 folder.mkdir()
-            here, there = Tally(folders[0]), Tally(folders[1])
-            here.add(self._here())
-            there.add(self._there())
-            findings = compare(here, there)
+            postgresql, lake = Tally(folders[0]), Tally(folders[1])
+            postgresql.add(self._postgresql_lines())
+            lake.add(self._lake_lines())
+            findings = compare(postgresql, lake)
         counts: dict[Kind, int] = {kind: findings.counts[kind] for kind in KINDS}
         counts["type"] = len(self.shape.wrong)
-        wanted = {key: kind for kind in KINDS for key in findings.remembered[kind]}
-        rows = self._first(wanted, show) if wanted and show else []
+        kinds = {key: kind for kind in KINDS for key in findings.remembered[kind]}
+        rows = self._first(kinds, show) if kinds and show else []
         return Report(
             what=self.what,
             lake=self.lake.name,
             lake_version=self.lake.version,
-            postgresql=Side(here.rows, findings.only_first, findings.digests[0]),
-            in_lake=Side(there.rows, findings.only_second, findings.digests[1]),
+            postgresql=Side(postgresql.rows, findings.only_first, findings.digests[0]),
+            in_lake=Side(lake.rows, findings.only_second, findings.digests[1]),
             counts=counts,
             differences=(*rows, *self.shape.wrong),
             columns=self.shape.columns,
@@ -152,7 +153,7 @@ class Comparison:
             skipped=len(self.skipped),
         )
 
-    def _here(self) -> Iterator[Line]:
+    def _postgresql_lines(self) -> Iterator[Line]:
         shape = self.shape
         call = calls.canonical_copy(self.relation, shape.columns, shape.forms, self.only_where_null)
         statement = fetch(self.database, call)
@@ -161,24 +162,24 @@ class Comparison:
                 rows: Iterator[bytes] = (bytes(row)[:-1] for row in copy)
                 if shape.nested:
                     rows = with_nested(rows, shape.nested)
-                yield from self._compared(_keyed(rows, shape.key, self.here_alone))
+                yield from self._compared(_keyed(rows, shape.key, self.postgresql_alone))
         except psycopg.Error as error:
             raise translate(error) from error
 
-    def _there(self) -> Iterator[Line]:
+    def _lake_lines(self) -> Iterator[Line]:
         shape = self.shape
         for batch in rows_of(self.lake, shape.columns, where=self.where):
             rows = lines_of(batch, shape.columns, shape.forms)
-            yield from self._compared(_keyed(rows, shape.key, self.there_alone))
+            yield from self._compared(_keyed(rows, shape.key, self.lake_alone))
 
     def _compared(self, lines: Iterator[Line]) -> Iterator[Line]:
         return (line for line in lines if line[0] not in self.skipped)
 
-    def _first(self, wanted: dict[bytes, Kind], show: int) -> list[Difference]:
+    def _first(self, kinds: dict[bytes, Kind], show: int) -> list[Difference]:
         """Read both sides again for the first rows of each kind."""
         firsts = {kind: _Firsts(show) for kind in KINDS}
-        for side, lines in (("here", self._here()), ("there", self._there())):
-            for kind, known, (_, line, _) in matching(lines, wanted):
+        for side, lines in (("postgresql", self._postgresql_lines()), ("lake", self._lake_lines())):
+            for kind, known, (_, line, _) in matching(lines, kinds):
                 values = values_of(line)
                 order = order_of(values[: self.shape.key])
                 firsts[kind].offer(known, order, side, values)
@@ -186,12 +187,12 @@ class Comparison:
 
     def _difference(self, kind: Kind, found: _Found) -> Difference:
         columns, forms, key = self.shape.columns, self.shape.forms, self.shape.key
-        here, there = found.here, found.there
-        if kind == "changed" and here and there:
-            differing = [i for i in range(key, len(columns)) if here[0][i] != there[0][i]]
+        postgresql, lake = found.postgresql, found.lake
+        if kind == "changed" and postgresql and lake:
+            differing = [i for i in range(key, len(columns)) if postgresql[0][i] != lake[0][i]]
         else:
             differing = list(range(key, len(columns)))
-        some = (here or there)[0]
+        some = (postgresql or lake)[0]
 
         def row(values: Sequence[str | None], which: Sequence[int]) -> Row:
             return shown(
@@ -201,8 +202,8 @@ class Comparison:
         return Difference(
             kind,
             row(some, range(key)),
-            row(here[0], differing) if here else None,
-            row(there[0], differing) if there else None,
+            row(postgresql[0], differing) if postgresql else None,
+            row(lake[0], differing) if lake else None,
         )
 
 
@@ -210,8 +211,8 @@ class Comparison:
 class _Found:
     """Rows of one key on both sides."""
 
-    here: list[list[str | None]] = field(default_factory=list)
-    there: list[list[str | None]] = field(default_factory=list)
+    postgresql: list[list[str | None]] = field(default_factory=list)
+    lake: list[list[str | None]] = field(default_factory=list)
 
 
 class _Firsts:
@@ -233,7 +234,7 @@ class _Firsts:
                 if known not in self._found:
                     return
         found = self._found[known]
-        (found.here if side == "here" else found.there).append(values)
+        (found.postgresql if side == "postgresql" else found.lake).append(values)
 
     def found(self) -> list[_Found]:
         return [self._found[known] for _, known in self._order]
@@ -269,16 +270,16 @@ def _keyed(rows: Any, key: int, may_be_alone: MayBeAlone | None) -> Iterator[Lin
         yield key_of(row, key), row, may_be_alone(row.split(b"\t"))
 
 
-def _wrong(name: str, here: calls.StoredColumn | None, there: Any) -> Difference:
+def _wrong(name: str, column: calls.StoredColumn | None, lake_type: Any) -> Difference:
     return Difference(
         "type",
         {"column": name},
-        None if here is None else {"type": here.type_name},
-        None if there is None else {"type": str(there)},
+        None if column is None else {"type": column.type_name},
+        None if lake_type is None else {"type": str(lake_type)},
     )
 
 
-def _in_words(wrong: Difference) -> str:
+def _type_difference(wrong: Difference) -> str:
     sides = ((wrong.postgresql, "PostgreSQL"), (wrong.lake, "the lake"))
-    types = (f"{side['type'] if side else 'not there'} in {where}" for side, where in sides)
+    types = (f"{side['type'] if side else 'missing'} in {where}" for side, where in sides)
     return f"column {wrong.key['column']!r} is {' and '.join(types)}"

@@ -64,7 +64,7 @@ def verify_current(
         MissingExtraError: A package required to read the lake is not installed.
         SluiceError: The pipeline did not write the events of the snapshot, or update the tables, within the deadline.
     """
-    there, later = _Captured(open_lake(lake), deleted), frozenset[int]()
+    lake_table, later = _Captured(open_lake(lake), deleted), frozenset[int]()
     state = _state(parse(lake))
     with reading(dsn, in_one_snapshot=at_tick is not None) as database:
         if at_tick is not None:
@@ -73,7 +73,7 @@ def verify_current(
                 name = consumer or _recorded_consumer(lake)
                 await_lake(observer, at_tick, name, snapshot, deadline_s=deadline_s)
                 await_applied(_tables_around(parse(lake)), deadline_s=deadline_s)
-                there = _Captured(open_lake(lake), deleted)
+                lake_table = _Captured(open_lake(lake), deleted)
                 later = events_after(observer, at_tick, snapshot)
         found = fetch(database, calls.find_table(table))
         if not found:
@@ -85,18 +85,18 @@ def verify_current(
             key = [name for _, name in keyed]
         form = partial(captured_form, are_arrays_text=_is_of_pgq(state))
         shape = ComparedColumns.of(
-            [c for c in columns if c.name not in ignore], there, list(key), form
+            [c for c in columns if c.name not in ignore], lake_table, list(key), form
         )
         if at_tick is not None and not key:
             raise ConfigurationError(
                 f"table {table!r} has no key to identify its changed rows; stop writers, and verify without at_tick"
             )
-        with_tombstones = replace(there, deleted="")
+        with_tombstones = replace(lake_table, deleted="")
         report = Comparison(
             what=f"the current state of table {found[0]}",
             database=database,
             relation=found[0],
-            lake=there,
+            lake=lake_table,
             shape=shape,
             skipped=frozenset() if at_tick is None else changed_keys(with_tombstones, shape, later),
         ).run(show=show)
@@ -132,7 +132,7 @@ class _Captured:
 
     @cached_property
     def types(self) -> Mapping[str, pa.DataType]:
-        return {name: self.lake.types[there] for name, there in self._names.items()}
+        return {name: self.lake.types[lake_name] for name, lake_name in self._names.items()}
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa

@@ -59,10 +59,10 @@ def verify_events(
         ConfigurationError: The lake table does not exist, or it lacks a key column.
         MissingExtraError: A package required to read the lake is not installed.
     """
-    there = open_lake(lake)
-    if (shard is not None) != (_SHARD in there.types):
+    lake_table = open_lake(lake)
+    if (shard is not None) != (_SHARD in lake_table.types):
         raise ConfigurationError(
-            f"the lake table {there.name} holds "
+            f"the lake table {lake_table.name} holds "
             f"{'events of a single database; omit shard' if shard else 'several shards; select one with shard'}"
         )
     with reading(dsn) as database:
@@ -72,7 +72,7 @@ def verify_events(
         fetch(database, calls.steady_session())
         columns = fetch(database, calls.canonical_columns(span.relation))
         shape = ComparedColumns.of(
-            [c for c in columns if c.name in _COLUMNS], there, _COLUMNS[:2], own_form
+            [c for c in columns if c.name in _COLUMNS], lake_table, _COLUMNS[:2], own_form
         )
         at = shape.columns.index("ev_txid")
         before, upto = seen_by(span.from_snapshot), seen_by(span.to_snapshot)
@@ -80,13 +80,13 @@ def verify_events(
             what=f"event log {log!r} from tick {span.from_tick} to {span.to_tick}",
             database=database,
             relation=span.relation,
-            lake=there,
+            lake=lake_table,
             shape=shape,
             # Redelivered events have an owner; they are copies of events in the log.
             only_where_null="ev_owner",
             where=None if shard is None else (_SHARD, shard),
-            here_alone=lambda fields: before(int(fields[at])) or not upto(int(fields[at])),
-            there_alone=lambda fields: before(int(fields[at])),
+            postgresql_alone=lambda fields: before(int(fields[at])) or not upto(int(fields[at])),
+            lake_alone=lambda fields: before(int(fields[at])),
         ).run(show=show)
 
 

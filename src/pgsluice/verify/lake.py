@@ -51,8 +51,10 @@ def open_lake(place: str | Path) -> Lake:
         ConfigurationError: The table does not exist, or it uses an unsupported feature.
     """
     with plain_errors(f"the lake table in {place}"):
-        there = parse(place)
-        return _open_iceberg(there) if isinstance(there, IcebergAddress) else _open_delta(there)
+        address = parse(place)
+        return (
+            _open_iceberg(address) if isinstance(address, IcebergAddress) else _open_delta(address)
+        )
 
 
 def rows_of(

@@ -140,12 +140,12 @@ def _compare_part(
         {record[:HASH_BYTES] for record in first[1]},
         {record[:HASH_BYTES] for record in second[1]},
     )
-    here, there = _by_key(only_left), _by_key(only_right)
-    for key in here.keys() | there.keys():
-        changed = min(here[key], there[key])
+    left_by_key, right_by_key = _by_key(only_left), _by_key(only_right)
+    for key in left_by_key.keys() | right_by_key.keys():
+        changed = min(left_by_key[key], right_by_key[key])
         if changed:
             findings.add("changed", key, changed)
-        missing, more = here[key] - changed, there[key] - changed
+        missing, more = left_by_key[key] - changed, right_by_key[key] - changed
         if key in may_be_alone[0] and not theirs_of[key]:
             findings.only_first += missing
         elif missing:
@@ -168,11 +168,11 @@ def _by_key(records: Mapping[bytes, int]) -> dict[bytes, int]:
 
 
 def matching(
-    lines: Iterable[Line], wanted: Mapping[bytes, Kind]
+    lines: Iterable[Line], kinds: Mapping[bytes, Kind]
 ) -> Iterator[tuple[Kind, bytes, Line]]:
-    """Yield the rows with the wanted keys, with their kind of difference and key hash."""
+    """Yield the rows with these keys, with their kind of difference and key hash."""
     for line in lines:
         known = key_hash(line[0])
-        kind = wanted.get(known)
+        kind = kinds.get(known)
         if kind is not None:
             yield kind, known, line
