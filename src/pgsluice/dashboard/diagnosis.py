@@ -1,4 +1,4 @@
-"""The findings of `pgsluice doctor`, read beside the pages: they take seconds on a large database."""
+"""The findings of `pgsluice doctor`, read in the background: they take seconds on a large database."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ async def _events(streams: Streams, refresh_s: float) -> AsyncIterator[str]:
     loop = asyncio.get_running_loop()
     end_s = loop.time() + max(_STREAM_S, 3 * refresh_s)
     with streams.opened() as ended:
-        # All viewers are told at the same times, so that they share one reading.
+        # All viewers are notified at the same times, so that they share one reading.
         while loop.time() < end_s and not await _is_set(ended, refresh_s - loop.time() % refresh_s):
             yield "event: refresh\ndata:\n\n"
 

@@ -49,7 +49,7 @@ class Question:
 
     Attributes:
         sentence: What it will do, with the number and the object.
-        notes: What to know before, a sentence each.
+        details: What to know before, a sentence each.
         command: The equivalent command, or None.
         frozen: Values that keep what the question was about, such as the highest id.
         number: How much it will affect; None: one thing, or not counted.
@@ -57,7 +57,7 @@ class Question:
     """
 
     sentence: str
-    notes: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
     command: str | None = None
     frozen: Mapping[str, str] = field(default_factory=dict)
     number: int | None = None

@@ -8,8 +8,8 @@ from pgsluice.client import DeadLetters
 from pgsluice.client.calls import acts
 from pgsluice.commands import command
 from pgsluice.dashboard.acts.act import Act, Link, Question, Step
+from pgsluice.dashboard.acts.counts import COUNTED_MAX, counted
 from pgsluice.dashboard.acts.given import FormValues
-from pgsluice.dashboard.acts.words import COUNTED_MAX, counted
 from pgsluice.dashboard.database import Database, PageSession
 from pgsluice.errors import ConsumerNotFoundError
 
@@ -51,7 +51,7 @@ def _ids(session: PageSession, given: FormValues, after_id: int | None, qty: int
     )
 
 
-def _is_there(given: FormValues, ids: list[int]) -> bool:
+def _exists(given: FormValues, ids: list[int]) -> bool:
     chosen = given.find_number("dead_letter_id")
     return bool(ids) and (chosen is None or ids == [chosen])
 
@@ -72,7 +72,7 @@ def _filter(given: FormValues) -> str:
 
 
 def _question(
-    database: Database, given: FormValues, verb: str, end: str, *notes: str, shell: str | None
+    database: Database, given: FormValues, verb: str, end: str, *details: str, shell: str | None
 ) -> Question:
     whose, chosen = _whose(given), given.find_number("dead_letter_id")
     until = given.find_time("until") or _now(database)
@@ -88,14 +88,14 @@ def _question(
         return Question(read.problem or "", is_possible=False)
     number = None if read.value is None else len(read.value)
     if chosen is not None:
-        if not _is_there(given, read.value or []):
+        if not _exists(given, read.value or []):
             return Question(
                 f"Dead letter {chosen} of {whose} does not exist, or no longer.",
                 is_possible=False,
             )
         return Question(
             f"{verb} dead letter {chosen} of {whose}{end}.",
-            notes[:1],
+            details[:1],
             shell,
             {"until": until.isoformat()},
             1,
@@ -106,7 +106,7 @@ def _question(
     return Question(
         f"{verb} {counted(number, _noun(given), counted_max=counted_max)} of the {what}{end}.",
         (
-            *notes,
+            *details,
             f"{_noun(given).capitalize()}s that are dead-lettered after {until:%Y-%m-%d %H:%M:%S %Z} stay.",
         ),
         shell,
@@ -167,7 +167,7 @@ def _ask_redrive(database: Database, given: FormValues) -> Question:
 
 def _redrive(session: PageSession, given: FormValues, after_id: int | None) -> Step:
     ids = _ids(session, given, after_id, _REDRIVEN_EACH)
-    if not _is_there(given, ids):
+    if not _exists(given, ids):
         return Step(0, None)
     return Step(len(_letters(session, given).redrive(ids)), ids[-1])
 
@@ -186,7 +186,7 @@ def _ask_purge(database: Database, given: FormValues) -> Question:
 
 def _purge(session: PageSession, given: FormValues, after_id: int | None) -> Step:
     ids = _ids(session, given, after_id, _PURGED_EACH)
-    if not _is_there(given, ids):
+    if not _exists(given, ids):
         return Step(0, None)
     number = _letters(session, given).purge(dead_letter_ids=ids, qty=len(ids))
     return Step(number, ids[-1])

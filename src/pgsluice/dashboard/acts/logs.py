@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pgsluice.commands import command
 from pgsluice.dashboard.acts.act import NOTE, Act, Link, Question
+from pgsluice.dashboard.acts.counts import quantity
 from pgsluice.dashboard.acts.given import FormValues
-from pgsluice.dashboard.acts.words import quantity
 from pgsluice.dashboard.database import Database, PageSession
 from pgsluice.errors import ConsumerNotFoundError
 
@@ -26,12 +26,12 @@ def _ask_unregister(database: Database, given: FormValues) -> Question:
     consumer = next((each for each in listed if each.consumer_name == name), None)
     if consumer is None:
         raise ConsumerNotFoundError(f"consumer {name!r} of log {log!r} is not registered")
-    notes = [
+    details = [
         "Its position is dropped. Registered again, it starts with the events from then on.",
         "The log no longer keeps events for it.",
     ]
     if consumer.idle_s is not None and consumer.idle_s < 60:
-        notes.insert(
+        details.insert(
             0, "It opened or finished a batch in the last minute: its process fails after this."
         )
     behind = (
@@ -41,7 +41,7 @@ def _ask_unregister(database: Database, given: FormValues) -> Question:
     )
     return Question(
         f"Unregister consumer {name} of log {log}: it does not receive {behind}.",
-        tuple(notes),
+        tuple(details),
         command("log unregister", log, name),
         number=consumer.lag_events,
     )

@@ -42,7 +42,7 @@ def _find(database: Database, given: FormValues) -> tuple[StoredMessage | None, 
     return None, Question(sentence, is_possible=False)
 
 
-def _notes(message: StoredMessage) -> tuple[str, ...]:
+def _details(message: StoredMessage) -> tuple[str, ...]:
     read = f", read {message.read_ct} times" if message.read_ct else ""
     state = f"It is {message.state} now{read}."
     return (state, _READ) if message.state == "in flight" else (state,)
@@ -54,7 +54,7 @@ def _ask_retry(database: Database, given: FormValues) -> Question:
         return question
     return Question(
         f"Make message {message.msg_id} of queue {given.text('queue')} visible, so that it is delivered again.",
-        (*_notes(message), "Its attempts are still counted."),
+        (*_details(message), "Its attempts are still counted."),
     )
 
 
@@ -77,7 +77,7 @@ def _ask_archive(database: Database, given: FormValues) -> Question:
     queue = given.text("queue")
     return Question(
         f"Archive message {message.msg_id} of queue {queue}: it is not delivered again.",
-        _notes(message),
+        _details(message),
         command("queue archive", queue, str(message.msg_id)),
     )
 
@@ -99,7 +99,7 @@ def _ask_delete(database: Database, given: FormValues) -> Question:
     queue = given.text("queue")
     return Question(
         f"Delete message {message.msg_id} of queue {queue} permanently.",
-        (*_notes(message), "It is not archived, and cannot be restored."),
+        (*_details(message), "It is not archived, and cannot be restored."),
         command("queue delete", queue, str(message.msg_id)),
     )
 

@@ -8,8 +8,8 @@ from pgsluice.client import QueueOptions, QueueSettings
 from pgsluice.client.calls import acts
 from pgsluice.commands import command
 from pgsluice.dashboard.acts.act import NOTE, Act, Field, Link, Question, Step
+from pgsluice.dashboard.acts.counts import quantity
 from pgsluice.dashboard.acts.given import FormValues
-from pgsluice.dashboard.acts.words import quantity
 from pgsluice.dashboard.database import Database, PageSession
 from pgsluice.dashboard.rendering import duration
 from pgsluice.errors import ArgumentError
@@ -84,15 +84,17 @@ def _ask_pause(database: Database, given: FormValues) -> Question:
     queue = given.text("queue")
     extent = database.read(lambda s: s.operations.queue_extent(queue))
     pause = _options(database, queue)
-    notes = ["Workers finish what they have claimed. Producers are not affected, nor is pgmq.read."]
+    details = [
+        "Workers finish what they have claimed. Producers are not affected, nor is pgmq.read."
+    ]
     if pause.paused_at is not None:
         because = f": {pause.pause_reason}" if pause.pause_reason else ""
-        notes.append(
+        details.append(
             f"It is paused already, by {pause.paused_by}{because}. A reason replaces the earlier one."
         )
     return Question(
         f"Pause queue {queue}, which has {_messages(extent.message_count)}: workers claim no more of it.",
-        tuple(notes),
+        tuple(details),
         command("queue set", queue, "paused=true"),
     )
 

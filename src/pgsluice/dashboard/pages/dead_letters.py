@@ -31,7 +31,7 @@ _EXPORT_PAGE = 25  # payloads may have megabytes
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DeadLetterFilter:
     """Which dead letters; None: all.
 
     Attributes:
@@ -92,23 +92,23 @@ def dead_letters(request: Request) -> Response:
     if name is None:
         return _queues(request)
     dead_letter_id = given.whole("dead_letter_id", "The dead_letter_id")
-    wanted = _wanted(given, name)
+    criteria = _filter(given, name)
     before = given.whole("before", "The place to continue")
     if dead_letter_id is not None:
         return _letter(request, name, consumer, dead_letter_id)
     dashboard = dashboard_of(request)
     database = dashboard.database
     groups: PagePart[list[DeadLetterGroup]] = PagePart()
-    if wanted.is_empty and before is None:
+    if criteria.is_empty and before is None:
         groups = database.part(
             lambda s: s.dead_letters(name, consumer).group_by_error(qty=GROUPED),
             *("dead groups", name, consumer),
         )
     found: PagePart[FoundDeadLetters] = PagePart()
     if not given.problems:
-        key = (name, consumer, *wanted.query.values(), before)
+        key = (name, consumer, *criteria.query.values(), before)
         found = database.part(
-            lambda s: wanted.search(s, before, _PAGE, with_contents=False),
+            lambda s: criteria.search(s, before, _PAGE, with_contents=False),
             "dead letters",
             *key,
         )
@@ -123,7 +123,7 @@ def dead_letters(request: Request) -> Response:
         consumer=consumer,
         given=request.query_params,
         problems=given.problems,
-        wanted=wanted,
+        criteria=criteria,
         before=before,
         groups=groups,
         shown_groups=(groups.value or [])[:_GROUPS],
@@ -139,11 +139,11 @@ def dead_letters(request: Request) -> Response:
     )
 
 
-def _wanted(given: PageQuery, name: str) -> Wanted:
+def _filter(given: PageQuery, name: str) -> DeadLetterFilter:
     # A form sends empty fields, a link to a group has them where its dead letters have no error.
     is_group = given.exact("group") is not None
     read = given.exact if is_group else given.text
-    return Wanted(
+    return DeadLetterFilter(
         queue=name,
         consumer=given.text("consumer"),
         reason=given.text("reason"),
@@ -258,12 +258,12 @@ def export(request: Request) -> Response:
     dashboard = dashboard_of(request)
     given = PageQuery(request.query_params)
     name = given.text("queue") or ""
-    wanted = _wanted(given, name)
+    criteria = _filter(given, name)
     if given.problems:
         raise HTTPException(400, given.problems[0])
     # Read before the answer starts, so that an error is an error page.
-    first = _next_page(dashboard.database, wanted, None)
-    lines = _lines(dashboard.database, dashboard.redaction, wanted, first)
+    first = _next_page(dashboard.database, criteria, None)
+    lines = _lines(dashboard.database, dashboard.redaction, criteria, first)
     headers = attachment(f"{name}-dead-letters.jsonl")
     return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
 
@@ -271,7 +271,7 @@ def export(request: Request) -> Response:
 def _lines(
     database: Database,
     redaction: Redaction,
-    wanted: Wanted,
+    criteria: DeadLetterFilter,
     first: FoundDeadLetters,
 ) -> Iterator[bytes]:
     found, sent = first, 0
@@ -286,8 +286,10 @@ def _lines(
         before = found.searched_dead_letter_id
         if before is None or sent >= _EXPORTED:
             return
-        found = _next_page(database, wanted, before)
+        found = _next_page(database, criteria, before)
 
 
-def _next_page(database: Database, wanted: Wanted, before: int | None) -> FoundDeadLetters:
-    return database.read(lambda s: wanted.search(s, before, _EXPORT_PAGE, with_contents=True))
+def _next_page(
+    database: Database, criteria: DeadLetterFilter, before: int | None
+) -> FoundDeadLetters:
+    return database.read(lambda s: criteria.search(s, before, _EXPORT_PAGE, with_contents=True))

@@ -82,13 +82,13 @@ def messages(request: Request) -> Response:
     given = PageQuery(request.query_params)
     name = registered(dashboard.database, given.text("queue") or "").queue_name
     msg_id = given.whole("msg_id", "The msg_id")
-    wanted = _filter(given)
+    criteria = _filter(given)
     listed: PagePart[Listed] = PagePart()
     if not given.problems:
         if msg_id is not None:
             listed = _by_id(dashboard.database, name, msg_id)
         else:
-            listed = _searched(dashboard.database, name, wanted)
+            listed = _searched(dashboard.database, name, criteria)
     found = listed.value and listed.value.found
     rows = found.messages if found else []
     is_whole_page = len(rows) >= _PAGE
@@ -99,7 +99,7 @@ def messages(request: Request) -> Response:
         section="queues",
         name=name,
         states=STATES,
-        wanted=wanted,
+        criteria=criteria,
         msg_id=request.query_params.get("msg_id", ""),
         given=request.query_params,
         problems=given.problems,
@@ -107,7 +107,7 @@ def messages(request: Request) -> Response:
         found=found,
         rows=[(each, _excerpt(dashboard.redaction, name, each)) for each in rows],
         left_out=found.left_out if found else (),
-        by_vt=wanted.state in _BY_VT,
+        by_vt=criteria.state in _BY_VT,
         is_partial=bool(found and found.searched_msg_id is not None and not is_whole_page),
     )
 
@@ -137,41 +137,49 @@ def _by_id(database: Database, name: str, msg_id: int) -> PagePart[Listed]:
     return PagePart(Listed(FoundMessages(found.value, None, None), True))
 
 
-def _searched(database: Database, name: str, wanted: MessageFilter) -> PagePart[Listed]:
+def _searched(database: Database, name: str, criteria: MessageFilter) -> PagePart[Listed]:
     """Search; without payloads if the role may not read them."""
 
     def search(with_contents: bool) -> Listed:
         found = database.read(
             lambda session: session.operations.search_messages(
                 name,
-                "archive" if wanted.state == "archived" else "queue",
-                of_state=None if wanted.state in ("all", "archived") else cast("Any", wanted.state),
-                after_msg_id=wanted.after,
-                after_vt=wanted.after_vt,
-                newest_first=wanted.order == "newest",
+                "archive" if criteria.state == "archived" else "queue",
+                of_state=None
+                if criteria.state in ("all", "archived")
+                else cast("Any", criteria.state),
+                after_msg_id=criteria.after,
+                after_vt=criteria.after_vt,
+                newest_first=criteria.order == "newest",
                 qty=_PAGE,
-                scan=wanted.scan,
-                key=wanted.key,
-                conditional=wanted.contains,
-                since=wanted.since,
-                until=wanted.until,
+                scan=criteria.scan,
+                key=criteria.key,
+                conditional=criteria.contains,
+                since=criteria.since,
+                until=criteria.until,
                 with_contents=with_contents,
                 message_bytes_max=_LISTED_BYTES,
             ),
-            *("messages", name, with_contents, wanted.state, wanted.order, wanted.key),
-            *(wanted.contains_text, wanted.since, wanted.until, wanted.after, wanted.after_vt),
-            wanted.scan,
+            *("messages", name, with_contents, criteria.state, criteria.order, criteria.key),
+            *(
+                criteria.contains_text,
+                criteria.since,
+                criteria.until,
+                criteria.after,
+                criteria.after_vt,
+            ),
+            criteria.scan,
         )
         return Listed(found, with_contents)
 
-    return database.attempt(lambda: _with_or_without(search, wanted))
+    return database.attempt(lambda: _with_or_without(search, criteria))
 
 
-def _with_or_without(search: Callable[[bool], Listed], wanted: MessageFilter) -> Listed:
+def _with_or_without(search: Callable[[bool], Listed], criteria: MessageFilter) -> Listed:
     try:
         return search(True)
     except PrivilegeError:
-        if wanted.key is not None or wanted.contains is not None:
+        if criteria.key is not None or criteria.contains is not None:
             raise
         return search(False)
 

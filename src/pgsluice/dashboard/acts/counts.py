@@ -1,4 +1,4 @@
-"""Words of questions: numbers of things, and what was counted within a bound."""
+"""Counts with their nouns, also those that end at a bound."""
 
 from __future__ import annotations
 
