@@ -30,8 +30,8 @@ def _fact(
     subject: dict[str, Any], section: Any, at: datetime | None, cause: str, detail: dict[str, Any]
 ) -> ExplainedFact:
     values = Values({**subject, **detail})
-    words = _COMMANDS.get((section, cause))
-    shell = None if words is None else words(values)
+    fill = _COMMANDS.get((section, cause))
+    shell = None if fill is None else fill(values)
     return ExplainedFact(
         section,
         at,
@@ -42,11 +42,11 @@ def _fact(
     )
 
 
-def _run(name: str, *words: str) -> Callable[[Values], str | None]:
+def _run(name: str, *parts: str) -> Callable[[Values], str | None]:
     """Return a function that fills a command with values; it returns None if one of them is hidden."""
 
     def filled(values: Values) -> str | None:
-        found = [values.get(word[1:-1]) if word.startswith("{") else word for word in words]
+        found = [values.get(part[1:-1]) if part.startswith("{") else part for part in parts]
         return None if None in found else command(name, *map(str, found))
 
     return filled

@@ -33,14 +33,14 @@ def pydantic_converts(
     try:
         adapter = TypeAdapter[Any](annotation)
     except (PydanticUserError, NameError) as error:
-        words = str(error).partition("\n")[0]
-        raise ArgumentError(f"{name} cannot be a payload: {words}") from error
+        reason = str(error).partition("\n")[0]
+        raise ArgumentError(f"{name} cannot be a payload: {reason}") from error
 
     def validated(text: str | bytes, path: str) -> Any:
         try:
             return adapter.validate_json(text)
         except ValidationError as error:
-            raise PayloadError(_words(error, path)) from error
+            raise PayloadError(_reason(error, path)) from error
 
     def to_json(value: Any, path: str) -> Any:
         try:
@@ -60,12 +60,12 @@ def pydantic_converts(
     return to_json, from_json
 
 
-def _words(error: Any, path: str) -> str:
+def _reason(error: Any, path: str) -> str:
     shown_max = 5
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    words = [
+    reasons = [
         f"{path}{''.join(f'[{part}]' if isinstance(part, int) else f'.{part}' for part in each['loc'])}: {each['msg']}"
         for each in found[:shown_max]
     ]
     more = len(found) - shown_max
-    return "; ".join(words) + (f"; and {more} more" if more > 0 else "")
+    return "; ".join(reasons) + (f"; and {more} more" if more > 0 else "")

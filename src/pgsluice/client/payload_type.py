@@ -165,7 +165,7 @@ class _Builder:
         self, annotation: Any, origin: Any, arguments: tuple[Any, ...]
     ) -> PayloadType:
         if origin is Annotated:
-            packages = {type(said).__module__.partition(".")[0] for said in arguments[1:]}
+            packages = {type(metadata).__module__.partition(".")[0] for metadata in arguments[1:]}
             if packages & {"pydantic", "pydantic_core", "annotated_types"}:
                 return _by_pydantic(annotation)
             return self.build(arguments[0])
@@ -196,9 +196,11 @@ class _Builder:
             required: Collection[str] = kind.__required_keys__  # type: ignore[attr-defined]
             for key, hint in hints.items():
                 # With deferred annotations, __required_keys__ does not reflect Required and NotRequired.
-                said = get_origin(hint)
-                inner = get_args(hint)[0] if said in (Required, NotRequired) else hint
-                is_required = said is Required or (said is not NotRequired and key in required)
+                qualifier = get_origin(hint)
+                inner = get_args(hint)[0] if qualifier in (Required, NotRequired) else hint
+                is_required = qualifier is Required or (
+                    qualifier is not NotRequired and key in required
+                )
                 members[key] = (self.build(inner), is_required)
             return self._known[kind]
         for each in fields(kind):
@@ -243,9 +245,9 @@ def _expect(kind: type, value: Any, path: str, name: str | None = None) -> Any:
     return value
 
 
-def _wrong(value: Any, path: str, wanted: str) -> PayloadError:
+def _wrong(value: Any, path: str, expected: str) -> PayloadError:
     found = "null" if value is None else f"of type {type(value).__name__}"
-    return PayloadError(f"{path} is {found}; it must be {wanted}")
+    return PayloadError(f"{path} is {found}; it must be {expected}")
 
 
 _JSON_TYPES = frozenset({dict, list, str, int, float, bool, NoneType})
@@ -316,26 +318,26 @@ def _enum(kind: type[Enum]) -> PayloadType:
 
 
 def _literal(values: tuple[Any, ...]) -> PayloadType:
-    wanted = " or ".join(map(repr, values))
+    expected = " or ".join(map(repr, values))
     known = {_exact(value): value for value in values}
 
     def convert(value: Any, path: str) -> Any:
-        return _one_of(known, value, path, wanted)
+        return _one_of(known, value, path, expected)
 
-    return PayloadType(wanted, convert, convert)
+    return PayloadType(expected, convert, convert)
 
 
 def _exact(value: Any) -> tuple[type, Any]:
     return (type(value), value)  # 1, 1.0 and True are equal as keys
 
 
-def _one_of(known: Mapping[tuple[type, Any], Any], value: Any, path: str, wanted: str) -> Any:
+def _one_of(known: Mapping[tuple[type, Any], Any], value: Any, path: str, expected: str) -> Any:
     if not isinstance(value, str | int | None):
-        raise _wrong(value, path, wanted)
+        raise _wrong(value, path, expected)
     try:
         return known[_exact(value)]
     except KeyError:
-        raise PayloadError(f"{path} is not one of the values of {wanted}") from None
+        raise PayloadError(f"{path} is not one of the values of {expected}") from None
 
 
 _COLLECTIONS: dict[Any, type] = {

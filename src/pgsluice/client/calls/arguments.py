@@ -92,10 +92,10 @@ def is_bigint(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 
-def checked_id(value: int, name: str, wanted: str = "one that the server returned") -> int:
+def checked_id(value: int, name: str, expected: str = "one that the server returned") -> int:
     """Return an id within the range of bigint."""
     if not is_bigint(value):
-        raise ArgumentError(f"{name} is {value!r}; use {wanted}")
+        raise ArgumentError(f"{name} is {value!r}; use {expected}")
     return value
 
 

@@ -306,7 +306,7 @@ def dead_rows(row_count: int, since_s: float) -> Call[list[Symptom]]:
         with least as (select %s::bigint as dead, clock_timestamp() - make_interval(secs => %s) as since)
         select 'warn',
             format(
-                'table %%s has %%s dead rows beside %%s; last vacuum: %%s', t.relid::regclass, t.n_dead_tup,
+                'table %%s has %%s dead rows and %%s live rows; last vacuum: %%s', t.relid::regclass, t.n_dead_tup,
                 t.n_live_tup, coalesce(date_trunc('second', greatest(t.last_vacuum, t.last_autovacuum))::text, 'none')
             ),
             format('vacuum (analyze, skip_locked) %%s', t.relid::regclass)

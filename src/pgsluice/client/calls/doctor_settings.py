@@ -12,8 +12,8 @@ from pgsluice.client.calls.call import Call, record
 from pgsluice.client.calls.doctor import Symptom
 
 # Name, severity, the least time, a pattern of values that do no harm, and the effect of others.
-_WANTED: LiteralString = """
-    wanted (name, status, least, good, effect) as (
+_EXPECTED: LiteralString = """
+    expected (name, status, least, good, effect) as (
         values
             (
                 'session_replication_role', 'fail', null::interval, '^origin$',
@@ -82,7 +82,7 @@ def odd_settings() -> Call[list[Symptom]]:
     """
     return Call(
         "with "  # noqa: S608 - all of it is ours
-        + _WANTED
+        + _EXPECTED
         + r"""
         found (place, where_set, command, name, value) as (
             select case when s.setrole = 0 then 1 else 2 end,
@@ -113,18 +113,18 @@ def odd_settings() -> Call[list[Symptom]]:
             from pg_settings as g
             where g.source in ('configuration file', 'command line', 'environment variable')
         )
-        select w.status,
-            format('%%s = %%s is set for %%s: %%s', f.name, f.value, f.where_set, w.effect),
+        select e.status,
+            format('%%s = %%s is set for %%s: %%s', f.name, f.value, f.where_set, e.effect),
             f.command || f.name || case f.place when 0 then '; select pg_reload_conf()' else '' end
         from found as f
-        join wanted as w on w.name = f.name
+        join expected as e on e.name = f.name
         cross join lateral (
-            select case when w.least is not null
+            select case when e.least is not null
                 then (case when f.value ~ '^\s*[0-9.]+\s*$' then f.value || ' ms' else f.value end)::interval
             end
         ) as t (value)
-        where case when w.least is null then f.value !~* w.good else t.value > '0' and t.value < w.least end
-        order by w.status, f.place, f.where_set, f.name
+        where case when e.least is null then f.value !~* e.good else t.value > '0' and t.value < e.least end
+        order by e.status, f.place, f.where_set, f.name
         """,
         (),
         record(Symptom),

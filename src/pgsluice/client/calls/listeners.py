@@ -70,7 +70,7 @@ class Due(NamedTuple):
     """Next due time (None: never) and time of the query, both by the server's clock."""
 
     due_at: datetime | None
-    asked_at: datetime
+    queried_at: datetime
 
 
 class QueuePoll(NamedTuple):

@@ -205,7 +205,7 @@ def decide_retry(
     sql: LiteralString = "select * from sluice.decide_retry(%s::integer, %s::jsonb, %s::jsonb)"
     parameters = (
         attempt,
-        json_parameter(_asked(outcome), "failure"),
+        json_parameter(_requested(outcome), "failure"),
         json_parameter(policy, "policy"),
     )
     return Call(sql, parameters, lambda rows: RetryDecision(*rows[0]), is_report=True)
@@ -261,7 +261,7 @@ def try_lock_messages(queue_name: str, messages: Sequence[Message]) -> Call[list
     return Call(sql, (queue_name, claims_of(messages)[0]), column, queue_name)
 
 
-def _asked(outcome: Retry | Reject) -> dict[str, Any]:
+def _requested(outcome: Retry | Reject) -> dict[str, Any]:
     return {
         "delay": outcome.delay_s if isinstance(outcome, Retry) else None,
         "reject": isinstance(outcome, Reject),
@@ -289,7 +289,7 @@ def _failure(failure: FailedMessage) -> dict[str, Any]:
         }
     return {
         **claim,
-        **_asked(failure.outcome),
+        **_requested(failure.outcome),
         "delay_min": failure.delay_min_s,
         **texts,
     }

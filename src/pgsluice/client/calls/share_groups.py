@@ -436,8 +436,8 @@ def _named(claim: Claimed, ev_ids: Sequence[int] | None) -> tuple[int | None, li
     """Return the claim_id, None for an empty sequence, and the ev_ids, None for the whole claim."""
     if not isinstance(claim, ClaimedEvent | Sequence):
         claim_id = checked_id(claim, "claim_id", "the claim_id of events that claim returned")
-        wanted = "the ev_ids of events that claim returned"
-        of_events = [checked_id(ev_id, "an ev_id", wanted) for ev_id in ev_ids or ()]
+        expected = "the ev_ids of events that claim returned"
+        of_events = [checked_id(ev_id, "an ev_id", expected) for ev_id in ev_ids or ()]
         return claim_id, None if ev_ids is None else of_events
     if ev_ids is not None:
         raise ArgumentError(

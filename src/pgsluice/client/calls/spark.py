@@ -210,7 +210,7 @@ def captured_tables(
     Returns:
         Schema; name; oid; True if snapshots can be taken; names of the partitions without these triggers; True if it is
         a detached partition; True if the events of a trigger tell its name only as `schema.table`, unquoted; problems
-        of the capture, each with the way out.
+        of the capture, each with the solution.
     """
     return Call(
         "select n.nspname, c.relname, c.oid::bigint, "

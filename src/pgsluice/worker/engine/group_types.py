@@ -103,7 +103,7 @@ class GroupTypes:
         if not self._is_part:
             return False
         due = await self.next_due(None)
-        return due.due_at is not None and due.due_at <= due.asked_at
+        return due.due_at is not None and due.due_at <= due.queried_at
 
     async def settle_unhandled(
         self, group: AsyncShareGroup, events: Sequence[ClaimedEvent]

@@ -85,7 +85,7 @@ class Polling:
         Messages due by the previous query's time are covered by the claim made since, so none is missed.
         """
         due = await self._next_due(self._queried_at)
-        self._queried_at = due.asked_at
+        self._queried_at = due.queried_at
         return due
 
     def take_due(self) -> bool:
@@ -114,4 +114,4 @@ def _local_s(due: Due) -> float:
     """Convert a due time to `time.monotonic`."""
     if due.due_at is None:
         return math.inf
-    return time.monotonic() + (due.due_at - due.asked_at).total_seconds()
+    return time.monotonic() + (due.due_at - due.queried_at).total_seconds()
