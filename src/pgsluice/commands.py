@@ -13,11 +13,11 @@ def command(name: str, *arguments: str, **options: str | None) -> str:
         arguments: Names and ids.
         options: Values of options; None: it is left out.
     """
-    words = [
+    flags = [
         f"--{option.replace('_', '-')}={value}"
         for option, value in options.items()
         if value is not None
     ]
     # Else a name that begins with a dash would be read as an option.
-    dashes = ["--"] if any(word.startswith("-") for word in arguments) else []
-    return f"pgsluice {name} " + " ".join(map(shlex.quote, (*words, *dashes, *arguments)))
+    dashes = ["--"] if any(argument.startswith("-") for argument in arguments) else []
+    return f"pgsluice {name} " + " ".join(map(shlex.quote, (*flags, *dashes, *arguments)))

@@ -32,7 +32,7 @@ SECRET_KEYWORDS = (
     "scram_server_key",
     "oauth_client_secret",
 )
-# Beside these, `options` sets parameters of the session, such as a token that row security reads.
+# Besides these, `options` sets parameters of the session, such as a token that row security reads.
 _HIDDEN_KEYWORDS = (*SECRET_KEYWORDS, "options")
 # The operating system's defaults give up a connection after two hours. Not used on Unix sockets.
 _TCP_OPTIONS = {
@@ -122,11 +122,11 @@ def for_writing(target: Target) -> Target:
     hosts = [given.get("host"), given.get("hostaddr")]
     if hosts == [None, None]:
         hosts = [os.environ.get("PGHOST"), os.environ.get("PGHOSTADDR")]
-    is_said = "target_session_attrs" in given or "PGTARGETSESSIONATTRS" in os.environ
-    if is_said or not any("," in str(host) for host in hosts):
+    is_set = "target_session_attrs" in given or "PGTARGETSESSIONATTRS" in os.environ
+    if is_set or not any("," in str(host) for host in hosts):
         return target
-    wanted = conninfo.make_conninfo(target.conninfo, target_session_attrs="read-write")
-    return replace(target, conninfo=wanted)
+    writable = conninfo.make_conninfo(target.conninfo, target_session_attrs="read-write")
+    return replace(target, conninfo=writable)
 
 
 def connect(target: Target | str | None = None, **options: Any) -> SluiceConnection:

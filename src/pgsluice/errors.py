@@ -313,7 +313,7 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
 
 _OURS = frozenset(code for code in _BY_SQLSTATE if code.startswith(("QU", "PQ", "SG", "RS")))
 
-# By SQLSTATE, where the way out of the class does not always help.
+# By SQLSTATE, where the solution of the class does not always help.
 HINT_OF: dict[str, str] = {
     "57014": "run the transaction again, and raise statement_timeout if the statement needs longer, as in: "
     "alter role NAME set statement_timeout = '10min'",

@@ -265,7 +265,7 @@ def require_readable(connection: Connection[Any] | AsyncConnection[Any]) -> None
         or (isinstance(connection, SluiceConnection) and connection.reads_text)
     ):
         return
-    name, found, wanted = next(
+    name, found, required = next(
         setting
         for setting in (
             ("client_encoding", encoding, ENCODING),
@@ -276,7 +276,7 @@ def require_readable(connection: Connection[Any] | AsyncConnection[Any]) -> None
     )
     raise ConfigurationError(
         f"the session has {name} = '{(found or b'').decode()}', with which rows cannot be read; nothing was executed; "
-        f"run in it: set {name} to '{wanted}'; or open it with pgsluice.connect(dsn), and a pool with "
+        f"run in it: set {name} to '{required}'; or open it with pgsluice.connect(dsn), and a pool with "
         f"connection_class=pgsluice.sessions.{'Async' * isinstance(connection, AsyncConnection)}SluiceConnection"
     )
 

@@ -67,10 +67,10 @@ def pages(
         matching: Filter.
     """
     while qty is None or qty > 0:
-        asked = STEP if qty is None else min(qty, STEP)
-        page = browse(**{f"after_{id_name}": after_id}, qty=asked, **matching)
+        requested = STEP if qty is None else min(qty, STEP)
+        page = browse(**{f"after_{id_name}": after_id}, qty=requested, **matching)
         yield page
-        if len(page) < asked:
+        if len(page) < requested:
             return
         after_id = getattr(page[-1], id_name)
         qty = None if qty is None else qty - len(page)

@@ -138,8 +138,8 @@ def status(
         echo_json(facts)
     else:
         for name, value in facts.items():
-            words = {True: "yes", False: "no", None: "off"}
-            shown = words[value] if value is None or isinstance(value, bool) else value
+            texts = {True: "yes", False: "no", None: "off"}
+            shown = texts[value] if value is None or isinstance(value, bool) else value
             echo(f"{name:8} {shown}")
     if not facts["running"]:
         sys.exit(EXIT_DIFFERENCE)

@@ -25,9 +25,9 @@ def print_lines(records: Iterable[Any]) -> None:
         echo_json(fields_of(record), timedelta.total_seconds)
 
 
-def report(asked: Iterable[int], found: Iterable[int], where: str) -> None:
+def report(requested: Iterable[int], found: Iterable[int], where: str) -> None:
     """Exit with 1 and name the ids that were not found, if any."""
-    missing = sorted(set(asked) - set(found))
+    missing = sorted(set(requested) - set(found))
     if missing:
         echo(f"not found in {where}: {', '.join(map(str, missing))}", err=True)
         sys.exit(EXIT_DIFFERENCE)

@@ -120,10 +120,10 @@ def _show(pipeline: Pipeline, progress: Progress, as_json: bool) -> None:
         echo_json({"pipeline": pipeline.name, "kind": pipeline.kind, **facts})
         return
     del facts["batch_duration_s"], facts["rows_left"]  # of the last batch only, and nothing is left
-    said = f"{facts.pop('rows')} rows in {facts.pop('micro_batches')} commits"
+    summary = f"{facts.pop('rows')} rows in {facts.pop('micro_batches')} commits"
     for name, value in facts.items():
         if isinstance(value, tuple):
             value = ", ".join(value)
         if value:
-            said += f", {name} {json.dumps(value) if isinstance(value, dict) else value}"
-    echo(f"{pipeline.name}: {said}")
+            summary += f", {name} {json.dumps(value) if isinstance(value, dict) else value}"
+    echo(f"{pipeline.name}: {summary}")

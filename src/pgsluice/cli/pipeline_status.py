@@ -31,7 +31,7 @@ def status(as_json: bool, dsn: str | None) -> None:
 
     For pipelines of kind changes whose lake this machine can read, also the state of each current-state table: same;
     what a schema change did that the table does not have yet (added, dropped, renamed, widened, redefined); parked or
-    rebuilding; with the reason and the way out; and the dropped partitions whose rows it keeps.
+    rebuilding; with the reason and the solution; and the dropped partitions whose rows it keeps.
     """
     with open_connection(dsn) as connection:
         pipelines = EventLog(connection).list_pipelines()
@@ -78,8 +78,8 @@ def lines_of(lake: str, states: Mapping[str, Any]) -> list[str]:
         return [f"tables of {lake} not shown: {states['error']}"]
     lines = []
     for name, facts in states.items():
-        said = ": ".join(one for one in facts.values() if one)
-        lines.append(f"{name}: {said}")
+        text = ": ".join(one for one in facts.values() if one)
+        lines.append(f"{name}: {text}")
     return lines
 
 

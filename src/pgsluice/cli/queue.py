@@ -290,10 +290,10 @@ def release_stream(stream_name: str, as_json: bool, dsn: str | None) -> None:
     print_result({"released": released}, f"{released} messages released", as_json)
 
 
-def _acknowledged(asked: tuple[int, ...], found: list[int]) -> None:
+def _acknowledged(requested: tuple[int, ...], found: list[int]) -> None:
     for msg_id in found:
         echo(msg_id)
-    report(asked, found, "the queue")
+    report(requested, found, "the queue")
 
 
 for _command in (browse, drop_export, failing, replay, set_, show_, tail, topics):

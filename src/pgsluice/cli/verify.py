@@ -148,7 +148,7 @@ def changes(log: str, lake: str, tables: tuple[str, ...], dsn: str | None, as_js
     """Check that each captured table has a complete current-state table, without reading rows.
 
     Names tables that are parked, have no complete snapshot, were renamed, or lost their folder or their capture, with
-    the way out. Exits with 1 if there are any. Also names the gaps in the table of events that --after-loss rebuild
+    the solution. Exits with 1 if there are any. Also names the gaps in the table of events that --after-loss rebuild
     skipped. `current` compares the rows of a table.
     """
     found = verify_changes(log, lake, tables=tables or None, dsn=dsn)

@@ -76,14 +76,14 @@ def queue_name_of(name: str) -> str:
     return f"{start}-{digest}"
 
 
-def _matches(pattern: list[str], words: list[str]) -> bool:
+def _matches(pattern: list[str], parts: list[str]) -> bool:
     """Match as AMQP does: `*` is one word, `#` zero or more words."""
     if not pattern:
-        return not words
+        return not parts
     first, *rest = pattern
     if first == "#":
-        return any(_matches(rest, words[start:]) for start in range(len(words) + 1))
-    return bool(words) and first in ("*", words[0]) and _matches(rest, words[1:])
+        return any(_matches(rest, parts[start:]) for start in range(len(parts) + 1))
+    return bool(parts) and first in ("*", parts[0]) and _matches(rest, parts[1:])
 
 
 def _encode(name: str) -> str:

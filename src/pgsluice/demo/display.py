@@ -43,10 +43,10 @@ class DisplayLine:
             self._note = note
         self._display.progress.update(self._task, completed=completed, total=total, note=self._note)
 
-    def note(self, words: str) -> None:
+    def note(self, text: str) -> None:
         """Replace the note after the bar."""
-        self._note = words
-        self._display.progress.update(self._task, note=words)
+        self._note = text
+        self._display.progress.update(self._task, note=text)
 
     def done(self) -> None:
         """Fill the bar; without a terminal, print the line."""
@@ -89,6 +89,6 @@ class Display:
         """Start a step; without a total its bar only indicates activity."""
         return DisplayLine(self, title, total)
 
-    def print_line(self, words: str) -> None:
+    def print_line(self, text: str) -> None:
         """Print one line, above the bars if there are any."""
-        self.progress.console.print(words, markup=False, soft_wrap=True)
+        self.progress.console.print(text, markup=False, soft_wrap=True)

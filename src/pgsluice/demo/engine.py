@@ -1,4 +1,4 @@
-"""The processes beside the load: worker, ticker, notifier, and Spark's stream into the lake."""
+"""The processes that run during the load: worker, ticker, notifier, and Spark's stream into the lake."""
 
 from __future__ import annotations
 

@@ -92,8 +92,8 @@ def current_balances(path: Path) -> pa.Table:
     import pyarrow.compute as pc
 
     rows = open_dataset(path).to_table(columns=["aid", "abalance", "_deleted"])
-    there = rows.filter(pc.invert(rows["_deleted"]))
-    return there.select(["aid", "abalance"]).sort_by("aid")
+    present = rows.filter(pc.invert(rows["_deleted"]))
+    return present.select(["aid", "abalance"]).sort_by("aid")
 
 
 def _added(log: Path) -> list[dict[str, Any]]:

@@ -172,9 +172,9 @@ def read_latencies(logs: Path) -> list[float]:
 
 
 def _failed(status: int, lines: list[str]) -> SluiceError:
-    said = (
+    reason = (
         " ".join(line.strip() for line in lines[-5:] if line.strip()) or "nothing on standard error"
     )
     return SluiceError(
-        f"pgbench ended with status {status}: {said}; start the demo again to continue"
+        f"pgbench ended with status {status}: {reason}; start the demo again to continue"
     )

@@ -38,7 +38,7 @@ def end_orphans(run_ids: Collection[str], *, deadline_s: float = 10.0) -> int:
     count = 0
     if sys.platform != "linux":
         return count
-    marks = {f"{RUN_VARIABLE}={run_id}".encode() for run_id in run_ids}
+    variables = {f"{RUN_VARIABLE}={run_id}".encode() for run_id in run_ids}
     for pid in _other_pids():
         try:
             # Open the handle first, so that the process that is checked is the one killed.
@@ -46,7 +46,7 @@ def end_orphans(run_ids: Collection[str], *, deadline_s: float = 10.0) -> int:
         except OSError:
             continue
         try:
-            if marks.isdisjoint(_environment(pid)):
+            if variables.isdisjoint(_environment(pid)):
                 continue
             signal.pidfd_send_signal(handle, signal.SIGKILL)
             count += 1

@@ -93,8 +93,8 @@ def _figures(result: Result) -> str:
     )
     return "".join(
         f'<div class="tile"><b>{value:,}</b><span>{escape(name)}</span>'
-        f"<small>{escape(words)}</small></div>"
-        for name, value, words in tiles
+        f"<small>{escape(text)}</small></div>"
+        for name, value, text in tiles
     )
 
 

@@ -74,7 +74,7 @@ def run_demo(options: Options, display: Display) -> Result:
         workspace = stack.enter_context(Workspace(options.out or settings.home / "demo"))
         target = connection.resolve(options.dsn, settings=settings)
         database = stack.enter_context(DemoDatabase(target))
-        display.print_line(f"on {_in_words(target.source)}, in {workspace.root}")
+        display.print_line(f"on {_described(target.source)}, in {workspace.root}")
         run = _recover(database, workspace, display)
         run_id = run.run_id if run else uuid.uuid4().hex
         environment = _environment(database, run_id)
@@ -94,7 +94,7 @@ def require_parts(settings: Settings) -> None:
     find_java(settings)
 
 
-def _in_words(source: str) -> str:
+def _described(source: str) -> str:
     if source == connection.EMBEDDED:
         return "the embedded server (it keeps running; stop it with `pgsluice embedded stop`)"
     return f"the server of {source}"
@@ -294,8 +294,8 @@ class _Demo:
                 while load_run.running():
                     now = engine.poll(db)
                     show(now)
-                    words = f"{now.transactions:,} transactions, {load_run.rate:,.0f}/s"
-                    step.show(min(load_run.elapsed_s, seconds), note=words)
+                    text = f"{now.transactions:,} transactions, {load_run.rate:,.0f}/s"
+                    step.show(min(load_run.elapsed_s, seconds), note=text)
             finally:
                 load_run.stop()
 

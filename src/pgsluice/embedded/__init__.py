@@ -6,7 +6,7 @@ names the folder uses the same server, which runs until stopped. Importing this 
 
     binaries.py    PostgreSQL's programs, copied if another user needs access
     account.py     the operating system user that runs the server
-    folder.py      files beside the data: lock, log, socket, port, password
+    folder.py      files next to the data: lock, log, socket, port, password
     postmaster.py  liveness, start and stop of the server process
     server.py      EmbeddedServer, which combines the four
 """

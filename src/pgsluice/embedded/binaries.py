@@ -127,7 +127,7 @@ def _copied(installation: Path, copies: Path) -> Path:
     shutil.copytree(
         installation, target, symlinks=True, ignore=shutil.ignore_patterns("include", "*.a")
     )
-    # The programs find their libraries by relative path: beside the package in wheels for
+    # The programs find their libraries by relative path: next to the package in wheels for
     # Linux (auditwheel), inside it in wheels for macOS (delocate).
     package = installation.parent
     for libraries in (package.parent / f"{_PACKAGE}.libs", package / ".dylibs"):

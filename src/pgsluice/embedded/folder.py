@@ -1,4 +1,4 @@
-"""Files beside the data, in `<data>.run`: lock, log, socket, port, password.
+"""Files next to the data, in `<data>.run`: lock, log, socket, port, password.
 
 They are not in the data folder, which must be empty before initdb and belongs to the server's user;
 these files belong to the caller, who may be root.
@@ -106,12 +106,12 @@ class RunFolder:
         commas. `TMPDIR` and the session's runtime folder are not used, as they differ between processes, and
         the latter is removed with the session.
         """
-        beside = self.path / "socket"
-        length_bytes = len(os.fsencode(beside)) + len(_SOCKET_NAME_LONGEST)
+        folder = self.path / "socket"
+        length_bytes = len(os.fsencode(folder)) + len(_SOCKET_NAME_LONGEST)
         if length_bytes <= _SOCKET_PATH_BYTES_MAX and re.fullmatch(
-            r"[A-Za-z0-9/._+-]+", str(beside)
+            r"[A-Za-z0-9/._+-]+", str(folder)
         ):
-            return beside
+            return folder
         digest = hashlib.sha256(os.fsencode(self._data)).hexdigest()[:16]
         return Path(f"/tmp/pgsluice-{digest}")  # noqa: S108  prepare_socket_folder trusts nothing there
 

@@ -92,7 +92,7 @@ class EmbeddedServer:
         """Refer to a server; neither starts nor writes anything.
 
         Args:
-            data: The data folder, created by the first start. `<data>.run` beside it holds log and
+            data: The data folder, created by the first start. `<data>.run` next to it holds log and
                 lock.
             version: 16 or 18; ignored with `bin_dir`.
             tcp: Also listen on 127.0.0.1, with a password, on a port that stays the same between starts.
@@ -130,7 +130,7 @@ class EmbeddedServer:
         Idempotent, and safe to call concurrently from many processes.
 
         Raises:
-            EmbeddedServerError: The server cannot be started; the message has the reason and the way out.
+            EmbeddedServerError: The server cannot be started; the message has the reason and the solution.
         """
         with self._explained():
             account = accounts.for_server(self.data)
@@ -441,7 +441,7 @@ class EmbeddedServer:
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
-        """Translate errors of the file system to ours, with the way out."""
+        """Translate errors of the file system to ours, with the solution."""
         try:
             yield
         except subprocess.SubprocessError as error:

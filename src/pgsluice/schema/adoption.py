@@ -81,16 +81,16 @@ def adopt(connection: psycopg.Connection[Any], *, lock_deadline_s: float = 60.0)
     check_server(connection)
     with translated(), pinned(connection):
         run(connection, read("lock.sql"))
-        there = _adoptable(connection)
-        if not there:
+        projects = _adoptable(connection)
+        if not projects:
             return ()
-        found = _inspect(connection, there, lock_deadline_s)
+        found = _inspect(connection, projects, lock_deadline_s)
         if found.objections:
-            names = " and ".join(_PROJECTS[name] for name in there)
+            names = " and ".join(_PROJECTS[name] for name in projects)
             raise SchemaError(f"{names} cannot be adopted: {'. Also: '.join(found.objections)}")
-        _lock(connection, there)
+        _lock(connection, projects)
         run(connection, read("begin.sql"))
-        _take_over(connection, there)
+        _take_over(connection, projects)
         _forget(connection)
         left = parts.bring(connection)
         run(connection, read("end.sql"))
@@ -110,10 +110,10 @@ def plan_adoption(connection: psycopg.Connection[Any]) -> Adoption:
     """
     check_server(connection)
     with translated(), connection.transaction(force_rollback=True), pinned(connection):
-        there = _adoptable(connection)
-        if not there:
+        projects = _adoptable(connection)
+        if not projects:
             return Adoption(steps=(), objections=())
-        return _inspect(connection, there, lock_deadline_s=0)
+        return _inspect(connection, projects, lock_deadline_s=0)
 
 
 def _adoptable(connection: psycopg.Connection[Any]) -> tuple[str, ...]:

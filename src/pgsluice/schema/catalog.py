@@ -38,7 +38,7 @@ class CatalogDifference(NamedTuple):
 
     Attributes:
         is_missing: True if the release has it and the database not.
-        what: The object, what is wrong with it, and the way out if that is not a statement.
+        what: The object, what is wrong with it, and the solution if that is not a statement.
         command: The SQL statement that corrects it; empty if there is none.
         is_harmless: True if everything works with it.
     """

@@ -12,7 +12,7 @@ from pgsluice.schema.texts import fetch, read
 
 
 def foreign_objects(connection: psycopg.Connection[Any]) -> list[tuple[str, str, str, bool]]:
-    """Return the objects in our schemas that are not of this release: object, problem, way out, True if refused."""
+    """Return the objects in our schemas that are not of this release: object, problem, solution, True if refused."""
     installed = installed_versions(connection)
     if not installed:
         return []

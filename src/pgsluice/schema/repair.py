@@ -69,7 +69,7 @@ def missing(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
     """List schemas, tables, types, columns, indexes and constraints of an installation that are missing.
 
     Returns:
-        One line each: the name, its contents that are gone, and the way out. Empty if nothing is installed, if
+        One line each: the name, its contents that are gone, and the solution. Empty if nothing is installed, if
         nothing is missing, or if migrations are pending, except for whole schemas.
     """
     with translated(), pinned(connection):

@@ -30,7 +30,7 @@ class Plan:
     Attributes:
         migrations: Pending migrations, in order.
         changes: Other lines that the catalog would lose (`-`) or gain (`+`), sorted by object.
-        remaining: Differences from this release that would remain, each with its way out.
+        remaining: Differences from this release that would remain, each with its solution.
     """
 
     migrations: tuple[Migration, ...]
@@ -83,9 +83,9 @@ def verify(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
     Returns:
         One line per difference, from the database's side: `+` what it lacks, `-` what differs or exceeds the release.
         Empty if there is no difference. Tables of users' queues and logs are not compared. Foreign functions in our
-        schemas, foreign queue tables and rights to create in our schemas come first, each with its way out, then queues
-        and logs with missing tables. If `install` would refuse a function or a table, no other lines follow. After
-        `install_tables` only the tables are compared.
+        schemas, foreign queue tables and rights to create in our schemas come first, each with its solution, then
+        queues and logs with missing tables. If `install` would refuse a function or a table, no other lines follow.
+        After `install_tables` only the tables are compared.
 
         If schemas, tables or columns are missing, only these are listed.
 
@@ -132,7 +132,7 @@ def problems(connection: psycopg.Connection[Any], *, rows: bool = True) -> tuple
             sluice_admin, pgq_reader or pgq_admin; without them they are left out.
 
     Returns:
-        One line each, with the name, the problem and the way out. Empty if the schemas are not installed.
+        One line each, with the name, the problem and the solution. Empty if the schemas are not installed.
     """
     installed = installed_versions(connection)
     has_logs = any(version.startswith("pgq/") for version in installed)
