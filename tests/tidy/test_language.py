@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tidy.test_text import ROOT, lines_with, texts
+from tidy.test_text import ROOT, SOURCE, lines_with, texts
 
 TITLE_LENGTH_MAX = 60
 OURS = ("src", "bench", "examples", "tools")
@@ -39,6 +39,9 @@ OPENINGS = r"(What|Whether|How|Where|Why|Who|Whose|That)\b"
 WORDS = r"mails?|lapses?|lapsed|bury|buried|patient(ly)?|patience|lasting|told|mend(s|ed)?"
 WORDS_OF_NAMES = re.compile(rf"(?<![a-z])({WORDS}|twins?|whoever|nobody|somebody)(?![a-z])")
 PUBLISHED = {"lapsed_events"}  # a function of ours in SQL, and its call
+# Write existing, requested, expected, reason, text, staged, quarantine, folder, marker, remedy.
+PRIVATE = r"said|asked|there|beside|aside|notes|marks|wanted|words|handed|way_out"
+NOT_YET = ("worker",)
 
 
 class Named(NamedTuple):
@@ -108,6 +111,27 @@ def test_name_uses_the_glossary():
     }
 
     assert not found, "\n".join(sorted(found))
+
+
+def test_name_in_the_package_has_no_private_word():
+    private = re.compile(rf"(?<![a-z])({PRIVATE})(?![a-z])")
+    found = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path, text in texts("src/pgsluice")
+        if path.suffix == ".py" and path.relative_to(SOURCE).parts[0] not in NOT_YET
+        for node in ast.walk(ast.parse(text))
+        for name in (path.stem, *_names(node))
+        if private.search(name.lower())
+    }
+
+    assert not found, "\n".join(sorted(found))
+
+
+def _names(node: ast.AST) -> list[str]:
+    """Return the names that a node holds: of what it defines, uses, imports, passes or catches."""
+    fields = ("id", "name", "arg", "attr", "asname", "rest")
+    found = [getattr(node, field, None) for field in fields]
+    return [name for name in found if isinstance(name, str)]
 
 
 def test_name_of_a_test_states_behaviour_and_condition():
