@@ -364,7 +364,7 @@ def test_table_that_cannot_be_rebuilt_is_named_and_no_rebuild_begins(
     lake = parking.current.lake
     with pytest.raises(ConfigurationError, match=f"no current-state table {NAME}; it has none"):
         rebuild(str(NAME), lake, dsn=database_18.url)
-    parking.note_created(NAME)
+    parking.record_created(NAME)
     log.execute("select sluice.drop_capture('account', %s)", (LOG,))
 
     with pytest.raises(CaptureError, match="is not captured into event log 'log'"):
@@ -378,7 +378,7 @@ def test_completeness_is_checked_for_the_tables_of_the_pipeline(
 ):
     log.execute("create table other (id int primary key)")
     log.execute("select sluice.capture('other', %s)", (LOG,))
-    parking.note_snapshots([mark("began", "a"), mark("ended", "a")])
+    parking.record_snapshots([mark("began", "a"), mark("ended", "a")])
 
     every = verify_changes(LOG, parking.current.lake, dsn=database_18.url)
     mine = verify_changes(LOG, parking.current.lake, tables=[str(NAME)], dsn=database_18.url)
@@ -393,9 +393,9 @@ def mark(state: str, token: str) -> Event:
 
 
 def test_snapshot_completes_a_table_only_if_its_begin_was_applied_too(parking: Parking):
-    assert parking.note_snapshots([mark("ended", "a")]) == []
-    assert parking.note_snapshots([mark("began", "b"), mark("ended", "a")]) == []
-    assert again(parking).note_snapshots([mark("ended", "b")]) == [NAME]
+    assert parking.record_snapshots([mark("ended", "a")]) == []
+    assert parking.record_snapshots([mark("began", "b"), mark("ended", "a")]) == []
+    assert again(parking).record_snapshots([mark("ended", "b")]) == [NAME]
 
     assert read_states(parking.current)[NAME].complete_since == "1970-01-01T00:00:01+00:00"
     assert again(parking).description(NAME).endswith("; complete since 1970-01-01T00:00:01+00:00")
@@ -413,7 +413,7 @@ def test_description_adds_no_feature_to_a_table_with_local_timestamps(tmp_path: 
 
 def test_table_whose_folder_is_gone_is_not_created_again(parking: Parking):
     CurrentTable.create(parking.current, NAME, ("id",), {"id": pa.int64()})
-    parking.note_created(NAME)
+    parking.record_created(NAME)
     parking.require_table(NAME)
     shutil.rmtree(parking.current.place_of(NAME))
 
@@ -426,7 +426,7 @@ def test_start_names_each_incomplete_table(
 ):
     log.execute("create table other (id int primary key)")
     log.execute("select sluice.capture('other', %s)", (LOG,))
-    parking.note_created(NAME)
+    parking.record_created(NAME)
     log.execute("alter table account rename to client")
 
     again(parking).warn(selects=lambda _name: True, snapshots=["other"])

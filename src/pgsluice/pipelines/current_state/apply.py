@@ -147,7 +147,7 @@ class CurrentStates:
         # Changes under a name that is not selected may be those of a selected table that was renamed for a while.
         others = [n for n in sources.shapes.keys() - set(names) if any(sources.shapes[n])]
         shapes = self.shaping.shapes_of(sources, [*names, *others])
-        self.parking.note_names(shapes)
+        self.parking.record_names(shapes)
         plans: dict[TableName, ReadingPlan] = {}
         applied: dict[TableName, int] = {}
         rows: dict[TableName | str, int] = {}
@@ -224,7 +224,7 @@ class CurrentStates:
         if table is None:
             return
         apply(table, pieces, update)
-        self.parking.note_created(name)
+        self.parking.record_created(name)
 
     def _home(self, name: TableName) -> Tables:
         """Return where the table is that changes are applied to."""

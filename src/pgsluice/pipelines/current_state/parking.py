@@ -213,20 +213,20 @@ class Parking:
         )
         return "; ".join(filter(None, (f"current state of {name}", complete, kept_rows(state))))
 
-    def note_created(self, name: TableName) -> None:
+    def record_created(self, name: TableName) -> None:
         """Store durably that a table exists."""
         state = self.state(name)
         if not state.is_created and not state.rebuilding:
             self._put(replace(state, is_created=True))
 
-    def note_shape(self, name: TableName, shape: Shape) -> None:
+    def record_shape(self, name: TableName, shape: Shape) -> None:
         """Store durably the shape that the rows of a table have."""
         state = self.state(name)
         stored = shape.to_json()
         if state.shape != stored or state.reshaping is not None:
             self._put(replace(state, shape=stored, reshaping=None))
 
-    def note_names(self, shapes: Mapping[TableName, Iterable[tuple[int, Shape]]]) -> None:
+    def record_names(self, shapes: Mapping[TableName, Iterable[tuple[int, Shape]]]) -> None:
         """Store durably which tables had another name when they were changed, by the shapes of events."""
         named: dict[int | None, set[TableName]] = {}
         for name, found in shapes.items():
@@ -237,7 +237,7 @@ class Parking:
             if others and state.other_name is None:
                 self._put(replace(state, other_name=str(min(others))))
 
-    def note_reshaping(self, name: TableName, begun: Mapping[str, Any] | None) -> None:
+    def record_reshaping(self, name: TableName, begun: Mapping[str, Any] | None) -> None:
         """Store durably that a commit is about to change the shape of a table, or that none is."""
         self._put(replace(self.state(name), reshaping=begun))
 

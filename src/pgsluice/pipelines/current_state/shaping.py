@@ -118,7 +118,7 @@ class Shaping:
             return ReadingPlan({} if table is None else table.kinds)
         kinds = self.kinds_of(name, now)
         if table is None:
-            self.parking.note_shape(name, now)
+            self.parking.record_shape(name, now)
         else:
             table = _with_columns(self._reshaped(name, table, was or now, now, kinds), now, kinds)
             kinds = kinds | table.kinds
@@ -145,9 +145,9 @@ class Shaping:
         if begun is None:
             return
         if table.stored.last_version(_RESHAPED) == begun["number"]:
-            self.parking.note_shape(name, Shape.from_json(begun["shape"]))
+            self.parking.record_shape(name, Shape.from_json(begun["shape"]))
         else:
-            self.parking.note_reshaping(name, None)
+            self.parking.record_reshaping(name, None)
 
     def _reshaped(
         self,
@@ -172,12 +172,12 @@ class Shaping:
             if (now_named := names.get(column, column)) is not None
         }
         if not (change.renamed or change.dropped or wider):
-            self.parking.note_shape(name, now)
+            self.parking.record_shape(name, now)
             return table
         number = time.time_ns() // 1_000_000
-        self.parking.note_reshaping(name, {"number": number, "shape": now.to_json()})
+        self.parking.record_reshaping(name, {"number": number, "shape": now.to_json()})
         table = reshape(table, fields, {_RESHAPED: number})
-        self.parking.note_shape(name, now)
+        self.parking.record_shape(name, now)
         return table
 
 
