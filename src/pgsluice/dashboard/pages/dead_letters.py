@@ -31,7 +31,7 @@ _EXPORT_PAGE = 25  # payloads may have megabytes
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetterFilter:
+class DeadLetterCriteria:
     """Which dead letters; None: all.
 
     Attributes:
@@ -139,11 +139,11 @@ def dead_letters(request: Request) -> Response:
     )
 
 
-def _filter(given: PageQuery, name: str) -> DeadLetterFilter:
+def _filter(given: PageQuery, name: str) -> DeadLetterCriteria:
     # A form sends empty fields, a link to a group has them where its dead letters have no error.
     is_group = given.exact("group") is not None
     read = given.exact if is_group else given.text
-    return DeadLetterFilter(
+    return DeadLetterCriteria(
         queue=name,
         consumer=given.text("consumer"),
         reason=given.text("reason"),
@@ -271,7 +271,7 @@ def export(request: Request) -> Response:
 def _lines(
     database: Database,
     redaction: Redaction,
-    criteria: DeadLetterFilter,
+    criteria: DeadLetterCriteria,
     first: FoundDeadLetters,
 ) -> Iterator[bytes]:
     found, sent = first, 0
@@ -290,6 +290,6 @@ def _lines(
 
 
 def _next_page(
-    database: Database, criteria: DeadLetterFilter, before: int | None
+    database: Database, criteria: DeadLetterCriteria, before: int | None
 ) -> FoundDeadLetters:
     return database.read(lambda s: criteria.search(s, before, _EXPORT_PAGE, with_contents=True))
