@@ -43,6 +43,7 @@ from pyspark.sql.types import StructType
 
 from pgsluice.client.calls import Call, spark_exports, spark_reading
 from pgsluice.client.calls import spark as calls
+from pgsluice.client.calls.logs import log_tick
 from pgsluice.errors import ConfigurationError, LogStateError, SluiceError
 from pgsluice.spark.access import Access, driver_connection, prepare, run
 from pgsluice.spark.arrow_io import QueryPartition, Reading, read_batches
@@ -254,14 +255,15 @@ class LogReader(TableReader):
     def partitions(self) -> Sequence[QueryPartition]:
         with self._connected() as call_server:
             # Resolve the end first, so that no event can enter the range between the two calls.
-            to_tick = self._tick(call_server, self.end)
-            from_tick = self._tick(call_server, self.start)
+            _, upto = self._tick(call_server, self.end)
             try:
-                queries = self._slices(call_server, from_tick, to_tick)
+                from_tick, after = self._tick(call_server, self.start)
+                queries = self._slices(call_server, after, upto)
             except LogStateError:
                 if self.fail_on_data_loss:
                     raise
-                queries = self._slices(call_server, self._tick(call_server, "earliest"), to_tick)
+                from_tick, after = self._tick(call_server, "earliest")
+                queries = self._slices(call_server, after, upto)
             kept = from_tick if self.fail_on_data_loss else None
             return [
                 LogPartition(query, from_tick=kept)
@@ -273,35 +275,29 @@ class LogReader(TableReader):
         if isinstance(partition, LogPartition) and partition.from_tick is not None:
             # A truncated segment reads as empty. Its ticks are removed with it, oldest first.
             with self._connected() as call_server:
-                call_server(
-                    calls.log_end(self.queue_name, partition.from_tick, 0, partition.from_tick)
-                )
+                call_server(calls.log_start(self.queue_name, None, str(partition.from_tick)))
 
-    def _slices(self, call_server: Caller, from_tick: int, to_tick: int) -> list[str]:
+    def _slices(self, call_server: Caller, after: str, upto: str) -> list[str]:
         call = calls.log_slices(
             self.queue_name,
-            from_tick,
-            to_tick,
+            after,
+            upto,
             slice_count=self.slice_count,
             slice_events_min=SLICE_EVENTS_MIN,
             columns=self.schema.names,
         )
         return call_server(call)
 
-    def _tick(self, call_server: Caller, place: str | int | datetime) -> int:
-        if isinstance(place, datetime):
-            return call_server(calls.log_tick_at(self.queue_name, place))
-        if place == "earliest":
-            return call_server(calls.log_start(self.queue_name, None, "earliest"))
-        if not isinstance(place, str):
-            return place
-        if self.auto_tick:
+    def _tick(self, call_server: Caller, place: str | int | datetime) -> tuple[int, str]:
+        """Return a tick and its snapshot."""
+        if place == "latest" and self.auto_tick:
             try:
-                return call_server(calls.log_tick(self.queue_name))
+                call_server(log_tick(self.queue_name))
             except SluiceError as error:
                 if error.sqlstate not in _MAY_NOT_TICK:
                     raise
-        return call_server(calls.log_newest(self.queue_name))
+        starting = place.isoformat() if isinstance(place, datetime) else str(place)
+        return call_server(calls.log_start(self.queue_name, None, starting))
 
 
 class FilteringReader(DataSourceReader):  # type: ignore[misc]

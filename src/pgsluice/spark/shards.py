@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from pgsluice.client.calls import Call, pgq
 from pgsluice.client.calls import spark as calls
+from pgsluice.client.calls.logs import log_tick
 from pgsluice.errors import (
     ConfigurationError,
     LogStateError,
@@ -23,7 +24,6 @@ from pgsluice.spark.offsets import Offset
 from pgsluice.spark.reconnecting import ReconnectingConnection
 from pgsluice.spark.snapshots import Snapshot
 
-_LOOKS_MAX = 5
 Result = TypeVar("Result")
 
 
@@ -153,7 +153,7 @@ class LogShard:
                 self.commit(Offset(log, None, start.snapshot))
             return Offset(log, None, start.snapshot)
         return self._at_tick(
-            log, lambda: calls.log_start(options.queue_name, options.consumer, self._starting())
+            log, calls.log_start(options.queue_name, options.consumer, self._starting())
         )
 
     def now(self, *, ticked: bool = True) -> Offset:
@@ -162,11 +162,12 @@ class LogShard:
         Raises:
             PrivilegeError: Offsets are ticks, and the role may not tick.
         """
-        log = self._incarnation()
+        log, name = self._incarnation(), self.options.queue_name
         if not self.options.by_ticks:
-            return Offset(log, None, Snapshot.parse(self._call(calls.log_now())))
-        call = calls.log_tick if ticked else calls.log_newest
-        return self._at_tick(log, lambda: call(self.options.queue_name))
+            return Offset(log, None, self._now())
+        if ticked:
+            self._call(log_tick(name))
+        return self._at_tick(log, calls.log_start(name, None, "latest"))
 
     def has_reached(self, offset: Offset, target: Offset) -> bool:
         """True if there are no events between an offset and the target."""
@@ -177,13 +178,13 @@ class LogShard:
         name = self.options.queue_name
         if self.auto_tick:
             try:
-                self.last_tick = self._call(calls.log_tick(name))
+                self.last_tick = self._call(log_tick(name))
             except PrivilegeError:
                 self.auto_tick = False
         if self.last_tick is None:
-            self.last_tick = self._call(calls.log_newest(name))
+            self.last_tick, _ = self._call(calls.log_start(name, None, "latest"))
         if not self.options.by_ticks:
-            self.last_snapshot = Snapshot.parse(self._call(calls.log_now()))
+            self.last_snapshot = self._now()
 
     def end(self, start: Offset, max_events: int | None) -> Offset:
         """Return the end of the next micro-batch: about `max_events` events, but at least one tick or transaction.
@@ -197,9 +198,8 @@ class LogShard:
         begin = self._begin(start)
         if begin.tick is not None:
             limit = sys.maxsize >> 1 if max_events is None else max_events
-            tick = self._call(calls.log_end(name, begin.tick, limit, self.last_tick))
-            snapshot = self._snapshot_of(tick) if tick > begin.tick else None
-            return begin if snapshot is None else Offset(begin.log, tick, snapshot)
+            tick, text = self._call(calls.log_end(name, begin.tick, limit, self.last_tick))
+            return Offset(begin.log, tick, Snapshot.parse(text)) if tick > begin.tick else begin
         last = None if self.last_snapshot is None else str(self.last_snapshot)
         text, txid = self._call(calls.log_cut(name, str(begin.snapshot), max_events, last))
         if txid is None:
@@ -239,7 +239,7 @@ class LogShard:
             # Only if data loss is permitted: the planned events no longer exist.
             return []
         return self._call(
-            calls.log_snapshot_slices(
+            calls.log_slices(
                 self.options.queue_name,
                 str(begin.snapshot),
                 str(end.snapshot),
@@ -291,17 +291,13 @@ class LogShard:
             calls.log_incarnation(self.options.queue_name, with_timeline=not self.options.by_ticks)
         )
 
-    def _at_tick(self, log: str, call: Callable[[], Call[int]]) -> Offset:
-        """Return the offset of the tick from a call; retried, as a tick no consumer needs may be removed meanwhile."""
-        for _ in range(_LOOKS_MAX):
-            tick = self._call(call())
-            snapshot = self._snapshot_of(tick)
-            if snapshot is not None:
-                return Offset(log, tick if self.options.by_ticks else None, snapshot)
-        raise LogStateError(
-            f"{self._what} removes its ticks faster than they can be read; set the option consumer, whose ticks it "
-            "retains"
-        )
+    def _at_tick(self, log: str, call: Call[tuple[int, str]]) -> Offset:
+        tick, snapshot = self._call(call)
+        return Offset(log, tick if self.options.by_ticks else None, Snapshot.parse(snapshot))
+
+    def _now(self) -> Snapshot:
+        snapshot, _ = self._call(calls.log_cut(self.options.queue_name, None, None, None))
+        return Snapshot.parse(snapshot)
 
     def _starting(self) -> str:
         start = self.options.start
@@ -316,11 +312,14 @@ class LogShard:
                 f"startingTimestamp {start.moment.isoformat()} is in the future; use an earlier one, or set the option "
                 "startingOffsetsByTimestampStrategy=latest"
             )
-        return str(self._call(calls.log_tick_at(self.options.queue_name, start.moment)))
+        return start.moment.isoformat()
 
     def _snapshot_of(self, tick: int) -> Snapshot | None:
-        text = self._call(calls.log_snapshot(self.options.queue_name, tick))
-        return None if text is None else Snapshot.parse(text)
+        try:
+            _, snapshot = self._call(calls.log_start(self.options.queue_name, None, str(tick)))
+        except LogStateError:
+            return None
+        return Snapshot.parse(snapshot)
 
     def _begin(self, start: Offset) -> Offset:
         """Return the offset to continue from: `start`, or the oldest tick after permitted data loss."""
@@ -330,12 +329,8 @@ class LogShard:
             return start
         if not self.options.permits_loss(start):
             raise LogStateError(f"{lost}; {self.options.loss_hint}")
-        tick = self._start_again()
-        snapshot = self._snapshot_of(tick)
-        if snapshot is None:
-            raise LogStateError(
-                f"{lost}, and the oldest tick {tick} was removed meanwhile; restart the stream"
-            )
+        tick, text = self._start_again()
+        snapshot = Snapshot.parse(text)
         print_warning(f"{lost}; continuing from tick {tick}")
         if start.log == log and (start.tick is None or start.tick < tick):
             # The same log lost old events: do not read again what was already read.
@@ -418,15 +413,15 @@ class LogShard:
             return self._call(calls.log_commit(name, consumer, end.tick))
         return self._call(calls.log_commit_snapshot(name, consumer, str(end.snapshot)))
 
-    def _start_again(self) -> int:
-        """Return the oldest tick; if there is a consumer, register it there."""
+    def _start_again(self) -> tuple[int, str]:
+        """Return the oldest tick and its snapshot; if there is a consumer, register it there."""
         name, consumer = self.options.queue_name, self.options.consumer
         try:
             return self._call(calls.log_start(name, consumer, "earliest"))
         except PositionLostError:
-            tick = self._call(calls.log_start(name, None, "earliest"))
+            tick, snapshot = self._call(calls.log_start(name, None, "earliest"))
             self._call(pgq.register_consumer_at(name, str(consumer), tick))
-            return tick
+            return tick, snapshot
 
     def _tick(self) -> None:
         try:

@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 
 from pgsluice.client.calls import spark as log_calls
+from pgsluice.client.calls.logs import log_tick
 from pgsluice.errors import ConfigurationError, LogStateError, PrivilegeError, SluiceError
 from pgsluice.lake.address import parse
 from pgsluice.lake.current_tables import Tables, read_applied
@@ -47,7 +48,7 @@ def await_lake(
     while True:
         # Not if the role may not tick: then another ticker does.
         with suppress(PrivilegeError):
-            fetch(observer, log_calls.log_tick(log))
+            fetch(observer, log_tick(log))
         positions = fetch(observer, log_calls.log_consumers(log, consumer))
         if not positions:
             raise ConfigurationError(
@@ -98,10 +99,10 @@ def events_after(observer: psycopg.Connection[Any], log: str, snapshot: str) -> 
     """
     queries = fetch(
         observer,
-        log_calls.log_snapshot_slices(
+        log_calls.log_slices(
             log,
             snapshot,
-            fetch(observer, log_calls.log_now()),
+            fetch(observer, log_calls.log_cut(log, None, None, None))[0],
             slice_count=1,
             slice_events_min=1,
             columns=["ev_id"],

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from pgsluice.client.calls import spark as log_calls
 from pgsluice.client.calls import verify as calls
-from pgsluice.errors import ConfigurationError, LogStateError
+from pgsluice.errors import ConfigurationError, ConsumerNotFoundError
 from pgsluice.verify.comparing import ComparedColumns, Comparison, fetch, reading
 from pgsluice.verify.forms import own_form
 from pgsluice.verify.lake import open_lake
@@ -54,8 +55,8 @@ def verify_events(
 
     Raises:
         LogNotFoundError: The event log does not exist.
-        ConsumerNotFoundError: The consumer does not exist.
-        LogStateError: The log has no tick yet, or no longer keeps the tick of the consumer's position.
+        ConsumerNotFoundError: The consumer does not exist, or its position was lost.
+        LogStateError: The log has no tick.
         ConfigurationError: The lake table does not exist, or it lacks a key column.
         MissingExtraError: A package required to read the lake is not installed.
     """
@@ -66,20 +67,28 @@ def verify_events(
             f"{'events of a single database; omit shard' if shard else 'several shards; select one with shard'}"
         )
     with reading(dsn) as database:
-        (span,) = fetch(database, calls.log_span(log, consumer))
-        if span.from_snapshot is None or span.to_snapshot is None:
-            raise LogStateError(f"event log {log!r} keeps no tick to compare up to; tick it first")
+        # The oldest tick first: no segment is truncated from here to the end of the transaction.
+        from_tick, from_snapshot = fetch(database, log_calls.log_start(log, None, "earliest"))
+        if consumer is None:
+            to_tick, to_snapshot = fetch(database, log_calls.log_start(log, None, "latest"))
+        elif positions := fetch(database, log_calls.log_consumers(log, consumer)):
+            to_tick, to_snapshot = positions[0]
+        else:
+            raise ConsumerNotFoundError(
+                f"consumer {consumer!r} is not registered on event log {log!r}, or its position was lost"
+            )
+        relation = fetch(database, calls.log_relation(log))
         fetch(database, calls.steady_session())
-        columns = fetch(database, calls.canonical_columns(span.relation))
+        columns = fetch(database, calls.canonical_columns(relation))
         shape = ComparedColumns.of(
             [c for c in columns if c.name in _COLUMNS], lake_table, _COLUMNS[:2], own_form
         )
         at = shape.columns.index("ev_txid")
-        before, upto = seen_by(span.from_snapshot), seen_by(span.to_snapshot)
+        before, upto = seen_by(from_snapshot), seen_by(to_snapshot)
         return Comparison(
-            what=f"event log {log!r} from tick {span.from_tick} to {span.to_tick}",
+            what=f"event log {log!r} from tick {from_tick} to {to_tick}",
             database=database,
-            relation=span.relation,
+            relation=relation,
             lake=lake_table,
             shape=shape,
             # Redelivered events have an owner; they are copies of events in the log.

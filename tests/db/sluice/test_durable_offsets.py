@@ -78,20 +78,18 @@ def read(connection: psycopg.Connection, after: str) -> list[str]:
     now = value(connection, "select pg_current_snapshot()::text")
     queries = ask(
         connection,
-        calls.log_snapshot_slices(
-            LOG, after, now, slice_count=1, slice_events_min=1, columns=["ev_data"]
-        ),
+        calls.log_slices(LOG, after, now, slice_count=1, slice_events_min=1, columns=["ev_data"]),
     )
     return [data for query in queries for (data,) in rows(connection, query)]
 
 
 def start(connection: psycopg.Connection) -> str:
     """Return the offset before the first event."""
-    return value(connection, "select sluice.log_snapshot(%s, 1)::text", LOG)
+    return value(connection, "select (sluice.log_start(%s, null, '1')).tick_snapshot::text", LOG)
 
 
 def offset_now(connection: psycopg.Connection) -> str:
-    return ask(connection, calls.log_now())
+    return ask(connection, calls.log_cut(LOG, None, None, None))[0]
 
 
 def offset_of_a_cut(connection: psycopg.Connection) -> str:

@@ -11,7 +11,7 @@ def test_count_is_bounded_by_max_count(log: psycopg.Connection, at_most: int, ex
     log.execute("insert into pgq.event_1_0 (ev_id, ev_time, ev_owner) values (1000, now(), 7)")
 
     found = log.execute(
-        "select sluice.log_count('log', sluice.log_snapshot('log', 2), sluice.log_snapshot('log', 4), %s)",
+        "select sluice.log_count('log', (sluice.log_start('log', null, '2')).tick_snapshot, (sluice.log_start('log', null, '4')).tick_snapshot, %s)",
         (at_most,),
     ).fetchone()
 
@@ -22,5 +22,5 @@ def test_copies_for_one_consumer_alone_are_not_counted(log: psycopg.Connection):
     log.execute("insert into pgq.event_1_0 (ev_id, ev_time, ev_owner) values (1000, now(), 7)")
 
     assert log.execute(
-        "select sluice.log_count('log', sluice.log_snapshot('log', 5), pg_current_snapshot(), 10)"
+        "select sluice.log_count('log', (sluice.log_start('log', null, '5')).tick_snapshot, pg_current_snapshot(), 10)"
     ).fetchone() == (0,)

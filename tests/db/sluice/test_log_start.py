@@ -5,12 +5,14 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+from conftest import Database
+
 LOG = "log"
 
 
 def start(connection: psycopg.Connection, starting: str, consumer: str | None = None) -> int:
     row = connection.execute(
-        "select sluice.log_start(%s, %s, %s)", (LOG, consumer, starting)
+        "select tick_id from sluice.log_start(%s, %s, %s)", (LOG, consumer, starting)
     ).fetchone()
     assert row is not None
     return row[0]
@@ -84,3 +86,45 @@ def test_an_unknown_log_is_named(connection: psycopg.Connection):
     with pytest.raises(psycopg.DatabaseError, match="event log 'none' does not exist") as caught:
         connection.execute("select sluice.log_start('none', 'c', 'earliest')")
     assert caught.value.sqlstate == "PQ001"
+
+
+def test_a_time_is_the_last_tick_at_or_before_it_or_the_oldest(log: psycopg.Connection):
+    log.execute("delete from pgq.tick where tick_id = 1")
+    log.execute(
+        "update pgq.tick set tick_time = '2026-01-01 00:00Z'::timestamptz + make_interval(mins => tick_id::int)"
+    )
+
+    found = [start(log, f"2026-01-01T00:{time}+00:00") for time in ("00", "02", "03:59", "30")]
+
+    assert found == [2, 2, 3, 5]
+
+
+def test_a_tick_comes_with_its_snapshot(log: psycopg.Connection):
+    kept = log.execute("select tick_id, tick_snapshot::text from pgq.tick order by 1").fetchall()
+
+    assert [
+        log.execute(
+            "select tick_id, tick_snapshot::text from sluice.log_start(%s, null, %s)",
+            (LOG, str(tick)),
+        ).fetchone()
+        for tick, _ in kept
+    ] == kept
+
+
+def test_no_segment_is_truncated_until_the_transaction_that_asked_ends(
+    log: psycopg.Connection, database: Database
+):
+    log.execute("select pgq.set_queue_config('log', 'rotation_period', '0')")
+    with database.connect(autocommit=False) as asking:
+        asking.read_only = True
+        assert start(asking, "earliest") == 1
+        for _ in range(6):
+            log.execute("select * from sluice.rotate('log')")
+            log.execute("select pgq.force_tick('log')")
+            log.execute("select pgq.ticker('log')")
+        kept = asking.execute("select count(*) from pgq.event_1").fetchone()
+    for _ in range(6):
+        log.execute("select * from sluice.rotate('log')")
+
+    assert kept == (40,)
+    assert log.execute("select count(*) from pgq.event_1").fetchone() == (0,)

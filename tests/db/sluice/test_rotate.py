@@ -140,7 +140,7 @@ def test_the_oldest_segment_goes_first(database, connection, log):
         assert (
             value(
                 connection,
-                "select sluice.log_start('changes', null, 'earliest')",
+                "select tick_id from sluice.log_start('changes', null, 'earliest')",
             )
             == 1
         )

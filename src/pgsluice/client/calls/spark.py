@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, LiteralString
 
-from pgsluice.client.calls.call import Call, column, scalar
+from pgsluice.client.calls.call import Call, column, row, scalar
 from pgsluice.errors import ArgumentError
 
 _SNAPSHOT_NAME = re.compile(r"[0-9A-Fa-f-]+")
@@ -69,13 +68,13 @@ def log_count(queue_name: str, after: str, upto: str | None, at_most: int) -> Ca
 
 
 def log_cut(
-    queue_name: str, after: str, max_events: int | None, upto: str | None
+    queue_name: str, after: str | None, max_events: int | None, upto: str | None
 ) -> Call[tuple[str, int | None]]:
     """Find the end of a read of about `max_events` by snapshots, and flush its WAL.
 
     Args:
         queue_name: An existing log.
-        after: The snapshot to continue from.
+        after: The snapshot to continue from; None: only return the end.
         max_events: The most events, approximately; None: all.
         upto: The latest snapshot to end at; None: now.
 
@@ -83,19 +82,22 @@ def log_cut(
         The snapshot, and the transaction at which to cut it, or None without new events.
     """
     return Call(
-        "select s.upto::text, sluice.log_cut(%s::text, %s::pg_snapshot, s.upto, %s::bigint) "
-        "from coalesce(%s::pg_snapshot, pg_current_snapshot()) as s (upto)",
+        "select e.upto::text, e.cut_at "
+        "from sluice.log_end(%s::text, %s::pg_snapshot, %s::bigint, %s::pg_snapshot) as e",
         (queue_name, after, max_events, upto),
-        lambda rows: (str(rows[0][0]), rows[0][1]),
+        row,
     )
 
 
-def log_end(queue_name: str, from_tick: int, max_events: int, last_tick: int | None) -> Call[int]:
-    """Find the last tick within about `max_events` of `from_tick`, and not after `last_tick`."""
+def log_end(
+    queue_name: str, from_tick: int, max_events: int, last_tick: int | None
+) -> Call[tuple[int, str]]:
+    """Find the last tick within about `max_events` of `from_tick`, not after `last_tick`, and its snapshot."""
     return Call(
-        "select sluice.log_end(%s::text, %s::bigint, %s::bigint, %s::bigint)",
+        "select e.tick_id, e.tick_snapshot::text "
+        "from sluice.log_end(%s::text, %s::bigint, %s::bigint, %s::bigint) as e",
         (queue_name, from_tick, max_events, last_tick),
-        scalar,
+        row,
     )
 
 
@@ -114,42 +116,7 @@ def log_keeps(queue_name: str, after: str) -> Call[bool]:
     return Call("select sluice.log_keeps(%s::text, %s::pg_snapshot)", (queue_name, after), scalar)
 
 
-def log_newest(queue_name: str) -> Call[int]:
-    """Return the newest tick."""
-    return Call("select sluice.log_end(%s::text, null, null, null)", (queue_name,), scalar)
-
-
-def log_now() -> Call[str]:
-    """Take a snapshot of everything committed now, and flush its WAL."""
-    return Call("select sluice.log_now()::text", (), scalar)
-
-
 def log_slices(
-    queue_name: str,
-    from_tick: int,
-    to_tick: int,
-    *,
-    slice_count: int,
-    slice_events_min: int,
-    columns: Sequence[str],
-) -> Call[list[str]]:
-    """Return the queries for the events after one tick up to another."""
-    return Call(
-        "select s.query from sluice.log_slices("
-        "%s::text, %s::bigint, %s::bigint, %s::integer, %s::bigint, %s::text[]) as s order by s.slice",
-        (queue_name, from_tick, to_tick, slice_count, slice_events_min, list(columns)),
-        column,
-    )
-
-
-def log_snapshot(queue_name: str, tick_id: int) -> Call[str | None]:
-    """Return the snapshot of a tick; None if later events may have been reclaimed."""
-    return Call(
-        "select sluice.log_snapshot(%s::text, %s::bigint)::text", (queue_name, tick_id), scalar
-    )
-
-
-def log_snapshot_slices(
     queue_name: str,
     after: str,
     upto: str,
@@ -168,24 +135,19 @@ def log_snapshot_slices(
     )
 
 
-def log_start(queue_name: str, consumer_name: str | None, starting: str) -> Call[int]:
-    """Return the tick to start at (`earliest`, `latest`, `committed` or a number), and register the consumer there."""
+def log_start(queue_name: str, consumer_name: str | None, starting: str) -> Call[tuple[int, str]]:
+    """Return the tick to start at and its snapshot, and register the consumer there.
+
+    Args:
+        queue_name: An existing log.
+        consumer_name: The consumer; None: register none.
+        starting: `earliest`, `latest`, `committed`, the number of a tick, or a time with a zone: the last tick at or
+            before it, or else the oldest tick kept.
+    """
     return Call(
-        "select sluice.log_start(%s::text, %s::text, %s::text)",
+        "select s.tick_id, s.tick_snapshot::text from sluice.log_start(%s::text, %s::text, %s::text) as s",
         (queue_name, consumer_name, starting),
-        scalar,
-    )
-
-
-def log_tick(queue_name: str) -> Call[int]:
-    """Tick now if the log has new events; the newest tick covers everything committed before."""
-    return Call("select sluice.log_tick(%s::text)", (queue_name,), scalar)
-
-
-def log_tick_at(queue_name: str, moment: datetime) -> Call[int]:
-    """Return the last tick at or before a time, or else the oldest tick kept."""
-    return Call(
-        "select sluice.log_tick_at(%s::text, %s::timestamptz)", (queue_name, moment), scalar
+        row,
     )
 
 

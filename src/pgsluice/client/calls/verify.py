@@ -26,25 +26,6 @@ class StoredColumn:
     is_core: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class LogSpan:
-    """A range of events that a log is certain to keep: after one tick up to another.
-
-    Attributes:
-        relation: The log's table, qualified and quoted.
-        from_tick: The oldest tick kept.
-        from_snapshot: Snapshot of `from_tick`, as `xmin:xmax:xip`.
-        to_tick: The newest tick, or a consumer's.
-        to_snapshot: Snapshot of `to_tick`.
-    """
-
-    relation: str
-    from_tick: int
-    from_snapshot: str
-    to_tick: int
-    to_snapshot: str
-
-
 def steady_session() -> Call[None]:
     """Fix the settings that affect text output of this session."""
     return Call(
@@ -103,11 +84,10 @@ def current_snapshot() -> Call[str]:
     return Call("select pg_current_snapshot()::text", (), scalar)
 
 
-def log_span(queue_name: str, consumer_name: str | None) -> Call[list[LogSpan]]:
-    """Return the range of events that a log keeps, and pin it until the end of the transaction."""
+def log_relation(queue_name: str) -> Call[str]:
+    """Return the table of a log, qualified and quoted."""
     return Call(
-        "select s.relation::text, s.from_tick, s.from_snapshot::text, s.to_tick, s.to_snapshot::text"
-        " from sluice.log_span(%s::text, %s::text) as s",
-        (queue_name, consumer_name),
-        record(LogSpan),
+        "select format('pgq.event_%%s', q.queue_id)::regclass::text from pgq.queue as q where q.queue_name = %s::text",
+        (queue_name,),
+        scalar,
     )

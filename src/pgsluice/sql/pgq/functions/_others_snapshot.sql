@@ -25,4 +25,4 @@ $$;
 comment on function pgq._others_snapshot() is
     'Return the current snapshot with the own transaction in progress.';
 revoke execute on function pgq._others_snapshot() from public;
-grant execute on function pgq._others_snapshot() to pgq_admin, sluice_admin;
+grant execute on function pgq._others_snapshot() to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -1,6 +1,7 @@
 -- Security definer: a reader may move its own position, but may not write to the ledgers.
-create or replace function sluice.log_start(queue_name text, consumer_name text, starting text)
-returns bigint
+create or replace function sluice.log_start(
+    queue_name text, consumer_name text, starting text, out tick_id bigint, out tick_snapshot pg_snapshot
+)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -43,12 +44,22 @@ begin
 
     if starting = 'earliest' then
         v_tick := pgq._tick_after(v_queue_id, 0::bigint);
-    elsif starting not in ('latest', 'committed') then
+    elsif starting ~ '^[0-9]+$' then
         v_tick := sluice._standing_tick(v_queue_id, starting::bigint);
+    elsif starting not in ('latest', 'committed') then
+        -- Transactions committed at or after the time are seen by later ticks only.
+        execute format(
+            'select t.* from pgq.%I as t where t.tick_time <= $1 order by t.tick_id desc limit 1', format('tick_%s', v_queue_id)
+        )
+        using starting::timestamptz
+        into v_tick;
+        if v_tick.tick_id is null then
+            v_tick := pgq._tick_after(v_queue_id, 0::bigint);
+        end if;
     elsif v_position.pos_last_tick is not null then
         -- The position of a registered consumer is 'latest' as of its first call. A repeated call, after a crash before the
         -- first commit, must return the same. It is also the committed position.
-        return v_position.pos_last_tick;
+        v_tick := sluice._standing_tick(v_queue_id, v_position.pos_last_tick);
     else
         v_tick := pgq._last_tick(v_queue_id);
     end if;
@@ -63,11 +74,12 @@ begin
     if v_position.pos_last_tick > v_tick.tick_id then
         perform pgq._move(v_subscriber.sub_ledger, pgq._at_tick(v_position, v_tick));
     end if;
-    return v_tick.tick_id;
+    tick_id := v_tick.tick_id;
+    tick_snapshot := v_tick.tick_snapshot;
 end;
 $$;
 
 comment on function sluice.log_start(text, text, text) is
-    'Return the tick to start reading at: earliest, latest, committed or the number of a tick; a given consumer is registered there, which keeps its events.';
+    'Return the tick to start reading at, and its snapshot: earliest, latest, committed, the number of a tick, or a time, for the last tick at or before it or else the oldest; a given consumer is registered there, which keeps its events.';
 revoke execute on function sluice.log_start(text, text, text) from public;
 grant execute on function sluice.log_start(text, text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
