@@ -143,7 +143,7 @@ def standing(connection):
         rows(
             connection,
             """select a.pid = l.pid, array_agg(a.pid) from pg_stat_activity as a
-            cross join coalesce(sluice.maintenance_leader(), 0) as l (pid)
+            cross join coalesce((select case when is_active then candidate end from sluice.leader('maintenance')), 0) as l (pid)
             where a.application_name = 'pgsluice leader' and a.datname = current_database() group by 1""",
         )
     )
@@ -215,7 +215,7 @@ def test_the_statements_for_pg_cron_do_the_work(database_18, log):
             connection.execute(command)
 
         assert value(connection, "select count(*) from pgq.tick where tick_queue = 1") == 2
-        assert value(connection, "select sluice.notifier_age() < '1 minute'")
+        assert value(connection, "select is_active from sluice.leader('notifier')")
         assert value(connection, "select log from extra") == "changes"
 
     assert [name for name, _, _ in jobs] == [

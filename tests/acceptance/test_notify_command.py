@@ -31,7 +31,10 @@ def notifying(url):
 
 
 def notifier_is_at_work(connection):
-    age_s = value(connection, "select extract(epoch from sluice.notifier_age())::float8")
+    age_s = value(
+        connection,
+        "select extract(epoch from clock_timestamp() - called_at)::float8 from sluice.leader('notifier')",
+    )
     return age_s is not None and age_s < 1
 
 

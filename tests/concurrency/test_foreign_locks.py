@@ -87,7 +87,7 @@ def test_rotation_and_maintenance_go_on(system, plain):
 
 def test_notifier_leads(system, plain):
     assert value(system, "select is_leader from sluice.notifier_pulse(7, '1s', '{}')") is True
-    assert value(system, "select sluice.notifier_resign(7)") is True
+    assert value(system, "select sluice.resign('notifier', 7)") is True
 
 
 def test_maintenance_leads(system, plain):

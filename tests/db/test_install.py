@@ -349,7 +349,7 @@ def test_a_migration_runs_once_after_the_baseline_and_before_the_functions(
     with empty_database.connect() as connection:
         assert schema.install(connection) == tuple(m.version for m in released)
         monkeypatch.setattr(texts, "migrations", lambda **_: [*released, added])
-        connection.execute("drop function sluice.notifier_age()")
+        connection.execute("drop function sluice.ping_listener()")
 
         assert schema.plan(connection).migrations == (added,)
         assert schema.upgrade(connection) == ("sluice/0001_flavours",)

@@ -80,12 +80,12 @@ def test_newer_schema_is_reported(doctor, connection, breaking, status):
 @pytest.mark.slow
 def test_missing_function_is_reported_until_the_schema_is_upgraded(doctor, connection):
     assert seen(doctor.finding("objects")) == QUIET
-    connection.execute("drop function sluice.notifier_age()")
+    connection.execute("drop function sluice.ping_listener()")
 
     found = doctor.finding("objects")
 
     assert (found.status, found.commands) == ("fail", ("pgsluice schema upgrade",))
-    assert found.what == "1 functions of this release are missing: sluice.notifier_age()"
+    assert found.what == "1 functions of this release are missing: sluice.ping_listener()"
     doctor.run(found)
     assert seen(doctor.finding("objects")) == QUIET
 

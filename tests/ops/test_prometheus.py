@@ -99,7 +99,9 @@ def test_maintain_serves_metrics_and_is_the_leader(database_18, tmp_path):
     ):  # fmt: skip
         assert process.stderr.readline() == f"metrics http://127.0.0.1:{port}/metrics\n"
         wait_until(
-            lambda: connection.execute("select sluice.notifier_age() is not null").fetchone()[0],
+            lambda: connection.execute(
+                "select is_active from sluice.leader('notifier')"
+            ).fetchone()[0],
             "the maintainer to lead",
         )
         found = samples_of(scrape(port))

@@ -64,7 +64,10 @@ def test_one_works_and_the_other_when_it_ends(worker_url, observer):
         first, second = second, stack.enter_context(Leading(worker_url))
         wait_until(lambda: second.leader.standing is Standing.STANDBY, "the second to stand by")
         assert not second.works.is_set()
-        pid = value(observer, "select sluice.maintenance_leader()")
+        pid = value(
+            observer,
+            "select case when is_active then candidate end from sluice.leader('maintenance')",
+        )
         assert value(observer, "select application_name from pg_stat_activity where pid = %s", pid)
 
         first.stop.set()
@@ -83,7 +86,10 @@ def test_another_leads_when_the_server_ends_the_session_of_the_leader(worker_url
             "one to lead and one to stand by",
         )
 
-        value(observer, "select pg_terminate_backend(sluice.maintenance_leader())")
+        value(
+            observer,
+            "select pg_terminate_backend((select case when is_active then candidate end from sluice.leader('maintenance')))",
+        )
 
         wait_until(
             lambda: (

@@ -67,7 +67,7 @@ def test_several_tickers_make_ticks_in_the_order_of_their_snapshots(pool, observ
 def test_claim_waiter_is_woken_between_two_ticks(pool, observer, worker_url, log):
     observer.execute("select sluice.create_group(%s, 'g')", [log])
     with psycopg.connect(worker_url, autocommit=True) as listener:
-        listener.execute("select sluice.listen_log(%s)", [log])
+        listener.execute("select sluice.listen(%s, true)", [log])
         received = []
 
         def wakes():
@@ -89,7 +89,7 @@ def test_first_event_after_a_pause_wakes_claim_waiters_and_is_ticked(
     EventLog(observer).insert_event(log, "t", "x")
     ticker = Ticker(pool, period_min_s=60, period_max_s=60)
     with psycopg.connect(worker_url, autocommit=True) as listener:
-        listener.execute("select sluice.listen_log(%s)", [log])
+        listener.execute("select sluice.listen(%s, true)", [log])
         listener.execute('unlisten "sluice.ticker"')
         with running(ticker):
             assert [n.payload for n in listener.notifies(timeout=10, stop_after=1)] == ["2"]
@@ -147,7 +147,7 @@ def test_waiting_claims_are_notified_between_ticks_once_a_tick_has_been_taken(
         with running(Ticker(pool, period_min_s=0.4, period_max_s=0.4)):
             assert any(listener.notifies(timeout=10, stop_after=1)), "a heartbeat without events"
             listener.execute('unlisten "sluice.ticker"')
-            listener.execute("select sluice.listen_log(%s)", [log])
+            listener.execute("select sluice.listen(%s, true)", [log])
             payloads = []
             for _ in range(2):
                 EventLog(observer).insert_event(log, "t", "x")

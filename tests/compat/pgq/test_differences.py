@@ -37,7 +37,7 @@ SHOWN = {
     "with more than six segments kept": ["db/sluice/test_rotate.py"],
     "step 1, step 2 in one transaction": ["db/pgq/test_maint_rotate_tables_step1.py"],
     "rotation refuses REPEATABLE READ": ["db/pgq/test_maint_rotate_tables_step1.py"],
-    "each tick is notified on the log's channel": ["db/sluice/test_listen_log.py"],
+    "each tick is notified on the log's channel": ["db/sluice/test_listen_to_logs.py"],
     "a snapshot in which a transaction is in progress": ["db/pgq/test__require_newer_snapshot.py"],
     "a log that was restored from a dump": ["db/sluice/test_after_restore_states.py"],
     "`maint_tables_to_vacuum` lists other tables": [CASES],

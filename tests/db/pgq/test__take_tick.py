@@ -1,4 +1,4 @@
-"""pgq._take_tick and pgq._notify_tick; sluice/test_log_channel.py covers skipped notifications."""
+"""pgq._take_tick and pgq._notify_tick; sluice/test_notify_channel_of_logs.py covers skipped notifications."""
 
 from support import rows, value
 

@@ -32,7 +32,7 @@ def test_queues_with_something_to_read_are_announced_with_a_sign_of_life(databas
         assert value(connection, NOTIFY) == 3
 
         assert sorted(listener.heard()) == ["sluice.notifier", "sluice.q_due", "sluice.q_ready"]
-        assert value(connection, "select sluice.notifier_age() < '5 seconds'")
+        assert value(connection, "select is_active from sluice.leader('notifier')")
 
 
 def test_without_queues_there_is_the_sign_of_life(connection):

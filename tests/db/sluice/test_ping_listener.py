@@ -24,7 +24,7 @@ def test_only_the_session_itself_is_notified(database, connection):
 def test_session_receives_heartbeats_afterwards(connection):
     rows(connection, PING)
     list(connection.notifies(timeout=0))
-    connection.execute("select sluice.notifier_wake('{}', true), sluice.ticker_heartbeat()")
+    connection.execute("select sluice.notifier_wake('{}', true), pg_notify('sluice.ticker', '')")
 
     heard = {notice.channel for notice in connection.notifies(timeout=10, stop_after=2)}
 

@@ -866,14 +866,14 @@ class AsyncEventLog:
         Raises:
             LogNotFoundError: The log does not exist.
 
-        Source: `sluice.listen_log`.
+        Source: `sluice.listen`.
         """
         return await self._runner.run(logs.listen_log(queue_name))
 
     async def unlisten_log(self, queue_name: str) -> None:
         """Stop listening for ticks of a log.
 
-        Source: `sluice.unlisten_log`.
+        Source: `sluice.unlisten`.
         """
         await self._runner.run(logs.unlisten_log(queue_name))
 

@@ -244,6 +244,6 @@ class AsyncSchedules:
     async def next_schedule_at(self) -> datetime | None:
         """Return the earliest due time of all schedules, possibly in the past; None without one.
 
-        Source: `sluice.next_schedule_at`.
+        Source: the table `sluice.schedule`.
         """
         return await self._runner.run(schedules.next_schedule_at())

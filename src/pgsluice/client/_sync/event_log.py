@@ -864,14 +864,14 @@ class EventLog:
         Raises:
             LogNotFoundError: The log does not exist.
 
-        Source: `sluice.listen_log`.
+        Source: `sluice.listen`.
         """
         return self._runner.run(logs.listen_log(queue_name))
 
     def unlisten_log(self, queue_name: str) -> None:
         """Stop listening for ticks of a log.
 
-        Source: `sluice.unlisten_log`.
+        Source: `sluice.unlisten`.
         """
         self._runner.run(logs.unlisten_log(queue_name))
 

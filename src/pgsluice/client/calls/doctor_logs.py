@@ -268,7 +268,11 @@ def schedules(late_s: float) -> Call[list[Symptom]]:
 
 def leader() -> Call[str | None]:
     """Return the pid of the session that leads maintenance, or None."""
-    return Call("select 'pid ' || sluice.maintenance_leader()", (), scalar)
+    return Call(
+        "select case when l.is_active then 'pid ' || l.candidate end from sluice.leader('maintenance') as l",
+        (),
+        scalar,
+    )
 
 
 def overdue_maintenance(overdue_s: float) -> Call[list[Symptom]]:

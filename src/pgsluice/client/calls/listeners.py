@@ -82,20 +82,24 @@ class QueuePoll(NamedTuple):
     cost_s: float
 
 
-def listen(queue_name: str | None) -> Call[str | None]:
-    return Call("select sluice.listen(%s::text)", (queue_name,), scalar)
+def listen(queue_name: str | None, *, is_log: bool = False) -> Call[str | None]:
+    return Call("select sluice.listen(%s::text, %s::boolean)", (queue_name, is_log), scalar)
 
 
-def unlisten(queue_name: str) -> Call[None]:
-    return Call("select sluice.unlisten(%s::text)", (queue_name,), nothing)
+def unlisten(queue_name: str, *, is_log: bool = False) -> Call[None]:
+    return Call("select sluice.unlisten(%s::text, %s::boolean)", (queue_name, is_log), nothing)
 
 
-def notify_channel(queue_name: str) -> Call[str]:
-    return Call("select sluice.notify_channel(%s::text)", (queue_name,), scalar)
+def notify_channel(queue_name: str, *, is_log: bool = False) -> Call[str]:
+    return Call("select sluice.notify_channel(%s::text, %s::boolean)", (queue_name, is_log), scalar)
 
 
 def notifier_age() -> Call[float | None]:
-    return Call("select extract(epoch from sluice.notifier_age())::float8", (), scalar)
+    return Call(
+        "select extract(epoch from clock_timestamp() - l.called_at)::float8 from sluice.leader('notifier') as l",
+        (),
+        scalar,
+    )
 
 
 def ping_listener() -> Call[Ping]:
@@ -148,17 +152,6 @@ def notifier_queues() -> Call[list[QueueIds]]:
 
 
 def notifier_pulse(
-    notifier: int, standby_s: float, id_sequences: Sequence[int | None]
-) -> Call[Pulse]:
-    return Call(
-        "select pulse.is_leader, extract(epoch from pulse.server_time)::float8, pulse.last_ids "
-        "from sluice.notifier_pulse(%s::integer, make_interval(secs => %s::float8), %s::bigint[]::oid[]) as pulse",
-        (notifier, standby_s, list(id_sequences)),
-        one(Pulse),
-    )
-
-
-def notifier_await(
     notifier: int, standby_s: float, watches: Sequence[Watch], wait_s: float, pause_s: float
 ) -> Call[Pulse]:
     # As for notifier_wake.
@@ -166,14 +159,14 @@ def notifier_await(
         "select pulse.is_leader, extract(epoch from pulse.server_time)::float8, pulse.last_ids, "
         "pulse.first_ready, pulse.last_ready "
         "from pg_catalog.set_config('synchronous_commit', 'off', true), "
-        "sluice.notifier_await(%s::integer, make_interval(secs => %s::float8), %s::text[], %s::bigint[]::oid[], "
+        "sluice.notifier_pulse(%s::integer, make_interval(secs => %s::float8), %s::bigint[]::oid[], %s::text[], "
         "%s::bigint[], %s::bigint[], %s::boolean[], make_interval(secs => %s::float8), "
         "make_interval(secs => %s::float8)) as pulse"
     )
     parameters = (
         *(notifier, standby_s),
-        [watch.queue.queue_name for watch in watches],
         [watch.queue.id_sequence for watch in watches],
+        [watch.queue.queue_name for watch in watches],
         [watch.known_id for watch in watches],
         [watch.seen_id for watch in watches],
         [watch.is_pending for watch in watches],
@@ -199,17 +192,16 @@ def notifier_poll(
     )
 
 
-def notifier_resign(notifier: int) -> Call[bool]:
-    return Call("select sluice.notifier_resign(%s::integer)", (notifier,), scalar)
-
-
 def ticker_heartbeat(*, is_gone: bool = False) -> Call[None]:
+    # A log is quiet without new events, and without a ticker: only a heartbeat distinguishes the two.
     return Call(
-        "select sluice.ticker_heartbeat(%s::boolean)",
-        (is_gone,),
+        "select pg_catalog.pg_notify('sluice.ticker', %s::text) "
+        "where pg_catalog.pg_notification_queue_usage() < 0.5",
+        ("gone" if is_gone else "",),
         nothing,
-        own_transaction_sql="select sluice.ticker_heartbeat(%s::boolean) "
-        "from pg_catalog.set_config('synchronous_commit', 'off', true)",
+        own_transaction_sql="select pg_catalog.pg_notify('sluice.ticker', %s::text) "
+        "from pg_catalog.set_config('synchronous_commit', 'off', true) "
+        "where pg_catalog.pg_notification_queue_usage() < 0.5",
     )
 
 

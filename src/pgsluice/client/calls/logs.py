@@ -394,22 +394,18 @@ def listen_log(queue_name: str) -> Call[str]:
     Raises:
         LogNotFoundError: The log does not exist.
 
-    Source: `sluice.listen_log`.
+    Source: `sluice.listen`.
     """
-    return Call("select sluice.listen_log(%s::text)", (queue_name,), scalar)
+    return Call("select sluice.listen(%s::text, true)", (queue_name,), scalar)
 
 
 @method(EventLog)
 def unlisten_log(queue_name: str) -> Call[None]:
     """Stop listening for ticks of a log.
 
-    Source: `sluice.unlisten_log`.
+    Source: `sluice.unlisten`.
     """
-    return Call("select sluice.unlisten_log(%s::text)", (queue_name,), nothing)
-
-
-def log_channel(queue_name: str) -> Call[str]:
-    return Call("select sluice.log_channel(%s::text)", (queue_name,), scalar)
+    return Call("select sluice.unlisten(%s::text, true)", (queue_name,), nothing)
 
 
 # For workers: waits for another session of the same consumer no longer than lock_timeout. The setting ends with the

@@ -99,7 +99,7 @@ def list_group_settings(queue_name: str) -> Call[list[GroupSettings]]:
 
 def leads() -> Call[bool]:
     """True if a process leads the maintenance of this database."""
-    return Call("select sluice.maintenance_leader() is not null", (), scalar)
+    return Call("select (sluice.leader('maintenance')).is_active", (), scalar)
 
 
 def xmin_age_s() -> Call[float]:

@@ -249,16 +249,16 @@ def fire_schedules(*, schedules_max: int = 100) -> Call[list[FiredSlot]]:
 def next_schedule_at() -> Call[datetime | None]:
     """Return the earliest due time of all schedules, possibly in the past; None without one.
 
-    Source: `sluice.next_schedule_at`.
+    Source: the table `sluice.schedule`.
     """
-    return Call("select sluice.next_schedule_at()", (), scalar)
+    return Call("select min(s.due_at) from sluice.schedule as s", (), scalar)
 
 
 def next_schedule_in_s() -> Call[float | None]:
     """Return the seconds until the next schedule is due, by the server's clock."""
     return Call(
-        "select extract(epoch from sluice.next_schedule_at() - pg_catalog.clock_timestamp())"
-        "::double precision",
+        "select extract(epoch from min(s.due_at) - pg_catalog.clock_timestamp())::double precision "
+        "from sluice.schedule as s",
         (),
         scalar,
     )

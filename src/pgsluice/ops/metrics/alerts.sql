@@ -4,7 +4,7 @@
 
 -- name: no maintenance
 select 'no process leads maintenance' as summary
-where sluice.maintenance_leader() is null;
+where not (sluice.leader('maintenance')).is_active;
 
 -- name: maintenance fails
 select format('the maintenance step %s fails since %s', f.task, min(f.failed_since)) as summary

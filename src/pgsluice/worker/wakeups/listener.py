@@ -19,7 +19,6 @@ import psycopg
 
 from pgsluice.backoff import Backoff
 from pgsluice.client.calls import listeners as calls
-from pgsluice.client.calls import logs as log_calls
 from pgsluice.errors import (
     ArgumentError,
     ConnectionFailedError,
@@ -272,10 +271,8 @@ class AsyncListener:
             await self._leave(link, place)
         for place in self._subscriptions.keys() - self._channels.keys() - self._missing:
             try:
-                if place.kind is Kind.QUEUE:
-                    channel = await link.run(calls.listen(place.name))
-                else:
-                    channel = await link.run(log_calls.listen_log(place.name))
+                call = calls.listen(place.name, is_log=place.kind is not Kind.QUEUE)
+                channel = await link.run(call)
             except (LogNotFoundError, PrivilegeError) as error:
                 if isinstance(error, LogNotFoundError):
                     self._retry_at_s = time.monotonic() + _RETRY_S
@@ -291,13 +288,7 @@ class AsyncListener:
         self._judge()
 
     async def _leave(self, link: ListenerConnection, place: Place) -> None:
-        try:
-            if place.kind is Kind.QUEUE:
-                await link.run(calls.unlisten(place.name))
-            else:
-                await link.run(log_calls.unlisten_log(place.name))
-        except LogNotFoundError:
-            pass  # its channel is unused from now on
+        await link.run(calls.unlisten(place.name, is_log=place.kind is not Kind.QUEUE))
         del self._channels[place]
 
     async def _receive(self, connection: psycopg.AsyncConnection[Any], timeout_s: float) -> None:

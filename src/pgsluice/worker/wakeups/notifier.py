@@ -17,6 +17,7 @@ from pgsluice.backoff import DELAY_MAX_S, Backoff, jittered
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import listeners as calls
 from pgsluice.client.calls.listeners import QueueIds
+from pgsluice.client.calls.upkeep import resign
 from pgsluice.errors import ArgumentError, SluiceError
 from pgsluice.worker.wakeups.readiness import Readiness, averaged
 
@@ -118,7 +119,7 @@ class Notifier:
         finally:
             if self._is_leader:
                 with contextlib.suppress(SluiceError):
-                    self._runner.run(calls.notifier_resign(self._number))
+                    self._runner.run(resign("notifier", self._number))
                 self._step_down()
 
     def run_once(self) -> int:
@@ -168,7 +169,7 @@ class Notifier:
         if began_s < self._busy_until_s:
             pause_s = min(pause_s, _BUSY_INTERVAL_S)
         pulse = self._runner.run(
-            calls.notifier_await(
+            calls.notifier_pulse(
                 *(self._number, self._standby_s, self._readiness.watches(queues, began_s)),
                 *(wait_s, pause_s),
             )

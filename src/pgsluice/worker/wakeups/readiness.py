@@ -19,7 +19,7 @@ _NOTHING = Ends(None, None, None, None)
 # early, a claim rolled back. The interval grows with the idle time, up to the rest.
 _QUIET_SHARE = 0.1
 _REST_MIN_S = 1.0
-# Minimum interval of these polls: sluice.notifier_await finds what a commit adds above the ids seen before.
+# Minimum interval of these polls: sluice.notifier_pulse finds what a commit adds above the ids seen before.
 _SOON_S = 0.005
 # Time after a new sequence value for which its message may become visible at any time.
 _PENDING_S = 1.0

@@ -3,7 +3,7 @@
  * maximum lag and ten seconds, or if there was none within twice the idle period. Then the leader of maintenance makes none, or
  * there is no leader.
  *
- * Calls: pgq._last_tick, pgq._event_seq, sluice.maintenance_leader.
+ * Calls: pgq._last_tick, pgq._event_seq, sluice.leader.
  */
 create or replace function sluice._explain_ticks(i_log pgq.queue)
 returns table (at timestamptz, cause text, detail jsonb)
@@ -25,7 +25,9 @@ begin
             v_tick.tick_time, 'no tick', jsonb_build_object('events', v_events, 'is_external', i_log.queue_external_ticker)
         );
         if not i_log.queue_external_ticker and not i_log.queue_ticker_paused then
-            return query select null::timestamptz, 'maintenance', jsonb_build_object('session', sluice._session(sluice.maintenance_leader()));
+            return query select null::timestamptz, 'maintenance', jsonb_build_object('session', sluice._session(
+                (select l.candidate from sluice.leader('maintenance'::text) as l where l.is_active)
+            ));
         end if;
     elsif v_events > 0 then
         return query values (v_tick.tick_time, 'next tick', jsonb_build_object('events', v_events));

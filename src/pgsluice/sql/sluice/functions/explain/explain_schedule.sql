@@ -2,7 +2,7 @@
  * See sluice.explain_queue for the rows. A slot is late if it is due for more than ten seconds. The message or event of the
  * schedule is never returned.
  *
- * Calls: sluice.maintenance_leader. Reads: sluice.schedule.
+ * Calls: sluice.leader. Reads: sluice.schedule.
  */
 create or replace function sluice.explain_schedule(name text)
 returns table (section text, at timestamptz, cause text, detail jsonb)
@@ -54,7 +54,9 @@ begin
                 ('reason', null, 'error', jsonb_build_object('error', case when v_may_read then s.error end), s.error is not null),
                 ('reason', null, 'no target', '{}', not v_exists),
                 ('reason', s.due_at, 'late', '{}', v_is_late),
-                ('reason', null, 'maintenance', jsonb_build_object('session', sluice._session(sluice.maintenance_leader())), v_is_late),
+                ('reason', null, 'maintenance', jsonb_build_object('session', sluice._session(
+                    (select l.candidate from sluice.leader('maintenance'::text) as l where l.is_active)
+                )), v_is_late),
                 ('reason', s.due_at, 'not due', '{}', s.due_at > v_now),
                 ('next', s.due_at, 'slot', '{}', s.due_at is not null),
                 ('next', null, 'no slot', '{}', s.due_at is null)

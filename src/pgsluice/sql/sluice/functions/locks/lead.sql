@@ -10,7 +10,7 @@
  *
  * Of two candidates that find the lease over at the same time, the later one leads, and the other one notices at its next call.
  *
- * Calls: sluice._turn. Writes: the sequence of the role, outside of the transaction.
+ * Calls: sluice.leader. Writes: the sequence of the role, outside of the transaction.
  */
 create or replace function sluice.lead(role text, candidate integer, lease interval)
 returns boolean
@@ -18,12 +18,12 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_number_bits constant integer := 22; -- as in sluice._turn
+    v_number_bits constant integer := 22; -- as in sluice.leader
     v_is_session constant integer := case when candidate = pg_backend_pid() then 1 else 0 end;
     v_age interval;
     t record;
 begin
-    select l.* into t from sluice._turn(role) as l;
+    select l.* into t from sluice.leader(role) as l;
     v_age := clock_timestamp() - t.called_at;
     -- A call in the future is that of another clock, before a failover.
     if t.candidate <> candidate and v_age >= '0' and v_age < lease
@@ -37,7 +37,7 @@ begin
         format('sluice.%I', role || '_turn')::regclass,
         (floor(extract(epoch from clock_timestamp()) * 100)::bigint << (v_number_bits + 1)) | (v_is_session << v_number_bits) | candidate
     );
-    return (select l.candidate = lead.candidate from sluice._turn(role) as l);
+    return (select l.candidate = lead.candidate from sluice.leader(role) as l);
 end;
 $$;
 

@@ -9,7 +9,12 @@ declare
     v_number constant integer := 0; -- its number among the notifiers
     v_standby constant interval := '2 seconds';
 begin
-    if not (sluice.notifier_pulse(v_number, v_standby, '{}'::oid[])).is_leader then
+    if not (
+        sluice.notifier_pulse(
+            v_number, v_standby, '{}'::oid[], '{}'::text[], '{}'::bigint[], '{}'::bigint[], '{}'::boolean[], '0'::interval,
+            '0'::interval
+        )
+    ).is_leader then
         return 0;
     end if;
     return sluice.notifier_wake(

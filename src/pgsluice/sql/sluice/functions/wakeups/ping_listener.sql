@@ -1,7 +1,7 @@
 -- Tests the whole way through the server's notification queue: a response of the server does not prove that notifications
 -- arrive.
 --
--- Calls: sluice.notifier_age.
+-- Calls: sluice.leader.
 create or replace function sluice.ping_listener(out channel text, out notifier_age interval)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -14,7 +14,7 @@ begin
     if pg_notification_queue_usage() < 0.5 then
         perform pg_notify(channel, '');
     end if;
-    notifier_age := sluice.notifier_age();
+    notifier_age := (select clock_timestamp() - l.called_at from sluice.leader('notifier'::text) as l);
 end;
 $$;
 

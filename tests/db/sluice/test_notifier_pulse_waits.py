@@ -1,4 +1,4 @@
-"""sluice.notifier_await: waits in the server, and announces visible messages itself."""
+"""sluice.notifier_pulse with queues: waits in the server, and announces visible messages itself."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from support.notify import Listener
 
 AWAIT = """
     select is_leader, last_ids, first_ready, last_ready
-    from sluice.notifier_await(
-        1, '1 s', %s::text[], %s::text[]::regclass[]::oid[], %s::bigint[], %s::bigint[], %s::boolean[], %s::interval,
+    from sluice.notifier_pulse(
+        1, '1 s', %s::text[]::regclass[]::oid[], %s::text[], %s::bigint[], %s::bigint[], %s::boolean[], %s::interval,
         %s::interval
     )
 """
 NOTIFIER_AWAIT = (
-    "sluice.notifier_await"
-    "(integer,interval,text[],oid[],bigint[],bigint[],boolean[],interval,interval)"
+    "sluice.notifier_pulse"
+    "(integer,interval,oid[],text[],bigint[],bigint[],boolean[],interval,interval)"
 )
 
 
@@ -28,7 +28,7 @@ def announced(session, known, seen, *, wait="0", pause="1 ms", is_pending=False,
     """Run one call for queues that all have the same known and seen id."""
     sequences = [f"pgmq.q_{name}_msg_id_seq" for name in names]
     each = [[id_] * len(names) for id_ in (known, seen, is_pending)]
-    return rows(session, AWAIT, list(names), sequences, *each, wait, pause)[0]
+    return rows(session, AWAIT, sequences, list(names), *each, wait, pause)[0]
 
 
 @pytest.fixture

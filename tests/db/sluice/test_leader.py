@@ -1,4 +1,4 @@
-"""sluice.notifier_age: the time since the last round of a notifier."""
+"""sluice.leader: the last leader of a role, and the time since its last call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from support import value, wait_until
 
-AGE = "select sluice.notifier_age()"
+AGE = "select clock_timestamp() - called_at from sluice.leader('notifier')"
 
 
 def test_there_is_no_age_before_the_first_notifier(connection):
@@ -28,3 +28,22 @@ def test_a_monitor_may_ask(database, connection, role):
     connection.execute(f"grant sluice_monitor to {role}")
     with database.connect(user=role) as monitor:
         assert value(monitor, AGE) is None
+
+
+def leader(connection):
+    return value(
+        connection,
+        "select case when is_active then candidate end from sluice.leader('maintenance')",
+    )
+
+
+def test_an_old_call_is_no_leader(connection):
+    connection.execute(
+        "select setval('sluice.maintenance_turn', "
+        "(floor(extract(epoch from clock_timestamp() - '1 min'::interval) * 100)::bigint << 23) | 1)"
+    )
+
+    assert leader(connection) is None
+
+    connection.execute("select sluice.lead('maintenance', 1, '1 s')")
+    assert leader(connection) == 1
