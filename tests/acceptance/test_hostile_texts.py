@@ -123,7 +123,7 @@ def evil_database(database_18) -> str:
             c.execute("select sluice._note_failure(%s, %s, null, %s)", [task, QUEUE, EVIL])
         c.execute(f'create table "{EVIL}" (id integer primary key)')
         c.execute("select sluice.capture(%s::regclass, %s)", [f'"{EVIL}"', EVIL])
-        c.execute("select sluice._note_action('purge', %s, '{}', 1, %s)", [QUEUE, EVIL])
+        c.execute("select sluice.note_action('purge', %s, '{}', 1, %s)", [QUEUE, EVIL])
     return database_18.url
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from pgsluice.client.calls import spark as calls
-from pgsluice.client.calls import spark_exports
 from pgsluice.lake.archived import IdRange, open_archived, read_again
 from pgsluice.pipelines.archive import ArchiveCopy
 from pgsluice.spark.arrow_io import read_batches
@@ -23,7 +22,7 @@ class PlainCopy(ArchiveCopy):
         source = self.source
         names = arrow_schema(ARCHIVE_SCHEMA).names
         queries = self._ask(
-            reader, spark_exports.export_slices(source.queue, source.export or "", 2, names)
+            reader, calls.queue_slices(source.queue, "archive", 2, names, source.export)
         )
         prepare = calls.use_snapshot(self._ask(reader, calls.export_snapshot()))
         there = open_archived(self.place)

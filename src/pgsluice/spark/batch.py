@@ -41,7 +41,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pgsluice.client.calls import Call, spark_exports, spark_reading
+from pgsluice.client.calls import Call, spark_reading
 from pgsluice.client.calls import spark as calls
 from pgsluice.client.calls.logs import log_tick
 from pgsluice.errors import ConfigurationError, LogStateError, SluiceError
@@ -208,11 +208,13 @@ class QueueReader(TableReader):
         self.prepare = calls.use_snapshot(snapshot) if snapshot else ()
 
     def partitions(self) -> Sequence[QueryPartition]:
-        call = calls.queue_slices(self.queue_name, self.table, self.slice_count, self.schema.names)
-        if self.export_name:
-            call = spark_exports.export_slices(
-                self.queue_name, self.export_name, self.slice_count, self.schema.names
-            )
+        call = calls.queue_slices(
+            self.queue_name,
+            self.table,
+            self.slice_count,
+            self.schema.names,
+            self.export_name or None,
+        )
         try:
             with self._connected(*self.prepare) as call_server:
                 queries = self._filtered(call_server, call_server(call))

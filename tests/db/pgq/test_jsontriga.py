@@ -1,8 +1,8 @@
 """pgq.jsontriga, and the common options, columns, errors and privileges of all capture triggers.
 
 Also covers the internal steps. `_trigger_fire` is the trigger, and `_trigger_options` parses its
-arguments with `_trigger_names`. `_trigger_event` finds the key and the type of the event, or raises
-an error (`_trigger_refuse`). `_trigger_change` compares the rows (`_trigger_key_changed`), formats
+arguments. `_trigger_event` finds the key and the type of the event, or raises
+an error (`_trigger_refuse`). `_trigger_change` compares the rows, formats
 them (`_trigger_row`, `_trigger_statement`) and sets fields from columns. `_trigger_expressions_sql`
 sets fields from expressions, and `_trigger_when` evaluates the condition.
 """

@@ -168,5 +168,5 @@ def test_a_tick_is_found_in_any_segment(connection, log):
     assert value(connection, "select tick_id from pgq._tick_after(1, 0)") == 1
     assert value(connection, "select tick_event_seq from pgq._tick_after(1, 1)") == 7
     assert value(connection, "select tick_id from pgq._tick_after(1, 2)") is None
-    assert value(connection, "select tick_id from pgq._find_tick(1, 2)") == 2
-    assert value(connection, "select tick_id from pgq._find_tick(1, 0)") is None
+    assert value(connection, "select tick_id from pgq._find_tick(1, 2, false)") == 2
+    assert value(connection, "select tick_id from pgq._find_tick(1, 0, false)") is None

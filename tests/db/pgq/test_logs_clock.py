@@ -1,6 +1,6 @@
 """Event logs on a server whose clock steps by a day: ticks, delays, retries, rotation.
 
-Covers pgq._rewind_retries and pgq._ticked_time.
+Covers pgq._rewind_retries.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""pgq.register_consumer_at, with pgq._kept_tick, _at_tick and _consumer_id."""
+"""pgq.register_consumer_at, with pgq._find_tick, _at_tick and _consumer_id."""
 
 import pytest
 

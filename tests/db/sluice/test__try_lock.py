@@ -1,4 +1,4 @@
-"""sluice._try_lock and the locks _wait_for_lock, _lock_name, _lock_sink and _lock_notifier."""
+"""sluice._try_lock and the locks _wait_for_lock, _lock_name and _lock_notifier."""
 
 import psycopg
 import pytest
@@ -52,11 +52,11 @@ def test_waiting_ends_with_the_name_of_the_holder(connection, holder, in_savepoi
 
 def test_sink_is_locked_with_and_without_a_row(connection, holder):
     for _ in range(2):
-        holder.execute("select sluice._lock_sink('lake')")
+        holder.execute("select * from sluice.sink_position('lake')")
         connection.execute("set lock_timeout = '50ms'")
         with pytest.raises(psycopg.errors.LockNotAvailable):
-            connection.execute("select sluice._lock_sink('lake')")
-        connection.execute("select sluice._lock_sink('another')")
+            connection.execute("select * from sluice.sink_position('lake')")
+        connection.execute("select * from sluice.sink_position('another')")
         holder.rollback()
         connection.execute("select sluice.sink_commit('lake', 1)")
 

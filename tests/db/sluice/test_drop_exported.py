@@ -1,4 +1,4 @@
-"""sluice.drop_exported, with _drop_exported, which retention also calls."""
+"""sluice.drop_exported, which retention also calls."""
 
 import psycopg
 import pytest

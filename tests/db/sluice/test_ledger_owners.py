@@ -1,6 +1,6 @@
 """Owners of ledger entries: a role cannot make another role's next call look like a repetition.
 
-Covers sluice._caller_id, which identifies roles, and sluice._require_sender, _owns_sink and
+Covers sluice._caller_id, which identifies roles, and sluice._require_sender and
 _require_sink_owner, which reject them.
 """
 

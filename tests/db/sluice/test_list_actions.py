@@ -1,4 +1,4 @@
-"""sluice.list_actions, with _note_action, _some_ids and _maintain_actions: who did what, and when."""
+"""sluice.list_actions, with note_action and _maintain_actions: who did what, and when."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""sluice.send_staged, with _stages, _refuse_stage, _targets and _keyed_headers."""
+"""sluice.send_staged, with _stages, _refuse_stage and _keyed_headers."""
 
 import psycopg
 import pytest

@@ -1,4 +1,4 @@
-"""`sluice.take_samples`, with _store_samples, _open_sample_slot, _sample_slot, _hold_samples,
+"""`sluice.take_samples`, with _store_samples, _sample_slot, _hold_samples,
 _maintain_samples and _log_state."""
 
 from __future__ import annotations

@@ -152,13 +152,17 @@ def log_start(queue_name: str, consumer_name: str | None, starting: str) -> Call
 
 
 def queue_slices(
-    queue_name: str, relation: str, slice_count: int, columns: Sequence[str]
+    queue_name: str,
+    relation: str,
+    slice_count: int,
+    columns: Sequence[str],
+    export_name: str | None = None,
 ) -> Call[list[str]]:
-    """Return the queries for the rows of a queue or its archive."""
+    """Return the queries for the rows of a queue or its archive; with an export, for those that it has not verified."""
     return Call(
         "select s.query from sluice.queue_slices("
-        "%s::text, %s::text, %s::integer, %s::text[]) as s order by s.slice",
-        (queue_name, relation, slice_count, list(columns)),
+        "%s::text, %s::text, %s::integer, %s::text[], %s::text) as s order by s.slice",
+        (queue_name, relation, slice_count, list(columns), export_name),
         column,
         queue_name,
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
-from pgsluice.client.calls.call import Call, column, one, record, scalar
+from pgsluice.client.calls.call import Call, one, record, scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +56,6 @@ def export_backlog(queue_name: str, export_name: str) -> Call[list[Backlog]]:
     )
 
 
-def export_slices(
-    queue_name: str, export_name: str, slice_count: int, columns: Sequence[str]
-) -> Call[list[str]]:
-    """Return the queries for the messages that the export has not verified."""
-    return Call(
-        "select s.query from sluice.export_slices("
-        "%s::text, %s::text, %s::integer, %s::text[]) as s order by s.slice",
-        (queue_name, export_name, slice_count, list(columns)),
-        column,
-        queue_name,
-    )
-
-
 def verify_exported(
     queue_name: str,
     export_name: str,
@@ -92,7 +79,7 @@ def verify_exported(
 def drop_exported(queue_name: str, rows_max: int) -> Call[int]:
     """Delete archived messages that every export of the queue has verified; return their number."""
     return Call(
-        "select sluice.drop_exported(%s::text, %s::integer)",
+        "select sluice.drop_exported(%s::text, %s::bigint)",
         (queue_name, rows_max),
         scalar,
         queue_name,

@@ -163,7 +163,7 @@ def list_extra_maint() -> Call[list[ExtraMaintenance]]:
     Source: `sluice.list_extra_maint`.
     """
     return Call(
-        "select queue_name, function_name from sluice.list_extra_maint()",
+        "select queue_name, function_name from sluice.list_extra_maint(null)",
         (),
         record(ExtraMaintenance),
     )

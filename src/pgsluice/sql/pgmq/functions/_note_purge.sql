@@ -6,8 +6,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     if has_schema_privilege('sluice', 'usage') then
-        if has_function_privilege('sluice._note_action(text, text, jsonb, bigint, text)', 'execute') then
-            perform sluice._note_action('purge_queue'::text, queue_name, null::jsonb, message_count, null::text);
+        if has_function_privilege('sluice.note_action(text, text, jsonb, bigint, text)', 'execute') then
+            perform sluice.note_action('purge_queue'::text, queue_name, null::jsonb, message_count, null::text);
         end if;
     end if;
 end;

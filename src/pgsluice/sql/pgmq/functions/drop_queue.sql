@@ -50,7 +50,7 @@ begin
     end loop;
     perform pgmq._forget_attempts(queue_name);
     delete from pgmq.meta as m where m.queue_name = drop_queue.queue_name;
-    perform sluice._note_action('drop_queue'::text, queue_name, null::jsonb, null::bigint, null::text);
+    perform sluice.note_action('drop_queue'::text, queue_name, null::jsonb, null::bigint, null::text);
     return true;
 end;
 $$;

@@ -12,7 +12,7 @@ begin
     if i_min_count is null and i_min_interval is null then
         v_tick := pgq._tick_after(i_queue_id, i_position.pos_last_tick);
     else
-        select (pgq._find_tick(i_queue_id, f.next_tick_id)).*
+        select (pgq._find_tick(i_queue_id, f.next_tick_id, false)).*
         into v_tick
         from pgq.find_tick_helper(
             i_queue_id, i_position.pos_last_tick, i_position.pos_last_time, i_position.pos_last_seq, i_min_count::bigint,

@@ -14,6 +14,7 @@ declare
     v_pinned_bytes bigint;
     v_lag_events bigint;
     v_lag_time interval;
+    v_ticked_time interval;
     v_reason text;
 begin
     select p.* into v_policy from sluice.log_policy as p where p.queue_id = i_queue_id;
@@ -40,15 +41,25 @@ begin
         -- Measured by ticks, not by the clock: without ticks no lag grows.
         v_lag_events := v_last.tick_event_seq - v_position.pos_last_seq;
         v_lag_time := v_last.tick_time - v_position.pos_last_time;
+        v_ticked_time := null;
+        if v_lag_time > v_policy.max_lag_time then
+            -- The difference of two tick times is not the time for which a log was ticked: a clock set forward, or a stopped
+            -- ticker, makes one long gap between two ticks, which alone is no lag.
+            execute format(
+                'select sum(least(greatest(g.gap, interval ''0''), $2))
+                 from (select t.tick_time - lag(t.tick_time) over (order by t.tick_id) as gap from pgq.%I as t where t.tick_id >= $1) as g',
+                format('tick_%s', i_queue_id)
+            )
+            using v_position.pos_last_tick, v_policy.max_lag_time / 2
+            into v_ticked_time;
+        end if;
         v_pinned_bytes := v_bytes[array_position(v_names, v_subscriber.co_name)];
         v_reason := case
             when v_pinned_bytes > v_policy.max_lag_bytes
                 then format('lag of %s bytes exceeds the limit of %s', v_pinned_bytes, v_policy.max_lag_bytes)
             when v_lag_events > v_policy.max_lag_events
                 then format('lag of %s events exceeds the limit of %s', v_lag_events, v_policy.max_lag_events)
-            -- A clock set forward, or a stopped ticker, makes one long gap between two ticks, which alone is no lag.
-            when v_lag_time > v_policy.max_lag_time
-                and pgq._ticked_time(i_queue_id, v_position.pos_last_tick, v_policy.max_lag_time / 2) > v_policy.max_lag_time
+            when v_ticked_time > v_policy.max_lag_time
                 then format('lag of %s exceeds the limit of %s', v_lag_time, v_policy.max_lag_time)
         end;
         continue when v_reason is null;

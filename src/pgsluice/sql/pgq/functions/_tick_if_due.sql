@@ -33,7 +33,7 @@ begin
         elsif v_lag < i_queue.queue_ticker_max_lag / 2 then
             v_is_due := false;
         else
-            v_gap := v_last.tick_time - (pgq._find_tick(i_queue.queue_id, v_last.tick_id - 1)).tick_time;
+            v_gap := v_last.tick_time - (pgq._find_tick(i_queue.queue_id, v_last.tick_id - 1, false)).tick_time;
             v_is_due := v_lag >= i_queue.queue_ticker_idle_period or (v_lag < 2 * v_gap) is not true;
         end if;
     end if;

@@ -18,7 +18,7 @@ declare
     ];
     v_field integer;
     v_columns record;
-    v_suspects text[] := '{}';
+    v_is_same boolean := true;
     v_shown_changed boolean := false;
     v_hidden_changed boolean := false;
 begin
@@ -40,14 +40,22 @@ begin
             -- A column has changed if its text differs. A key has changed if its values are not equal: 1.0 is the key
             -- 1.00.
             continue when v_before[v_column] is not distinct from v_after[v_column];
-            if v_columns.in_key[v_column] then
-                v_suspects := v_suspects || v_columns.names[v_column];
+            if v_columns.in_key[v_column] and v_is_same then
+                begin
+                    execute format('select record_eq(row(($1).%1$I), row(($2).%1$I))', v_columns.names[v_column])
+                    into v_is_same
+                    using row_before, row_after;
+                exception
+                    -- For a type without equality, a different text is a different value.
+                    when undefined_function then
+                        v_is_same := false;
+                end;
             end if;
             v_hidden_changed := v_hidden_changed or v_columns.hidden[v_column];
             v_shown_changed := v_shown_changed or not v_columns.hidden[v_column];
         end loop;
     end if;
-    if v_suspects <> '{}' and pgq._trigger_key_changed(v_suspects, row_before, row_after) then
+    if not v_is_same then
         perform pgq._trigger_refuse(
             'primary key update not allowed',
             'delete the row and insert it with its new key, or name columns that stay with pkey=',

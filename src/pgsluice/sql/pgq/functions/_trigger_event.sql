@@ -59,7 +59,8 @@ begin
     ];
     if operation <> 'TRUNCATE' then
         fields := pgq._trigger_change(
-            fields, kind, operation, source_table, coalesce(pgq._trigger_names(v_options.pkey), v_key),
+            fields, kind, operation, source_table,
+            coalesce(string_to_array(v_options.pkey, ',') || regexp_split_to_array(v_options.pkey, E'[\\s,]+'), v_key),
             v_options.ignored, v_options.backup, arguments[0], row_before, row_after
         );
     end if;

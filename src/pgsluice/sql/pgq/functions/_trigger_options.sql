@@ -38,7 +38,8 @@ begin
             elsif v_argument = 'deny' then
                 deny := true;
             elsif strpos(v_argument, '=') > 0 and v_name = 'ignore' then
-                ignored := pgq._trigger_names(v_value);
+                -- White space separates as a comma does, unless it is part of a name.
+                ignored := string_to_array(v_value, ',') || regexp_split_to_array(v_value, E'[\\s,]+');
             elsif strpos(v_argument, '=') > 0 and v_name = 'pkey' then
                 pkey := v_value;
             elsif strpos(v_argument, '=') > 0 and v_field is not null then

@@ -67,11 +67,11 @@ begin
 
     v_active := new.sub_active;
     if new.sub_last_tick is distinct from old.sub_last_tick then
-        v_tick := pgq._kept_tick(old.sub_queue, new.sub_last_tick);
+        v_tick := pgq._find_tick(old.sub_queue, new.sub_last_tick, true);
         v_position := pgq._at_tick(v_position, v_tick);
     end if;
     if new.sub_next_tick is distinct from v_position.pos_next_tick then
-        v_tick := pgq._kept_tick(old.sub_queue, new.sub_next_tick);
+        v_tick := pgq._find_tick(old.sub_queue, new.sub_next_tick, true);
         v_position.pos_next_tick := v_tick.tick_id;
         v_position.pos_next_time := v_tick.tick_time;
         v_position.pos_next_seq := v_tick.tick_event_seq;

@@ -72,7 +72,7 @@ begin
     end loop;
     -- Listeners leave this channel; a log of the same name that is created again has another one.
     perform pg_notify(format('sluice.log_%s', v_queue_id), 'dropped');
-    perform sluice._note_action('drop_queue'::text, x_queue_name, null::jsonb, null::bigint, null::text);
+    perform sluice.note_action('drop_queue'::text, x_queue_name, null::jsonb, null::bigint, null::text);
     return 1;
 end;
 $$;

@@ -1,7 +1,7 @@
 -- The work list of PgQ's daemon: it runs each row as `select func_name(func_arg)`, and `vacuum` rows as that command.
 --
 -- queue_extra_maint names functions that the daemon then runs with its own rights, often a superuser's. It is given only
--- those that do not lend these rights to the role that wrote the name: see pgq._extra_maint.
+-- those that do not lend these rights to the role that wrote the name: see sluice.list_extra_maint.
 create or replace function pgq.maint_operations(out func_name text, out func_arg text)
 returns setof record
 language plpgsql
@@ -19,7 +19,7 @@ begin
     return query select 'pgq.maint_rotate_tables_step2', null::text;
     return query
         select extra.function_name, extra.queue_name
-        from pgq._extra_maint(sluice._caller_id()::oid) as extra
+        from sluice.list_extra_maint(sluice._caller_id()::oid) as extra
         where extra.refusal is null
         order by extra.queue_name, extra.extra_position;
     return query select 'vacuum', t.name from pgq.maint_tables_to_vacuum() as t (name);

@@ -40,7 +40,7 @@ begin
     end if;
 
     if x_tick_pos is not null then
-        v_tick := pgq._kept_tick(v_queue_id, x_tick_pos);
+        v_tick := pgq._find_tick(v_queue_id, x_tick_pos, true);
     else
         v_tick := pgq._last_tick(v_queue_id);
         if v_tick.tick_id is null then

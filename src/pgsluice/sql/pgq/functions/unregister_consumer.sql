@@ -30,7 +30,7 @@ begin
     delete from pgq.retry_entry as e
     where e.ev_owner = v_subscriber.sub_id
       and not exists (select from pgq.subscriber as s where s.sub_id = v_subscriber.sub_id);
-    perform sluice._note_action(
+    perform sluice.note_action(
         'unregister_consumer'::text, x_queue_name, jsonb_build_object('consumer_name', x_consumer_name), null::bigint, null::text
     );
     return cardinality(v_sub_keys);

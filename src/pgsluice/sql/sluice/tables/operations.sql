@@ -10,7 +10,7 @@ create table sluice.action (
     note text
 );
 comment on table sluice.action is
-    'Actions of operators, written in their transactions by sluice._note_action and kept for 90 days.';
+    'Actions of operators, written in their transactions by sluice.note_action and kept for 90 days.';
 comment on column sluice.action.actor is 'The role of the session.';
 comment on column sluice.action.action is 'The name of the function.';
 comment on column sluice.action.queue_name is 'The queue or log; null: the action concerns none.';

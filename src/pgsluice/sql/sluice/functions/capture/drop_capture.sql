@@ -18,7 +18,7 @@ begin
         v_dropped := true;
     end loop;
     if v_dropped then
-        perform sluice._note_action(
+        perform sluice.note_action(
             'drop_capture'::text, queue_name, jsonb_build_object('source_table', source_table::text), null::bigint, null::text
         );
     end if;

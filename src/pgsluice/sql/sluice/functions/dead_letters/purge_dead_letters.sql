@@ -40,10 +40,10 @@ begin
     using null::jsonb, null::jsonb, null::timestamptz, v_filter.until, queue_name, consumer_name, v_filter, qty;
     get diagnostics v_deleted = row_count;
     if v_deleted > 0 then
-        perform sluice._note_action(
+        perform sluice.note_action(
             'purge_dead_letters'::text, queue_name,
             jsonb_build_object(
-                'consumer_name', consumer_name, 'older_than', older_than, 'dead_letter_ids', sluice._some_ids(dead_letter_ids)
+                'consumer_name', consumer_name, 'older_than', older_than, 'dead_letter_ids', to_jsonb(dead_letter_ids[:100])
             ),
             v_deleted, null::text
         );

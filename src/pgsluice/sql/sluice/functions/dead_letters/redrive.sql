@@ -48,14 +48,14 @@ begin
         after_dead_letter_id, qty, v_owner, v_is_group;
     get diagnostics v_moved = row_count;
     if v_moved > 0 then
-        perform sluice._note_action(
+        perform sluice.note_action(
             'redrive'::text, queue_name,
             jsonb_build_object(
                 'consumer_name', consumer_name,
                 'target_queue_name', target_queue_name,
                 'filter', nullif(
                     case when v_filter.dead_letter_ids is null then filter
-                        else filter || jsonb_build_object('dead_letter_ids', sluice._some_ids(v_filter.dead_letter_ids))
+                        else filter || jsonb_build_object('dead_letter_ids', to_jsonb(v_filter.dead_letter_ids[:100]))
                     end,
                     '{}'
                 )

@@ -9,7 +9,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tick pgq.tick := pgq._find_tick(i_queue_id, i_tick_id);
+    v_tick pgq.tick := pgq._find_tick(i_queue_id, i_tick_id, false);
 begin
     if v_tick.tick_id is null then
         select i_queue_id, s.pos_last_tick, s.pos_last_time, s.pos_last_snapshot, s.pos_last_seq

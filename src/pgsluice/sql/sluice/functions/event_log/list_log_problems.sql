@@ -98,7 +98,7 @@ begin
                     'select sluice.drop_group(%1$L, %2$L); select sluice.create_group(%1$L, %2$L, %3$L)  -- where it stopped: events that '
                     'were claimed there are redelivered', v_queue.queue_name, v_lost.group_name,
                     v_lost.options || jsonb_build_object('start', jsonb_build_object(
-                        'tick', coalesce((pgq._find_tick(v_queue.queue_id, v_lost.pos_last_tick)).tick_id, v_oldest, 1)
+                        'tick', coalesce((pgq._find_tick(v_queue.queue_id, v_lost.pos_last_tick, false)).tick_id, v_oldest, 1)
                     ))
                 );
                 return next;

@@ -29,7 +29,7 @@ begin
     if v_position.pos_batch is not null or (v_position.pos_last_tick < log_commit.tick_id) is not true then
         return false;
     end if;
-    v_tick := pgq._find_tick(v_subscriber.sub_queue, log_commit.tick_id);
+    v_tick := pgq._find_tick(v_subscriber.sub_queue, log_commit.tick_id, false);
     if v_tick.tick_id is null then
         return false;
     end if;

@@ -30,7 +30,7 @@ begin
     using v_from.tick_event_seq + max_events, from_tick, last_tick
     into tick_id;
     tick_snapshot := case
-        when tick_id = from_tick then v_from.tick_snapshot else (pgq._find_tick(v_queue_id, tick_id)).tick_snapshot
+        when tick_id = from_tick then v_from.tick_snapshot else (pgq._find_tick(v_queue_id, tick_id, false)).tick_snapshot
     end;
 end;
 $$;

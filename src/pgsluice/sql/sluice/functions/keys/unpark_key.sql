@@ -67,7 +67,7 @@ begin
         v_claim.look_at := v_look.due_at;
         perform sluice._write_claim(v_claim);
     end if;
-    perform sluice._note_action(
+    perform sluice.note_action(
         'unpark_key'::text, queue_name, jsonb_build_object('group_name', group_name, 'key', key), v_parked, null::text
     );
     return v_parked;

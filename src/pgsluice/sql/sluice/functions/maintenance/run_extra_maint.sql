@@ -1,4 +1,4 @@
--- Runs with the rights of the caller, whom the log must not lead to code of other roles: pgq._extra_maint has the rules.
+-- Runs with the rights of the caller, whom the log must not lead to code of other roles: sluice.list_extra_maint has the rules.
 --
 -- Only functions that the log names: a caller cannot be led to call another one. As from PgQ's daemon, it runs with the
 -- default search_path of the caller's sessions, but without schemas in which other roles could create a function or an
@@ -15,7 +15,7 @@ declare
 begin
     select extra.refusal
     into v_refusal
-    from pgq._extra_maint(v_runner) as extra
+    from sluice.list_extra_maint(v_runner) as extra
     where extra.queue_name = run_extra_maint.queue_name
       and extra.function_name = run_extra_maint.function_name;
     if not found then

@@ -6,7 +6,7 @@
  * any number of calls run concurrently without waiting. Each archive has its subtransaction, so that a failure does not
  * stop the others. Of an exported archive only rows that every export has verified are deleted, however old they are.
  *
- * Calls: sluice._drop_exported, pgmq._require_no_foreign_code. Reads: sluice.queue_settings, sluice.export, the archives by their index on
+ * Calls: sluice.drop_exported, pgmq._require_no_foreign_code. Reads: sluice.queue_settings, sluice.export, the archives by their index on
  * archived_at. Writes: the archives.
  */
 create or replace function sluice._maintain_retention(rows_max integer default 10000)
@@ -40,7 +40,7 @@ begin
             perform pgmq._require_no_foreign_code(to_regclass(format('pgmq.%I', lower('a_' || v_rule.queue_name))));
             v_is_exported := exists (select from sluice.export as e where e.queue_name = v_rule.queue_name);
             if v_is_exported then
-                v_deleted := sluice._drop_exported(v_rule.queue_name::text, v_expired_before, v_rows_left);
+                v_deleted := sluice.drop_exported(v_rule.queue_name::text, v_rows_left, v_expired_before);
             else
                 -- An array, because a join with an unknown number of ids would scan the whole table. The time is repeated so
                 -- that only old partitions of an archive are read.

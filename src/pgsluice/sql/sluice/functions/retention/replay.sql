@@ -20,11 +20,11 @@ begin
     using msg_ids, null, null, null, v_queue_name;
     get diagnostics v_moved = row_count;
     if v_moved > 0 then
-        perform sluice._note_action(
+        perform sluice.note_action(
             'replay'::text, queue_name,
             jsonb_build_object(
                 'target_queue_name', target_queue_name,
-                'msg_ids', sluice._some_ids(msg_ids)
+                'msg_ids', to_jsonb(msg_ids[:100])
             ),
             v_moved, null::text
         );

@@ -31,7 +31,7 @@ begin
         least(start_replay.until, clock_timestamp()), v_up_to_msg_id
     )
     returning replay_id into v_replay_id;
-    perform sluice._note_action(
+    perform sluice.note_action(
         'start_replay'::text, v_queue_name,
         jsonb_build_object(
             'replay_id', v_replay_id, 'target_queue_name', target_queue_name, 'conditional', nullif(conditional, '{}'),

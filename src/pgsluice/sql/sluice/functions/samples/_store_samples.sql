@@ -1,4 +1,9 @@
--- Security definer: samples are written by this function only.
+/*
+ * Samples are written to the partition of the time, emptied if it has those of an earlier period. While a session uses that
+ * partition, or pg_dump runs, the previous one is written to: no call waits.
+ *
+ * Security definer: samples are written by this function only.
+ */
 create or replace function sluice._store_samples(i_found sluice.sample_figures[], i_cursor bigint, i_at timestamptz)
 returns integer
 language plpgsql
@@ -6,28 +11,41 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_slot integer := sluice._open_sample_slot(0, i_at);
+    v_slot integer;
+    v_starts_at timestamptz;
+    v_oldest timestamptz;
     v_ids constant bigint[] := array(
         select hash_record_extended(row(f.kind, case when f.kind = 'queue' then lower(f.name) else f.name end, f.reader_name), 0)
         from unnest(i_found) as f
     );
 begin
     perform setval('sluice.sample_cursor', i_cursor);
-    insert into sluice.sample (
-        slot, source_id, taken_at, length, ready, in_flight, delayed, oldest_ready_s, sent, finished, dead,
-        lag_events, lag_s, pinned_bytes, redeliveries
-    )
-    select v_slot, v_ids[f.number], i_at, f.length, f.ready, f.in_flight, f.delayed, f.oldest_ready_s, f.sent, f.finished, f.dead,
-        f.lag_events, f.lag_s, f.pinned_bytes, f.redeliveries
-    from unnest(i_found) with ordinality as f (
-        kind, name, reader_name, length, ready, in_flight, delayed, oldest_ready_s, sent, finished, dead,
-        lag_events, lag_s, pinned_bytes, redeliveries, number
-    );
-
-    -- Those whose last sample of this resolution is of an earlier minute, or quarter of an hour.
-    for v_resolution in 1 .. 2
+    for v_resolution in 0 .. 2
     loop
-        v_slot := sluice._open_sample_slot(v_resolution, i_at);
+        select s.slot, s.starts_at into v_slot, v_starts_at from sluice._sample_slot(v_resolution, i_at) as s;
+        -- The first row of the file is the oldest.
+        execute format('select s.taken_at from sluice.sample_%s as s limit 1', v_slot) into v_oldest;
+        if v_oldest < v_starts_at or v_oldest > i_at + interval '1 day' then
+            if pgq._lock_tables(array[format('sluice.sample_%s', v_slot)]::regclass[], 'access exclusive'::text, 0) then
+                execute format('truncate sluice.sample_%s', v_slot);
+            else
+                v_slot := 3 * v_resolution + (v_slot + 2) % 3;
+            end if;
+        end if;
+        if v_resolution = 0 then
+            insert into sluice.sample (
+                slot, source_id, taken_at, length, ready, in_flight, delayed, oldest_ready_s, sent, finished, dead,
+                lag_events, lag_s, pinned_bytes, redeliveries
+            )
+            select v_slot, v_ids[f.number], i_at, f.length, f.ready, f.in_flight, f.delayed, f.oldest_ready_s, f.sent, f.finished, f.dead,
+                f.lag_events, f.lag_s, f.pinned_bytes, f.redeliveries
+            from unnest(i_found) with ordinality as f (
+                kind, name, reader_name, length, ready, in_flight, delayed, oldest_ready_s, sent, finished, dead,
+                lag_events, lag_s, pinned_bytes, redeliveries, number
+            );
+            continue;
+        end if;
+        -- Those whose last sample of this resolution is of an earlier minute, or quarter of an hour.
         insert into sluice.sample (
             slot, source_id, taken_at, length, ready, in_flight, delayed, oldest_ready_s, sent, finished, dead,
             lag_events, lag_s, pinned_bytes, redeliveries

@@ -12,7 +12,7 @@ begin
     if not found then
         return false;
     end if;
-    perform sluice._note_action('pause_schedule'::text, null::text, jsonb_build_object('name', name), null::bigint, null::text);
+    perform sluice.note_action('pause_schedule'::text, null::text, jsonb_build_object('name', name), null::bigint, null::text);
     return true;
 end;
 $$;

@@ -20,7 +20,7 @@ begin
     if not found then
         return false;
     end if;
-    perform sluice._note_action('resume_schedule'::text, null::text, jsonb_build_object('name', name), null::bigint, null::text);
+    perform sluice.note_action('resume_schedule'::text, null::text, jsonb_build_object('name', name), null::bigint, null::text);
     return true;
 end;
 $$;

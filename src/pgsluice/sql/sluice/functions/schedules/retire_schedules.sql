@@ -1,6 +1,6 @@
 -- Called when a worker starts. A schedule that was paused by hand stays as it is.
 --
--- Calls: sluice._note_action. Writes: sluice.schedule.
+-- Calls: sluice.note_action. Writes: sluice.schedule.
 create or replace function sluice.retire_schedules(declared_by text, names text[])
 returns setof text
 language plpgsql
@@ -21,7 +21,7 @@ begin
         update sluice.schedule as s
         set paused_at = clock_timestamp(), undeclared_at = clock_timestamp(), next_slot = null, due_at = null, error = null
         where s.name = v_name;
-        perform sluice._note_action(
+        perform sluice.note_action(
             'pause_schedule'::text, null::text, jsonb_build_object('name', v_name), null::bigint, null::text
         );
         return next v_name;

@@ -13,7 +13,7 @@ begin
         -- So that the error names a missing queue.
         perform sluice._registered_name(v_schedule.queue_name);
     end if;
-    perform sluice._note_action(
+    perform sluice.note_action(
         'run_schedule'::text, v_schedule.queue_name::text, jsonb_build_object('name', name), 1::bigint, null::text
     );
     return sluice._send_scheduled(v_schedule, null::timestamptz);

@@ -9,7 +9,7 @@ begin
     if not found then
         return false;
     end if;
-    perform sluice._note_action('unschedule'::text, null::text, jsonb_build_object('name', name), null::bigint, null::text);
+    perform sluice.note_action('unschedule'::text, null::text, jsonb_build_object('name', name), null::bigint, null::text);
     return true;
 end;
 $$;

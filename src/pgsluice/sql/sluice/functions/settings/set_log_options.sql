@@ -58,7 +58,7 @@ begin
     insert into sluice.log_policy (queue_id, max_lag_bytes, max_lag_events, max_lag_time, keepers)
     select v_queue_id, v_new.max_lag_bytes, v_new.max_lag_events, v_new.max_lag_time, v_new.keepers
     where num_nonnulls(v_new.max_lag_bytes, v_new.max_lag_events, v_new.max_lag_time) > 0 or v_new.keepers <> '{}';
-    perform sluice._note_action('set_log_options'::text, queue_name, options, null::bigint, null::text);
+    perform sluice.note_action('set_log_options'::text, queue_name, options, null::bigint, null::text);
     return 'changed';
 end;
 $$;

@@ -92,7 +92,7 @@ begin
         perform sluice.notifier_wake(array[v_queue_name], false);
     end if;
     if declared_by is null then
-        perform sluice._note_action(
+        perform sluice.note_action(
             'set_queue_options'::text, v_queue_name, options - 'pause_reason', null::bigint, options ->> 'pause_reason'
         );
     end if;

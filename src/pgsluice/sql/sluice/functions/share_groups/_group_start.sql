@@ -16,7 +16,7 @@ begin
     elsif i_start = '"earliest"' then
         return pgq._tick_after(i_queue_id, 0::bigint);
     elsif jsonb_typeof(i_start -> 'tick') = 'number' then
-        return pgq._kept_tick(i_queue_id, (i_start ->> 'tick')::bigint);
+        return pgq._find_tick(i_queue_id, (i_start ->> 'tick')::bigint, true);
     elsif jsonb_typeof(i_start -> 'time') = 'string' then
         -- The last tick at or before this time: later events are in the batches after it.
         select t.* into v_tick

@@ -60,7 +60,7 @@ begin
     -- Null if the position was removed by hand: it follows from the claims.
     is_news := v_tick_id > coalesce(v_position.pos_last_tick, -1);
     if is_news then
-        v_tick := pgq._kept_tick(i_group.queue_id, v_tick_id);
+        v_tick := pgq._find_tick(i_group.queue_id, v_tick_id, true);
         perform pgq._move(v_subscriber.sub_ledger, pgq._at_tick(v_position, v_tick));
     end if;
 end;

@@ -28,7 +28,7 @@ begin
     end if;
     perform from pgq.subscriber as s where s.sub_key = v_group.sub_key for update;
     perform pgq._remove_subscribers(array[v_group.sub_key]);
-    perform sluice._note_action(
+    perform sluice.note_action(
         'drop_group'::text, queue_name, jsonb_build_object('group_name', group_name), null::bigint, null::text
     );
     return true;

@@ -15,7 +15,7 @@ begin
       and t.ev_type = any (array(select coalesce(f.name, '') from unnest(types) as f (name)));
     get diagnostics v_removed = row_count;
     perform sluice._store_types(v_group.group_id);
-    perform sluice._note_action(
+    perform sluice.note_action(
         'forget_types'::text, queue_name, jsonb_build_object('group_name', group_name, 'types', types), v_removed::bigint, null::text
     );
     return v_removed;

@@ -11,7 +11,10 @@ declare
     v_owner regrole;
 begin
     select c.owned_by into v_owner from sluice.sink_commit as c where c.key = _require_sink_owner.sink_id;
-    if sluice._owns_sink(v_owner)
+    -- A sink whose owner was dropped has none.
+    if v_owner is null
+        or not exists (select from pg_roles as r where r.oid = v_owner)
+        or pg_has_role(v_caller, v_owner, 'member')
         or allow_admin and (
             pg_has_role(v_caller, current_user, 'member')
             or exists (select from pg_roles as r where r.rolname = 'sluice_admin' and pg_has_role(v_caller, r.oid, 'member'))

@@ -1,7 +1,6 @@
-create or replace function sluice._stages(stages bigint[], row_counts bigint[])
-returns table (stage_id bigint, columns text[], row_count bigint)
+create or replace function sluice._stages(stages bigint[], row_counts bigint[], kind text, target text)
+returns table (stage_id bigint, columns text[], row_count bigint, targets text[])
 language plpgsql
-stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -27,15 +26,31 @@ begin
     if found then
         perform sluice._refuse_stage(v_lost, 'It was dropped.');
     end if;
-    return query
+    for stage_id, columns, row_count in
         select s.stage_id, s.columns, g.row_count
         from unnest(stages, row_counts) with ordinality as g (stage_id, row_count, position)
         join sluice.stage as s on s.stage_id = g.stage_id
-        order by g.position;
+        order by g.position
+    loop
+        targets := array[target];
+        if target is null then
+            if kind = any (columns) then
+                execute format('select array_agg(distinct s.%I) from sluice.stage_%s as s', kind, stage_id) into targets;
+            end if;
+            if not kind = any (columns) or array_position(targets, null) is not null then
+                raise exception using
+                    errcode = '22004',
+                    message = format('rows of stage %s name no %s', stage_id, kind),
+                    hint = format('pass the name of the %1$s, or set the column %1$I in each row', kind);
+            end if;
+            targets := coalesce(targets, '{}');
+        end if;
+        return next;
+    end loop;
 end;
 $$;
 
-comment on function sluice._stages(bigint[], bigint[]) is
-    'Return stages in the given order, with their columns and required row counts; raise an error if one does not exist.';
-revoke execute on function sluice._stages(bigint[], bigint[]) from public;
-grant execute on function sluice._stages(bigint[], bigint[]) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;
+comment on function sluice._stages(bigint[], bigint[], text, text) is
+    'Return stages in the given order, with their columns, required row counts and targets: the one given, or the distinct queues or logs (kind) that the rows name; raise an error if a stage does not exist, or a row names no target.';
+revoke execute on function sluice._stages(bigint[], bigint[], text, text) from public;
+grant execute on function sluice._stages(bigint[], bigint[], text, text) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;

@@ -12,7 +12,6 @@ set synchronize_seqscans = off
 as $$
 declare
     v_stage record;
-    v_logs text[];
     v_log text;
     v_fields text;
     v_where text;
@@ -21,7 +20,7 @@ declare
     v_inserted_all bigint := 0;
 begin
     for v_stage in
-        select * from sluice._stages(stages, row_counts)
+        select * from sluice._stages(stages, row_counts, 'log'::text, queue_name)
     loop
         select string_agg(format('%I', k.name), ', ' order by k.position)
         into v_fields
@@ -34,14 +33,9 @@ begin
                 hint = 'send messages with sluice.send_staged';
         end if;
 
-        v_where := '';
-        v_logs := array[queue_name];
-        if queue_name is null then
-            v_logs := sluice._targets(v_stage.stage_id, v_stage.columns, 'log');
-            v_where := 'where s.log = $1';
-        end if;
+        v_where := case when queue_name is null then 'where s.log = $1' else '' end;
         v_inserted := 0;
-        foreach v_log in array v_logs
+        foreach v_log in array v_stage.targets
         loop
             execute format(
                 'insert into %s (%s) select %s from sluice.stage_%s as s %s',

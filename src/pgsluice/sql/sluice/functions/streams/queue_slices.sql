@@ -8,10 +8,10 @@
  * archived. So the ranges end at quantiles of the ids on randomly sampled pages: about equal row counts. Statistics would
  * do too, but those of a queue are soon outdated.
  *
- * Calls: pgmq.format_table_name, sluice._message_columns_sql. Reads: the queue's or the archive's table, or sluice.dead_letter.
+ * Calls: pgmq.format_table_name, sluice._message_columns_sql, sluice.export_backlog. Reads: the queue's or the archive's table, or sluice.dead_letter.
  */
 create or replace function sluice.queue_slices(
-    queue_name text, relation text, slice_count integer, columns text[]
+    queue_name text, relation text, slice_count integer, columns text[], export_name text default null
 )
 returns table (slice integer, query text)
 language plpgsql
@@ -25,6 +25,7 @@ declare
     v_id text := 'msg_id';
     v_condition text := 'true';
     v_columns text := sluice._message_columns_sql(columns, false);
+    v_lowest bigint;
     v_highest bigint;
     v_pages bigint;
     v_bounds bigint[];
@@ -38,12 +39,26 @@ begin
             'pgmq.%I', pgmq.format_table_name(queue_name, case relation when 'archive' then 'a' else 'q' end)
         );
     end if;
-    execute format('select max(m.%I) from %s as m where %s', v_id, v_table, v_condition) into v_highest;
+    if export_name is not null then
+        v_condition := sluice._unverified_sql((sluice._require_export(queue_name, export_name)).export_id);
+        select array_agg(part.last_msg_id), min(part.first_msg_id) - 1, max(part.last_msg_id)
+        into v_bounds, v_lowest, v_highest
+        from (
+            select min(p.first_msg_id), max(p.last_msg_id)
+            from (
+                select b.*, sum(b.messages) over (order by b.first_msg_id) / sum(b.messages) over () as share
+                from sluice.export_backlog(queue_name, export_name) as b
+            ) as p
+            group by ceil(p.share * greatest(slice_count, 1))
+        ) as part (first_msg_id, last_msg_id);
+    else
+        execute format('select max(m.%I) from %s as m where %s', v_id, v_table, v_condition) into v_highest;
+    end if;
     if v_highest is null then
         return;
     end if;
 
-    if slice_count > 1 then
+    if slice_count > 1 and export_name is null then
         -- Each partition of a partitioned table has its pages.
         select sum(pg_relation_size(part.relid)) / current_setting('block_size')::integer
         into v_pages
@@ -68,7 +83,7 @@ begin
                 else format(' and m.%I > %s', v_id, b.bound_before)
             end
         from (
-            select u.bound, lag(u.bound) over (order by u.bound) as bound_before
+            select u.bound, lag(u.bound, 1, v_lowest) over (order by u.bound) as bound_before
             from (
                 select unnest(v_bounds)
                 union
@@ -79,7 +94,7 @@ begin
 end;
 $$;
 
-comment on function sluice.queue_slices(text, text, integer, text[]) is
-    'Return queries that together read each row of a queue (relation queue), its archive (archive) or its dead letters (dead_letters) once.';
-revoke execute on function sluice.queue_slices(text, text, integer, text[]) from public;
-grant execute on function sluice.queue_slices(text, text, integer, text[]) to sluice_admin, sluice_reader;
+comment on function sluice.queue_slices(text, text, integer, text[], text) is
+    'Return queries that together read each row of a queue (relation queue), its archive (archive) or its dead letters (dead_letters) once; with an export only the archived messages that it has not verified, the same ones in one snapshot only.';
+revoke execute on function sluice.queue_slices(text, text, integer, text[], text) from public;
+grant execute on function sluice.queue_slices(text, text, integer, text[], text) to sluice_admin, sluice_reader;

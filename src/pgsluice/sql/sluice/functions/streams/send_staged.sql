@@ -17,7 +17,6 @@ declare
     v_messages_max constant integer := 1000; -- per part
     v_messages record;
     v_stage record;
-    v_queues text[];
     v_queue text;
     v_where text;
     v_vt text;
@@ -27,7 +26,7 @@ declare
     v_sent_all bigint := 0;
 begin
     for v_stage in
-        select * from sluice._stages(stages, row_counts)
+        select * from sluice._stages(stages, row_counts, 'queue'::text, queue_name)
     loop
         if not 'message' = any (v_stage.columns) then
             raise exception using
@@ -46,14 +45,9 @@ begin
             v_headers := format('sluice._keyed_headers(%s, s.key)', v_headers);
         end if;
 
-        v_where := '';
-        v_queues := array[queue_name];
-        if queue_name is null then
-            v_queues := sluice._targets(v_stage.stage_id, v_stage.columns, 'queue');
-            v_where := 'where s.queue = $2';
-        end if;
+        v_where := case when queue_name is null then 'where s.queue = $2' else '' end;
         v_sent := 0;
-        foreach v_queue in array v_queues
+        foreach v_queue in array v_stage.targets
         loop
             if 'deduplication_key' = any (v_stage.columns) then
                 for v_messages in

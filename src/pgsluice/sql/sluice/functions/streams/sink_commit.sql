@@ -13,6 +13,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_caller constant regrole := sluice._caller_id();
+    v_is_new boolean;
 begin
     perform sluice._require_sink(sink_id, version);
     perform pgq._commit_durably();
@@ -25,12 +26,10 @@ begin
         owned_by = case
             when exists (select from pg_roles as r where r.oid = c.owned_by) then c.owned_by else excluded.owned_by
         end
-    where c.version < excluded.version and sluice._owns_sink(c.owned_by);
-    if found then
-        return true;
-    end if;
+    where c.version < excluded.version;
+    v_is_new := found;
     perform sluice._require_sink_owner(sink_id, false);
-    return false;
+    return v_is_new;
 end;
 $$;
 

@@ -40,7 +40,7 @@ begin
     using upto_msg_id, coalesce(after_msg_id, -1), qty
     into purged, last_msg_id;
     if purged > 0 then
-        perform sluice._note_action(
+        perform sluice.note_action(
             'purge_messages'::text, v_registered,
             jsonb_build_object('upto_msg_id', upto_msg_id, 'after_msg_id', after_msg_id), purged, null::text
         );

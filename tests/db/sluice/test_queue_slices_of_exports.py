@@ -7,7 +7,7 @@ def slices(connection, count, columns=("msg_id",)):
         query
         for (query,) in rows(
             connection,
-            "select query from sluice.export_slices('orders', 'lake', %s, %s) order by slice",
+            "select query from sluice.queue_slices('orders', 'archive', %s, %s, 'lake') order by slice",
             count,
             list(columns),
         )
