@@ -72,6 +72,7 @@ WITHOUT_CALL = {
     "pgq.tune_storage": "a step of create_queue that PgQ's users call after changing tables",
     "pgq.upgrade_schema": "nothing to do: the installer upgrades",
     "sluice.capture_changes": "the trigger function of sluice.capture",
+    "sluice.wake_groups": "for SQL loops that call sluice.tick; a Ticker calls sluice.await_groups",
     "sluice.notify_ready": "for pg_cron; a process runs a Notifier, which remembers",
 }
 IN_CATALOG = """

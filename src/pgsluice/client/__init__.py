@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from pgsluice.client.log_records import DelayedEvent as DelayedEvent
     from pgsluice.client.log_records import Event as Event
     from pgsluice.client.log_records import EventPosition as EventPosition
-    from pgsluice.client.log_records import GroupStep as GroupStep
     from pgsluice.client.log_records import LogInfo as LogInfo
     from pgsluice.client.log_records import LogState as LogState
     from pgsluice.client.log_records import LogTick as LogTick

@@ -60,7 +60,7 @@ begin
             end if;
             begin
                 if v_outdated.queue_id is not null then
-                    -- A rotation changes the same rows of pg_class by TRUNCATE: see pgq._grant_queue.
+                    -- A rotation changes the same rows of pg_class by TRUNCATE: see pgq.grant_perms.
                     perform from pgq.queue as q where q.queue_id = v_outdated.queue_id for no key update;
                 end if;
                 if not pg_catalog.pg_has_role(v_outdated.owner, 'usage') then

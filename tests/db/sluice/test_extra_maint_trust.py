@@ -1,6 +1,6 @@
 """Extra maintenance of logs: a role that names a function gains no rights of the session that runs maintenance.
 
-Covers sluice.list_extra_maint, sluice._trusts and sluice._trusts_schema.
+Covers sluice.list_extra_maint, sluice._trusts.
 """
 
 from __future__ import annotations
@@ -220,6 +220,6 @@ def test_every_administrator_reads_the_rules(connection, as_member):
     for member_of in ("pgq_admin", "sluice_admin"):
         assert as_member(member_of, "select * from sluice.list_extra_maint(10::oid)") == []
         assert as_member(member_of, "select sluice._trusts(10::oid, 10::oid)") == [(True,)]
-        assert as_member(member_of, "select sluice._trusts_schema(10::oid, 'nowhere'::text)") == [
+        assert as_member(member_of, "select sluice._trusts(10::oid, 'nowhere'::text)") == [
             (None,)
         ]

@@ -1,4 +1,4 @@
-"""sluice.insert_event, with _insert_delayed; pgq/test_maint_retry_events.py covers due events."""
+"""sluice.insert_event; pgq/test_maint_retry_events.py covers due events."""
 
 import psycopg
 import pytest

@@ -24,9 +24,7 @@ from pgsluice.client.calls import (
     producing,
     settings,
     share_groups,
-    upkeep,
 )
-from pgsluice.client.calls.upkeep import ExtraMaintenance
 from pgsluice.client.dead_letter_records import FailedEvent
 from pgsluice.client.explain_records import ExplainedFact
 from pgsluice.client.group_records import GroupInfo
@@ -40,7 +38,6 @@ from pgsluice.client.log_records import (
     DelayedEvent,
     Event,
     EventPosition,
-    GroupStep,
     LogInfo,
     LogState,
     LogTick,
@@ -674,39 +671,6 @@ class EventLog:
         """
         return self._runner.run(logs.tick())
 
-    def wake_groups(self) -> int:
-        """Notify listeners of logs whose share groups have new events to claim, without a tick.
-
-        For a session that calls `tick` continuously, to call in between. Covers the logs whose newest tick this session
-        made.
-
-        Returns:
-            The number of logs with share groups that this session has ticked.
-
-        Source: `sluice.wake_groups`.
-        """
-        return self._runner.run(logs.wake_groups())
-
-    def maintain_groups(self, queue_name: str | None = None) -> list[GroupStep]:
-        """Maintain idle share groups as claims do implicitly, and truncate the claim ledgers when they have grown.
-
-        `rotate` includes this. It also wakes consumers when a retry becomes due, so its interval bounds the delay of
-        retries in idle groups. Waits at most 100 ms for a lock.
-
-        Args:
-            queue_name: An existing log; None: all.
-
-        Returns:
-            The steps done, and the reason for each that was not. A group with regular claims needs none.
-
-        Raises:
-            LogNotFoundError: The log does not exist.
-            GroupStateError: The transaction is not READ COMMITTED.
-
-        Source: `sluice.maintain_groups`.
-        """
-        return self._runner.run(logs.maintain_groups(queue_name))
-
     def rotate(self, queue_name: str | None = None) -> list[RotationStep]:
         """Rotate logs: switch to the next segment when due, and reclaim segments that no consumer needs.
 
@@ -1188,23 +1152,3 @@ class EventLog:
         Source: `sluice.list_groups`.
         """
         return self._runner.run(share_groups.list_groups(queue_name))
-
-    def list_extra_maint(self) -> list[ExtraMaintenance]:
-        """Return the functions in the `queue_extra_maint` of logs, in the order to call them.
-
-        Source: `sluice.list_extra_maint`.
-        """
-        return self._runner.run(upkeep.list_extra_maint())
-
-    def run_extra_maint(self, queue_name: str, function_name: str) -> bool:
-        """Call a function from a log's `queue_extra_maint` with the log's name and this session's privileges.
-
-        Returns:
-            True if the function was called; False when the log's `queue_extra_maint` does not contain it.
-
-        Raises:
-            SluiceError: The error that the function raises.
-
-        Source: `sluice.run_extra_maint`.
-        """
-        return self._runner.run(upkeep.run_extra_maint(queue_name, function_name))

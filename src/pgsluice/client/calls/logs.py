@@ -160,23 +160,14 @@ def rotate_page(after: str) -> Call[tuple[str, list[RotationStep]]]:
     )
 
 
-@method(EventLog)
-def wake_groups() -> Call[int]:
-    """Notify listeners of logs whose share groups have new events to claim, without a tick.
+def await_groups(wait_s: float, pause_s: float) -> Call[tuple[int, int]]:
+    """Notify listeners of logs whose share groups have new events, without a tick; look every `pause_s` until then.
 
-    For a session that calls `tick` continuously, to call in between. Covers the logs whose newest tick this session
-    made.
+    Covers the logs whose newest tick this session made.
 
     Returns:
-        The number of logs with share groups that this session has ticked.
-
-    Source: `sluice.wake_groups`.
+        The number of logs with share groups that this session has ticked, and of those with new events.
     """
-    return Call("select sluice.wake_groups()", (), scalar)
-
-
-def await_groups(wait_s: float, pause_s: float) -> Call[tuple[int, int]]:
-    """Do `wake_groups` every `pause_s` until a log has new events; return the numbers of all logs and of these."""
     # A notification is a commit, whose flush delays it. A crash may lose it: then every listener reconnects anyway.
     return Call(
         "select w.logs, w.woken from pg_catalog.set_config('synchronous_commit', 'off', true), "
@@ -186,26 +177,13 @@ def await_groups(wait_s: float, pause_s: float) -> Call[tuple[int, int]]:
     )
 
 
-@method(EventLog)
-def maintain_groups(queue_name: str | None = None) -> Call[list[GroupStep]]:
+def maintain_groups() -> Call[list[GroupStep]]:
     """Maintain idle share groups as claims do implicitly, and truncate the claim ledgers when they have grown.
 
-    `rotate` includes this. It also wakes consumers when a retry becomes due, so its interval bounds the delay of
-    retries in idle groups. Waits at most 100 ms for a lock.
-
-    Args:
-        queue_name: An existing log; None: all.
-
-    Returns:
-        The steps done, and the reason for each that was not. A group with regular claims needs none.
-
-    Raises:
-        LogNotFoundError: The log does not exist.
-        GroupStateError: The transaction is not READ COMMITTED.
-
-    Source: `sluice.maintain_groups`.
+    It also wakes consumers when a retry becomes due, so its interval bounds the delay of retries in idle groups. Waits
+    at most 100 ms for a lock. `rotate` includes it.
     """
-    return Call("select * from sluice.maintain_groups(%s::text)", (queue_name,), record(GroupStep))
+    return Call("select * from sluice.maintain_groups(null)", (), record(GroupStep))
 
 
 @method(EventLog)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pgsluice.client.calls.call import Call, column, one, record, scalar
-from pgsluice.client.calls.clients import EventLog, method
 
 
 class Server(NamedTuple):
@@ -156,12 +155,8 @@ def resign(role: str, candidate: int) -> Call[bool]:
     return Call("select sluice.resign(%s::text, %s::integer)", (role, candidate), scalar)
 
 
-@method(EventLog)
 def list_extra_maint() -> Call[list[ExtraMaintenance]]:
-    """Return the functions in the `queue_extra_maint` of logs, in the order to call them.
-
-    Source: `sluice.list_extra_maint`.
-    """
+    """Return the functions in the `queue_extra_maint` of logs, in the order to call them."""
     return Call(
         "select queue_name, function_name from sluice.list_extra_maint(null)",
         (),
@@ -169,18 +164,6 @@ def list_extra_maint() -> Call[list[ExtraMaintenance]]:
     )
 
 
-@method(EventLog)
-def run_extra_maint(queue_name: str, function_name: str) -> Call[bool]:
-    """Call a function from a log's `queue_extra_maint` with the log's name and this session's privileges.
-
-    Returns:
-        True if the function was called; False when the log's `queue_extra_maint` does not contain it.
-
-    Raises:
-        SluiceError: The error that the function raises.
-
-    Source: `sluice.run_extra_maint`.
-    """
-    return Call(
-        "select sluice.run_extra_maint(%s::text, %s::text)", (queue_name, function_name), scalar
-    )
+def run_extra_maint(extra: ExtraMaintenance) -> Call[bool]:
+    """Call it with this session's privileges; False when the log's `queue_extra_maint` does not contain it any more."""
+    return Call("select sluice.run_extra_maint(%s::text, %s::text)", tuple(extra), scalar)

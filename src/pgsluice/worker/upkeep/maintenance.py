@@ -11,9 +11,11 @@ from typing import Any
 from psycopg_pool import ConnectionPool
 
 from pgsluice.backoff import DELAY_MAX_S, Backoff
-from pgsluice.client import EventLog, MaintenanceStep, Operations
+from pgsluice.client import MaintenanceStep, Operations
 from pgsluice.client._sync.runner import Runner
-from pgsluice.client.calls.logs import rotate_page
+from pgsluice.client.calls.logs import maintain_groups, rotate_page
+from pgsluice.client.calls.pgq import maint_retry_events
+from pgsluice.client.calls.upkeep import list_extra_maint, run_extra_maint
 from pgsluice.errors import TRANSIENT, ArgumentError, ConnectionFailedError, SluiceError
 
 Report = Callable[[MaintenanceStep], None]
@@ -54,7 +56,6 @@ class Maintenance:
                 f"period_s is {period_s} and retry_period_s {retry_period_s}; use more than 0 seconds"
             )
         self._operations = Operations(pool)
-        self._events = EventLog(pool)
         self._runner = Runner(pool)
         self._period_s = period_s
         self._retry_period_s = retry_period_s
@@ -121,7 +122,7 @@ class Maintenance:
         """Move due events back into their logs; return the logs that failed."""
         moved = 0
         for _ in range(_ROUNDS_MAX):
-            step = self._events.maint_retry_events()
+            step = self._runner.run(maint_retry_events())
             moved += step
             if step == 0 or stop.is_set():
                 break
@@ -136,7 +137,7 @@ class Maintenance:
     def _maintain_groups(self) -> list[MaintenanceStep]:
         """Maintain the share groups independently of each other; return those that failed."""
         failed = []
-        for step in self._events.maintain_groups():
+        for step in self._runner.run(maintain_groups()):
             what = "ledgers" if step.group_name is None else f"group {step.group_name}"
             if step.action == "failed":
                 failed.append(self._failed("groups", step.queue_name, f"{what}: {step.reason}"))
@@ -168,9 +169,10 @@ class Maintenance:
     def _extra(self) -> list[MaintenanceStep]:
         """Call the extra maintenance functions of logs, independently of each other; return those that failed."""
         failed = []
-        for queue_name, function_name in self._events.list_extra_maint():
+        for extra in self._runner.run(list_extra_maint()):
+            queue_name, function_name = extra
             try:
-                if not self._events.run_extra_maint(queue_name, function_name):
+                if not self._runner.run(run_extra_maint(extra)):
                     continue
             except TRANSIENT:
                 raise

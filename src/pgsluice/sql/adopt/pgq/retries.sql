@@ -9,4 +9,4 @@ order by r.ev_retry_after;
 drop table pgq.adopted_retry_queue;
 
 -- The rights on each log's tables are those of a new log.
-select pgq._grant_queue(q.queue_id) from pgq.queue as q;
+select pgq.grant_perms(q.queue_name) from pgq.queue as q;

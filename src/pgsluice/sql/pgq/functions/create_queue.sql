@@ -60,7 +60,7 @@ begin
     loop
         execute v_statement;
     end loop;
-    perform pgq._grant_queue(v_queue_id);
+    perform pgq.grant_perms(i_queue_name);
     perform pgq.ticker(i_queue_name);
     return 1;
 end;

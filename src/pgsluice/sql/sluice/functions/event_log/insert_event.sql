@@ -15,7 +15,7 @@ begin
             message = 'delay is null',
             hint = 'pass the delay of the event, or call pgq.insert_event()';
     end if;
-    return sluice._insert_delayed(
+    return sluice.insert_event(
         queue_name, ev_type, ev_data, clock_timestamp() + delay, ev_extra1, ev_extra2, ev_extra3, ev_extra4
     );
 end;
@@ -26,6 +26,7 @@ comment on function sluice.insert_event(text, text, text, interval, text, text, 
 revoke execute on function sluice.insert_event(text, text, text, interval, text, text, text, text) from public;
 grant execute on function sluice.insert_event(text, text, text, interval, text, text, text, text) to pgq_admin, pgq_writer, sluice_admin, sluice_writer;
 
+-- pgq._due_retries explains the retry entries and who moves them. The event counts in this transaction, like an immediate one.
 create or replace function sluice.insert_event(
     queue_name text, ev_type text, ev_data text, at timestamptz,
     ev_extra1 text default null, ev_extra2 text default null, ev_extra3 text default null, ev_extra4 text default null
@@ -42,7 +43,25 @@ begin
             message = 'at is null',
             hint = 'pass the time of the event, or call pgq.insert_event()';
     end if;
-    return sluice._insert_delayed(queue_name, ev_type, ev_data, at, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
+    if not isfinite(at) then
+        raise exception using
+            errcode = '22023',
+            message = format('an event cannot be delayed to %s', at),
+            hint = 'give a time that will come';
+    end if;
+    if at <= clock_timestamp() then
+        return pgq.insert_event(queue_name, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
+    end if;
+    execute format(
+        'insert into pgq.%I (
+            ev_retry_after, ev_queue, ev_time, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+         )
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9)',
+        format('retry_entry_%s', (pgq._last_retry_pass()).pass_table)
+    )
+    using at, (pgq._admit_events(queue_name, 1::bigint)).queue_id, now(), ev_type, ev_data,
+        ev_extra1, ev_extra2, ev_extra3, ev_extra4;
+    return null;
 end;
 $$;
 

@@ -18,3 +18,23 @@ comment on function sluice._trusts(oid, oid) is
     'Return whether code of a role may run with the rights of another one: its own code, or that of the schemas'' owner, of a role that can become it, or of a superuser.';
 revoke execute on function sluice._trusts(oid, oid) from public;
 grant execute on function sluice._trusts(oid, oid) to pgq_admin, sluice_admin;
+
+-- The owner of a schema may drop what is in it, and create another object with that name.
+create or replace function sluice._trusts(runner oid, schema_name text)
+returns boolean
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+    select sluice._trusts(
+        runner, case when n.nspowner = 'pg_database_owner'::regrole then d.datdba else n.nspowner end
+    )
+    from pg_namespace as n
+    join pg_database as d on d.datname = current_database()
+    where n.nspname = schema_name;
+$$;
+
+comment on function sluice._trusts(oid, text) is
+    'Return sluice._trusts of a schema''s owner; null if the schema does not exist.';
+revoke execute on function sluice._trusts(oid, text) from public;
+grant execute on function sluice._trusts(oid, text) to pgq_admin, sluice_admin;

@@ -22,7 +22,7 @@ as $$
             when p.oid is null then format('there is no function %s(text)', pgq.quote_fqname(extra.name))
             when not sluice._trusts(v.runner, p.proowner) then
                 format('it belongs to %I, whose code would get the rights of %s', pg_get_userbyid(p.proowner), runner.name)
-            when not sluice._trusts_schema(v.runner, n.nspname::text) then
+            when not sluice._trusts(v.runner, n.nspname::text) then
                 format('its schema belongs to %I, who could replace it', pg_get_userbyid(n.nspowner))
             when n.nspname = 'pg_catalog' or n.nspname = 'information_schema' or l.lanname = 'c' or l.lanname = 'internal' then
                 'it is built in or written in C, and does with any text what the rights of its caller allow'

@@ -33,7 +33,7 @@ begin
     into v_path
     from unnest(current_schemas(false)) with ordinality as on_path (name, position)
     join pg_namespace as n on n.nspname = on_path.name
-    where sluice._trusts_schema(v_runner, on_path.name::text)
+    where sluice._trusts(v_runner, on_path.name::text)
       and not exists (
         select
         from aclexplode(n.nspacl) as a
