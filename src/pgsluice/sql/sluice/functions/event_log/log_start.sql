@@ -67,7 +67,8 @@ begin
         raise exception using
             errcode = 'PQ004',
             message = format('event log %L keeps no tick %s', queue_name, starting),
-            hint = 'start from earliest, the oldest tick that is kept';
+            detail = 'The events after it may be gone.',
+            hint = 'start from earliest, the oldest tick that is kept, or set failOnDataLoss to false';
     end if;
 
     -- A consumer that requests an earlier position moves back, so that the events it will read are kept.
