@@ -220,6 +220,4 @@ def test_every_administrator_reads_the_rules(connection, as_member):
     for member_of in ("pgq_admin", "sluice_admin"):
         assert as_member(member_of, "select * from sluice.list_extra_maint(10::oid)") == []
         assert as_member(member_of, "select sluice._trusts(10::oid, 10::oid)") == [(True,)]
-        assert as_member(member_of, "select sluice._trusts(10::oid, 'nowhere'::text)") == [
-            (None,)
-        ]
+        assert as_member(member_of, "select sluice._trusts(10::oid, 'nowhere'::text)") == [(None,)]
