@@ -13,7 +13,10 @@ from pathlib import Path
 from installed import write_or_check
 
 PACKAGE = Path(__file__).parent.parent / "src" / "pgsluice"
-FOLDERS = (PACKAGE / "client", PACKAGE / "worker" / "engine")
+FOLDERS = (
+    PACKAGE / "client",
+    *(PACKAGE / "worker" / "engine" / room for room in ("consume", "run")),
+)
 WORDS = (
     (r"\bAsync(?=[A-Z])", ""),
     (r"\basync (?=def|with|for)", ""),

@@ -16,8 +16,8 @@ import psycopg
 
 from bench.systems.worker import QueueWorker
 from bench.working import Handled
-from pgsluice.worker.engine import registration
-from pgsluice.worker.engine import worker as engine
+from pgsluice.worker.engine.flow import registration
+from pgsluice.worker.engine.flow import worker as engine
 
 REPORT_S, SAMPLE_S = 30.0, 10.0
 # At their own rate the registry and the samples cost less than the variation between two runs.

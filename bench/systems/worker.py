@@ -15,7 +15,7 @@ import psycopg
 from bench.working import Handled, Send, until
 from pgsluice import schema
 from pgsluice.worker.app.app import App
-from pgsluice.worker.engine.worker import Worker
+from pgsluice.worker.engine.flow.worker import Worker
 
 COMMAND = "from pgsluice.cli.main import main; main()"
 TRANSACTION = 10_000

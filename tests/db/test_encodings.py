@@ -22,7 +22,7 @@ from pgsluice.client.calls.operations import WorkerIdentity, report_worker
 from pgsluice.client.calls.pipelines import hold_pipeline
 from pgsluice.sessions import SluiceConnection
 from pgsluice.worker import App, EventConsumer, RetryPolicy
-from pgsluice.worker.engine.worker import Worker
+from pgsluice.worker.engine.flow.worker import Worker
 from support import rows, value
 
 

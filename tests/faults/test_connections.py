@@ -53,7 +53,7 @@ def test_sessions_that_are_terminated_come_back_without_a_flood_of_words(
     assert value(connection, "select count(*) from sluice.dead_letter") == 0
     seconds = time.monotonic() - began
     warnings = re.findall(r"^\S+Z (?:WARNING|ERROR) (\S+): ", some.log(), re.MULTILINE)
-    of_handlers = warnings.count("pgsluice.worker.engine.failure_log")
+    of_handlers = warnings.count("pgsluice.worker.failures")
     # Each attempt whose session ended is logged as a line, the first one with a traceback.
     assert of_handlers <= MESSAGES // 5, some.log()
     assert some.log().count("Traceback") <= 10, some.log()

@@ -17,7 +17,7 @@ import pgsluice
 from pgsluice.cli.clients import one_connection
 from pgsluice.connection import Target, connect
 from pgsluice.sessions import Session, SessionUse, SluiceConnection
-from pgsluice.worker.engine import connections
+from pgsluice.worker.engine.connections import connections, sessions
 from support import rows
 
 SOURCE = Path(pgsluice.__file__).parent
@@ -44,7 +44,7 @@ async def opened(url):
 
 @pytest.mark.slow
 def test_the_engine_waits_for_one_silent_connection_and_not_for_each(far_url, proxy, monkeypatch):
-    monkeypatch.setattr(connections, "_ANSWER_S", ANSWER_S)
+    monkeypatch.setattr(sessions, "ANSWER_S", ANSWER_S)
 
     async def run():
         async with opened(far_url) as pools:
@@ -63,7 +63,7 @@ def test_the_engine_waits_for_one_silent_connection_and_not_for_each(far_url, pr
 @pytest.mark.slow
 def test_the_reset_after_a_handler_ends_within_seconds(far_url, proxy, monkeypatch):
     """In threads and tasks, the reset is the first statement after the server stops responding."""
-    monkeypatch.setattr(connections, "_SIGN_S", ANSWER_S)
+    monkeypatch.setattr(sessions, "SIGN_S", ANSWER_S)
 
     async def run():
         async with opened(far_url) as pools:
@@ -161,7 +161,7 @@ def test_every_pool_gives_up_such_connections():
     assert makers == {
         "demo/engine.py",
         *("cli/clients.py", "contrib/taskiq.py", "dashboard/database.py"),
-        *("worker/engine/connections.py", "worker/handlers/sending_pools.py"),
+        *("worker/engine/connections/connections.py", "worker/handlers/sending_pools.py"),
         "worker/upkeep/maintainer.py",
     }
     given = re.compile(r"(tcp|session)_options\(")

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pgsluice import WorkQueue
-from pgsluice.worker.engine.worker import Worker, WorkerOptions
+from pgsluice.worker.engine.flow.worker import Worker, WorkerOptions
 from property.outcome_checker import Checker, Effect, Evidence, Settled, Start, Waiting
 from property.outcome_handlers import TABLES, URL, app
 from property.outcome_steps import KINDS, LATER_S, step_of
@@ -52,7 +52,7 @@ class Lines(logging.Handler):
 
 @pytest.fixture
 def lines():
-    logger = logging.getLogger("pgsluice.worker.engine.failure_log")
+    logger = logging.getLogger("pgsluice.worker.failures")
     handler, level = Lines(), logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

@@ -14,11 +14,10 @@ from typing import Any
 
 from pgsluice.errors import ConnectionFailedError
 from pgsluice.outcome import Done, Reject, Release, Retry
-from pgsluice.worker.engine.delivery import Delivery
-from pgsluice.worker.engine.lock_waits import LockWaits
-from pgsluice.worker.engine.settlement import Result, Settlement
-from pgsluice.worker.engine.sources import Feed
-from pgsluice.worker.engine.worker import Worker, WorkerOptions
+from pgsluice.worker.engine.claim.row_locks import LockWaits
+from pgsluice.worker.engine.claim.sources import Feed
+from pgsluice.worker.engine.delivery import Delivery, Result, Settlement
+from pgsluice.worker.engine.flow.worker import Worker, WorkerOptions
 from pgsluice.worker.handlers.handler import Execution, HandlerSpec, Mode, QueueRoute
 
 NOW = datetime.now(UTC)

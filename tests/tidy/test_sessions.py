@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from pgsluice.sessions import AsyncSluiceConnection, SluiceConnection
-from pgsluice.worker.engine.connections import (
+from pgsluice.worker.engine.connections.sessions import (
     EngineConnection,
     HandlerConnection,
     ThreadConnection,

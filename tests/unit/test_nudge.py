@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pgsluice.worker.engine.nudge import Nudge
+from pgsluice.worker.engine.flow.nudge import Nudge
 
 
 async def test_the_wait_ends_with_the_work():

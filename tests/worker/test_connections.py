@@ -18,10 +18,11 @@ from pgsluice import WorkQueue
 from pgsluice.connection import resolve
 from pgsluice.errors import ArgumentError
 from pgsluice.worker import App, Context, SyncContext
-from pgsluice.worker.engine import connections, start_checks
-from pgsluice.worker.engine.connection_shares import Shares
-from pgsluice.worker.engine.connections import Connections
-from pgsluice.worker.engine.worker import Worker, WorkerOptions
+from pgsluice.worker.engine.claim import start_checks
+from pgsluice.worker.engine.connections import connections
+from pgsluice.worker.engine.connections.connections import Connections
+from pgsluice.worker.engine.connections.shares import Shares
+from pgsluice.worker.engine.flow.worker import Worker, WorkerOptions
 from support import value, wait_until
 from support.pooler import pooling
 from support.runtime import running, until

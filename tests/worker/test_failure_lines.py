@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from pgsluice import EventConsumer, EventLog, RetryPolicy, ShareGroup, WorkQueue
-from pgsluice.worker.engine import failure_log
+from pgsluice.worker.engine.settle import failure_log
 from pgsluice.worker.handlers.handler import ConsumerRoute, Execution, GroupRoute, QueueRoute
 from support import value
 from support.sources import spec

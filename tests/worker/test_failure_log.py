@@ -15,11 +15,11 @@ import pytest
 
 from pgsluice.outcome import Reject, Retry
 from pgsluice.worker import RetryPolicy
-from pgsluice.worker.engine import failure_log
 from pgsluice.worker.engine.delivery import Failure
-from pgsluice.worker.engine.failure_log import FailureLog, Origin
-from pgsluice.worker.engine.redaction import values_of, without_secrets, without_values
-from pgsluice.worker.engine.settlement import failure_of
+from pgsluice.worker.engine.settle import failure_log
+from pgsluice.worker.engine.settle.failure_log import FailureLog, Origin
+from pgsluice.worker.engine.settle.redaction import values_of, without_secrets, without_values
+from pgsluice.worker.engine.settle.settlement import failure_of
 from pgsluice.worker.process import log_lines
 from support.runtime import MemorySource, running, spec_for, until, worker_for
 from worker.runtime_handlers import do

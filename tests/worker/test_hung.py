@@ -12,8 +12,8 @@ import pytest
 
 from pgsluice import DeadLetters, WorkQueue
 from pgsluice.worker import App, Context, RetryPolicy
-from pgsluice.worker.engine import worker as worker_module
-from pgsluice.worker.engine.worker import Worker
+from pgsluice.worker.engine.flow import worker as worker_module
+from pgsluice.worker.engine.flow.worker import Worker
 from support import value, wait_until
 from support.runtime import running, until
 from worker.test_row_locks import archived

@@ -13,8 +13,8 @@ import pytest
 from pgsluice import backoff
 from pgsluice.errors import ArgumentError, PayloadError, ServerError
 from pgsluice.outcome import Done, Reject, Release
-from pgsluice.worker.engine.fair_share import FairShare, Turn
-from pgsluice.worker.engine.worker import WorkerOptions
+from pgsluice.worker.engine.flow.fair_share import FairShare, Turn
+from pgsluice.worker.engine.flow.worker import WorkerOptions
 from pgsluice.worker.handlers.handler import Batch, Limits
 from support.runtime import (
     MemorySource,
@@ -675,7 +675,7 @@ def test_a_worker_needs_handlers_that_are_there():
     app = SimpleNamespace(
         name="shop", dsn=None, tracing=False, handlers={"handler": spec_for(handle)}, middlewares=[]
     )
-    from pgsluice.worker.engine.worker import Worker
+    from pgsluice.worker.engine.flow.worker import Worker
 
     with pytest.raises(ArgumentError, match="no handler 'mail'; available: handler"):
         Worker(app, handlers=["mail"])

@@ -10,7 +10,7 @@ from psycopg import conninfo
 
 from pgsluice import resolve
 from pgsluice.errors import PrivilegeError, ServerError
-from pgsluice.worker.engine import start_checks
+from pgsluice.worker.engine.claim import start_checks
 from pgsluice.worker.upkeep.leader import Leader, Standing
 from pgsluice.worker.upkeep.maintainer import Maintainer
 from support import value, wait_until

@@ -11,9 +11,9 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice import EventLog, WorkQueue
 from pgsluice.worker import App, Batch, Context, RetryPolicy, SyncContext
-from pgsluice.worker.engine.lost_sessions import UNCOUNTED_MAX, LostSessions
-from pgsluice.worker.engine.settlement import failed
-from pgsluice.worker.engine.worker import Worker
+from pgsluice.worker.engine.flow.worker import Worker
+from pgsluice.worker.engine.settle.lost_sessions import UNCOUNTED_MAX, LostSessions
+from pgsluice.worker.engine.settle.settlement import failed
 from support import rows
 from support.runtime import MemorySource, until
 from worker.test_worker import EFFECT, effects, left

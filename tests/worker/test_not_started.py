@@ -13,7 +13,8 @@ import pytest
 
 from pgsluice import WorkQueue
 from pgsluice.worker import App, Context, RetryPolicy, SyncContext
-from pgsluice.worker.engine import connections, threads
+from pgsluice.worker.engine.connections import sessions
+from pgsluice.worker.engine.run import threads
 from pgsluice.worker.process.health import Health
 from support import rows
 from support.runtime import MemorySource, spec_for, until, worker_for
@@ -47,7 +48,7 @@ async def test_connections_lost_while_idle_cost_no_attempt_and_no_time(
     app, observer, queue_name, monkeypatch, style
 ):
     """Each idle connection was found lost in turn, a second apart, within the timeout of the handler."""
-    monkeypatch.setattr(connections, "_UNUSED_S", 0.0)
+    monkeypatch.setattr(sessions, "_UNUSED_S", 0.0)
     together = threading.Barrier(QTY)
     meeting = asyncio.Barrier(QTY)
     options = {"name": "tested", "concurrency": QTY, "timeout_s": 5, "retry": ONCE}

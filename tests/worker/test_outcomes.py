@@ -22,7 +22,7 @@ from pgsluice.worker import (
     RetryPolicy,
     SyncContext,
 )
-from pgsluice.worker.engine.lost_sessions import UNCOUNTED_MAX
+from pgsluice.worker.engine.settle.lost_sessions import UNCOUNTED_MAX
 from support import rows, value
 from support.runtime import until
 from worker.test_worker import EFFECT, drained, effects, left

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from pgsluice import App, Notifier, WorkerOptions, WorkQueue
-from pgsluice.worker.engine.worker import Worker
+from pgsluice.worker.engine.flow.worker import Worker
 from support.listen import running
 from support.sources import until
 

@@ -10,7 +10,7 @@ import pytest
 
 from pgsluice import EventLog, WorkQueue
 from pgsluice.worker import App, Context, RetryPolicy, SyncContext
-from pgsluice.worker.engine.worker import Worker
+from pgsluice.worker.engine.flow.worker import Worker
 from support import rows
 from support.pooler import pooling
 from support.runtime import until

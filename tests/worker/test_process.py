@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from pgsluice.errors import ConnectionFailedError, NotInstalledError
-from pgsluice.worker.engine.settlement import Counts
-from pgsluice.worker.engine.status import WorkerStatus
+from pgsluice.worker.engine.delivery import Counts
+from pgsluice.worker.engine.flow.status import WorkerStatus
 from pgsluice.worker.process.process import EXIT_DONE, EXIT_LEFT, EXIT_REPLACE, serve
 from pgsluice.worker.process.shutdown import Level, Shutdown
 

@@ -11,7 +11,7 @@ import pytest
 from pgsluice import Operations, WorkQueue
 from pgsluice.errors import ArgumentError
 from pgsluice.worker import App, Context, RetryPolicy
-from pgsluice.worker.engine.worker import Worker
+from pgsluice.worker.engine.flow.worker import Worker
 from support import rows
 from support.runtime import until
 

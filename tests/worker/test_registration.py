@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from pgsluice import App, EventLog, Operations, WorkQueue
-from pgsluice.worker.engine import registration
-from pgsluice.worker.engine.worker import Worker
+from pgsluice.worker.engine.flow import registration
+from pgsluice.worker.engine.flow.worker import Worker
 from support.sources import until
 
 

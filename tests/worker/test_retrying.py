@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgsluice import App, Operations, RetryPolicy, WorkQueue
-from pgsluice.worker.engine.worker import Worker
+from pgsluice.worker.engine.flow.worker import Worker
 
 
 async def test_number_of_retries_and_the_next_time_are_logged(

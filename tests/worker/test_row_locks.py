@@ -10,9 +10,9 @@ import pytest
 
 from pgsluice import EventLog, WorkQueue
 from pgsluice.worker import App, Done, RetryPolicy, SyncContext
-from pgsluice.worker.engine.settlement import Settlement
-from pgsluice.worker.engine.sources import make_source
-from pgsluice.worker.engine.worker import Worker, WorkerOptions
+from pgsluice.worker.engine.claim.sources import make_source
+from pgsluice.worker.engine.delivery import Settlement
+from pgsluice.worker.engine.flow.worker import Worker, WorkerOptions
 from pgsluice.worker.handlers.handler import GroupRoute
 from support import rows, value
 from support.runtime import running, until

@@ -12,7 +12,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice import WorkQueue
 from pgsluice.worker import App, Context, SyncContext
-from pgsluice.worker.engine.worker import Worker
+from pgsluice.worker.engine.flow.worker import Worker
 from support.pooler import pooling
 from worker.test_worker import drained
 

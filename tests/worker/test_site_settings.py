@@ -20,8 +20,8 @@ from pgsluice.connection import resolve
 from pgsluice.ops.doctor import diagnose
 from pgsluice.sessions import AsyncSluiceConnection, Session, SessionUse, SluiceConnection
 from pgsluice.worker import App, Context, Maintenance, SyncContext
-from pgsluice.worker.engine import start_checks
-from pgsluice.worker.engine.worker import Worker
+from pgsluice.worker.engine.claim import start_checks
+from pgsluice.worker.engine.flow.worker import Worker
 from pgsluice.worker.upkeep.maintainer import Maintainer
 from support import rows, value
 from support.pooler import pooling

@@ -21,10 +21,9 @@ from pgsluice.errors import (
 )
 from pgsluice.outcome import Done, Reject, Release, Retry
 from pgsluice.worker import App, Context, Worker
-from pgsluice.worker.engine.delivery import Failure
-from pgsluice.worker.engine.group_source import GroupSource, _Claim
-from pgsluice.worker.engine.settlement import Settlement
-from pgsluice.worker.engine.sources import make_feeds, make_source
+from pgsluice.worker.engine.claim.group_source import GroupSource, _Claim
+from pgsluice.worker.engine.claim.sources import make_feeds, make_source
+from pgsluice.worker.engine.delivery import Failure, Settlement
 from pgsluice.worker.handlers.handler import GroupRoute, QueueRoute
 from pgsluice.worker.handlers.retry import RetryPolicy
 from support import rows, value

@@ -18,7 +18,7 @@ import pytest
 
 from pgsluice.errors import ArgumentError, PayloadError
 from pgsluice.worker import App, Batch, Context, Done, Reject, Release, Retry, SyncContext
-from pgsluice.worker.engine.settlement import Settlement
+from pgsluice.worker.engine.delivery import Settlement
 from pgsluice.worker.testing import (
     create_queues,
     drain,

@@ -18,7 +18,7 @@ from pgsluice import (
     WorkQueue,
 )
 from pgsluice.tracing.carrier import carrier_of
-from pgsluice.worker.engine.worker import Worker
+from pgsluice.worker.engine.flow.worker import Worker
 from support.sources import until
 
 DEEP = "[" * 3000 + "]" * 3000

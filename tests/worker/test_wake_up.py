@@ -12,9 +12,9 @@ import pytest
 
 from pgsluice import App, AsyncListener, EventLog, ListenerState, Notifier, Ticker, WorkQueue
 from pgsluice.outcome import Done, Retry
-from pgsluice.worker.engine.settlement import Settlement
-from pgsluice.worker.engine.sources import make_source
-from pgsluice.worker.engine.worker import Worker
+from pgsluice.worker.engine.claim.sources import make_source
+from pgsluice.worker.engine.delivery import Settlement
+from pgsluice.worker.engine.flow.worker import Worker
 from pgsluice.worker.handlers.handler import GroupRoute, Limits, QueueRoute
 from support import value
 from support.listen import running

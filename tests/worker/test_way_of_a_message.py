@@ -13,7 +13,7 @@ from types import FrameType
 import pgsluice
 from pgsluice import WorkQueue
 from pgsluice.worker import App
-from pgsluice.worker.engine.worker import Worker
+from pgsluice.worker.engine.flow.worker import Worker
 from support import value
 from support.runtime import running, until
 

@@ -16,8 +16,8 @@ from pgsluice.client.calls import Call
 from pgsluice.client.calls.call import nothing
 from pgsluice.errors import ConnectionFailedError, LeaseLostError
 from pgsluice.worker import App, Context, Reject, Release, Retry, RetryPolicy, SyncContext
-from pgsluice.worker.engine import connections
-from pgsluice.worker.engine.worker import Worker
+from pgsluice.worker.engine.connections import connections, sessions
+from pgsluice.worker.engine.flow.worker import Worker
 from support import rows, value
 from support.runtime import running, until
 
@@ -418,7 +418,7 @@ async def test_workers_side_by_side_give_every_message_one_effect(
 async def test_a_server_that_does_not_answer_is_given_up_by_the_engine_only(
     monkeypatch, worker_url
 ):
-    monkeypatch.setattr(connections, "_ANSWER_S", 0.1)
+    monkeypatch.setattr(sessions, "ANSWER_S", 0.1)
     pools = connections.Connections(worker_url, engine_size=1, handlers_size=1)
     slow = Call("select pg_sleep(0.5)", (), nothing)
 

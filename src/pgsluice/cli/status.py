@@ -16,7 +16,7 @@ from pgsluice.cli.queue_settings import paused_queues
 from pgsluice.client import EventLog, Operations, TableQueue, WorkQueue
 from pgsluice.connection import connect, resolve
 from pgsluice.errors import ConfigurationError, NotInstalledError, PrivilegeError, SchemaError
-from pgsluice.worker.engine.start_checks import require_transactions
+from pgsluice.worker.engine.claim.start_checks import require_transactions
 
 
 def _failures(connection: psycopg.Connection[Any]) -> list[str]:

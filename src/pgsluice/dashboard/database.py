@@ -33,7 +33,7 @@ from pgsluice.client.calls import samples
 from pgsluice.client.calls.call import Call
 from pgsluice.connection import Target, connection_failed, session_options
 from pgsluice.errors import ConnectionFailedError, PrivilegeError, SluiceError, translate
-from pgsluice.worker.engine.pools import LastFailure, SyncNoting, end_at
+from pgsluice.worker.engine.connections.pools import LastFailure, SyncNoting, end_at
 
 Value = TypeVar("Value")
 

@@ -35,7 +35,7 @@ def failures_without_traceback() -> Iterator[None]:
         record.exc_text = None
         return True
 
-    logger = logging.getLogger("pgsluice.worker.engine.failure_log")
+    logger = logging.getLogger("pgsluice.worker.failures")
     logger.addFilter(drop_traceback)
     try:
         yield

@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from pgsluice.outcome import Release as Release
     from pgsluice.outcome import Retry as Retry
     from pgsluice.worker.app.app import App as App
-    from pgsluice.worker.engine._async.event_batch import AsyncEventBatch as AsyncEventBatch
-    from pgsluice.worker.engine._async.event_consumer import (
+    from pgsluice.worker.engine.consume._async.event_batch import AsyncEventBatch as AsyncEventBatch
+    from pgsluice.worker.engine.consume._async.event_consumer import (
         AsyncEventConsumer as AsyncEventConsumer,
     )
-    from pgsluice.worker.engine._sync.event_batch import EventBatch as EventBatch
-    from pgsluice.worker.engine._sync.event_consumer import EventConsumer as EventConsumer
-    from pgsluice.worker.engine.consumed_batch import ConsumedBatch as ConsumedBatch
-    from pgsluice.worker.engine.context import Context as Context
-    from pgsluice.worker.engine.context import SyncContext as SyncContext
-    from pgsluice.worker.engine.worker import Worker as Worker
-    from pgsluice.worker.engine.worker import WorkerOptions as WorkerOptions
+    from pgsluice.worker.engine.consume._sync.event_batch import EventBatch as EventBatch
+    from pgsluice.worker.engine.consume._sync.event_consumer import EventConsumer as EventConsumer
+    from pgsluice.worker.engine.consume.consumed_batch import ConsumedBatch as ConsumedBatch
+    from pgsluice.worker.engine.flow.worker import Worker as Worker
+    from pgsluice.worker.engine.flow.worker import WorkerOptions as WorkerOptions
+    from pgsluice.worker.engine.run.context import Context as Context
+    from pgsluice.worker.engine.run.context import SyncContext as SyncContext
     from pgsluice.worker.handlers.handler import Batch as Batch
     from pgsluice.worker.handlers.handler import Execution as Execution
     from pgsluice.worker.handlers.handler import Mode as Mode

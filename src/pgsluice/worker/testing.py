@@ -19,13 +19,12 @@ from pgsluice.connection import resolve
 from pgsluice.errors import ArgumentError, HandlerError, RetryableError
 from pgsluice.sessions import AsyncSluiceConnection
 from pgsluice.worker.app.app import App
-from pgsluice.worker.engine.connections import Connections
-from pgsluice.worker.engine.delivery import Delivery
-from pgsluice.worker.engine.executor import Executor
-from pgsluice.worker.engine.lock_waits import LockWaits
-from pgsluice.worker.engine.settlement import Counts, Result, Settlement
-from pgsluice.worker.engine.source import Source
-from pgsluice.worker.engine.worker import Worker
+from pgsluice.worker.engine.claim.row_locks import LockWaits
+from pgsluice.worker.engine.claim.source import Source
+from pgsluice.worker.engine.connections.connections import Connections
+from pgsluice.worker.engine.delivery import Counts, Delivery, Result, Settlement
+from pgsluice.worker.engine.flow.worker import Worker
+from pgsluice.worker.engine.run.executor import Executor
 from pgsluice.worker.handlers.handler import HandlerSpec, QueueRoute
 from pgsluice.worker.handlers.sendable import Handler
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pgsluice.errors import ConfigurationError
-from pgsluice.worker.engine.routing import require_whole_consumers
-from pgsluice.worker.engine.worker import Application
+from pgsluice.worker.engine.claim.routing import require_whole_consumers
+from pgsluice.worker.engine.flow.worker import Application
 from pgsluice.worker.handlers.handler import ConsumerRoute, GroupRoute, HandlerSpec, QueueRoute
 
 

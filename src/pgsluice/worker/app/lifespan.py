@@ -13,9 +13,9 @@ from pgsluice.connection import Target, for_writing, resolve
 from pgsluice.errors import TRANSIENT, SluiceError
 from pgsluice.worker.app.choosing import choose
 from pgsluice.worker.app.startup import ScheduledApplication, start_up
-from pgsluice.worker.engine import start_checks
-from pgsluice.worker.engine.status import WorkerStatus
-from pgsluice.worker.engine.worker import Worker, WorkerOptions
+from pgsluice.worker.engine.claim import start_checks
+from pgsluice.worker.engine.flow.status import WorkerStatus
+from pgsluice.worker.engine.flow.worker import Worker, WorkerOptions
 from pgsluice.worker.upkeep.maintainer import Maintainer
 
 _log = logging.getLogger(__name__)

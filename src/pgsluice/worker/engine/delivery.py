@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from pgsluice.client.retry_records import FailedMessage
+from pgsluice.outcome import Done, Outcome, Reject, Release, Retry
 
 if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
@@ -76,3 +79,97 @@ class Failure:
     message: str
     trace: str | None = None
     place: int = 0
+
+
+# Error type of a call whose thread or process did not start.
+NOT_STARTED = "not started"
+
+Result = Literal["done", "retry", "released", "dead", "lost", "locked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """The outcome of one delivery, and its result once the source has applied it.
+
+    Attributes:
+        outcome: `Done`, `Retry`, `Release` or `Reject`.
+        failure: The error, for `Retry` and `Reject`.
+        result: None until the outcome is applied. Then `done`; `retry`, it will be redelivered; `released`; `dead`;
+            `lost`, the claim was stale and nothing was changed; `locked`, another transaction holds the row lock and
+            the outcome is not applied yet.
+        next_retry_s: For the result `retry`, seconds until the next attempt; None: unknown to the source.
+        delay_min_s: For `Retry`, the least seconds until the next attempt.
+    """
+
+    outcome: Outcome
+    failure: Failure | None = None
+    result: Result | None = None
+    next_retry_s: float | None = None
+    delay_min_s: float | None = None
+
+    @property
+    def asked(self) -> Result:
+        """The result if the outcome is applied as requested."""
+        match self.outcome:
+            case Done():
+                return "done"
+            case Retry():
+                return "retry"
+            case Release():
+                return "released"
+            case _:
+                return "dead"
+
+    @property
+    def is_lost(self) -> bool:
+        """True if the claim of the message was stale."""
+        return self.result == "lost"
+
+    def with_result(self, result: Result, next_retry_s: float | None = None) -> Settlement:
+        """Return a copy with the result from the source."""
+        return Settlement(self.outcome, self.failure, result, next_retry_s)
+
+    @property
+    def is_unstarted(self) -> bool:
+        """True if no thread or process for the handler could be started."""
+        return self.failure is not None and self.failure.error_type == NOT_STARTED
+
+    @property
+    def is_error(self) -> bool:
+        """True if the handler raised or returned an exception that is not an outcome."""
+        return self.failure is not None and self.failure.trace is not None
+
+
+@dataclass(slots=True)
+class Counts:
+    """Number of deliveries of a handler by result, since start; for logs, health and `run_until_empty`."""
+
+    done: int = 0
+    retry: int = 0
+    released: int = 0
+    dead: int = 0
+    lost: int = 0
+    by_error_type: dict[str, int] = field(default_factory=dict)
+
+    def add(self, result: Result) -> None:
+        """Count one result."""
+        setattr(self, result, getattr(self, result) + 1)
+
+
+DONE = Settlement(Done())
+ACKNOWLEDGED = Settlement(Done(), result="done")
+LOST = Settlement(Release(), result="lost")
+
+
+def failed_message(delivery: Delivery, settlement: Settlement) -> FailedMessage:
+    """Return a delivery to retry or dead-letter, with its error, as the server takes it."""
+    assert isinstance(settlement.outcome, Retry | Reject)  # noqa: S101 - others are not failures
+    failure = settlement.failure or Failure("", "")
+    return FailedMessage(
+        message=delivery.raw,
+        outcome=settlement.outcome,
+        error_type=failure.error_type or None,
+        error=failure.message or None,
+        trace=failure.trace,
+        delay_min_s=settlement.delay_min_s,
+    )

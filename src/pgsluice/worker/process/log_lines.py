@@ -19,7 +19,7 @@ from psycopg import conninfo
 
 from pgsluice.connection import SECRET_KEYWORDS
 from pgsluice.printable import printable, printable_block, printable_json
-from pgsluice.worker.engine import failure_log
+from pgsluice.worker.engine.settle import failure_log
 
 # Their exceptions are logged without messages, which may come from a handler and quote the payload.
 _RUNTIME = ("pgsluice", "psycopg", "asyncio")

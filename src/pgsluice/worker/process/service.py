@@ -162,7 +162,7 @@ class Service:
                 return EXIT_ERROR
             if self._shutdown.level:
                 return 0
-            from pgsluice.worker.engine.worker import Worker, WorkerOptions
+            from pgsluice.worker.engine.flow.worker import Worker, WorkerOptions
 
             options = WorkerOptions(
                 concurrency=self._settings.concurrency,

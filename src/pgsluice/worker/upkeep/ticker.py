@@ -16,7 +16,7 @@ from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.listeners import ticker_heartbeat
 from pgsluice.client.calls.logs import await_groups, tick_page
 from pgsluice.errors import ArgumentError
-from pgsluice.worker.engine._sync.lease import leased
+from pgsluice.worker.engine.consume._sync.lease import leased
 
 _log = logging.getLogger(__name__)
 # Time after a tick for which the ticker keeps its shortest period, to bridge gaps between bursty arrivals.

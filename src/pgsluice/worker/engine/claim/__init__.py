@@ -1,0 +1,1 @@
+"""Sources of messages: work queues and share groups, claimed and settled at the server."""

@@ -1,0 +1,1 @@
+"""Connection pools of a worker, and lost sessions."""

@@ -1,0 +1,1 @@
+"""Consumers of event logs: tick batches, in order."""

@@ -1,0 +1,65 @@
+"""Tick batch passed to a batch handler."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from pgsluice.client import AsyncEventLog, Event
+from pgsluice.outcome import Outcome
+from pgsluice.worker.engine.consume.consumed_batch import BatchProgress
+
+
+class AsyncEventBatch:
+    """An open tick batch.
+
+    Attributes:
+        batch_id: Its id.
+        queue_name: The event log.
+        consumer_name: The consumer that opened it.
+    """
+
+    def __init__(
+        self,
+        connection: AsyncConnection[Any],
+        queue_name: str,
+        consumer_name: str,
+        batch_id: int,
+        progress: BatchProgress,
+    ) -> None:
+        """Wrap an open batch; outcomes of its events are collected in `progress`."""
+        self.batch_id = batch_id
+        self.queue_name = queue_name
+        self.consumer_name = consumer_name
+        self._log = AsyncEventLog(connection)
+        self._progress = progress
+
+    async def events(self, *, fetch_qty: int = 1000) -> AsyncGenerator[Event]:
+        """Yield the events by `ev_id` in bounded memory; the connection accepts other statements in between.
+
+        Args:
+            fetch_qty: Events per fetch, 1 or more.
+        """
+        self._progress.events = 0
+        async with aclosing(
+            self._log.stream_batch_events(self.batch_id, fetch_qty=fetch_qty)
+        ) as events:
+            async for event in events:
+                self._progress.events += 1
+                yield event
+
+    def retry(self, event: Event, *, delay_s: float) -> None:
+        """Schedule an event of this batch for redelivery; takes effect when the batch is finished.
+
+        Args:
+            event: An event of this batch.
+            delay_s: Back-off in seconds, 0 or more.
+        """
+        self._progress.again(event, delay_s)
+
+
+EventHandler = Callable[[AsyncConnection[Any], Event], Awaitable[Outcome | None]]
+BatchHandler = Callable[[AsyncConnection[Any], AsyncEventBatch], Awaitable[None]]

@@ -1,0 +1,1 @@
+"""The loop of a worker: lanes claim, run and settle messages concurrently."""

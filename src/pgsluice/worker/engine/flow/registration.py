@@ -1,0 +1,151 @@
+"""Reports a worker process to the database, for `pgsluice workers`: what it runs, and that it lives."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from importlib.metadata import version
+from typing import Any
+
+from psycopg_pool import AsyncConnectionPool
+
+from pgsluice.client._async.runner import AsyncRunner
+from pgsluice.client.calls import operations
+from pgsluice.client.calls.operations import WorkerIdentity
+from pgsluice.errors import NotInstalledError, PrivilegeError, SluiceError
+from pgsluice.worker.engine.flow.status import HandlerStatus, RunningCall
+from pgsluice.worker.handlers.handler import GroupRoute, HandlerSpec, QueueRoute, Route
+
+_log = logging.getLogger(__name__)
+# The server takes a worker for lost after three missed reports.
+_REPORT_S = 30.0
+# The listener connects while the worker starts.
+_FIRST_REPORT_S = 2.0
+# An older schema or a role without the rights: an administrator may change that.
+_UNABLE_S = 600.0
+_END_S = 1.0
+_CALLS_MAX = 100
+
+
+def identity(
+    worker_id: str, app: str, specs: Iterable[HandlerSpec], concurrency: int | None
+) -> WorkerIdentity:
+    """Return this process as it registers itself.
+
+    Args:
+        worker_id: Its host, pid and a random number, with colons between.
+        app: Name of its app.
+        specs: Its handlers.
+        concurrency: Maximum concurrent calls in the process, or None.
+    """
+    host, pid, _ = worker_id.rsplit(":", 2)
+    sources = sorted({_source(spec.route) for spec in specs})
+    return WorkerIdentity(worker_id, app, host, int(pid), version("pgsluice"), sources, concurrency)
+
+
+@contextlib.asynccontextmanager
+async def registered(
+    pool: AsyncConnectionPool[Any],
+    worker: WorkerIdentity,
+    calls: Callable[[], Iterable[RunningCall]],
+    handlers: Callable[[], Iterable[HandlerStatus]],
+    backend_pid: Callable[[], int | None],
+) -> AsyncIterator[None]:
+    """Report this process while the block runs; a report that fails is skipped and affects nothing else.
+
+    Args:
+        pool: Provides a connection for a report.
+        worker: This process.
+        calls: Returns its running calls.
+        handlers: Returns the status of its handlers.
+        backend_pid: Returns the server process of a session that the process keeps open, or None.
+    """
+    runner = AsyncRunner(pool)
+    began_s = time.monotonic()
+
+    async def report() -> None:
+        call = operations.report_worker(
+            worker,
+            time.monotonic() - began_s,
+            _running(calls()),
+            {handler.name: _counts(handler) for handler in handlers()},
+            backend_pid(),
+        )
+        await runner.run(call)
+
+    reporting = asyncio.create_task(_report(report, backend_pid), name="registration")
+    try:
+        yield
+    finally:
+        reporting.cancel()
+        ending = asyncio.create_task(_end(runner, reporting, worker.worker_id))
+        # A server that does not respond must not delay the stop.
+        await asyncio.wait([ending], timeout=_END_S)
+        ending.cancel()
+
+
+async def _report(
+    report: Callable[[], Any],
+    backend_pid: Callable[[], int | None],
+) -> None:
+    is_first = True
+    while True:
+        pause_s = _REPORT_S
+        if is_first and backend_pid() is None:
+            pause_s = _FIRST_REPORT_S
+        is_first = False
+        try:
+            await report()
+        except (NotInstalledError, PrivilegeError) as error:
+            _log.info('worker is not registered error="%s"', error)
+            pause_s = _UNABLE_S
+        except SluiceError as error:
+            _log.debug('report skipped error="%s"', error)
+        await asyncio.sleep(pause_s)
+
+
+async def _end(runner: AsyncRunner, reporting: asyncio.Task[None], worker_id: str) -> None:
+    await asyncio.wait([reporting])  # a later report would list the worker again
+    with contextlib.suppress(SluiceError):
+        await runner.run(operations.end_worker(worker_id))
+
+
+def _running(calls: Iterable[RunningCall]) -> list[dict[str, Any]]:
+    now_s = time.monotonic()
+    longest = sorted(calls, key=lambda call: call.began_s)[:_CALLS_MAX]
+    return [
+        {
+            "handler": call.handler,
+            **_place(call.route),
+            ("msg_id" if isinstance(call.route, QueueRoute) else "ev_id"): call.message_id,
+            "running_s": round(now_s - call.began_s, 3),
+        }
+        for call in longest
+    ]
+
+
+def _counts(handler: HandlerStatus) -> dict[str, int]:
+    counts = handler.counts
+    by_result = {
+        "done": counts.done,
+        "retry": counts.retry,
+        "released": counts.released,
+        "dead": counts.dead,
+        "lost": counts.lost,
+    }
+    return {result: count for result, count in by_result.items() if count}
+
+
+def _source(route: Route) -> str:
+    return " ".join(f"{kind} {name}" for kind, name in _place(route).items())
+
+
+def _place(route: Route) -> dict[str, str]:
+    if isinstance(route, QueueRoute):
+        return {"queue": route.queue_name}
+    if isinstance(route, GroupRoute):
+        return {"log": route.log_name, "group": route.group_name}
+    return {"log": route.log_name, "consumer": route.consumer_name}

@@ -1,0 +1,160 @@
+"""Handler transactions that acknowledge the message."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from typing import Any
+
+from psycopg import AsyncConnection, Rollback
+
+from pgsluice.client._async.runner import AsyncRunner
+from pgsluice.client.calls import Call, inbox
+from pgsluice.errors import HandlerError, LeaseLostError, QueueNotFoundError
+from pgsluice.worker.engine.connections.connections import Connections
+from pgsluice.worker.engine.connections.sessions import watch
+from pgsluice.worker.engine.delivery import Result
+from pgsluice.worker.engine.run.base_context import NOT_LENT, BaseContext, require_committable
+from pgsluice.worker.engine.settle.settlement import is_done
+from pgsluice.worker.forks import end_fork
+
+_ONCE_KEPT = timedelta(days=7)
+
+
+class AsyncTransactionContext(BaseContext):
+    """A context with transactions."""
+
+    _connection: AsyncConnection[Any] | None = None
+    # A transaction that acknowledges the message, whose block has ended and that is not committed yet.
+    _pending: tuple[AsyncConnection[Any], contextlib.AsyncExitStack] | None = None
+
+    def _lend(self, connections: Connections) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
+        """Lend a connection for a transaction."""
+        raise NotImplementedError
+
+    def transaction(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
+        """Open a transaction that also acknowledges the message: writes in it have an exactly-once effect, although
+        delivery is at least once. In mode `transaction` it is the transaction the handler already runs in.
+
+        It commits when the handler returns None or `Done`, and rolls back when the handler returns or raises anything
+        else, within the block or after it. In a batch handler it commits at the end of the block.
+
+        Raises:
+            LeaseLostError: The lease has expired; everything is rolled back.
+        """
+        return self._within() if self._connection is not None else self._transaction()
+
+    @contextlib.asynccontextmanager
+    async def _within(self) -> AsyncGenerator[AsyncConnection[Any]]:
+        assert self._connection is not None  # noqa: S101 - checked by the only caller
+        done: BaseException | None = None
+        async with self._connection.transaction():
+            try:
+                yield self._connection
+            except BaseException as raised:
+                if not is_done(raised):
+                    raise
+                done = raised
+            finally:
+                end_fork(self._pid, sys.exception())
+        if done is not None:
+            raise done
+
+    @contextlib.asynccontextmanager
+    async def _transaction(self, *, is_first: bool = False) -> AsyncGenerator[AsyncConnection[Any]]:
+        call = self._acknowledgement()
+        assert self._connections is not None  # noqa: S101 - else _acknowledgement raised
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                with self._reaching(NOT_LENT):
+                    connection = await stack.enter_async_context(self._lend(self._connections))
+                stack.push(self._note_loss(connection))
+                await stack.enter_async_context(connection.transaction())
+                if is_first:
+                    await self._acknowledge(connection, call)
+                watch(connection)
+                self._connection = connection
+                done: BaseException | None = None
+                try:
+                    yield connection
+                except BaseException as raised:
+                    if not is_done(raised):
+                        raise
+                    done = raised  # Done raised is the same as Done returned
+                finally:
+                    end_fork(self._pid, sys.exception())
+                    self._connection = None
+                self._check()
+                if not is_first:
+                    require_committable(connection)
+                    await self._acknowledge(connection, call)
+                self._pending = connection, stack.pop_all()
+        except BaseException:
+            self.is_acknowledging = False
+            raise
+        if self._commits_at_once:
+            await self.commit()
+        if done is not None:
+            raise done
+
+    async def commit(self) -> None:
+        """Commit the transaction whose block has ended, if any.
+
+        Raises:
+            HandlerError: It is not open any more, or a statement in it failed.
+            psycopg.Error: The commit failed.
+        """
+        if self._pending is not None:
+            connection, stack = self._pending
+            try:
+                async with stack:
+                    self._pending = None
+                    self._check()
+                    require_committable(connection)
+                    self._delivery.is_in_doubt = True
+                self.is_acknowledged = True
+            finally:
+                self.is_acknowledging = False
+
+    async def roll_back(self) -> None:
+        """Roll back the transaction whose block has ended, if any: the handler failed."""
+        if self._pending is not None:
+            _, stack = self._pending
+            self._pending = None
+            try:
+                # Like an exception raised in the block: the transaction rolls back and swallows it.
+                await stack.__aexit__(Rollback, Rollback(), None)
+            finally:
+                self.is_acknowledging = False
+
+    async def _acknowledge(self, connection: AsyncConnection[Any], call: Call[Result]) -> None:
+        self.is_acknowledging = True
+        try:
+            result = await AsyncRunner(connection).run(call)
+        except LeaseLostError:
+            self.lost.set()
+            raise
+        except QueueNotFoundError:  # the claim went with the queue, also if it was created again
+            result = "lost"
+        self._check(result)
+
+    async def once(self, key: str, *, keep: timedelta = _ONCE_KEPT) -> bool:
+        """Record an idempotency key in the open transaction; True if this handler had not recorded it before.
+
+        Args:
+            key: Identifies the side effect across messages, such as an order id.
+            keep: Retention of the key.
+
+        Raises:
+            HandlerError: No transaction is open.
+        """
+        if self._connection is None:
+            raise HandlerError("once() needs the transaction; call it within context.transaction()")
+        return await AsyncRunner(self._connection).run(inbox.once(self.handler, key, keep=keep))
+
+    def holding(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
+        """Like `transaction`, but acknowledge first, so that the message's row stays locked throughout."""
+        return self._transaction(is_first=True)

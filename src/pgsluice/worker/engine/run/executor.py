@@ -1,0 +1,343 @@
+"""Runs a handler in the event loop, a thread or a process, within its timeout, and returns a settlement."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from pgsluice.errors import ConfigurationError, LeaseLostError, PayloadError
+from pgsluice.outcome import Done, Release
+from pgsluice.worker.engine.claim.source import Source
+from pgsluice.worker.engine.connections.connections import Connections
+from pgsluice.worker.engine.delivery import (
+    ACKNOWLEDGED,
+    LOST,
+    NOT_STARTED,
+    Delivery,
+    Failure,
+    Settlement,
+)
+from pgsluice.worker.engine.run.base_context import BaseContext
+from pgsluice.worker.engine.run.context import Context, SyncContext
+from pgsluice.worker.engine.run.process_pool import Child, Job, ProcessPool, RemoteError
+from pgsluice.worker.engine.run.threads import NotStartedError, Threads
+from pgsluice.worker.engine.run.time_limit import TimeLimit
+from pgsluice.worker.engine.settle.lost_sessions import LostSessions
+from pgsluice.worker.engine.settle.settlement import (
+    is_done,
+    postponed,
+    settlement_of_error,
+    settlement_of_payload,
+    settlement_of_result,
+    settlement_of_timeout,
+    settlements_of_results,
+)
+from pgsluice.worker.forks import end_fork, process_id
+from pgsluice.worker.handlers.handler import Execution, HandlerSpec, Mode
+from pgsluice.worker.handlers.middleware import HandlerCall, Middleware, around
+
+AnyContext = Context | SyncContext
+
+
+class Executor:
+    """Runs handlers.
+
+    From the outside in: the timeout, the middleware, the event loop, thread or process, in mode `transaction` the
+    transaction, the function. Every result, including SystemExit in a thread or the death of a process, becomes a
+    `Settlement`; only a cancellation by the worker itself propagates.
+
+    Attributes:
+        threads: Threads of `def` handlers.
+        unstarted: Handlers whose last call could not start a thread or process, with the reason.
+    """
+
+    def __init__(
+        self,
+        connections: Connections | None,
+        middlewares: Sequence[Middleware] = (),
+        *,
+        max_memory_mb: int | None = None,
+        on_hung: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Prepare an executor, in the running event loop.
+
+        Args:
+            connections: Connections for handler transactions.
+            middlewares: Called around each handler, the first outermost.
+            max_memory_mb: Address space limit of a handler process in MB, or None.
+            on_hung: Called when a thread is abandoned after its handler's timeout.
+        """
+        self._connections = connections
+        self._middlewares = middlewares
+        self.threads = Threads(on_hung)
+        self._processes = ProcessPool(max_memory_mb=max_memory_mb)
+        # The processes of calls that have not begun, by the first context of the call.
+        self._reserved: dict[BaseContext, Child] = {}
+        self._lost_sessions = LostSessions()
+        self._calls: dict[str, HandlerCall] = {}
+        self.unstarted: dict[str, str] = {}
+
+    async def prepare(self, spec: HandlerSpec) -> None:
+        """Verify that a handler can be called in its own process.
+
+        Raises:
+            ConfigurationError: The process cannot import it.
+        """
+        if spec.execution is Execution.PROCESS:
+            self._processes.give_back(await self._processes.reserve(spec))
+
+    async def close(self) -> None:
+        """Stop the processes and the idle threads."""
+        await self._processes.close()
+        self.threads.close()
+
+    def context(self, spec: HandlerSpec, delivery: Delivery, source: Source) -> AnyContext:
+        """Make the context of a handler call."""
+        kind = Context if spec.execution is Execution.LOOP else SyncContext
+        return kind(spec, delivery, source, self._connections)
+
+    async def handle(self, spec: HandlerSpec, context: AnyContext) -> Settlement:
+        """Call a handler for one message."""
+        try:
+            payload = context.delivery.payload
+            if spec.execution is not Execution.PROCESS:  # a process decodes it itself
+                payload = spec.decode(payload)
+        except PayloadError as error:
+            return settlement_of_payload(error)
+        except Exception as error:  # noqa: BLE001 - from the user's module; a failure of this message
+            return settlement_of_error(spec, error)
+        if spec.execution is Execution.LOOP:
+            result = await self._call(spec, payload, context)
+        else:
+            result = await self._attempt(spec, payload, context)
+        if context.is_acknowledged:
+            return _acknowledged(result)
+        settlement = (
+            result if isinstance(result, Settlement) else settlement_of_result(spec, result)
+        )
+        return self._unless_lost(context, settlement)
+
+    async def handle_batch(
+        self, spec: HandlerSpec, contexts: Sequence[AnyContext]
+    ) -> list[Settlement]:
+        """Call a handler for many messages; return their settlements in order."""
+        settlements: dict[int, Settlement] = {}
+        payloads: list[Any] = []
+        called: list[AnyContext] = []
+        for position, context in enumerate(contexts):
+            try:
+                payload = context.delivery.payload
+                if spec.execution is not Execution.PROCESS:
+                    payload = spec.decode(payload)
+            except PayloadError as error:
+                settlements[position] = settlement_of_payload(error)
+            except Exception as error:  # noqa: BLE001 - from the user's module
+                settlements[position] = settlement_of_error(spec, error)
+            else:
+                payloads.append(payload)
+                called.append(context)
+        if called:
+            result = await self._attempt(spec, payloads, called)
+            rest = iter(settlements_of_results(spec, result, len(called)))
+            # An exception concerns all messages, whichever context had the session.
+            is_lost = isinstance(result, Settlement) and any(
+                each.is_session_lost for each in called
+            )
+            for position, context in enumerate(contexts):
+                if position not in settlements:
+                    settlement = next(rest)
+                    settlements[position] = (
+                        _acknowledged(settlement)
+                        if context.is_acknowledged
+                        else self._unless_lost(context, settlement, is_lost=is_lost)
+                    )
+        return [settlements[position] for position in range(len(contexts))]
+
+    def _unless_lost(
+        self, context: AnyContext, settlement: Settlement, *, is_lost: bool = False
+    ) -> Settlement:
+        """Return the settlement of a call; release the message if the call failed with its session lost."""
+        if settlement.is_error and (is_lost or context.is_session_lost):
+            return self._lost_sessions.settlement(context.delivery, settlement)
+        return settlement
+
+    def _not_started(self, spec: HandlerSpec, delivery: Delivery, reason: str) -> Settlement:
+        """Return the settlement of a call whose thread or process did not start: a delayed release."""
+        self.unstarted[spec.name] = reason
+        settlement = Settlement(Release(), Failure(NOT_STARTED, reason))
+        return self._lost_sessions.settlement(delivery, settlement, is_unlimited=True)
+
+    async def _attempt(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
+        """Return the handler's result, or a Settlement for its exception.
+
+        A thread that exceeds its timeout keeps its slot and its message until it returns: a concurrent second attempt,
+        or another message in its slot, would exceed the limits. If cancelled while waiting for the thread, at worker
+        shutdown, this returns the timeout with a retry no sooner than one lease from now.
+
+        The start of a process counts neither as handler time nor as a failure.
+        """
+        first = _first(context)
+        try:
+            if spec.execution is Execution.PROCESS:
+                self._reserved[first] = await self._processes.reserve(spec)
+            result = await self._call(spec, payload, context)
+        except ConfigurationError as error:
+            return self._not_started(spec, first.delivery, str(error))
+        finally:
+            if (unused := self._reserved.pop(first, None)) is not None:
+                self._processes.give_back(unused)
+        if self.unstarted and not (isinstance(result, Settlement) and result.is_unstarted):
+            self.unstarted.pop(spec.name, None)
+        if first.overrun is not None:
+            try:
+                await asyncio.shield(first.overrun)
+            except asyncio.CancelledError:
+                if not isinstance(result, Settlement) or result.failure is None:
+                    raise
+                return postponed(spec, result)
+        return result
+
+    async def _call(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
+        """Return the handler's result within its timeout, or a Settlement for its exception."""
+        call = self._calls.get(spec.name) or self._bind(spec)
+        limit: TimeLimit | None = None
+        pid = process_id()
+        first = _first(context)
+        try:
+            if spec.timeout_s is None:
+                result = await call(payload, context)
+            else:
+                if first is not context:
+                    for each in context:
+                        each.waits = first.waits
+                async with TimeLimit(spec.timeout_s, first.waits) as limit:
+                    result = await call(payload, context)
+            end_fork(pid)
+            return result  # noqa: TRY300 - end_fork does not return in a fork
+        except GeneratorExit:
+            raise
+        except RemoteError as error:
+            if error.has_begun:
+                return error.settlement
+            return self._lost_sessions.settlement(first.delivery, error.settlement)
+        except NotStartedError as error:
+            return self._not_started(spec, first.delivery, str(error))
+        except BaseException as error:
+            end_fork(pid, error)
+            # A handler never stops the worker, whatever it raises.
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise  # by the worker
+            if isinstance(error, LeaseLostError) and _is_lost(context):
+                return LOST  # detected by its own transaction or heartbeat
+            if limit is not None and limit.expired() and isinstance(error, TimeoutError):
+                return settlement_of_timeout(spec)
+            return settlement_of_error(spec, error)
+
+    def _bind(self, spec: HandlerSpec) -> HandlerCall:
+        """Bind a handler to its execution and the middleware."""
+        call: HandlerCall
+        if spec.execution is Execution.PROCESS:
+            call = partial(self._in_process, spec)
+        elif spec.execution is Execution.THREAD:
+            call = partial(self._in_thread, _sync_function(spec))
+        else:
+            call = _async_function(spec)
+        self._calls[spec.name] = call = around(self._middlewares, call)
+        return call
+
+    async def _in_thread(self, function: Callable[..., Any], payload: Any, context: Any) -> Any:
+        contexts = [context] if isinstance(context, SyncContext) else context
+
+        def abandon(returned: asyncio.Future[None]) -> None:
+            for each in contexts:
+                each.abandon(returned)
+
+        result, error = await self.threads.run(function, payload, context, on_left=abandon)
+        if error is not None:
+            raise error
+        return result
+
+    async def _in_process(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
+        is_one = isinstance(context, BaseContext)
+        contexts = [context] if is_one else context
+        payloads = [payload] if is_one else payload
+        child = self._reserved.pop(contexts[0], None)
+        if child is None:  # middleware that calls a handler twice
+            child = await self._processes.reserve(spec)
+        return await self._processes.run(child, Job.of(spec, payloads, contexts))
+
+
+def _first(context: Any) -> BaseContext:
+    """Return the context of a call, for a batch the first."""
+    return context if isinstance(context, BaseContext) else context[0]
+
+
+def _acknowledged(result: Any) -> Settlement:
+    """Settlement of a handler whose transaction acknowledged the message, even if it failed afterwards."""
+    failure = result.failure if isinstance(result, Settlement) else None
+    return ACKNOWLEDGED if failure is None else replace(ACKNOWLEDGED, failure=failure)
+
+
+def _is_lost(context: Any) -> bool:
+    """True if the claim of a single call is known to be lost; a batch fails for its other messages."""
+    return isinstance(context, BaseContext) and context.is_lost
+
+
+def _async_function(spec: HandlerSpec) -> HandlerCall:
+    function = spec.function
+    if spec.batch is None and (spec.takes_context or spec.mode is Mode.TRANSACTION):
+        return partial(_with_transaction, spec)
+    if spec.takes_context:
+        return function
+    return lambda payload, _context: function(payload)
+
+
+async def _with_transaction(spec: HandlerSpec, payload: Any, context: Context) -> Any:
+    """Call a handler, then commit or roll back the transaction that it opened, by its outcome."""
+    arguments = (payload, context) if spec.takes_context else (payload,)
+    try:
+        async with context.holding() if spec.mode is Mode.TRANSACTION else nullcontext():
+            result = await spec.function(*arguments)
+    except BaseException as error:
+        if not is_done(error):
+            await context.roll_back()
+            raise
+        result = error
+    await (context.commit() if _is_done(spec, result) else context.roll_back())
+    return result
+
+
+def _sync_function(spec: HandlerSpec) -> Callable[[Any, Any], Any]:
+    function = spec.function
+    if spec.batch is None and (spec.takes_context or spec.mode is Mode.TRANSACTION):
+        return partial(_with_sync_transaction, spec)
+    if spec.takes_context:
+        return function
+    return lambda payload, _context: function(payload)
+
+
+def _with_sync_transaction(spec: HandlerSpec, payload: Any, context: SyncContext) -> Any:
+    """Like `_with_transaction`, in a thread."""
+    arguments = (payload, context) if spec.takes_context else (payload,)
+    try:
+        with context.holding() if spec.mode is Mode.TRANSACTION else nullcontext():
+            result = spec.function(*arguments)
+    except BaseException as error:
+        if not is_done(error):
+            context.roll_back()
+            raise
+        result = error
+    if _is_done(spec, result):
+        context.commit()
+    else:
+        context.roll_back()
+    return result
+
+
+def _is_done(spec: HandlerSpec, result: Any) -> bool:
+    return isinstance(settlement_of_result(spec, result).outcome, Done)
