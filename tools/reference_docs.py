@@ -34,7 +34,10 @@ PYTHON = (
     *("EventConsumer", "EventBatch", "ConsumedBatch", "Listener", "AsyncListener"),
     *(
         "App",
+        "HandlerOptions",
         "Handler",
+        "SendOptions",
+        "SendManyOptions",
         "Context",
         "SyncContext",
         "RetryPolicy",

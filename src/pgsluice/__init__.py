@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from pgsluice.worker import EventConsumer as EventConsumer
     from pgsluice.worker import Execution as Execution
     from pgsluice.worker import Handler as Handler
+    from pgsluice.worker import HandlerOptions as HandlerOptions
     from pgsluice.worker import Listener as Listener
     from pgsluice.worker import ListenerState as ListenerState
     from pgsluice.worker import Maintenance as Maintenance
@@ -87,6 +88,8 @@ if TYPE_CHECKING:
     from pgsluice.worker import RetryPolicy as RetryPolicy
     from pgsluice.worker import Scheduler as Scheduler
     from pgsluice.worker import ScheduleSpec as ScheduleSpec
+    from pgsluice.worker import SendManyOptions as SendManyOptions
+    from pgsluice.worker import SendOptions as SendOptions
     from pgsluice.worker import Subscription as Subscription
     from pgsluice.worker import SyncContext as SyncContext
     from pgsluice.worker import Ticker as Ticker

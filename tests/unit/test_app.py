@@ -177,6 +177,7 @@ REFUSED = [
     ({"queue": "q"}, print, "print> is not a function; decorate a `def`"),
     ({"queue": "q"}, Methods.handle, "Methods.handle is a method; decorate a function"),
     ({"queue": "q"}, gives, "gives is a generator; a handler must return or raise"),
+    ({"queue": "q", "retries": 5}, plain, r"handler\(\) has no option 'retries'; use batch, topic, .*, retry, .* weight$"),
     ({"queue": "q"}, takes_nothing, "takes_nothing takes no payload"),
     ({"queue": "q"}, takes_three, "takes_three has extra required parameters: third"),
     ({"queue": "q"}, takes_named, "takes_named has extra required parameters: third"),
@@ -273,23 +274,13 @@ def test_invalid_middleware_is_refused(function, words):
 
 
 def call_of(handler: Handler, payload: Any, **options: Any) -> tuple:
-    call = handler.sending.one(
-        payload,
-        **{
-            "delay": None,
-            "key": None,
-            "headers": None,
-            "deduplication_key": None,
-            "event_type": None,
-            **options,
-        },
-    )
+    call = handler.sending.one(payload, options)
     return tuple(getattr(each, "obj", each) for each in call.parameters)
 
 
 def test_a_message_has_its_key_among_its_headers():
     assert call_of(send_receipt, Order(1)) == ("mail", {"id": 1}, None, 0)
-    sent = call_of(send_receipt, Order(1), key="k", headers={"h": 2}, delay=5)
+    sent = call_of(send_receipt, Order(1), key="k", headers={"h": 2}, delay_s=5)
     assert sent == ("mail", {"id": 1}, {"h": 2, "x-pgmq-group": "k"}, 5)
     assert call_of(load, Order(1), deduplication_key="d") == ("clicks", {"id": 1}, "d", None, 0)
 
@@ -303,7 +294,7 @@ def test_an_event_has_its_type_and_its_key_in_the_first_extra_field():
         "order.sent",
         '{"id":1}',
     )
-    assert call_of(other_event, "text", event_type="any", delay=3)[:4] == (
+    assert call_of(other_event, "text", event_type="any", delay_s=3)[:4] == (
         "orders",
         "any",
         "text",
@@ -321,7 +312,7 @@ def test_an_event_has_its_type_and_its_key_in_the_first_extra_field():
         (send_receipt, Order(1), {"key": 7}, ArgumentError, "key is of type int; use a str"),
         (send_receipt, Order(1), {"key": "a", "headers": {"x-pgmq-group": "b"}}, ArgumentError, "differ; omit one"),
         (send_receipt, Order(1), {"event_type": "t"}, ArgumentError, "'send_receipt' is for a queue, which does not support event_type"),
-        (send_receipt, Order(1), {"delay": -1}, ArgumentError, "delay is -1"),
+        (send_receipt, Order(1), {"delay_s": -1}, ArgumentError, "delay_s is -1"),
         (ledger, Order(1), {"deduplication_key": "d"}, ArgumentError, "'ledger' is for a log, which does not support deduplication_key"),
         (ledger, Order(1), {"event_type": "order.sent"}, ArgumentError, "'ledger' does not handle events of type 'order.sent'; use 'order.paid'"),
         (paid_event, Order(1), {}, ArgumentError, "'paid_event' handles several event types; choose one with event_type="),
@@ -351,6 +342,14 @@ def test_many_are_one_call_and_an_error_names_which_one(monkeypatch):
         on_paid.send_many({"a": 1})
     with pytest.raises(ArgumentError, match="delay_s and at are mutually exclusive"):
         load.send(Order(1), delay_s=1, at=datetime.now(UTC))
+    with pytest.raises(
+        ArgumentError, match=r"send\(\) has no option 'dely_s'; use delay_s, at, priority, "
+    ):
+        load.send(Order(1), dely_s=1)
+    with pytest.raises(
+        ArgumentError, match=r"send_many\(\) has no option 'key'; use delay_s, .*, keys"
+    ):
+        load.send_many([Order(1)], key="a")
     with pytest.raises(ArgumentError, match="delay_s is -1; use 0 to"):
         load.send(Order(1), delay_s=-1)
     with pytest.raises(ArgumentError, match="at is a datetime without a time zone"):
@@ -376,11 +375,11 @@ def test_a_schedule_keeps_what_is_sent_each_time():
     assert other.schedules == {
         "nightly": ScheduleSpec(
             name="nightly", queue_name="mail", message={"id": 1}, headers={"x-pgmq-group": "k"},
-            cron="0 3 * * *", time_zone="Europe/Berlin",
+            timing={"cron": "0 3 * * *", "time_zone": "Europe/Berlin"},
         ),
         "often": ScheduleSpec(
             name="often", queue_name="orders", event=NewEvent("order.paid", '{"id":2}'),
-            every_s=0.5, catch_up="none", jitter_s=0.1,
+            timing={"every_s": 0.5, "catch_up": "none", "jitter_s": 0.1},
         ),
     }  # fmt: skip
 
@@ -390,6 +389,8 @@ def test_a_schedule_keeps_what_is_sent_each_time():
     [
         ({}, "schedule 'often' needs either cron= or every_s="),
         ({"cron": "@daily", "every_s": 1}, "needs either cron= or every_s="),
+        ({"evry_s": 1}, r"schedule\(\) has no option 'evry_s'; use cron, every_s, "),
+        ({"cron": "@daily", "declared_by": "me"}, r"schedule\(\) has no option 'declared_by'"),
         ({"every_s": 0}, "every_s of schedule 'often' is 0; use 0.1 or more seconds"),
         ({"every_s": float("nan")}, "every_s of schedule 'often' is nan"),
         ({"cron": "@daily", "jitter_s": -1}, "jitter_s of schedule 'often' is -1"),

@@ -164,8 +164,10 @@ def test_declared_schedules_are_written_and_undeclared_ones_are_paused_and_logge
 ):
     observer.execute("select pgq.create_queue('changes')")
     end = datetime(2100, 1, 1, tzinfo=UTC)
-    mail = ScheduleSpec(name="mail", queue_name=queue_name, message={"n": 1}, headers={"h": 1}, cron="@daily", time_zone="Europe/Berlin", ends_at=end)  # fmt: skip
-    tick = ScheduleSpec(name="tick", queue_name="changes", event=NewEvent("t", "d"), every_s=0.5)
+    mail = ScheduleSpec(name="mail", queue_name=queue_name, message={"n": 1}, headers={"h": 1}, timing={"cron": "@daily", "time_zone": "Europe/Berlin", "ends_at": end})  # fmt: skip
+    tick = ScheduleSpec(
+        name="tick", queue_name="changes", event=NewEvent("t", "d"), timing={"every_s": 0.5}
+    )
     schedule(observer, "by hand", queue_name, every="1 hour")
 
     assert declare(worker_url, tick, mail) == []

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from pgsluice.worker.handlers.handler import Batch as Batch
     from pgsluice.worker.handlers.handler import Execution as Execution
     from pgsluice.worker.handlers.handler import Mode as Mode
+    from pgsluice.worker.handlers.options import HandlerOptions as HandlerOptions
+    from pgsluice.worker.handlers.options import SendManyOptions as SendManyOptions
+    from pgsluice.worker.handlers.options import SendOptions as SendOptions
     from pgsluice.worker.handlers.retry import RetryPolicy as RetryPolicy
     from pgsluice.worker.handlers.sendable import Handler as Handler
     from pgsluice.worker.upkeep.maintainer import Maintainer as Maintainer

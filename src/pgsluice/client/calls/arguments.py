@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
@@ -12,6 +12,12 @@ from pgsluice.client.unloadable import UnloadableJson
 from pgsluice.errors import ArgumentError
 
 INTEGER_MAX = 2**31 - 1
+
+
+def require_options(options: Mapping[str, object], known: Iterable[str], function: str) -> None:
+    """Refuse keyword arguments that a function with options of a TypedDict does not know."""
+    if unknown := sorted(options.keys() - set(known)):
+        raise ArgumentError(f"{function}() has no option {unknown[0]!r}; use {', '.join(known)}")
 
 
 def whole(value: int, name: str, least: int) -> int:

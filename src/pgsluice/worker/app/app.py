@@ -3,47 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
 from typing import (
     TYPE_CHECKING,
     Any,
     Concatenate,
-    Literal,
     ParamSpec,
     Protocol,
-    TypedDict,
     TypeVar,
     Unpack,
     get_args,
     overload,
 )
 
-from pgsluice.client.calls.arguments import zoned_time
-from pgsluice.client.limit_records import WhenWaiting
-from pgsluice.client.schedule_records import CatchUp
+from pgsluice.client.calls.arguments import require_options, zoned_time
+from pgsluice.client.schedule_records import CatchUp, ScheduleOptions
 from pgsluice.errors import ArgumentError
-from pgsluice.worker.handlers.declare import (
-    check_neighbours,
-    check_spec,
-    choose_execution,
-    make_route,
-    one_of,
-    read_signature,
-)
-from pgsluice.worker.handlers.handler import (
-    Batch,
-    Execution,
-    HandlerSpec,
-    Limits,
-    Mode,
-    QueueRoute,
-)
+from pgsluice.worker.handlers.declare import check_neighbours, make_route, make_spec
+from pgsluice.worker.handlers.handler import Batch, HandlerSpec
 from pgsluice.worker.handlers.middleware import Middleware, check_middleware
-from pgsluice.worker.handlers.retry import RetryPolicy
+from pgsluice.worker.handlers.options import HandlerOptions, SendOptions
 from pgsluice.worker.handlers.sendable import Handler
-from pgsluice.worker.handlers.sending import Sending, prioritised
+from pgsluice.worker.handlers.sending import Sending
 from pgsluice.worker.handlers.sending_pools import SendingPools
 from pgsluice.worker.upkeep.schedules import DEFAULT_NAME, ScheduleSpec
 
@@ -55,33 +37,6 @@ Payload = TypeVar("Payload")
 Rest = ParamSpec("Rest")
 Result = TypeVar("Result")
 AnyMiddleware = TypeVar("AnyMiddleware", bound=Middleware)
-
-
-class HandlerOptions(TypedDict, total=False):
-    """Options of `App.handler` besides queue and batch, documented there."""
-
-    topic: str | None
-    log: str | None
-    group: str | None
-    consumer: str | None
-    event_types: Iterable[str]
-    dead_letters: bool
-    name: str | None
-    retry: RetryPolicy | None
-    retry_on: Iterable[type[BaseException]]
-    give_up_on: Iterable[type[BaseException]]
-    timeout_s: float | None
-    lease_s: float
-    mode: Mode | Literal["lease", "transaction"]
-    execution: Execution | Literal["loop", "thread", "process"] | None
-    keep: Literal["archive", "delete"]
-    concurrency: int
-    fleet_concurrency: int | None
-    key_concurrency: int | None
-    when_waiting: WhenWaiting | None
-    rate: int | None
-    rate_s: float
-    weight: int
 
 
 class DecoratesOne(Protocol):
@@ -157,29 +112,8 @@ class App:
         self,
         queue: str | None = None,
         *,
-        topic: str | None = None,
-        log: str | None = None,
-        group: str | None = None,
-        consumer: str | None = None,
-        event_types: Iterable[str] = (),
-        dead_letters: bool = False,
-        name: str | None = None,
-        retry: RetryPolicy | None = None,
-        retry_on: Iterable[type[BaseException]] = (),
-        give_up_on: Iterable[type[BaseException]] = (),
-        timeout_s: float | None = None,
-        lease_s: float = 30.0,
-        mode: Mode | str = Mode.LEASE,
-        execution: Execution | str | None = None,
         batch: Batch | None = None,
-        keep: Literal["archive", "delete"] = "archive",
-        concurrency: int = 10,
-        fleet_concurrency: int | None = None,
-        key_concurrency: int | None = None,
-        when_waiting: WhenWaiting | None = None,
-        rate: int | None = None,
-        rate_s: float = 1.0,
-        weight: int = 1,
+        **options: Unpack[HandlerOptions],
     ) -> Any:
         """Make a function the handler of a queue, or of events of a log.
 
@@ -189,89 +123,24 @@ class App:
 
         Args:
             queue: The work queue.
-            topic: A routing key pattern bound to the queue when a worker starts. Other bindings of the queue stay, and
-                are logged.
-            log: The event log, instead of a queue.
-            group: The share group of the log: one event at a time, in any number of processes. It is created when a
-                worker starts, if it does not exist.
-            consumer: The consumer of the log, instead: events in order, one transaction per tick batch.
-            event_types: Event types to handle; none: all that no other handler of the group or consumer handles.
-            dead_letters: For a consumer: dead-letter events that are rejected or failed their last attempt. False: the
-                consumer stops at such an event, and retries it.
-            name: Name in logs and commands; default: the function's name.
-            retry: Retry policy; None: that of the queue or the group.
-            retry_on: Exceptions to retry; others are dead-lettered immediately. None given: all are retried.
-            give_up_on: Exceptions to dead-letter immediately; takes precedence over `retry_on`.
-            timeout_s: Timeout of one call in seconds; None: no timeout.
-            lease_s: Lease duration in seconds, more than 1; renewed while the handler runs.
-            mode: `lease`, or `transaction`: the message's row is locked, and the handler and the acknowledgement share
-                one transaction. Queues only.
-            execution: `loop` for `async def`; for `def` `thread`, or `process` for handlers that compute or may crash.
-                None: `loop` or `thread`.
             batch: Pass several payloads as a list. The handler returns None, or a list with one outcome per payload.
-            keep: Archive or delete done messages of a queue.
-            concurrency: Maximum concurrency in one process, 1 or more.
-            fleet_concurrency: Maximum concurrency across all processes, 1 or more, or None. Queues only, as are the
-                next four. A worker stores these limits of the queue when it starts, unless an operator set others.
-            key_concurrency: Maximum concurrency per key across all processes, 1 or more, or None. With 1, messages of a
-                key are in order.
-            when_waiting: Handle messages of a key in order, one at a time; while one waits for its retry, `block`: none
-                of the key is handled; `skip`: later ones are; `park`: none is until `Operations.unpark_messages`.
-                None: `block` if `key_concurrency` is 1, else keys have no order.
-            rate: Rate limit: messages claimed per `rate_s` across all processes, 1 or more, or None. A message counts
-                when a worker claims it; it may start later, and if it is released before it starts, it counts again.
-            rate_s: Period of the rate limit in seconds, more than 0.
-            weight: Share of slots relative to the other handlers of the process, 1 or more.
+            **options: See `HandlerOptions`.
 
         Returns:
             A decorator that makes the function a `Handler`.
 
         Raises:
-            ArgumentError: The function cannot be a handler, options conflict, or another handler has the same name or
-                source.
+            ArgumentError: The function cannot be a handler, an option is unknown or invalid, options conflict, or
+                another handler has the same name or source.
         """
-        route = make_route(
-            queue=queue,
-            topic=topic,
-            log=log,
-            group=group,
-            consumer=consumer,
-            event_types=event_types,
-            dead_letters=dead_letters,
-        )
-        is_queue = isinstance(route, QueueRoute)
+        require_options(options, ("batch", *HandlerOptions.__annotations__), "handler")
+        route = make_route(queue, options)
 
         def decorate(function: Callable[..., Any]) -> Handler[Any, ..., Any]:
-            signature = read_signature(function, is_batch=batch is not None)
-            spec = HandlerSpec(
-                name=name or function.__name__,
-                function=function,
-                route=route,
-                decode=signature.payload.decode if is_queue else signature.payload.decode_text,
-                takes_context=signature.takes_context,
-                execution=choose_execution(signature, function, execution),
-                mode=one_of(Mode, mode, "mode"),
-                retry=retry,
-                timeout_s=timeout_s,
-                lease_s=lease_s,
-                batch=batch,
-                limits=Limits(
-                    concurrency,
-                    fleet_concurrency,
-                    key_concurrency,
-                    rate,
-                    rate_s,
-                    weight,
-                    "block" if when_waiting is None and key_concurrency == 1 else when_waiting,
-                ),
-                retry_on=tuple(retry_on),
-                give_up_on=tuple(give_up_on),
-                keep=keep,
-            )
-            check_spec(spec)
+            spec, payload = make_spec(function, route, batch, options)
             check_neighbours(spec, self.handlers.values())
             self.handlers[spec.name] = spec
-            sending = Sending(spec.name, route, signature.payload)
+            sending = Sending(spec.name, route, payload)
             return Handler(self._pools, spec, function, sending, self.middlewares)
 
         return decorate
@@ -295,18 +164,11 @@ class App:
         *,
         handler: Handler[Payload, ..., Any],
         payload: Payload,
-        cron: str | None = None,
-        every_s: float | None = None,
-        time_zone: str = "UTC",
-        catch_up: CatchUp = "one",
-        catch_up_within_s: float = 604_800.0,
-        jitter_s: float = 0.0,
-        starts_at: datetime | None = None,
-        ends_at: datetime | None = None,
         key: str | None = None,
         priority: int | None = None,
         headers: dict[str, Any] | None = None,
         event_type: str | None = None,
+        **timing: Unpack[ScheduleOptions],
     ) -> None:
         """Send to a handler repeatedly, once per slot across all processes.
 
@@ -319,19 +181,13 @@ class App:
             name: Unique in the database.
             handler: Its queue or log receives the payload.
             payload: The same for every slot.
-            cron: Cron expression with five fields, or a word such as `@daily`; alternatively `every_s`.
-            every_s: Interval in seconds, 0.1 or more.
-            time_zone: Time zone of `cron`.
-            catch_up: Missed slots to fire after downtime: `none`, `one` or `all`.
-            catch_up_within_s: Maximum age of a missed slot with `all`, in seconds.
-            jitter_s: Maximum delay of a slot in seconds, 0 or more; constant for each slot.
-            starts_at: Earliest slot; the first one with `every_s`. None: from now on.
-            ends_at: No slot is at or after this time; None: no end.
-            key: As for `Handler.send`, as are the next three.
+            key: As in `SendOptions`, as are the next three.
+            **timing: See `ScheduleOptions`; `declared_by` is this app.
 
         Raises:
-            ArgumentError: The name is taken, not exactly one of `cron` and `every_s` is given, or a number is out of
-                range. `cron` and the time zone are validated by the database when a worker starts.
+            ArgumentError: The name is taken, an option is unknown, not exactly one of `cron` and `every_s` is given,
+                or a number is out of range. `cron` and the time zone are validated by the database when a worker
+                starts.
             PayloadError: The payload does not match its type.
         """
         if not isinstance(handler, Handler):
@@ -341,35 +197,34 @@ class App:
             )
         if name in self.schedules:
             raise ArgumentError(f"schedule {name!r} is declared twice; rename one")
-        if (cron is None) == (every_s is None):
+        known = [option for option in ScheduleOptions.__annotations__ if option != "declared_by"]
+        require_options(timing, known, "schedule")
+        if (timing.get("cron") is None) == (timing.get("every_s") is None):
             raise ArgumentError(f"schedule {name!r} needs either cron= or every_s=")
-        if catch_up not in get_args(CatchUp):
+        catch_up = timing.get("catch_up")
+        if catch_up not in (None, *get_args(CatchUp)):
             raise ArgumentError(
                 f"catch_up of schedule {name!r} is {catch_up!r}; use {', '.join(get_args(CatchUp))}"
             )
         for option, number, least in (
-            ("every_s", every_s, 0.1),
-            ("catch_up_within_s", catch_up_within_s, 0),
-            ("jitter_s", jitter_s, 0),
+            ("every_s", timing.get("every_s"), 0.1),
+            ("catch_up_within_s", timing.get("catch_up_within_s"), 0),
+            ("jitter_s", timing.get("jitter_s"), 0),
         ):
             if number is not None and not least <= number < math.inf:
                 raise ArgumentError(
                     f"{option} of schedule {name!r} is {number}; use {least} or more seconds"
                 )
-        self.schedules[name] = ScheduleSpec(
-            name=name,
-            **handler.sending.scheduled(
-                payload, key=key, headers=prioritised(headers, priority), event_type=event_type
-            ),
-            cron=cron,
-            every_s=every_s,
-            time_zone=time_zone,
-            catch_up=catch_up,
-            catch_up_within_s=catch_up_within_s,
-            jitter_s=jitter_s,
-            starts_at=zoned_time(starts_at, "starts_at"),
-            ends_at=zoned_time(ends_at, "ends_at"),
-        )
+        zoned_time(timing.get("starts_at"), "starts_at")
+        zoned_time(timing.get("ends_at"), "ends_at")
+        sent: SendOptions = {
+            "key": key,
+            "priority": priority,
+            "headers": headers,
+            "event_type": event_type,
+        }
+        scheduled = handler.sending.scheduled(payload, sent)
+        self.schedules[name] = ScheduleSpec(name=name, **scheduled, timing=timing)
 
     def lifespan(
         self,

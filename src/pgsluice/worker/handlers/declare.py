@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from types import FunctionType, SimpleNamespace
 from typing import Any, TypeVar, get_args, get_origin
@@ -24,31 +24,26 @@ from pgsluice.worker.handlers.handler import (
     QueueRoute,
     Route,
 )
+from pgsluice.worker.handlers.options import HandlerOptions
 from pgsluice.worker.handlers.retry import RetryPolicy
 
 Word = TypeVar("Word", bound=StrEnum)
 
 
-def make_route(
-    *,
-    queue: str | None,
-    topic: str | None,
-    log: str | None,
-    group: str | None,
-    consumer: str | None,
-    event_types: Iterable[str],
-    dead_letters: bool,
-) -> Route:
+def make_route(queue: str | None, options: HandlerOptions) -> Route:
     """Make the route of a handler.
 
     Raises:
         ArgumentError: The source is missing, incomplete or ambiguous.
     """
+    topic, log = options.get("topic"), options.get("log")
+    group, consumer = options.get("group"), options.get("consumer")
+    dead_letters = options.get("dead_letters", False)
     names = {"queue": queue, "topic": topic, "log": log, "group": group, "consumer": consumer}
     for option, name in names.items():
         if name is not None and (not isinstance(name, str) or not name):
             raise ArgumentError(f"{option} is {name!r}; use a name")
-    types = _event_types(event_types)
+    types = _event_types(options.get("event_types", ()))
     if dead_letters and consumer is None:
         raise ArgumentError(
             "dead_letters requires consumer=; messages and events of share groups are always dead-lettered"
@@ -202,6 +197,43 @@ def choose_execution(
             f"{signature.name} cannot be imported by a handler process; define it at module level"
         )
     return chosen
+
+
+def make_spec(
+    function: Callable[..., Any], route: Route, batch: Batch | None, options: HandlerOptions
+) -> tuple[HandlerSpec, PayloadType]:
+    """Make the specification of a handler; return it with its payload type.
+
+    Raises:
+        ArgumentError: The function cannot be a handler, an option is invalid, or options conflict.
+    """
+    signature = read_signature(function, is_batch=batch is not None)
+    payload = signature.payload
+    limits = Limits(**_of(Limits, options))
+    if limits.when_waiting is None and limits.key_concurrency == 1:
+        limits = replace(limits, when_waiting="block")
+    made = {
+        "name": options.get("name") or function.__name__,
+        "function": function,
+        "route": route,
+        "decode": payload.decode if isinstance(route, QueueRoute) else payload.decode_text,
+        "takes_context": signature.takes_context,
+        "execution": choose_execution(signature, function, options.get("execution")),
+        "mode": one_of(Mode, options.get("mode", Mode.LEASE), "mode"),
+        "batch": batch,
+        "limits": limits,
+        "retry_on": tuple(options.get("retry_on", ())),
+        "give_up_on": tuple(options.get("give_up_on", ())),
+    }
+    spec = HandlerSpec(**{**_of(HandlerSpec, options), **made})
+    check_spec(spec)
+    return spec, payload
+
+
+def _of(kind: type[HandlerSpec | Limits], options: HandlerOptions) -> dict[str, Any]:
+    """Return the options that are fields of a record."""
+    names = {field.name for field in fields(kind)}
+    return {name: value for name, value in options.items() if name in names}
 
 
 def check_spec(spec: HandlerSpec) -> None:

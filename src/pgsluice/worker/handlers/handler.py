@@ -102,17 +102,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Concurrency and rate limits of a handler.
-
-    Attributes:
-        concurrency: Maximum concurrency in this process, 1 or more.
-        fleet_concurrency: Maximum concurrency across all processes, or None.
-        key_concurrency: Maximum concurrency per key across all processes, or None.
-        rate: Rate limit: starts per `rate_s` across all processes, or None.
-        rate_s: Period of the rate limit in seconds, more than 0.
-        weight: Share of the process's slots relative to the other handlers, 1 or more.
-        when_waiting: Treatment of a key while one of its messages waits for its retry, or None: keys have no order.
-    """
+    """Concurrency and rate limits of a handler, as in `HandlerOptions`; None: no limit, or no order of keys."""
 
     concurrency: int = 10
     fleet_concurrency: int | None = None
@@ -127,22 +117,15 @@ class Limits:
 class HandlerSpec:
     """A handler as the engine sees it. Made by `App.handler`.
 
+    The other attributes are options of `App.handler`, documented in `HandlerOptions`.
+
     Attributes:
-        name: The function's name, or as given; unique in its app.
         function: Called as `function(payload)` or `function(payload, context)`; for a batch with lists of both.
         route: Its source.
         decode: Converts a payload to the function's type; raises PayloadError with the mismatch.
         takes_context: True if the function has a second parameter.
-        execution: Where it runs.
-        mode: Lease or row lock.
-        retry: Retry policy; None: that of the queue or the group.
-        timeout_s: Timeout of one call in seconds; None: no timeout.
-        lease_s: Lease duration without a heartbeat, more than 1 second.
         batch: Batching, or None: one message per call.
         limits: Concurrency and rate limits.
-        retry_on: Exceptions to retry; empty: all.
-        give_up_on: Exceptions to dead-letter immediately; takes precedence over `retry_on`.
-        keep: Archive or delete done messages of a queue.
     """
 
     name: str

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
-from typing import Any, Generic, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
 from psycopg import AsyncConnection, Connection
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
@@ -13,7 +12,8 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 from pgsluice.worker.handlers.declare import places_of
 from pgsluice.worker.handlers.handler import HandlerSpec, QueueRoute
 from pgsluice.worker.handlers.middleware import Middleware
-from pgsluice.worker.handlers.sending import Sending, all_prioritised, delay_of, listed, prioritised
+from pgsluice.worker.handlers.options import SendManyOptions, SendOptions
+from pgsluice.worker.handlers.sending import Sending, listed
 from pgsluice.worker.handlers.sending_pools import SendingPools
 
 Payload = TypeVar("Payload")
@@ -76,13 +76,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         payload: Payload,
         *,
         connection: Connection[Any] | ConnectionPool[Any] | None = None,
-        delay_s: int | None = None,
-        at: datetime | None = None,
-        key: str | None = None,
-        priority: int | None = None,
-        headers: dict[str, Any] | None = None,
-        deduplication_key: str | None = None,
-        event_type: str | None = None,
+        **options: Unpack[SendOptions],
     ) -> int | None:
         """Send one message to this handler's queue, or one event to its log.
 
@@ -91,16 +85,7 @@ class Handler(Generic[Payload, Parameters, Result]):
             connection: Send in its transaction: visible when that commits. For SQLAlchemy or Django, pass the
                 underlying psycopg connection. A pool: a separate transaction. None: the app's own pool, opened on first
                 use.
-            delay_s: Delivery delay in whole seconds, 0 or more. None: no delay.
-            at: Delivery time with a time zone, alternatively.
-            key: Ordering key: PGMQ's group of a message (header `x-pgmq-group`); `ev_extra1` of an event, the default
-                key of share groups with keys.
-            priority: Priority in a queue with priorities (see `QueueOptions`): 1 is the most urgent.
-                None: the middle one.
-            headers: A JSON object stored with the payload; for an event texts named `ev_extra1` to `ev_extra4`.
-            deduplication_key: For queues: a message whose key was sent within the queue's window is not stored again.
-                See `WorkQueue.send`.
-            event_type: For logs: the type of the event. None: the handler's type, if it has exactly one.
+            **options: See `SendOptions`.
 
         Returns:
             The id of the message or the event; for a duplicate that of the first message with the key. None for a
@@ -108,21 +93,14 @@ class Handler(Generic[Payload, Parameters, Result]):
 
         Raises:
             PayloadError: The payload does not match its type, or cannot be stored; its path is given. Nothing was sent.
-            ArgumentError: An option is out of range, or not supported here. Nothing was sent.
+            ArgumentError: An option is unknown, out of range, or not supported here. Nothing was sent.
             QueueNotFoundError: The queue does not exist.
             LogNotFoundError: The log does not exist.
             DeduplicationOffError: A deduplication key was given, but the queue has no window.
             ConnectionFailedError: The server is unreachable, or its reply was lost: the message may have been sent.
                 Sending again with the same deduplication key is idempotent.
         """
-        call = self.sending.one(
-            payload,
-            delay=delay_of(delay_s, at),
-            key=key,
-            headers=prioritised(headers, priority),
-            deduplication_key=deduplication_key,
-            event_type=event_type,
-        )
+        call = self.sending.one(payload, options)  # validates before anything is connected
         sent: int | None = self._pools.runner(connection).run(call)
         return sent
 
@@ -131,23 +109,10 @@ class Handler(Generic[Payload, Parameters, Result]):
         payload: Payload,
         *,
         connection: AsyncConnection[Any] | AsyncConnectionPool[Any] | None = None,
-        delay_s: int | None = None,
-        at: datetime | None = None,
-        key: str | None = None,
-        priority: int | None = None,
-        headers: dict[str, Any] | None = None,
-        deduplication_key: str | None = None,
-        event_type: str | None = None,
+        **options: Unpack[SendOptions],
     ) -> int | None:
         """Like `send`, in an event loop."""
-        call = self.sending.one(
-            payload,
-            delay=delay_of(delay_s, at),
-            key=key,
-            headers=prioritised(headers, priority),
-            deduplication_key=deduplication_key,
-            event_type=event_type,
-        )
+        call = self.sending.one(payload, options)
         return await (await self._pools.async_runner(connection)).run(call)
 
     def send_many(
@@ -155,23 +120,14 @@ class Handler(Generic[Payload, Parameters, Result]):
         payloads: Iterable[Payload],
         *,
         connection: Connection[Any] | ConnectionPool[Any] | None = None,
-        delay_s: int | None = None,
-        at: datetime | None = None,
-        keys: Sequence[str | None] | None = None,
-        priority: int | None = None,
-        headers: Sequence[dict[str, Any] | None] | None = None,
-        deduplication_keys: Sequence[str | None] | None = None,
-        event_type: str | None = None,
+        **options: Unpack[SendManyOptions],
     ) -> list[int]:
         """Send many in one statement, all or none.
 
         Args:
             payloads: Any number; if empty, nothing is sent.
-            connection: As for `send`, as are all arguments not listed here.
-            delay_s: For queues only, and for all messages; as are `at` and `priority`.
-            keys: One per payload, None for no key; or None.
-            headers: As `keys`.
-            deduplication_keys: As `keys`.
+            connection: As for `send`.
+            **options: See `SendManyOptions`.
 
         Returns:
             Their ids, in the order of the payloads.
@@ -179,17 +135,9 @@ class Handler(Generic[Payload, Parameters, Result]):
         Raises:
             SluiceError: As for `send`.
         """
-        wanted = listed(payloads)
-        if not wanted:
+        if not (every := listed(payloads)):
             return []
-        call = self.sending.many(
-            wanted,
-            delay=delay_of(delay_s, at),
-            keys=keys,
-            headers=all_prioritised(headers, priority, len(wanted)),
-            deduplication_keys=deduplication_keys,
-            event_type=event_type,
-        )
+        call = self.sending.many(every, options)
         return self._pools.runner(connection).run(call)
 
     async def send_many_async(
@@ -197,24 +145,10 @@ class Handler(Generic[Payload, Parameters, Result]):
         payloads: Iterable[Payload],
         *,
         connection: AsyncConnection[Any] | AsyncConnectionPool[Any] | None = None,
-        delay_s: int | None = None,
-        at: datetime | None = None,
-        keys: Sequence[str | None] | None = None,
-        priority: int | None = None,
-        headers: Sequence[dict[str, Any] | None] | None = None,
-        deduplication_keys: Sequence[str | None] | None = None,
-        event_type: str | None = None,
+        **options: Unpack[SendManyOptions],
     ) -> list[int]:
         """Like `send_many`, in an event loop."""
-        wanted = listed(payloads)
-        if not wanted:
+        if not (every := listed(payloads)):
             return []
-        call = self.sending.many(
-            wanted,
-            delay=delay_of(delay_s, at),
-            keys=keys,
-            headers=all_prioritised(headers, priority, len(wanted)),
-            deduplication_keys=deduplication_keys,
-            event_type=event_type,
-        )
+        call = self.sending.many(every, options)
         return await (await self._pools.async_runner(connection)).run(call)

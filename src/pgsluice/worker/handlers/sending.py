@@ -8,11 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from pgsluice.client.calls import Call, deduplication, delayed, pgq, producing
-from pgsluice.client.calls.arguments import whole, zoned_time
+from pgsluice.client.calls.arguments import require_options, whole, zoned_time
 from pgsluice.client.log_records import NewEvent
 from pgsluice.client.payload_type import PayloadType
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.handlers.handler import ConsumerRoute, GroupRoute, QueueRoute, Route
+from pgsluice.worker.handlers.options import SendManyOptions, SendOptions
 
 # The header in which PGMQ stores the ordering key of a message.
 KEY_HEADER = "x-pgmq-group"
@@ -34,151 +35,104 @@ class Sending:
     route: Route
     payload: PayloadType
 
-    def one(
-        self,
-        payload: Any,
-        *,
-        delay: int | datetime | None,
-        key: str | None,
-        headers: dict[str, Any] | None,
-        deduplication_key: str | None,
-        event_type: str | None,
-    ) -> Call[Any]:
+    def one(self, payload: Any, options: SendOptions) -> Call[Any]:
         """Return the call that sends one message or event.
 
         Raises:
             PayloadError: The payload does not match its type, or cannot be stored.
-            ArgumentError: An option is out of range, or not supported here.
+            ArgumentError: An option is unknown, out of range, or not supported here.
         """
+        require_options(options, SendOptions.__annotations__, "send")
+        delay = _delay_of(options)
         if isinstance(self.route, QueueRoute):
-            self._refuse(event_type=event_type)
-            message, with_key = self.message(payload, key=key, headers=headers)
+            message, headers = self._message(payload, options)
             return deduplication.send(
                 self.route.queue_name,
                 message,
-                headers=with_key,
+                headers=headers,
                 delay=delay,
-                deduplication_key=deduplication_key,
+                deduplication_key=options.get("deduplication_key"),
             )
-        self._refuse(deduplication_key=deduplication_key)
-        event = self.event(self.route, payload, key=key, headers=headers, event_type=event_type)
+        event = self._event(self.route, payload, options)
         if delay is None:
             return pgq.insert_event(self.route.log_name, **event._asdict())
         return delayed.insert_delayed_event(self.route.log_name, delay=delay, **event._asdict())
 
-    def many(
-        self,
-        payloads: Sequence[Any],
-        *,
-        delay: int | datetime | None,
-        keys: Sequence[str | None] | None,
-        headers: Sequence[dict[str, Any] | None] | None,
-        deduplication_keys: Sequence[str | None] | None,
-        event_type: str | None,
-    ) -> Call[list[int]]:
+    def many(self, payloads: Sequence[Any], options: SendManyOptions) -> Call[list[int]]:
         """Return the call that sends one or more messages or events.
 
         Raises:
-            PayloadError: As for `one`.
+            PayloadError: As for `one`, with the position of the payload.
             ArgumentError: As for `one`; or the number of keys or headers differs.
         """
-        qty = len(payloads)
-        each_key = _as_many(keys, "keys", qty)
-        each_headers = _as_many(headers, "headers", qty)
+        require_options(options, SendManyOptions.__annotations__, "send_many")
+        delay, qty = _delay_of(options), len(payloads)
+        keys = _as_many(options.get("keys"), "keys", qty)
+        headers = _as_many(options.get("headers"), "headers", qty)
+        each: list[SendOptions] = [
+            {
+                "key": key,
+                "headers": of_one,
+                "priority": options.get("priority"),
+                "event_type": options.get("event_type"),
+            }
+            for key, of_one in zip(keys, headers, strict=True)
+        ]
+        paths = [f"payloads[{position}]" for position in range(qty)]
+        deduplication_keys = options.get("deduplication_keys")
         if isinstance(self.route, QueueRoute):
-            self._refuse(event_type=event_type)
-            with_keys = [
-                _keyed(one_of, KEY_HEADER, key)
-                for one_of, key in zip(each_headers, each_key, strict=True)
-            ]
+            messages = list(map(self._message, payloads, each, paths))
+            all_headers = [of_one for _, of_one in messages]
             return deduplication.send_batch(
                 self.route.queue_name,
-                [
-                    self.payload.encode(payload, f"payloads[{i}]")
-                    for i, payload in enumerate(payloads)
-                ],
-                headers=with_keys if any(with_keys) else None,
+                [message for message, _ in messages],
+                headers=all_headers if any(all_headers) else None,
                 delay=delay,
                 deduplication_keys=deduplication_keys,
             )
         self._refuse(deduplication_keys=deduplication_keys, delay_s=delay)
-        events = [
-            self.event(
-                self.route,
-                payload,
-                f"payloads[{i}]",
-                key=key,
-                headers=one_of,
-                event_type=event_type,
-            )
-            for i, (payload, key, one_of) in enumerate(
-                zip(payloads, each_key, each_headers, strict=True)
-            )
-        ]
-        return producing.insert_events(self.route.log_name, events)
+        route = self.route
+        events = [self._event(route, *one) for one in zip(payloads, each, paths, strict=True)]
+        return producing.insert_events(route.log_name, events)
 
-    def message(
-        self, payload: Any, *, key: str | None, headers: dict[str, Any] | None
+    def _message(
+        self, payload: Any, options: SendOptions, path: str = "payload"
     ) -> tuple[Any, dict[str, Any] | None]:
-        """Return the message and headers that a queue stores for a payload.
+        """Return the message and headers that a queue stores for a payload."""
+        self._refuse(event_type=options.get("event_type"))
+        message = self.payload.encode(payload, path)
+        return message, _keyed(_prioritised(options), KEY_HEADER, options.get("key"))
 
-        Raises:
-            PayloadError: As for `one`.
-            ArgumentError: The key is not a string, or conflicts with the headers.
-        """
-        return self.payload.encode(payload), _keyed(headers, KEY_HEADER, key)
-
-    def event(
+    def _event(
         self,
         route: GroupRoute | ConsumerRoute,
         payload: Any,
+        options: SendOptions,
         path: str = "payload",
-        *,
-        key: str | None,
-        headers: dict[str, Any] | None,
-        event_type: str | None,
     ) -> NewEvent:
-        """Return the event that a log stores for a payload.
-
-        Raises:
-            PayloadError: As for `one`, with the path.
-            ArgumentError: As for `one`.
-        """
-        extras = _keyed(headers, "ev_extra1", key) or {}
+        """Return the event that a log stores for a payload."""
+        self._refuse(deduplication_key=options.get("deduplication_key"))
+        extras = _keyed(_prioritised(options), "ev_extra1", options.get("key")) or {}
         if unknown := sorted(extras.keys() - set(_EXTRAS)):
             raise ArgumentError(f"an event has no header {unknown[0]!r}; use {', '.join(_EXTRAS)}")
         return NewEvent(
-            self._event_type(route, event_type),
+            self._event_type(route, options.get("event_type")),
             self.payload.encode_text(payload, path),
             *(extras.get(name) for name in _EXTRAS),
         )
 
-    def scheduled(
-        self,
-        payload: Any,
-        *,
-        key: str | None,
-        headers: dict[str, Any] | None,
-        event_type: str | None,
-    ) -> dict[str, Any]:
+    def scheduled(self, payload: Any, options: SendOptions) -> dict[str, Any]:
         """Return the arguments of `ScheduleSpec` for a payload.
 
         Raises:
             PayloadError: As for `one`.
             ArgumentError: As for `one`.
         """
-        self.one(  # validates now what the server would refuse at worker start
-            payload,
-            delay=None,
-            key=key,
-            headers=headers,
-            deduplication_key=None,
-            event_type=event_type,
-        )
+        self.one(payload, options)  # validates now what the server would refuse at worker start
         if isinstance(self.route, QueueRoute):
-            message, with_key = self.message(payload, key=key, headers=headers)
-            return {"queue_name": self.route.queue_name, "message": message, "headers": with_key}
-        event = self.event(self.route, payload, key=key, headers=headers, event_type=event_type)
+            message, headers = self._message(payload, options)
+            return {"queue_name": self.route.queue_name, "message": message, "headers": headers}
+        event = self._event(self.route, payload, options)
         return {"queue_name": self.route.log_name, "event": event}
 
     def _event_type(self, route: GroupRoute | ConsumerRoute, event_type: str | None) -> str:
@@ -206,12 +160,9 @@ class Sending:
                 )
 
 
-def delay_of(delay_s: int | None, at: datetime | None) -> int | datetime | None:
-    """Return the delay in seconds or the time, whichever is given.
-
-    Raises:
-        ArgumentError: Both are given, or the delay is negative or not whole, or the time has no time zone.
-    """
+def _delay_of(options: SendOptions | SendManyOptions) -> int | datetime | None:
+    """Return the delay in seconds or the time, whichever is given."""
+    delay_s, at = options.get("delay_s"), options.get("at")
     if delay_s is not None and at is not None:
         raise ArgumentError("delay_s and at are mutually exclusive; use one")
     if delay_s is not None:
@@ -219,26 +170,14 @@ def delay_of(delay_s: int | None, at: datetime | None) -> int | datetime | None:
     return zoned_time(at, "at")
 
 
-def prioritised(headers: dict[str, Any] | None, priority: int | None) -> dict[str, Any] | None:
-    """Return the headers with the priority added.
-
-    Raises:
-        ArgumentError: It is not a whole number of 1 or more, or conflicts with the headers.
-    """
+def _prioritised(options: SendOptions) -> dict[str, Any] | None:
+    """Return the headers with the priority added."""
+    headers, priority = options.get("headers"), options.get("priority")
     if priority is None:
         return headers
     if whole(priority, "priority", 1) != (headers or {}).get(_PRIORITY_HEADER, priority):
         raise ArgumentError(f"priority and the header {_PRIORITY_HEADER!r} differ; omit one")
     return {**(headers or {}), _PRIORITY_HEADER: priority}
-
-
-def all_prioritised(
-    headers: Sequence[dict[str, Any] | None] | None, priority: int | None, qty: int
-) -> Sequence[dict[str, Any] | None] | None:
-    """Like `prioritised`, for `qty` messages."""
-    if priority is None:
-        return headers
-    return [prioritised(each, priority) for each in _as_many(headers, "headers", qty)]
 
 
 def _keyed(headers: dict[str, Any] | None, name: str, key: str | None) -> dict[str, Any] | None:

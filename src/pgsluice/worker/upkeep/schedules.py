@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from psycopg_pool import ConnectionPool
@@ -15,7 +14,6 @@ from pgsluice.backoff import DELAY_MAX_S, Backoff
 from pgsluice.client import AsyncSchedules, FiredSlot, NewEvent, ScheduleOptions
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import schedules as calls
-from pgsluice.client.schedule_records import CatchUp
 from pgsluice.errors import ArgumentError
 
 _log = logging.getLogger(__name__)
@@ -35,43 +33,15 @@ class ScheduleSpec:
         message: The message, JSON-serializable. Not with `event`.
         headers: The headers of the message, or None. Not with `event`.
         event: The event to append to an event log; None: send to a work queue.
-        cron: Cron expression with five fields, or a word such as `@daily`; alternatively `every_s`.
-        every_s: Interval in seconds, 0.1 or more.
-        time_zone: Time zone of `cron`.
-        catch_up: Missed slots to fire after downtime: `none`, `one` or `all`.
-        catch_up_within_s: Maximum age of a missed slot with `all`, in seconds.
-        jitter_s: Maximum delay of a slot in seconds, 0 or more; constant for each slot.
-        starts_at: Earliest slot; the first one with `every_s`. None: from now on.
-        ends_at: No slot is at or after this time; None: no end.
+        timing: When to send.
     """
 
     name: str
     queue_name: str
+    timing: ScheduleOptions
     message: Any = None
     headers: dict[str, Any] | None = None
     event: NewEvent | None = None
-    cron: str | None = None
-    every_s: float | None = None
-    time_zone: str = "UTC"
-    catch_up: CatchUp = "one"
-    catch_up_within_s: float = 604_800.0
-    jitter_s: float = 0.0
-    starts_at: datetime | None = None
-    ends_at: datetime | None = None
-
-    def options(self, app_name: str) -> ScheduleOptions:
-        """Return the client's options of the schedule, with the app as its declarer."""
-        return ScheduleOptions(
-            cron=self.cron,
-            every_s=self.every_s,
-            time_zone=self.time_zone,
-            catch_up=self.catch_up,
-            catch_up_within_s=self.catch_up_within_s,
-            jitter_s=self.jitter_s,
-            starts_at=self.starts_at,
-            ends_at=self.ends_at,
-            declared_by=app_name,
-        )
 
 
 async def declare_schedules(
@@ -127,7 +97,7 @@ async def declare_schedules(
 
 
 async def _write(schedules: AsyncSchedules, app_name: str, spec: ScheduleSpec) -> None:
-    options = spec.options(app_name)
+    options: ScheduleOptions = {**spec.timing, "declared_by": app_name}
     if spec.event is None:
         await schedules.schedule(
             spec.name, spec.queue_name, spec.message, headers=spec.headers, **options
