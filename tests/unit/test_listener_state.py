@@ -11,11 +11,11 @@ HEARTBEAT_S = 10.0
 
 
 def connected(*, is_direct=True):
-    return Heartbeats(HEARTBEAT_S, is_direct, since_s=100.0, asked_at_s=100.0)
+    return Heartbeats(HEARTBEAT_S, is_direct, since_s=100.0, probed_at_s=100.0)
 
 
-def record_response(heartbeats, age_s, now_s, wanted=QUEUES, *, is_own_heard=True):
-    return heartbeats.record_response(wanted, age_s, now_s, is_own_heard=is_own_heard)
+def record_response(heartbeats, age_s, now_s, wanted=QUEUES, *, is_own_received=True):
+    return heartbeats.record_response(wanted, age_s, now_s, is_own_received=is_own_received)
 
 
 def test_listener_is_connecting_before_its_first_notification():
@@ -69,13 +69,13 @@ def test_listener_without_notifications_of_a_running_notifier_is_deaf_at_the_sec
 
 def test_listener_that_misses_its_own_notification_is_deaf_at_the_second_probe():
     heartbeats = connected()
-    assert record_response(heartbeats, 1.0, 100, is_own_heard=False)
+    assert record_response(heartbeats, 1.0, 100, is_own_received=False)
     heartbeats.record(Kind.QUEUE, "", 101)
-    assert record_response(heartbeats, 1.0, 116, is_own_heard=False), (
+    assert record_response(heartbeats, 1.0, 116, is_own_received=False), (
         "it has received another notification since"
     )
 
-    assert not record_response(heartbeats, 1.0, 121, is_own_heard=False)
+    assert not record_response(heartbeats, 1.0, 121, is_own_received=False)
 
 
 def test_heartbeats_of_tickers_and_notifiers_are_distinguished():

@@ -79,11 +79,11 @@ class _Process:
     pid = os.getpid()
 
 
-def _note_pid() -> None:
+def _update_pid() -> None:
     _Process.pid = os.getpid()
 
 
-os.register_at_fork(after_in_child=_note_pid)
+os.register_at_fork(after_in_child=_update_pid)
 
 
 def process_id() -> int:

@@ -153,7 +153,7 @@ async def lifespan(
     if maintenance:
         maintainer = Maintainer(worker.target.conninfo)
         threading.Thread(
-            target=maintainer.run_beside, args=[end], name="pgsluice maintainer", daemon=True
+            target=maintainer.run_in_background, args=[end], name="pgsluice maintainer", daemon=True
         ).start()
     try:
         yield {"worker": worker}

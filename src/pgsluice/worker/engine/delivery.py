@@ -108,7 +108,7 @@ class Settlement:
     delay_min_s: float | None = None
 
     @property
-    def asked(self) -> Result:
+    def requested(self) -> Result:
         """The result if the outcome is applied as requested."""
         match self.outcome:
             case Done():

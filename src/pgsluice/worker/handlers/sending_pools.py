@@ -161,12 +161,14 @@ class SendingPools:
         }
 
 
-def _require(connection: Any, wanted: tuple[type, ...], others: tuple[type, ...], way: str) -> None:
+def _require(
+    connection: Any, expected: tuple[type, ...], others: tuple[type, ...], way: str
+) -> None:
     """Refuse a connection of the wrong kind.
 
     Raises:
-        ArgumentError: It is not a psycopg connection or pool of the wanted kind.
+        ArgumentError: It is not a psycopg connection or pool of the expected kind.
     """
-    if not isinstance(connection, wanted):
+    if not isinstance(connection, expected):
         hint = way if isinstance(connection, others) else "pass the underlying psycopg connection"
         raise ArgumentError(f"connection is a {type(connection).__name__}; {hint}")

@@ -23,7 +23,7 @@ EXIT_ERROR = 3
 EXIT_REPLACE = 75  # EX_TEMPFAIL of sysexits.h
 
 Result = TypeVar("Result")
-Tell = Callable[[dict[str, Any]], None]
+Report = Callable[[dict[str, Any]], None]
 
 _log = logging.getLogger(__name__)
 _BEAT_S = 0.5
@@ -59,7 +59,7 @@ async def serve(
     shutdown: Shutdown,
     *,
     begin: Callable[[], Awaitable[Result]],
-    report: Tell,
+    report: Report,
     until_empty_s: float | None = None,
 ) -> int:
     """Run a worker until stopped or, with `until_empty_s`, until its sources are empty.
@@ -135,14 +135,14 @@ async def _steer(
     return True
 
 
-async def _start(begin: Callable[[], Awaitable[Result]], report: Tell) -> Result:
+async def _start(begin: Callable[[], Awaitable[Result]], report: Report) -> Result:
     """Run preflight checks; retry transient errors."""
     return await Backoff(say=_log.log).async_retry(
         begin, on_failure=lambda: report({"state": "starting", "waits_for": "server"})
     )
 
 
-async def _beat(worker: Runnable, report: Tell) -> None:
+async def _beat(worker: Runnable, report: Report) -> None:
     while True:
         report(asdict(worker.status()))
         await asyncio.sleep(_BEAT_S)

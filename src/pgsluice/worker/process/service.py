@@ -28,7 +28,7 @@ from pgsluice.worker.process.process import (
     AT_ONCE_S,
     EXIT_ERROR,
     EXIT_REPLACE,
-    Tell,
+    Report,
     end_at_once,
     exit_after,
     run_process,
@@ -110,7 +110,7 @@ class Service:
     """A process that runs handlers."""
 
     def __init__(
-        self, settings: RunOptions, shutdown: Shutdown, report: Tell, *, number: int | None = None
+        self, settings: RunOptions, shutdown: Shutdown, report: Report, *, number: int | None = None
     ) -> None:
         """Prepare a service.
 
@@ -217,7 +217,10 @@ class Service:
         end = threading.Event()
         self._maintainer = Maintainer(target.conninfo)
         thread = threading.Thread(
-            target=self._maintainer.run_beside, args=[end], name="pgsluice maintainer", daemon=True
+            target=self._maintainer.run_in_background,
+            args=[end],
+            name="pgsluice maintainer",
+            daemon=True,
         )
         thread.start()
         try:

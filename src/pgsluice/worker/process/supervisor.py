@@ -180,7 +180,7 @@ class _Child:
         self.has_worked = False
         self._process = process
         self._health = health
-        self._heard_at_s: float | None = None
+        self._reported_at_s: float | None = None
 
     @classmethod
     async def start(
@@ -219,7 +219,7 @@ class _Child:
 
     def silence_s(self, now_s: float) -> float:
         """Return the seconds since its last status; 0 before the first."""
-        return 0.0 if self._heard_at_s is None else now_s - self._heard_at_s
+        return 0.0 if self._reported_at_s is None else now_s - self._reported_at_s
 
     def forward(self, level: Level) -> None:
         """Forward a shutdown level."""
@@ -244,7 +244,7 @@ class _Child:
             )
             try:
                 while line := await reader.readline():
-                    self._heard_at_s = time.monotonic()
+                    self._reported_at_s = time.monotonic()
                     with contextlib.suppress(
                         ValueError
                     ):  # a line cut off because the pipe was full

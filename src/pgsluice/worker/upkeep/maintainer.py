@@ -95,7 +95,7 @@ class Maintainer:
         """
         self._leader.run(stop, self._work)
 
-    def run_beside(self, stop: threading.Event) -> None:
+    def run_in_background(self, stop: threading.Event) -> None:
         """Like `run`, for a process with other work: log permanent errors and retry every 30 seconds."""
         while not stop.is_set():
             try:

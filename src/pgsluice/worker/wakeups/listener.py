@@ -100,7 +100,9 @@ class AsyncListener:
         )  # logs that do not exist or that the role may not listen to
         self._reported: set[Place] = set()  # of these, the ones that were logged
         self._retry_at_s = math.inf
-        self._heard_others: set[str] = set()  # channels without waiters, such as this session's own
+        self._other_channels: set[str] = (
+            set()
+        )  # channels without waiters, such as this session's own
         self._heartbeats: Heartbeats | None = None
         self._backend_pid: int | None = None
         self._reliable: frozenset[Kind] = frozenset()
@@ -221,12 +223,14 @@ class AsyncListener:
                 if await is_lent(link, other):
                     raise _PooledError
         link.connection.add_notify_handler(
-            lambda heard: self._dispatch(heard.channel, heard.payload)
+            lambda notification: self._dispatch(notification.channel, notification.payload)
         )
         now_s = time.monotonic()
         self._missing.clear()
         self._backend_pid = link.connection.info.backend_pid if is_direct else None
-        self._heartbeats = Heartbeats(self._heartbeat_s, is_direct, since_s=now_s, asked_at_s=now_s)
+        self._heartbeats = Heartbeats(
+            self._heartbeat_s, is_direct, since_s=now_s, probed_at_s=now_s
+        )
         await self._check(link, self._heartbeats)
         while not self._is_closing:
             await self._follow(link)
@@ -249,14 +253,14 @@ class AsyncListener:
 
     async def _check(self, link: ListenerConnection, heartbeats: Heartbeats) -> None:
         """Find out why no heartbeat arrives."""
-        self._heard_others.clear()
+        self._other_channels.clear()
         ping = await link.run(calls.ping_listener())
         self._drain(link.connection)
         is_good = heartbeats.record_response(
             self._expected_heartbeats(),
             ping.notifier_age_s,
             time.monotonic(),
-            is_own_heard=ping.channel in self._heard_others,
+            is_own_received=ping.channel in self._other_channels,
         )
         # Logs that did not exist may exist now.
         self._missing.clear()
@@ -311,8 +315,8 @@ class AsyncListener:
         self._drain(connection)
 
     def _drain(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        while heard := connection.pgconn.notifies():
-            self._dispatch(heard.relname.decode(), heard.extra.decode())
+        while notification := connection.pgconn.notifies():
+            self._dispatch(notification.relname.decode(), notification.extra.decode())
 
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -328,7 +332,7 @@ class AsyncListener:
         if channel in HEARTBEAT_CHANNELS:
             self._heartbeats.record(HEARTBEAT_CHANNELS[channel], payload, now_s)
         else:
-            self._heard_others.add(channel)
+            self._other_channels.add(channel)
             for place, listened in tuple(self._channels.items()):
                 if listened == channel:
                     if payload == _DROPPED:  # `_follow` listens to a log created again

@@ -71,8 +71,8 @@ class Heartbeats:
         heartbeat_s: Maximum heartbeat interval of each notifying process.
         is_direct: True if there is certainly no pooler: then the session's own notification proves delivery.
         since_s: Time of the connection.
-        asked_at_s: Time of the server's last response.
-        heard_at_s: Time of the last heartbeat, by kind.
+        probed_at_s: Time of the server's last response.
+        received_at_s: Time of the last heartbeat, by kind.
         is_alive: By kind, True if its sender is running; missing: unknown.
         is_suspect: An expected notification is missing; it has half a heartbeat more.
     """
@@ -80,62 +80,68 @@ class Heartbeats:
     heartbeat_s: float
     is_direct: bool
     since_s: float
-    asked_at_s: float
-    heard_at_s: dict[Kind, float] = field(default_factory=dict)
+    probed_at_s: float
+    received_at_s: dict[Kind, float] = field(default_factory=dict)
     is_alive: dict[Kind, bool] = field(default_factory=dict)
     is_suspect: bool = False
 
     def record(self, kind: Kind, payload: str, now_s: float) -> None:
         """Record a heartbeat, or another notification that proves its sender alive."""
         self.is_alive[kind] = payload != _GONE
-        self.heard_at_s[kind] = now_s
+        self.received_at_s[kind] = now_s
         self.is_suspect = False
 
-    def check_at_s(self, wanted: set[Kind]) -> float:
-        """Return the time to probe the connection: after too long a silence of one of the wanted kinds."""
+    def check_at_s(self, expected: set[Kind]) -> float:
+        """Return the time to probe the connection: after too long a silence of one of the expected kinds."""
         if self.is_suspect:
-            return self.asked_at_s + ANSWER * self.heartbeat_s
+            return self.probed_at_s + ANSWER * self.heartbeat_s
         # Stopped senders are silent; but the connection may fail silently too.
-        heard_s = [
-            self.heard_at_s.get(kind, 0.0) if self.is_alive.get(kind) else 0.0 for kind in wanted
+        received_s = [
+            self.received_at_s.get(kind, 0.0) if self.is_alive.get(kind) else 0.0
+            for kind in expected
         ]
-        return max(self.asked_at_s, min(heard_s)) + SILENCE * self.heartbeat_s
+        return max(self.probed_at_s, min(received_s)) + SILENCE * self.heartbeat_s
 
     def record_response(
-        self, wanted: set[Kind], notifier_age_s: float | None, now_s: float, *, is_own_heard: bool
+        self,
+        expected: set[Kind],
+        notifier_age_s: float | None,
+        now_s: float,
+        *,
+        is_own_received: bool,
     ) -> bool:
         """Record the server's response to a probe, and whether the session's own notification arrived with it.
 
         Returns:
             False if the connection is deaf.
         """
-        self.asked_at_s = now_s
+        self.probed_at_s = now_s
         is_notifier_at_work = (
             notifier_age_s is not None and notifier_age_s <= SILENCE * self.heartbeat_s
         )
-        is_deaf = not is_own_heard
-        for kind in wanted:
-            heard_at_s = max(self.since_s, self.heard_at_s.get(kind, 0.0))
-            is_silent = now_s - heard_at_s >= SILENCE * self.heartbeat_s
+        is_deaf = not is_own_received
+        for kind in expected:
+            received_at_s = max(self.since_s, self.received_at_s.get(kind, 0.0))
+            is_silent = now_s - received_at_s >= SILENCE * self.heartbeat_s
             if kind is Kind.LOG:
                 if is_silent:  # a ticker leaves no other trace
                     self.is_alive[kind] = False
             elif not is_notifier_at_work:
                 if is_silent or kind not in self.is_alive:
                     self.is_alive[kind] = False
-            elif self.is_direct and is_own_heard:
+            elif self.is_direct and is_own_received:
                 self.is_alive[kind] = True
             elif is_silent:
                 is_deaf = True
         was_suspect, self.is_suspect = self.is_suspect, is_deaf
         return not (is_deaf and was_suspect)
 
-    def state(self, wanted: set[Kind]) -> ListenerState:
+    def state(self, expected: set[Kind]) -> ListenerState:
         """Return the state of the listener, given a working connection."""
-        if Kind.QUEUE in wanted and self.is_alive.get(Kind.QUEUE) is False:
+        if Kind.QUEUE in expected and self.is_alive.get(Kind.QUEUE) is False:
             return ListenerState.NO_NOTIFIER
-        if Kind.LOG in wanted and self.is_alive.get(Kind.LOG) is False:
+        if Kind.LOG in expected and self.is_alive.get(Kind.LOG) is False:
             return ListenerState.NO_TICKER
-        if all(self.is_alive.get(kind) for kind in wanted):
+        if all(self.is_alive.get(kind) for kind in expected):
             return ListenerState.LISTENING
         return ListenerState.CONNECTING

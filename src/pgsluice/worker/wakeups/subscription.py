@@ -14,7 +14,7 @@ from pgsluice.worker.wakeups.listener_state import Place
 _STOP_POLL_S = 0.1
 
 
-class Teller(Protocol):
+class AnyListener(Protocol):
     """Listener interface of a subscription."""
 
     def is_reliable(self, place: Place) -> bool:
@@ -34,7 +34,7 @@ class _Waiting:
     """Wait state shared by both subscriptions."""
 
     def __init__(
-        self, place: Place, listener: Teller, woken: threading.Event | asyncio.Event
+        self, place: Place, listener: AnyListener, woken: threading.Event | asyncio.Event
     ) -> None:
         self.place = place
         self._listener = listener

@@ -59,7 +59,7 @@ class _Claim:
         lease_end_s: Lease expiry, on `time.monotonic`.
         open: The ev_ids not settled yet.
         has_lost: True if other events of it may be open on the server too.
-        is_renewed: True once a renewal told the server that the claim was received.
+        is_renewed: True once a renewal confirmed to the server that the claim was received.
         keys_back: Ordering keys with an event returned for redelivery; their later events are returned too.
     """
 
@@ -156,19 +156,19 @@ class GroupSource:
 
     async def claim(self, qty: int, lease_s: float) -> list[Delivery]:
         """As in `Source`. An empty claim may have moved delayed events into the log for the next claim."""
-        wanted: list[ClaimedEvent] = []
+        handled: list[ClaimedEvent] = []
         self.has_more = False
         for _ in range(_PASSED_OVER_MAX):
             began_s = time.monotonic()
             events = await self._claim(1 if self._is_careful else qty, lease_s)
             self._polling.claimed(len(events))
-            wanted = await self._types.settle_unhandled(self._group, events)
+            handled = await self._types.settle_unhandled(self._group, events)
             is_due = not events and (self._polling.take_due() or await self._types.has_more())
-            self.has_more = not wanted and (self.has_more or is_due)
-            if wanted or not (events or is_due):
+            self.has_more = not handled and (self.has_more or is_due)
+            if handled or not (events or is_due):
                 break
         lease_end_s = began_s + lease_s
-        deliveries = [self._delivery(event, lease_end_s) for event in wanted]
+        deliveries = [self._delivery(event, lease_end_s) for event in handled]
         suspect = await self._suspect(deliveries)
         self._is_careful = suspect is not None
         if suspect is not None:
@@ -298,7 +298,7 @@ class GroupSource:
         except _OVER:
             settled = await self._settle_apart(settlements)
         for delivery in settlements:
-            self._note(delivery, settled[delivery].result)
+            self._track_result(delivery, settled[delivery].result)
         return {delivery: settled[delivery] for delivery in settlements}
 
     def acknowledgement(self, delivery: Delivery) -> Call[Result]:
@@ -312,7 +312,7 @@ class GroupSource:
         )
 
         def read(rows: Sequence[tuple[Any, ...]]) -> Result:
-            # Not counted: already settled, so this handler's writes are there already.
+            # Not counted: already settled, so this handler's writes are committed.
             return "done" if call.read_rows(rows) > 0 else "lost"
 
         return Call(call.sql, call.parameters, read, is_report=call.is_report)
@@ -381,35 +381,37 @@ class GroupSource:
         for delivery, settlement in settlements.items():
             match settlement.outcome:
                 case Done():
-                    said = _Acknowledgement(delivery.fence, "accept")
+                    acknowledgement = _Acknowledgement(delivery.fence, "accept")
                 case Release(delay_s=delay_s):
-                    said = _Acknowledgement(delivery.fence, "release", delay_s)
+                    acknowledgement = _Acknowledgement(delivery.fence, "release", delay_s)
                 case _:
                     of_policy = (delivery.fence, self.spec_of(delivery).retry)
                     failed.setdefault(of_policy, []).append(delivery)
                     continue
-            alike.setdefault(said, []).append(delivery)
-        for said in sorted(alike, key=lambda each: each.outcome):
-            yield self._acknowledge(said, {each: settlements[each] for each in alike[said]})
+            alike.setdefault(acknowledgement, []).append(delivery)
+        for acknowledgement in sorted(alike, key=lambda each: each.outcome):
+            yield self._acknowledge(
+                acknowledgement, {each: settlements[each] for each in alike[acknowledgement]}
+            )
         for (claim_id, retry), deliveries in failed.items():
             yield self._fail(claim_id, retry, {each: settlements[each] for each in deliveries})
 
     def _acknowledge(
-        self, said: _Acknowledgement, settlements: Mapping[Delivery, Settlement]
+        self, acknowledgement: _Acknowledgement, settlements: Mapping[Delivery, Settlement]
     ) -> Call[dict[Delivery, Settlement]]:
-        claim = self._claims.get(said.claim_id)
+        claim = self._claims.get(acknowledgement.claim_id)
         ev_ids = [delivery.message_id for delivery in settlements]
         is_whole = claim is not None and not claim.has_lost and claim.open == set(ev_ids)
         call = share_groups.acknowledge(
             *self._names,
-            said.claim_id,
-            said.outcome,
+            acknowledgement.claim_id,
+            acknowledgement.outcome,
             # Acknowledging the whole claim is cheaper.
-            ev_ids=None if is_whole and said.outcome == "accept" else ev_ids,
-            delay_s=said.delay_s,
+            ev_ids=None if is_whole and acknowledgement.outcome == "accept" else ev_ids,
+            delay_s=acknowledgement.delay_s,
         )
         settled = {
-            delivery: settlement.with_result(settlement.asked, said.delay_s)
+            delivery: settlement.with_result(settlement.requested, acknowledgement.delay_s)
             for delivery, settlement in settlements.items()
         }
         return Call(call.sql, call.parameters, lambda _rows: settled, is_report=call.is_report)
@@ -442,7 +444,7 @@ class GroupSource:
         claim = self._claims.get(delivery.fence)
         return claim is not None and delivery.key in claim.keys_back
 
-    def _note(self, delivery: Delivery, result: Result | None) -> None:
+    def _track_result(self, delivery: Delivery, result: Result | None) -> None:
         """Track that the server also returned the later events of the same key."""
         claim, info = self._claims.get(delivery.fence), self._info
         is_in_order = info is not None and info.when_waiting != "skip"

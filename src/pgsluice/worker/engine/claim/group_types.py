@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 _DECLARE_S = 3600.0
 # An operator may change the option `unhandled`, or remove a declaration.
 _DECLARE_AGAIN_S = 10.0
-_NOTE_S = 30.0
+_STORE_S = 30.0
 _NO_HANDLER = "no handler for its type"
 
 
@@ -69,7 +69,7 @@ class GroupTypes:
         self._is_part = len(chosen) < len(declared)
         self._unhandled = "accept"
         self._declared_s = 0.0
-        self._noted_s = 0.0
+        self._stored_s = 0.0
         self._counts: dict[str, Counter[str | None]] = {}
 
     def spec_of(self, ev_type: str | None) -> HandlerSpec:
@@ -89,8 +89,8 @@ class GroupTypes:
         """Declare the types again if that was an hour ago; store counts of unhandled events."""
         if time.monotonic() - self._declared_s > _DECLARE_S:
             await self.declare()
-        if self._counts and time.monotonic() - self._noted_s > _NOTE_S:
-            await self._note()
+        if self._counts and time.monotonic() - self._stored_s > _STORE_S:
+            await self._store_counts()
 
     async def next_due(self, after: datetime | None) -> Due:
         """Return when the next event that this process handles is due after a server time."""
@@ -110,13 +110,13 @@ class GroupTypes:
     ) -> list[ClaimedEvent]:
         """Accept or dead-letter events of types that no handler is declared for; return those to handle here."""
         specs = [self._routing.spec_of(event.ev_type) for event in events]
-        wanted = [
+        handled = [
             event
             for event, spec in zip(events, specs, strict=True)
             if spec is not None and spec.name in self._chosen
         ]
-        if len(wanted) == len(events):
-            return wanted
+        if len(handled) == len(events):
+            return handled
         if time.monotonic() - self._declared_s > _DECLARE_AGAIN_S:
             await self.declare()
         unhandled = [event for event, spec in zip(events, specs, strict=True) if spec is None]
@@ -130,25 +130,25 @@ class GroupTypes:
             await self.declare()
             await group.release(others + (unhandled if self._unhandled == "leave" else []))
         if not unhandled or self._unhandled == "leave":
-            return wanted
+            return handled
         if self._unhandled == "dead-letter":
             await group.reject(unhandled, _NO_HANDLER)
         else:
             # Acknowledging the whole claim is cheaper.
             await group.accept(unhandled if len(unhandled) < len(events) else unhandled[0].claim_id)
         await self._count(unhandled)
-        return wanted
+        return handled
 
     async def close(self) -> None:
         """Store the counts of unhandled events."""
         with contextlib.suppress(SluiceError):
-            await self._note()
+            await self._store_counts()
 
     async def _count(self, events: Sequence[ClaimedEvent]) -> None:
         counts = self._counts.setdefault(self._unhandled, Counter())
         counts.update(event.ev_type for event in events)
         for ev_type in filter(self._routing.is_new, {event.ev_type for event in events}):
-            self._noted_s = 0.0  # store it with the next claim
+            self._stored_s = 0.0  # store it with the next claim
             _log.warning(
                 'event type without handler source="group %s of log %s" type=%r outcome=%s hint="declare a handler, or '
                 'choose their treatment: pgsluice group set %s %s unhandled=leave"',
@@ -156,9 +156,9 @@ class GroupTypes:
                 *self._names,
             )
 
-    async def _note(self) -> None:
+    async def _store_counts(self) -> None:
         counts, self._counts = self._counts, {}
-        self._noted_s = time.monotonic()
+        self._stored_s = time.monotonic()
         for outcome, events in counts.items():
             await self._runner.run(group_types.note_unhandled(*self._names, outcome, dict(events)))
 

@@ -72,7 +72,7 @@ class QueueSource:
         self._declared_by = f"{spec.function.__module__}.{spec.name}"
         self._is_kept = spec.keep == "archive"
         self._worker_id = worker_id
-        self._notes_first = spec.retry is not None and spec.retry.max_attempts == 1
+        self._records_first = spec.retry is not None and spec.retry.max_attempts == 1
         # Claims settled in a call whose reply was lost, with their lease expiry: until then only that call, if it was
         # executed, can have removed them from the queue.
         self._unsure: dict[tuple[int, int], float] = {}
@@ -107,7 +107,7 @@ class QueueSource:
         await self._polling.query_due()
         options = await self._runner.run(settings.queue_options(self._queue_name))
         if self._retry is None:
-            self._notes_first = options.max_attempts == 1
+            self._records_first = options.max_attempts == 1
         if await declare_limits(self._runner, options, self._declared_by, self._limits):
             self._polling.limit()
         self._identity = identity
@@ -139,7 +139,7 @@ class QueueSource:
         return limits.claim_for_worker(self._queue_name, vt, qty, self._worker_id, identity)
 
     async def _suspect(self, again: list[Delivery]) -> None:
-        """Mark deliveries that may have killed their process."""
+        """Set `is_suspect` of deliveries that may have killed their process."""
         find = retries.unfinished_attempts(self._queue_name, _messages(again))
         try:
             suspects: list[int] = await self._runner.run(find)
@@ -150,8 +150,10 @@ class QueueSource:
 
     async def begin(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         """As in `Source`. The first attempt of a message is counted without a record."""
-        noted = [delivery for delivery in deliveries if delivery.fence != 1 or self._notes_first]
-        if not noted:
+        recorded = [
+            delivery for delivery in deliveries if delivery.fence != 1 or self._records_first
+        ]
+        if not recorded:
             return list(deliveries)
         max_attempts = None if self._retry is None else self._retry.max_attempts
 
@@ -164,9 +166,9 @@ class QueueSource:
             )
             return [_by_delivery(call, some, _same)]
 
-        begun = await self._run(noted, begin)
+        begun = await self._run(recorded, begin)
         left_out = set()
-        for delivery in noted:
+        for delivery in recorded:
             attempt = begun.get(delivery)
             if attempt is None:
                 left_out.add(delivery)
@@ -325,7 +327,7 @@ class QueueSource:
             _by_delivery(
                 call,
                 deliveries,
-                lambda delivery, said: self._settled(delivery, settlements[delivery], said),
+                lambda delivery, reply: self._settled(delivery, settlements[delivery], reply),
             )
             for call, deliveries in calls
         ]
@@ -340,32 +342,32 @@ class QueueSource:
         def read(rows: Sequence[tuple[Any, ...]]) -> _Settlements:
             others = call.read_rows(rows)
             results = dict.fromkeys(done, ACKNOWLEDGED)
-            for position, said in others.items():
+            for position, reply in others.items():
                 delivery = done[position]
-                results[delivery] = self._settled(delivery, settlements[delivery], said)
+                results[delivery] = self._settled(delivery, settlements[delivery], reply)
             return results
 
         return Call(call.sql, call.parameters, read, call.queue_name)
 
     def _settled(
-        self, delivery: Delivery, settlement: Settlement, said: ClaimOutcome
+        self, delivery: Delivery, settlement: Settlement, reply: ClaimOutcome
     ) -> Settlement:
         """Return a settlement with its result, from the server's reply."""
-        if said.outcome == "retry" or said.outcome == "dead":
-            return settlement.with_result(said.outcome, said.delay_s)
-        if said.outcome == "done":
-            return settlement.with_result(settlement.asked)
+        if reply.outcome == "retry" or reply.outcome == "dead":
+            return settlement.with_result(reply.outcome, reply.delay_s)
+        if reply.outcome == "done":
+            return settlement.with_result(settlement.requested)
         if isinstance(settlement.outcome, Done):
-            return settlement.with_result(self._acknowledged(delivery, said))
+            return settlement.with_result(self._acknowledged(delivery, reply))
         # The attempt ended during the commit of its transaction, which removed the message.
-        if said.outcome == "gone" and delivery.is_in_doubt:
+        if reply.outcome == "gone" and delivery.is_in_doubt:
             return settlement.with_result("done")
         # After a settle call whose reply was lost, the message may have been claimed and finished since.
-        return settlement.with_result(settlement.asked if self._is_unsure(delivery) else "lost")
+        return settlement.with_result(settlement.requested if self._is_unsure(delivery) else "lost")
 
-    def _acknowledged(self, delivery: Delivery, said: ClaimOutcome) -> Result:
-        is_gone = said.outcome == "gone" and self._is_unsure(delivery)
-        return "done" if said.outcome == "done" or is_gone else "lost"
+    def _acknowledged(self, delivery: Delivery, reply: ClaimOutcome) -> Result:
+        is_gone = reply.outcome == "gone" and self._is_unsure(delivery)
+        return "done" if reply.outcome == "done" or is_gone else "lost"
 
     def _is_unsure(self, delivery: Delivery) -> bool:
         return self._unsure.get(_claim(delivery), 0.0) > time.monotonic()

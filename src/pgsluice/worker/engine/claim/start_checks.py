@@ -231,10 +231,10 @@ def _require_rights(runner: Runner, function_names: list[str], role_name: str) -
         )
 
 
-def _connection_headroom(left: ConnectionUse, wanted: int) -> StartFinding:
+def _connection_headroom(left: ConnectionUse, needed: int) -> StartFinding:
     """Compare the connection limit of the process with the connections that the server has left."""
-    detail = f"up to {wanted} in this process; {left.left} left for role {left.role_name} (in use: {left.described()})"
-    if wanted <= left.left:
+    detail = f"up to {needed} in this process; {left.left} left for role {left.role_name} (in use: {left.described()})"
+    if needed <= left.left:
         return StartFinding("connections", detail)
     hint = "; lower --max-connections, or raise the server's limit; else handlers and claims wait for connections"
     return StartFinding("connections", detail + hint, is_short=True)
@@ -259,10 +259,10 @@ def _routes(
     routes = [spec.route for spec in specs]
     queues = {route.queue_name.lower() for route in routes if isinstance(route, QueueRoute)}
     logs = {route.log_name for route in routes if not isinstance(route, QueueRoute)}
-    there = {queue.queue_name.lower() for queue in WorkQueue(connection).list_queues()}
+    existing = {queue.queue_name.lower() for queue in WorkQueue(connection).list_queues()}
     for name in sorted(queues):
         yield _existing(
-            f"queue {name}", name in there, f"create it with `pgsluice queue create {name}`"
+            f"queue {name}", name in existing, f"create it with `pgsluice queue create {name}`"
         )
     known = {log.queue_name for log in EventLog(connection).get_queue_info()} if logs else set()
     for name in sorted(logs):
@@ -304,8 +304,8 @@ def _group(runner: Runner, log_name: str, group_name: str) -> StartFinding:
     return StartFinding(name, "; ".join(parts))
 
 
-def _existing(name: str, is_there: bool, hint: str) -> StartFinding:
-    if is_there:
+def _existing(name: str, is_found: bool, hint: str) -> StartFinding:
+    if is_found:
         return StartFinding(name, "exists")
     error = ConfigurationError(f"{name} does not exist; {hint}")
     return StartFinding(name, str(error), error)

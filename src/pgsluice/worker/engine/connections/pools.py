@@ -38,7 +38,7 @@ class LastFailure:
     error: psycopg.Error | None = None
 
     @contextlib.contextmanager
-    def noted(self) -> Generator[None]:
+    def recorded(self) -> Generator[None]:
         """Record whether the block fails."""
         try:
             yield
@@ -62,7 +62,7 @@ class LastFailure:
         return PoolTimeout(f"no connection within {seconds:.0f} s: {reason}")
 
 
-class Noting(AsyncSluiceConnection):
+class PoolConnection(AsyncSluiceConnection):
     """A connection that records its connection failure, and its opening time on `time.monotonic`."""
 
     opened_s = 0.0
@@ -70,29 +70,29 @@ class Noting(AsyncSluiceConnection):
     @classmethod
     async def connect(cls, *args: Any, **options: Any) -> Self:
         """Connect; record a failure in the option `last_failure`."""
-        with _noted(options):
+        with _recorded(options):
             connection = await super().connect(*args, **options)
         connection.opened_s = time.monotonic()
         return connection
 
 
-class SyncNoting(SluiceConnection):
-    """Like `Noting`, for threads."""
+class SyncPoolConnection(SluiceConnection):
+    """Like `PoolConnection`, for threads."""
 
     opened_s = 0.0
 
     @classmethod
     def connect(cls, *args: Any, **options: Any) -> Self:
         """Connect; record a failure in the option `last_failure`."""
-        with _noted(options):
+        with _recorded(options):
             connection = super().connect(*args, **options)
         connection.opened_s = time.monotonic()
         return connection
 
 
-def _noted(options: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
+def _recorded(options: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
     last_failure: LastFailure = options.pop("last_failure", None) or LastFailure()
-    return last_failure.noted()
+    return last_failure.recorded()
 
 
 class Pool(AsyncConnectionPool[AsyncKind]):
@@ -254,13 +254,13 @@ class SyncPool(ConnectionPool[Kind]):
 def end_at(gen: PQGen[Any], until_s: float) -> PQGen[Any]:
     """Raise OperationalError if the exchange is not done at `until_s`; psycopg polls ten times a second."""
     try:
-        wanted = next(gen)
+        awaited = next(gen)
         while True:
-            ready = yield wanted
+            ready = yield awaited
             if time.monotonic() > until_s:
                 gen.close()
                 raise psycopg.OperationalError("the server did not respond")
-            wanted = gen.send(ready)
+            awaited = gen.send(ready)
     except StopIteration as end:
         return end.value
 

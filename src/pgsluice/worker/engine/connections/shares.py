@@ -90,10 +90,10 @@ def shares(
     more = min(rest, consumers)
     given = replace(given, consumers=given.consumers + more)
     rest -= more
-    wanted_loop, wanted_threads = loop - given.loop, threads - given.threads
-    rest = min(rest, wanted_loop + wanted_threads)
+    missing_loop, missing_threads = loop - given.loop, threads - given.threads
+    rest = min(rest, missing_loop + missing_threads)
     if rest > 0:
-        more = round(rest * wanted_loop / (wanted_loop + wanted_threads))
+        more = round(rest * missing_loop / (missing_loop + missing_threads))
         given = replace(given, loop=given.loop + more, threads=given.threads + rest - more)
     return given
 

@@ -240,7 +240,7 @@ class ConsumerLane:
     def _count(self) -> None:
         self.active_s = time.monotonic()
         for spec, _, settlement in self._results.values():
-            assert settlement.result is not None  # noqa: S101 - _note gets settlements with a result
+            assert settlement.result is not None  # noqa: S101 - _record gets settlements with a result
             self._counts[spec.name].add(settlement.result)
         self._report()
         self._results = {}
@@ -312,9 +312,9 @@ class ConsumerLane:
         """Record the result of an event; raise the outcome or failure that the consumer applies."""
         match settlement.outcome:
             case Done():
-                self._note(spec, delivery, Settlement(Done(), result="done"))
+                self._record(spec, delivery, Settlement(Done(), result="done"))
             case Release(delay_s=delay_s):
-                self._note(spec, delivery, Settlement(settlement.outcome, result="released"))
+                self._record(spec, delivery, Settlement(settlement.outcome, result="released"))
                 raise Release(delay_s)
             case Retry() | Reject() as outcome:
                 failure = settlement.failure or Failure(type(outcome).__name__, "")
@@ -328,9 +328,9 @@ class ConsumerLane:
     def _on_decided(self, event: Event, decided: RetryDecision) -> None:
         if (found := self._failed.pop(event.ev_id, None)) is not None:
             spec, delivery, failed = found
-            self._note(spec, delivery, failed.with_result(decided.outcome, decided.delay_s))
+            self._record(spec, delivery, failed.with_result(decided.outcome, decided.delay_s))
 
-    def _note(self, spec: HandlerSpec, delivery: Delivery, settlement: Settlement) -> None:
+    def _record(self, spec: HandlerSpec, delivery: Delivery, settlement: Settlement) -> None:
         # An event handled twice within a batch, as after a failure, counts once.
         self._results[delivery.message_id] = (spec, delivery, settlement)
         if settlement.failure is not None:

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 async def count_retrying(pool: AsyncConnectionPool[Any], queue_names: Iterable[str]) -> int:
     """Count the messages of queues that wait for a retry; log their number and the next time, and paused queues.
 
-    Zero if the server cannot be asked: an older schema, or a lost connection.
+    Zero if a query fails: an older schema, or a lost connection.
     """
     runner = AsyncRunner(pool)
     retrying = 0

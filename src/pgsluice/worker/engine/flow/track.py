@@ -135,9 +135,9 @@ class Track:
         if self._mean_s is None:  # no call has finished yet
             return self._prefetch or 0
         per_s = self.slots * self.size / max(self._mean_s, 1e-6)
-        wanted = per_s * _AHEAD_S if self._prefetch is None else self._prefetch
+        ahead = per_s * _AHEAD_S if self._prefetch is None else self._prefetch
         # Never claim more than can start within half of a lease.
-        return int(min(wanted, per_s * lease_s / 2, _AHEAD_MAX))
+        return int(min(ahead, per_s * lease_s / 2, _AHEAD_MAX))
 
     def arrive(self, delivery: Delivery) -> None:
         """Add a claimed message."""

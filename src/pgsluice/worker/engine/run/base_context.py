@@ -177,17 +177,17 @@ class BaseContext:
                 "a fork of a handler has no connection of the context; open one with psycopg.connect()"
             )
 
-    def _note_loss(
+    def _recorded_loss(
         self, connection: AsyncConnection[Any] | Connection[Any]
     ) -> Callable[[Any, BaseException | None, Any], bool]:
         """Return an exit callback that records a lost session; it runs before the connection returns to the pool."""
 
-        def note(_kind: Any, error: BaseException | None, _trace: Any) -> bool:
+        def record(_kind: Any, error: BaseException | None, _trace: Any) -> bool:
             if was_lost(connection, error):
                 self.is_session_lost = True
             return False
 
-        return note
+        return record
 
     @contextlib.contextmanager
     def _reaching(self, errors: tuple[type[Exception], ...] = _UNREACHABLE) -> Iterator[None]:

@@ -74,7 +74,7 @@ class TracedExecutor(Executor):
         with self._processing(spec, [context.delivery]) as operation:
             context.delivery.span = operation.context
             settlement = await super().handle(spec, context)
-            _note(operation, [context.delivery], [settlement])
+            _record_outcome(operation, [context.delivery], [settlement])
         return settlement
 
     async def handle_batch(
@@ -86,7 +86,7 @@ class TracedExecutor(Executor):
             for delivery in deliveries:
                 delivery.span = operation.context
             settlements = await super().handle_batch(spec, contexts)
-            _note(operation, deliveries, settlements)
+            _record_outcome(operation, deliveries, settlements)
         return settlements
 
     def _processing(
@@ -253,7 +253,7 @@ def _joins(deliveries: Sequence[Delivery]) -> bool:
     return delivery.attempt <= 1 and _REPLAYED_HEADER not in delivery.headers
 
 
-def _note(
+def _record_outcome(
     operation: Operation, deliveries: Sequence[Delivery], settlements: Sequence[Settlement]
 ) -> None:
     """Record the outcome of a call, and its first failure."""
@@ -264,11 +264,11 @@ def _note(
     operation.span.set_attribute("pgsluice.outcome", _common(outcomes))
     for delivery, settlement in zip(deliveries, settlements, strict=True):
         if settlement.failure is not None:
-            _note_failure(operation, delivery, settlement.failure)
+            _record_failure(operation, delivery, settlement.failure)
             return
 
 
-def _note_failure(operation: Operation, delivery: Delivery, failure: Failure) -> None:
+def _record_failure(operation: Operation, delivery: Delivery, failure: Failure) -> None:
     values = values_of(delivery.payload)
     message, trace = (
         None if text is None else without_values(without_secrets(text), values)

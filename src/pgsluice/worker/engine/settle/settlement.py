@@ -82,7 +82,7 @@ def settlement_of_error(spec: HandlerSpec, error: BaseException) -> Settlement:
     if isinstance(error, BaseExceptionGroup):
         error = _only_outcome(error) or error
     if isinstance(error, Outcome):
-        return _asked(error)
+        return _requested(error)
     again = not isinstance(error, spec.give_up_on) and (
         not spec.retry_on or isinstance(error, spec.retry_on)
     )
@@ -170,7 +170,7 @@ def _only_outcome(group: BaseExceptionGroup[BaseException]) -> Outcome | None:
     return first if isinstance(first, Outcome) and is_one_kind else None
 
 
-def _asked(outcome: Outcome) -> Settlement:
+def _requested(outcome: Outcome) -> Settlement:
     if isinstance(outcome, Retry | Reject):
         name = type(outcome).__name__
         return Settlement(outcome, Failure(name, clipped(outcome.reason or "", _MESSAGE_CHARS)))

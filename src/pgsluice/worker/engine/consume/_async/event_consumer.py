@@ -467,12 +467,12 @@ class AsyncEventConsumer:
         self, connection: AsyncConnection[Any], timeout_s: float
     ) -> bool:
         """Drain pending notifications, waiting up to `timeout_s` for the first; True if one announces a tick."""
-        is_heard = False
+        is_ticked = False
         with passing_failures():
-            async for heard in connection.notifies(timeout=timeout_s, stop_after=1):
+            async for notification in connection.notifies(timeout=timeout_s, stop_after=1):
                 # A notification without a tick id is for share groups.
-                is_heard = is_heard or heard.payload != ""
-        return is_heard
+                is_ticked = is_ticked or notification.payload != ""
+        return is_ticked
 
     def _batch(
         self, connection: AsyncConnection[Any], batch_id: int, progress: BatchProgress

@@ -71,7 +71,7 @@ class AsyncTransactionContext(BaseContext):
             async with contextlib.AsyncExitStack() as stack:
                 with self._reaching(NOT_LENT):
                     connection = await stack.enter_async_context(self._lend(self._connections))
-                stack.push(self._note_loss(connection))
+                stack.push(self._recorded_loss(connection))
                 await stack.enter_async_context(connection.transaction())
                 if is_first:
                     await self._acknowledge(connection, call)

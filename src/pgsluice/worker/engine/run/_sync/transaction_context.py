@@ -72,7 +72,7 @@ class TransactionContext(BaseContext):
             with contextlib.ExitStack() as stack:
                 with self._reaching(NOT_LENT):
                     connection = stack.enter_context(self._lend(self._connections))
-                stack.push(self._note_loss(connection))
+                stack.push(self._recorded_loss(connection))
                 stack.enter_context(connection.transaction())
                 if is_first:
                     self._acknowledge(connection, call)
