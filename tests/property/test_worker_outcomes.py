@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from pgsluice import WorkQueue
-from pgsluice.worker.engine.flow.worker import Worker, WorkerOptions
+from pgsluice.worker.engine.flow.options import WorkerOptions
+from pgsluice.worker.engine.flow.worker import Worker
 from property.outcome_checker import Checker, Effect, Evidence, Settled, Start, Waiting
 from property.outcome_handlers import TABLES, URL, app
 from property.outcome_steps import KINDS, LATER_S, step_of

@@ -17,7 +17,8 @@ from pgsluice.outcome import Done, Reject, Release, Retry
 from pgsluice.worker.engine.claim.row_locks import LockWaits
 from pgsluice.worker.engine.claim.sources import Feed
 from pgsluice.worker.engine.delivery import Delivery, Result, Settlement
-from pgsluice.worker.engine.flow.worker import Worker, WorkerOptions
+from pgsluice.worker.engine.flow.options import WorkerOptions
+from pgsluice.worker.engine.flow.worker import Worker
 from pgsluice.worker.handlers.handler import Execution, HandlerSpec, Mode, QueueRoute
 
 NOW = datetime.now(UTC)

@@ -9,13 +9,27 @@ from typing import Any
 
 from psycopg_pool import AsyncConnectionPool
 
+from pgsluice.worker.engine.claim.source import Source
+from pgsluice.worker.engine.claim.sources import make_feeds
 from pgsluice.worker.handlers.handler import Execution, HandlerSpec, Route
+from pgsluice.worker.wakeups.listener import AsyncListener
 
 
 def spec(route: Route, name: str = "handler", **fields: Any) -> HandlerSpec:
     """Return a handler, by default with a function that is never called."""
     usual = {"function": print, "takes_context": False, "execution": Execution.LOOP}
     return HandlerSpec(name=name, route=route, decode=lambda payload: payload, **(usual | fields))
+
+
+def make_source(
+    spec: HandlerSpec,
+    pool: AsyncConnectionPool[Any],
+    listener: AsyncListener | None,
+    worker_id: str,
+) -> Source:
+    """Make the source of a single handler."""
+    (feed,) = make_feeds([spec], pool, listener, worker_id)
+    return feed.source
 
 
 @contextlib.asynccontextmanager

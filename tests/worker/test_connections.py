@@ -22,7 +22,8 @@ from pgsluice.worker.engine.claim import start_checks
 from pgsluice.worker.engine.connections import connections
 from pgsluice.worker.engine.connections.connections import Connections
 from pgsluice.worker.engine.connections.shares import Shares
-from pgsluice.worker.engine.flow.worker import Worker, WorkerOptions
+from pgsluice.worker.engine.flow.options import WorkerOptions
+from pgsluice.worker.engine.flow.worker import Worker
 from support import value, wait_until
 from support.pooler import pooling
 from support.runtime import running, until

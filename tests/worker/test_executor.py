@@ -13,7 +13,7 @@ import pytest
 
 from pgsluice.errors import ConfigurationError, PayloadError
 from pgsluice.outcome import Done, Reject, Release, Retry
-from pgsluice.worker.engine.flow.worker import WorkerOptions
+from pgsluice.worker.engine.flow.options import WorkerOptions
 from pgsluice.worker.handlers.handler import Limits
 from support.runtime import MemorySource, running, spec_for, until, worker_for
 from worker.runtime_handlers import do, each, unimportable_spec

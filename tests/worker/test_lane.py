@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from pgsluice import backoff
-from pgsluice.errors import ArgumentError, PayloadError, ServerError
+from pgsluice.errors import ConfigurationError, PayloadError, ServerError
 from pgsluice.outcome import Done, Reject, Release
 from pgsluice.worker.engine.flow.fair_share import FairShare, Turn
-from pgsluice.worker.engine.flow.worker import WorkerOptions
+from pgsluice.worker.engine.flow.options import WorkerOptions
 from pgsluice.worker.handlers.handler import Batch, Limits
 from support.runtime import (
     MemorySource,
@@ -677,7 +677,7 @@ def test_a_worker_needs_handlers_that_are_there():
     )
     from pgsluice.worker.engine.flow.worker import Worker
 
-    with pytest.raises(ArgumentError, match="no handler 'mail'; available: handler"):
+    with pytest.raises(ConfigurationError, match="no handler named mail; available: handler"):
         Worker(app, handlers=["mail"])
-    with pytest.raises(ArgumentError, match="no handler for queue 'mail'"):
+    with pytest.raises(ConfigurationError, match="no handler for queue or log mail; available: "):
         Worker(app, queues=["mail"])

@@ -8,7 +8,8 @@ import pytest
 
 from pgsluice import App, WorkQueue
 from pgsluice.worker import Context
-from pgsluice.worker.engine.flow.worker import Worker, WorkerOptions
+from pgsluice.worker.engine.flow.options import WorkerOptions
+from pgsluice.worker.engine.flow.worker import Worker
 from support import value
 from support.runtime import running, until
 

@@ -10,13 +10,13 @@ import pytest
 
 from pgsluice import EventLog, WorkQueue
 from pgsluice.worker import App, Done, RetryPolicy, SyncContext
-from pgsluice.worker.engine.claim.sources import make_source
 from pgsluice.worker.engine.delivery import Settlement
-from pgsluice.worker.engine.flow.worker import Worker, WorkerOptions
+from pgsluice.worker.engine.flow.options import WorkerOptions
+from pgsluice.worker.engine.flow.worker import Worker
 from pgsluice.worker.handlers.handler import GroupRoute
 from support import rows, value
 from support.runtime import running, until
-from support.sources import pool_of, spec
+from support.sources import make_source, pool_of, spec
 from worker.test_worker import effects, left
 
 LEASE_S = 2.0

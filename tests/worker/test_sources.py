@@ -22,13 +22,13 @@ from pgsluice.errors import (
 from pgsluice.outcome import Done, Reject, Release, Retry
 from pgsluice.worker import App, Context, Worker
 from pgsluice.worker.engine.claim.group_source import GroupSource, _Claim
-from pgsluice.worker.engine.claim.sources import make_feeds, make_source
+from pgsluice.worker.engine.claim.sources import make_feeds
 from pgsluice.worker.engine.delivery import Failure, Settlement
 from pgsluice.worker.handlers.handler import GroupRoute, QueueRoute
 from pgsluice.worker.handlers.retry import RetryPolicy
 from support import rows, value
 from support.runtime import until
-from support.sources import pool_of, spec
+from support.sources import make_source, pool_of, spec
 
 FAILURE = Failure("ValueError", "no such customer", "the trace")
 

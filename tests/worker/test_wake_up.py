@@ -12,13 +12,12 @@ import pytest
 
 from pgsluice import App, AsyncListener, EventLog, ListenerState, Notifier, Ticker, WorkQueue
 from pgsluice.outcome import Done, Retry
-from pgsluice.worker.engine.claim.sources import make_source
 from pgsluice.worker.engine.delivery import Settlement
 from pgsluice.worker.engine.flow.worker import Worker
 from pgsluice.worker.handlers.handler import GroupRoute, Limits, QueueRoute
 from support import value
 from support.listen import running
-from support.sources import pool_of, spec, until
+from support.sources import make_source, pool_of, spec, until
 
 HEARTBEAT_S = 0.4
 # Longer than any test, so that only notifications and due times cause claims.

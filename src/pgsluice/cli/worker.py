@@ -13,8 +13,8 @@ from pgsluice.cli.options import dsn_option, json_option
 from pgsluice.cli.output import show
 from pgsluice.cli.printing import echo_json
 from pgsluice.cli.types import Duration
-from pgsluice.worker.app.choosing import choose, describe
 from pgsluice.worker.engine.claim import start_checks
+from pgsluice.worker.handlers.choosing import choose, describe
 from pgsluice.worker.process.loading import load_app
 from pgsluice.worker.process.service import RunOptions, Service, run_service, target_of
 
@@ -246,7 +246,7 @@ def check(
     Imports the app, and checks the server, schemas, privileges, connection, queues and logs. Exits with 1 if a check
     fails, and with 3 if the app cannot be imported or the server cannot be reached.
     """
-    from pgsluice.worker.engine.flow.worker import WorkerOptions
+    from pgsluice.worker.engine.flow.options import WorkerOptions
 
     app = load_app(app_name)
     specs = choose(app, handlers, queues)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pgsluice.worker.engine.consume._sync.event_batch import EventBatch as EventBatch
     from pgsluice.worker.engine.consume._sync.event_consumer import EventConsumer as EventConsumer
     from pgsluice.worker.engine.consume.consumed_batch import ConsumedBatch as ConsumedBatch
+    from pgsluice.worker.engine.flow.options import WorkerOptions as WorkerOptions
     from pgsluice.worker.engine.flow.worker import Worker as Worker
-    from pgsluice.worker.engine.flow.worker import WorkerOptions as WorkerOptions
     from pgsluice.worker.engine.run.context import Context as Context
     from pgsluice.worker.engine.run.context import SyncContext as SyncContext
     from pgsluice.worker.handlers.handler import Batch as Batch

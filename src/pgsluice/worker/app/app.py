@@ -31,7 +31,7 @@ from pgsluice.worker.upkeep.schedules import DEFAULT_NAME, ScheduleSpec
 
 if TYPE_CHECKING:
     from pgsluice.worker.app.lifespan import BackgroundWorker
-    from pgsluice.worker.engine.flow.worker import WorkerOptions
+    from pgsluice.worker.engine.flow.options import WorkerOptions
 
 Payload = TypeVar("Payload")
 Rest = ParamSpec("Rest")

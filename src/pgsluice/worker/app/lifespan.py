@@ -11,11 +11,12 @@ from contextlib import asynccontextmanager
 from pgsluice.backoff import Backoff
 from pgsluice.connection import Target, for_writing, resolve
 from pgsluice.errors import TRANSIENT, SluiceError
-from pgsluice.worker.app.choosing import choose
 from pgsluice.worker.app.startup import ScheduledApplication, start_up
 from pgsluice.worker.engine.claim import start_checks
+from pgsluice.worker.engine.flow.options import WorkerOptions
 from pgsluice.worker.engine.flow.status import WorkerStatus
-from pgsluice.worker.engine.flow.worker import Worker, WorkerOptions
+from pgsluice.worker.engine.flow.worker import Worker
+from pgsluice.worker.handlers.choosing import choose
 from pgsluice.worker.upkeep.maintainer import Maintainer
 
 _log = logging.getLogger(__name__)

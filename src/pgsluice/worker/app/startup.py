@@ -15,7 +15,7 @@ from pgsluice.errors import PrivilegeError, translate
 from pgsluice.sessions import AsyncSluiceConnection
 from pgsluice.settings import Settings
 from pgsluice.worker.engine.claim import start_checks
-from pgsluice.worker.engine.flow.worker import Application
+from pgsluice.worker.engine.flow.options import Application
 from pgsluice.worker.handlers.handler import HandlerSpec
 from pgsluice.worker.loops import run_in_thread
 from pgsluice.worker.upkeep.schedules import ScheduleSpec, declare_schedules

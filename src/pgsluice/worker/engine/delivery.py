@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from pgsluice.client import ClaimedEvent, Event
 from pgsluice.client.retry_records import FailedMessage
 from pgsluice.outcome import Done, Outcome, Reject, Release, Retry
 
 if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
+
+_EVENT_FIELDS = ("ev_type", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
 
 
 @dataclass(slots=True, eq=False)
@@ -172,4 +176,28 @@ def failed_message(delivery: Delivery, settlement: Settlement) -> FailedMessage:
         error=failure.message or None,
         trace=failure.trace,
         delay_min_s=settlement.delay_min_s,
+    )
+
+
+def delivery_of_event(
+    source_name: str,
+    event: Event | ClaimedEvent,
+    fence: int,
+    attempt: int,
+    key: str | None = None,
+    lease_end_s: float = math.inf,
+) -> Delivery:
+    """Return the delivery of an event of a log; its arguments as in `Delivery`."""
+    fields = {name: getattr(event, name) for name in _EVENT_FIELDS}
+    return Delivery(
+        source_name=source_name,
+        message_id=event.ev_id,
+        fence=fence,
+        attempt=attempt,
+        payload=event.ev_data,
+        headers={name: value for name, value in fields.items() if value is not None},
+        sent_at=event.ev_time,
+        key=key,
+        raw=event,
+        lease_end_s=lease_end_s,
     )

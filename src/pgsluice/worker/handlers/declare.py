@@ -334,10 +334,7 @@ def places_of(route: Route) -> dict[tuple[str, ...], str]:
     if isinstance(route, QueueRoute):
         # Queue names are case-insensitive.
         return {("queue", route.queue_name.lower()): f"queue {route.queue_name!r}"}
-    if isinstance(route, GroupRoute):
-        kind, reader = "group", route.group_name
-    else:
-        kind, reader = "consumer", route.consumer_name
+    kind, reader = list(route.fields.items())[-1]
     where = f"{kind} {reader!r} of log {route.log_name!r}"
     if not route.event_types:
         return {(kind, route.log_name, reader): f"events of {where} that no other handler is for"}
@@ -386,11 +383,7 @@ def _differ_in_dead_letters(route: Route, other: Route) -> bool:
 
 
 def _reader(route: Route) -> tuple[str, ...] | None:
-    if isinstance(route, GroupRoute):
-        return (route.log_name, route.group_name)
-    if isinstance(route, ConsumerRoute):
-        return (route.log_name, route.consumer_name)
-    return None
+    return None if isinstance(route, QueueRoute) else tuple(route.fields.values())
 
 
 def _where(spec: HandlerSpec) -> str:

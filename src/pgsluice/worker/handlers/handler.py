@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pgsluice.client.limit_records import WhenWaiting
 from pgsluice.worker.handlers.retry import RetryPolicy
@@ -49,6 +49,12 @@ class QueueRoute:
 
     queue_name: str
     topic: str | None = None
+    id_name: ClassVar[str] = "msg_id"
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Its names in log lines and reports."""
+        return {"queue": self.queue_name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,12 @@ class GroupRoute:
     log_name: str
     group_name: str
     event_types: tuple[str, ...] = ()
+    id_name: ClassVar[str] = "ev_id"
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Its names in log lines and reports."""
+        return {"log": self.log_name, "group": self.group_name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +94,20 @@ class ConsumerRoute:
     consumer_name: str
     event_types: tuple[str, ...] = ()
     dead_letters: bool = False
+    id_name: ClassVar[str] = "ev_id"
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Its names in log lines and reports."""
+        return {"log": self.log_name, "consumer": self.consumer_name}
 
 
 Route = QueueRoute | GroupRoute | ConsumerRoute
+
+
+def source_name(route: Route) -> str:
+    """Return the display name of a source: `queue mail`, `group mailers of log orders`."""
+    return " of ".join(f"{kind} {name}" for kind, name in reversed(route.fields.items()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ import psycopg
 
 from pgsluice.connection import Target, for_writing, resolve
 from pgsluice.errors import SluiceError
-from pgsluice.worker.app.choosing import choose
 from pgsluice.worker.app.startup import start_up
+from pgsluice.worker.handlers.choosing import choose
 from pgsluice.worker.handlers.sending_pools import WORKER_DSN
 from pgsluice.worker.process.health import Health, HealthEndpoint, HealthFile
 from pgsluice.worker.process.loading import load_app
@@ -162,7 +162,8 @@ class Service:
                 return EXIT_ERROR
             if self._shutdown.level:
                 return 0
-            from pgsluice.worker.engine.flow.worker import Worker, WorkerOptions
+            from pgsluice.worker.engine.flow.options import WorkerOptions
+            from pgsluice.worker.engine.flow.worker import Worker
 
             options = WorkerOptions(
                 concurrency=self._settings.concurrency,

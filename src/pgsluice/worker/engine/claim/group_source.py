@@ -32,13 +32,18 @@ from pgsluice.worker.engine.claim.group_types import GroupTypes
 from pgsluice.worker.engine.claim.polling import Polling
 from pgsluice.worker.engine.claim.row_locks import LockWaits, is_locked, limited, merged
 from pgsluice.worker.engine.connections.sessions import unhurried
-from pgsluice.worker.engine.delivery import Delivery, Result, Settlement, failed_message
-from pgsluice.worker.handlers.handler import GroupRoute, HandlerSpec
+from pgsluice.worker.engine.delivery import (
+    Delivery,
+    Result,
+    Settlement,
+    delivery_of_event,
+    failed_message,
+)
+from pgsluice.worker.handlers.handler import GroupRoute, HandlerSpec, source_name
 from pgsluice.worker.handlers.retry import RetryPolicy
 from pgsluice.worker.wakeups.listener import AsyncListener
 
 _log = logging.getLogger(__name__)
-_FIELDS = ("ev_type", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
 # Consecutive claims with only unhandled events; then the process's other lanes get a turn.
 _PASSED_OVER_MAX = 10
 # A statement without a result after this long may wait for a lock. Then claims are settled one by one for a while, with
@@ -116,6 +121,7 @@ class GroupSource:
         self._worker_id = worker_id
         self._runner = AsyncRunner(pool)
         self._names = (route.log_name, route.group_name)
+        self._name = source_name(route)
         self._group = AsyncShareGroup(pool, *self._names)
         self._info: GroupInfo | None = None
         self._is_missing = False  # True if the last claim found no log or group
@@ -132,7 +138,7 @@ class GroupSource:
     @property
     def name(self) -> str:
         """As in `Source`."""
-        return f"group {self._names[1]} of log {self._names[0]}"
+        return self._name
 
     def spec_of(self, delivery: Delivery) -> HandlerSpec:
         """Return the handler of a delivery."""
@@ -168,7 +174,12 @@ class GroupSource:
             if handled or not (events or is_due):
                 break
         lease_end_s = began_s + lease_s
-        deliveries = [self._delivery(event, lease_end_s) for event in handled]
+        deliveries = [
+            delivery_of_event(
+                self.name, event, event.claim_id, event.attempt, event.key, lease_end_s
+            )
+            for event in handled
+        ]
         suspect = await self._suspect(deliveries)
         self._is_careful = suspect is not None
         if suspect is not None:
@@ -458,21 +469,6 @@ class GroupSource:
             claim.open.discard(delivery.message_id)
             if not claim.open:
                 del self._claims[delivery.fence]
-
-    def _delivery(self, event: ClaimedEvent, lease_end_s: float) -> Delivery:
-        fields = {name: getattr(event, name) for name in _FIELDS}
-        return Delivery(
-            source_name=self.name,
-            message_id=event.ev_id,
-            fence=event.claim_id,
-            attempt=event.attempt,
-            payload=event.ev_data,
-            headers={name: value for name, value in fields.items() if value is not None},
-            sent_at=event.ev_time,
-            key=event.key,
-            raw=event,
-            lease_end_s=lease_end_s,
-        )
 
 
 def _settled(settlement: Settlement, decided: ClaimOutcome) -> Settlement:

@@ -18,7 +18,7 @@ from pgsluice.client.calls import group_types, listeners
 from pgsluice.client.calls.listeners import Due
 from pgsluice.errors import SluiceError
 from pgsluice.worker.engine.claim.routing import Routing
-from pgsluice.worker.handlers.handler import GroupRoute, HandlerSpec
+from pgsluice.worker.handlers.handler import GroupRoute, HandlerSpec, source_name
 
 _log = logging.getLogger(__name__)
 # The server keeps a declaration for a week.
@@ -60,6 +60,7 @@ class GroupTypes:
         self._routing = Routing(declared)
         self._runner = AsyncRunner(pool)
         self._names = (route.log_name, route.group_name)
+        self._source_name = source_name(route)
         self._app = app
         self._declared = [(spec.name, ev_type) for spec in declared for ev_type in _types(spec)]
         self._chosen = {spec.name for spec in chosen}
@@ -150,9 +151,9 @@ class GroupTypes:
         for ev_type in filter(self._routing.is_new, {event.ev_type for event in events}):
             self._stored_s = 0.0  # store it with the next claim
             _log.warning(
-                'event type without handler source="group %s of log %s" type=%r outcome=%s hint="declare a handler, or '
-                'choose their treatment: pgsluice group set %s %s unhandled=leave"',
-                *(self._names[1], self._names[0], ev_type, self._unhandled),
+                'event type without handler source="%s" type=%r outcome=%s hint="declare a handler, or choose their '
+                'treatment: pgsluice group set %s %s unhandled=leave"',
+                *(self._source_name, ev_type, self._unhandled),
                 *self._names,
             )
 

@@ -30,7 +30,7 @@ from pgsluice.worker.engine.delivery import (
     Settlement,
     failed_message,
 )
-from pgsluice.worker.handlers.handler import HandlerSpec, QueueRoute
+from pgsluice.worker.handlers.handler import HandlerSpec, QueueRoute, source_name
 from pgsluice.worker.wakeups.listener import AsyncListener
 
 _log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class QueueSource:
         self.lock_waits = lock_waits
         self._runner = AsyncRunner(pool)
         self._queue_name = route.queue_name
-        self._name = f"queue {route.queue_name}"
+        self._name = source_name(route)
         self._locks = RowLocks(route.queue_name)
         self._topic = route.topic
         self._identity: int | None = None

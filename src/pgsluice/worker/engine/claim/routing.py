@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from pgsluice.errors import ConfigurationError
 from pgsluice.worker.handlers.handler import ConsumerRoute, GroupRoute, HandlerSpec
@@ -51,30 +51,3 @@ class Routing:
             return False
         self._unhandled.add(ev_type)
         return True
-
-
-def require_whole_consumers(every: Iterable[HandlerSpec], chosen: Iterable[HandlerSpec]) -> None:
-    """Refuse to run a part of the handlers of a consumer: a tick batch is handled as a whole.
-
-    Args:
-        every: All handlers of the app.
-        chosen: Those to run.
-
-    Raises:
-        ConfigurationError: The handlers of a consumer are chosen in part.
-    """
-    names = {spec.name for spec in chosen}
-    of_consumer: dict[tuple[str, str], list[str]] = {}
-    for spec in every:
-        if isinstance(spec.route, ConsumerRoute):
-            of_consumer.setdefault((spec.route.log_name, spec.route.consumer_name), []).append(
-                spec.name
-            )
-    for (log_name, consumer_name), handlers in of_consumer.items():
-        missing = [name for name in handlers if name not in names]
-        if 0 < len(missing) < len(handlers):
-            raise ConfigurationError(
-                f"consumer {consumer_name} of log {log_name} has the handlers {', '.join(handlers)}, and "
-                f"{', '.join(missing)} would not run; a tick batch is handled as a whole: run all of them, or give "
-                "each handler a consumer of its own"
-            )

@@ -73,14 +73,3 @@ def make_feeds(
         group = GroupSource(pool, route, of_group, listener, lock_waits, types, worker_id)
         feeds.append(Feed(group, tuple(of_group), group.spec_of))
     return feeds
-
-
-def make_source(
-    spec: HandlerSpec,
-    pool: AsyncConnectionPool[Any],
-    listener: AsyncListener | None,
-    worker_id: str,
-) -> Source:
-    """Make the source of a single handler; see `make_feeds`."""
-    (feed,) = make_feeds([spec], pool, listener, worker_id)
-    return feed.source

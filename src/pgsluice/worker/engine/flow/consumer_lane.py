@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +12,7 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
-from pgsluice.backoff import Backoff, Complaints, async_pause
+from pgsluice.backoff import Backoff, async_pause
 from pgsluice.client import AsyncEventLog, Event
 from pgsluice.client.retry_records import RetryDecision
 from pgsluice.errors import (
@@ -29,18 +28,16 @@ from pgsluice.worker.engine.connections.sessions import unhurried
 from pgsluice.worker.engine.consume._async.event_consumer import AsyncEventConsumer
 from pgsluice.worker.engine.consume.consumed_batch import attempt_of
 from pgsluice.worker.engine.consume.failures import EventFailedError
-from pgsluice.worker.engine.delivery import Counts, Delivery, Failure, Settlement
-from pgsluice.worker.engine.flow.lane import IDLE_S
+from pgsluice.worker.engine.delivery import Counts, Delivery, Failure, Settlement, delivery_of_event
+from pgsluice.worker.engine.flow.shared import Shared
 from pgsluice.worker.engine.flow.status import HandlerStatus, RunningCall, SourceStatus
 from pgsluice.worker.engine.run.context import Context, SyncContext
-from pgsluice.worker.engine.run.executor import Executor
 from pgsluice.worker.engine.run.threads import NotStartedError
-from pgsluice.worker.engine.settle.failure_log import FailureLog, Origin
-from pgsluice.worker.handlers.handler import ConsumerRoute, Execution, HandlerSpec
+from pgsluice.worker.engine.settle.failure_log import Origin
+from pgsluice.worker.handlers.handler import ConsumerRoute, Execution, HandlerSpec, source_name
 from pgsluice.worker.handlers.retry import RetryPolicy
 from pgsluice.worker.wakeups.listener import AsyncListener
 
-_FIELDS = ("ev_type", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
 _POLL_S = 1.0
 
 _log = logging.getLogger(__name__)
@@ -65,6 +62,11 @@ class ConsumerLane:
     is dead-lettered. If its route has no dead letters, the consumer is blocked on the event and retries its batch.
 
     A handler that is not `async def` runs outside of that transaction.
+
+    Attributes:
+        name: Display name: `consumer ledger of log orders`.
+        active_s: Time of its last batch, on `time.monotonic`.
+        empty_s: Start of its last poll that found no batch, or None.
     """
 
     def __init__(
@@ -72,12 +74,8 @@ class ConsumerLane:
         route: ConsumerRoute,
         specs: Sequence[HandlerSpec],
         pool: AsyncConnectionPool[Any],
-        executor: Executor,
         listener: AsyncListener | None,
-        complaints: Complaints,
-        failures: FailureLog,
-        *,
-        idle_s: float = IDLE_S,
+        shared: Shared,
     ) -> None:
         """Prepare a lane.
 
@@ -85,25 +83,23 @@ class ConsumerLane:
             route: The consumer and its log.
             specs: Its handlers.
             pool: Provides the connection of a batch, and another to tick the log.
-            executor: Calls the handlers.
             listener: Notifies of ticks; None: the lane polls.
-            complaints: Receives failures to log.
-            failures: Logs handler errors.
-            idle_s: Poll interval of an idle log in seconds, whatever the listener reports.
+            shared: What the lanes of the worker share.
 
         Raises:
             ConfigurationError: Two handlers match the same events.
         """
-        self._idle_s = idle_s
+        self._idle_s = shared.idle_s
+        self.name = source_name(route)
         self._route = route
         self._specs = specs
         self._routing = Routing(specs)
-        self._executor = executor
+        self._executor = shared.executor
         self._log = AsyncEventLog(pool)
         self._subscription = (listener or AsyncListener("")).subscribe_log(route.log_name)
-        self._complaints = complaints
-        self._failures = failures
-        self._backoff = Backoff(self.name, complaints.log)
+        self._complaints = shared.complaints
+        self._failures = shared.failures
+        self._backoff = Backoff(self.name, shared.complaints.log)
         self._consumer = AsyncEventConsumer(
             pool,
             route.log_name,
@@ -131,11 +127,6 @@ class ConsumerLane:
         self.empty_s: float | None = None
 
     @property
-    def name(self) -> str:
-        """Display name: `consumer ledger of log orders`."""
-        return f"consumer {self._route.consumer_name} of log {self._route.log_name}"
-
-    @property
     def is_holding(self) -> bool:
         """True if a batch is in progress."""
         return bool(self._results) or self._running is not None
@@ -151,12 +142,7 @@ class ConsumerLane:
 
     def status(self) -> tuple[SourceStatus, list[HandlerStatus]]:
         """Return the status of the source and its handlers."""
-        error = self._backoff.error
-        source = SourceStatus(
-            name=self.name,
-            is_reachable=error is None,
-            last_error=None if error is None else type(error).__name__,
-        )
+        source = SourceStatus.of(self.name, self._backoff)
         return source, [
             HandlerStatus(
                 name=spec.name,
@@ -292,7 +278,7 @@ class ConsumerLane:
                     event.ev_type,
                 )
             return
-        delivery = self._delivery(event)
+        delivery = delivery_of_event(self.name, event, 0, attempt_of(event))
         context = (
             _BatchContext(spec, delivery, connection)
             if spec.execution is Execution.LOOP
@@ -336,42 +322,14 @@ class ConsumerLane:
         if settlement.failure is not None:
             self._errors[spec.name] = settlement.failure.error_type
 
-    def _delivery(self, event: Event) -> Delivery:
-        fields = {name: getattr(event, name) for name in _FIELDS}
-        return Delivery(
-            source_name=self.name,
-            message_id=event.ev_id,
-            fence=0,
-            attempt=attempt_of(event),
-            payload=event.ev_data,
-            headers={name: value for name, value in fields.items() if value is not None},
-            sent_at=event.ev_time,
-            key=None,
-            raw=event,
-            lease_end_s=math.inf,
-        )
-
 
 def make_consumer_lanes(
     specs: Sequence[HandlerSpec],
     pool: AsyncConnectionPool[Any],
-    executor: Executor,
     listener: AsyncListener | None,
-    complaints: Complaints,
-    failures: FailureLog,
-    *,
-    idle_s: float = IDLE_S,
+    shared: Shared,
 ) -> list[ConsumerLane]:
-    """Make one lane per log consumer, shared by the consumer's handlers.
-
-    Args:
-        specs: Handlers; those of other sources are ignored.
-        pool: As for `ConsumerLane`, like the rest.
-        executor: Calls the handlers.
-        listener: Notifies of ticks.
-        complaints: Receives failures to log.
-        failures: Logs handler errors.
-        idle_s: Poll interval of an idle log in seconds.
+    """Make one lane per log consumer, shared by the consumer's handlers; the arguments are those of `ConsumerLane`.
 
     Raises:
         ConfigurationError: Two handlers of a consumer match the same events.
@@ -381,8 +339,6 @@ def make_consumer_lanes(
         if isinstance(spec.route, ConsumerRoute):
             consumers.setdefault(replace(spec.route, event_types=()), []).append(spec)
     return [
-        ConsumerLane(
-            route, of_consumer, pool, executor, listener, complaints, failures, idle_s=idle_s
-        )
+        ConsumerLane(route, of_consumer, pool, listener, shared)
         for route, of_consumer in consumers.items()
     ]

@@ -34,28 +34,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from pgsluice.backoff import Backoff, Complaints, async_pause, described
+from pgsluice.backoff import Backoff, async_pause
 from pgsluice.outcome import Reject, Release
 from pgsluice.worker.engine.claim.source import Source
+from pgsluice.worker.engine.claim.sources import Feed
 from pgsluice.worker.engine.delivery import LOST, Delivery, Failure, Settlement
-from pgsluice.worker.engine.flow.fair_share import FairShare
 from pgsluice.worker.engine.flow.heartbeat import Heartbeat
 from pgsluice.worker.engine.flow.keys import Keys
 from pgsluice.worker.engine.flow.nudge import Nudge
+from pgsluice.worker.engine.flow.shared import Shared
 from pgsluice.worker.engine.flow.status import HandlerStatus, RunningCall, SourceStatus
 from pgsluice.worker.engine.flow.track import Run, Track
-from pgsluice.worker.engine.run.executor import Executor
-from pgsluice.worker.engine.settle.failure_log import FailureLog, Origin
+from pgsluice.worker.engine.settle.failure_log import Origin
 from pgsluice.worker.engine.settle.settlement import settlement_of_error
 from pgsluice.worker.engine.settle.settling import Settler
-from pgsluice.worker.handlers.handler import Execution, HandlerSpec
+from pgsluice.worker.handlers.handler import Execution
 
 _CLAIM_MAX = 1_000
 _UNSETTLED_MAX = 2_000
-IDLE_S = 600.0
 # Iterations of the event loop from a claim to the calls of its messages; preparing the next claim takes 0.3 ms.
 _STEPS_TO_START = 2
 # Timeouts of `stop(now=True)`: for cancelled calls, then for pending settlements.
@@ -72,43 +71,27 @@ _KILLED = Settlement(Reject(_KILLER.message), _KILLER, "dead")
 class Lane:
     """One source and its handlers."""
 
-    def __init__(
-        self,
-        source: Source,
-        specs: Sequence[HandlerSpec],
-        spec_of: Callable[[Delivery], HandlerSpec],
-        executor: Executor,
-        turns: FairShare,
-        complaints: Complaints,
-        failures: FailureLog,
-        *,
-        prefetch: int | None = None,
-        idle_s: float = IDLE_S,
-    ) -> None:
+    def __init__(self, feed: Feed, shared: Shared) -> None:
         """Prepare a lane, in the running event loop.
 
         Args:
-            source: Source of messages.
-            specs: The handlers.
-            spec_of: Returns the handler of a message.
-            executor: Calls the handlers.
-            turns: Shares the process's concurrency among handlers.
-            complaints: Receives failures to log.
-            failures: Logs handler errors.
-            prefetch: See `Track`.
-            idle_s: Poll interval of an empty source in seconds, whatever it reports.
+            feed: The source and its handlers.
+            shared: What the lanes of the worker share.
         """
+        source, complaints = feed.source, shared.complaints
         self._source = source
-        self._executor = executor
-        self._turns = turns
+        self._executor = shared.executor
+        self._turns = shared.turns
         self._complaints = complaints
-        self._failures = failures
-        self._idle_s = idle_s
-        self._lease_s = min(spec.lease_s for spec in specs)
+        self._failures = shared.failures
+        self._idle_s = shared.idle_s
+        self._lease_s = min(spec.lease_s for spec in feed.specs)
         self._startable = asyncio.Event()
-        self._tracks = [Track(spec, turns, self._startable, prefetch) for spec in specs]
+        self._tracks = [
+            Track(spec, shared.turns, self._startable, shared.prefetch) for spec in feed.specs
+        ]
         self._track_of = {track.spec.name: track for track in self._tracks}
-        self._spec_of = spec_of
+        self._spec_of = feed.spec_of
         self._keys = Keys()
         self._beginning: list[Delivery] = []
         self._owners: dict[Delivery, Track] = {}
@@ -150,12 +133,7 @@ class Lane:
 
     def status(self) -> tuple[SourceStatus, list[HandlerStatus]]:
         """Return the status of the source and its handlers."""
-        error = self._backoff.error
-        source = SourceStatus(
-            name=self._source.name,
-            is_reachable=error is None,
-            last_error=None if error is None else described(error),
-        )
+        source = SourceStatus.of(self._source.name, self._backoff)
         return source, [track.status() for track in self._tracks]
 
     def running_calls(self) -> list[RunningCall]:

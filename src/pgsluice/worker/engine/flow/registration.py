@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -17,7 +18,7 @@ from pgsluice.client.calls import operations
 from pgsluice.client.calls.operations import WorkerIdentity
 from pgsluice.errors import NotInstalledError, PrivilegeError, SluiceError
 from pgsluice.worker.engine.flow.status import HandlerStatus, RunningCall
-from pgsluice.worker.handlers.handler import GroupRoute, HandlerSpec, QueueRoute, Route
+from pgsluice.worker.handlers.handler import HandlerSpec
 
 _log = logging.getLogger(__name__)
 # The server takes a worker for lost after three missed reports.
@@ -28,6 +29,7 @@ _FIRST_REPORT_S = 2.0
 _UNABLE_S = 600.0
 _END_S = 1.0
 _CALLS_MAX = 100
+_RESULTS = ("done", "retry", "released", "dead", "lost")
 
 
 def identity(
@@ -42,7 +44,7 @@ def identity(
         concurrency: Maximum concurrent calls in the process, or None.
     """
     host, pid, _ = worker_id.rsplit(":", 2)
-    sources = sorted({_source(spec.route) for spec in specs})
+    sources = sorted({" ".join(itertools.chain(*spec.route.fields.items())) for spec in specs})
     return WorkerIdentity(worker_id, app, host, int(pid), version("pgsluice"), sources, concurrency)
 
 
@@ -119,8 +121,8 @@ def _running(calls: Iterable[RunningCall]) -> list[dict[str, Any]]:
     return [
         {
             "handler": call.handler,
-            **_place(call.route),
-            ("msg_id" if isinstance(call.route, QueueRoute) else "ev_id"): call.message_id,
+            **call.route.fields,
+            call.route.id_name: call.message_id,
             "running_s": round(now_s - call.began_s, 3),
         }
         for call in longest
@@ -128,24 +130,5 @@ def _running(calls: Iterable[RunningCall]) -> list[dict[str, Any]]:
 
 
 def _counts(handler: HandlerStatus) -> dict[str, int]:
-    counts = handler.counts
-    by_result = {
-        "done": counts.done,
-        "retry": counts.retry,
-        "released": counts.released,
-        "dead": counts.dead,
-        "lost": counts.lost,
-    }
+    by_result = {result: getattr(handler.counts, result) for result in _RESULTS}
     return {result: count for result, count in by_result.items() if count}
-
-
-def _source(route: Route) -> str:
-    return " ".join(f"{kind} {name}" for kind, name in _place(route).items())
-
-
-def _place(route: Route) -> dict[str, str]:
-    if isinstance(route, QueueRoute):
-        return {"queue": route.queue_name}
-    if isinstance(route, GroupRoute):
-        return {"log": route.log_name, "group": route.group_name}
-    return {"log": route.log_name, "consumer": route.consumer_name}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pgsluice.backoff import Backoff, described
 from pgsluice.worker.engine.delivery import Counts
 from pgsluice.worker.handlers.handler import Route
 
@@ -60,6 +61,12 @@ class SourceStatus:
     name: str
     is_reachable: bool
     last_error: str | None
+
+    @classmethod
+    def of(cls, name: str, backoff: Backoff) -> SourceStatus:
+        """Return the status of a source by its last call."""
+        error = backoff.error
+        return cls(name, error is None, None if error is None else described(error))
 
 
 @dataclass(frozen=True, slots=True)

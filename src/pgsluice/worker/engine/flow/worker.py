@@ -10,35 +10,34 @@ import os
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.backoff import Backoff, Complaints
 from pgsluice.connection import for_writing, resolve
 from pgsluice.errors import ArgumentError
-from pgsluice.settings import Settings
-from pgsluice.worker.engine.claim.routing import require_whole_consumers
 from pgsluice.worker.engine.claim.source import Source
 from pgsluice.worker.engine.claim.sources import Feed, make_feeds
 from pgsluice.worker.engine.connections.connections import Connections
 from pgsluice.worker.engine.connections.pools import given
 from pgsluice.worker.engine.connections.sessions import unhurried
-from pgsluice.worker.engine.connections.shares import Shares, shares
 from pgsluice.worker.engine.delivery import Counts
 from pgsluice.worker.engine.flow.consumer_lane import ConsumerLane, make_consumer_lanes
 from pgsluice.worker.engine.flow.fair_share import FairShare
-from pgsluice.worker.engine.flow.lane import IDLE_S, Lane
+from pgsluice.worker.engine.flow.lane import Lane
+from pgsluice.worker.engine.flow.options import Application, WorkerOptions
 from pgsluice.worker.engine.flow.registration import identity, registered
 from pgsluice.worker.engine.flow.retrying import count_retrying
+from pgsluice.worker.engine.flow.shared import IDLE_S, Shared
 from pgsluice.worker.engine.flow.status import HandlerStatus, SourceStatus, WorkerStatus
 from pgsluice.worker.engine.run.executor import Executor
 from pgsluice.worker.engine.run.traced import WorkerTracing
 from pgsluice.worker.engine.settle.failure_log import FailureLog
 from pgsluice.worker.forks import end_in_forks
-from pgsluice.worker.handlers.handler import Execution, HandlerSpec, QueueRoute
-from pgsluice.worker.handlers.middleware import Middleware
+from pgsluice.worker.handlers.choosing import choose
+from pgsluice.worker.handlers.handler import Execution, QueueRoute
 from pgsluice.worker.wakeups.listener import AsyncListener
 
 _log = logging.getLogger(__name__)
@@ -47,74 +46,6 @@ _EMPTY_POLL_S = 0.1
 # A process is replaced when all threads of a handler hang this long, or any thread hangs _HUNG_S.
 _STALLED_S = 1.0
 _HUNG_S = 60.0
-
-
-class Application(Protocol):
-    """App interface that a worker needs."""
-
-    name: str
-    dsn: str | None
-    tracing: bool
-    handlers: dict[str, HandlerSpec]
-    middlewares: list[Middleware]
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerOptions:
-    """Process-wide options of a worker.
-
-    Attributes:
-        concurrency: Maximum concurrent handler calls in the process, 1 or more; None: only limited per handler. At the
-            limit, handlers share slots by their weights.
-        prefetch: Messages that each handler may claim beyond those running, 0 or more. More keeps fast handlers busy;
-            for slow handlers it withholds messages from other workers. None: what the handler starts in 0.1 s.
-        lease_s: Lease duration without a heartbeat, for all handlers, more than 1 second; None: per handler.
-        max_memory_mb: Address space limit of a handler process in MB; None: no limit.
-        max_connections: Maximum connections of the process for claims, handlers and its listener; None:
-            `PGSLUICE_MAX_CONNECTIONS`, else 30.
-        grace_s: Grace period in seconds for other handlers when a worker with hung threads stops to be replaced, 0 or
-            more.
-    """
-
-    concurrency: int | None = None
-    prefetch: int | None = None
-    lease_s: float | None = None
-    max_memory_mb: int | None = None
-    max_connections: int | None = None
-    grace_s: float = 10.0
-
-    def __post_init__(self) -> None:
-        """Validate the options."""
-        if self.concurrency is not None and self.concurrency < 1:
-            raise ArgumentError(f"concurrency is {self.concurrency}; use 1 or more")
-        if self.prefetch is not None and self.prefetch < 0:
-            raise ArgumentError(f"prefetch is {self.prefetch}; use 0 or more")
-        if self.lease_s is not None and not self.lease_s > 1:
-            raise ArgumentError(f"lease_s is {self.lease_s}; use more than 1 second")
-        if self.max_memory_mb is not None and self.max_memory_mb < 1:
-            raise ArgumentError(f"max_memory_mb is {self.max_memory_mb}; use 1 or more")
-        if not self.grace_s >= 0:
-            raise ArgumentError(f"grace_s is {self.grace_s}; use 0 or more seconds")
-        if self.max_connections is not None and self.max_connections < 1:
-            raise ArgumentError(f"max_connections is {self.max_connections}; use 1 or more")
-
-    def shares(self, specs: Iterable[HandlerSpec], *, has_pool: bool = False) -> Shares:
-        """Divide the connections of a process that runs these handlers.
-
-        Args:
-            specs: The handlers.
-            has_pool: True if `async def` handlers use a caller's pool.
-
-        Raises:
-            ArgumentError: The handlers need more connections.
-        """
-        most = self.max_connections
-        return shares(
-            specs,
-            max_connections=Settings.load().max_connections if most is None else most,
-            concurrency=self.concurrency,
-            has_pool=has_pool,
-        )
 
 
 class Worker:
@@ -142,7 +73,7 @@ class Worker:
         Args:
             app: The app.
             handlers: Names of handlers to run; None: all.
-            queues: Queues whose handlers to run; None: all handlers, including those of logs.
+            queues: Work queues and logs whose handlers to run; None: all.
             options: Process-wide options.
             conninfo: Connection string; None: that of the pool, else of the app.
             pool: Connection pool for `async def` handlers; it is not closed. None: a pool of the worker's own. The
@@ -153,13 +84,15 @@ class Worker:
                 worker's: it continues without these threads, and reports them in its status.
 
         Raises:
-            ArgumentError: The app has no such handler, no handler for a queue, or no handlers; or the handlers need
-                more connections than `max_connections`.
-            ConfigurationError: A consumer's handlers are chosen in part, or `PGSLUICE_MAX_CONNECTIONS` is invalid.
+            ArgumentError: The handlers need more connections than `max_connections`.
+            ConfigurationError: The app has no such handler, or no handler for a queue or log; a consumer's handlers
+                are chosen in part; or `PGSLUICE_MAX_CONNECTIONS` is invalid.
         """
         self._app = app
         self._options = options or WorkerOptions()
-        self._specs = _chosen(app, handlers, queues, self._options)
+        self._specs = list(choose(app, handlers, queues).values())
+        if (lease_s := self._options.lease_s) is not None:
+            self._specs = [replace(spec, lease_s=lease_s) for spec in self._specs]
         self._shares = self._options.shares(self._specs, has_pool=pool is not None)
         self._conninfo = conninfo
         self._pool = pool
@@ -290,38 +223,27 @@ class Worker:
         app = (self._app.name, self._app.handlers.values())
         make = self._make_feeds or functools.partial(make_feeds, app=app)
         feeds = make(self._specs, connections.engine, self._listener, worker_id)
-        turns = FairShare(self._options.concurrency)
-        idle_s = IDLE_S if self._idle_s is None else _EMPTY_POLL_S
+        shared = Shared(
+            executor,
+            FairShare(self._options.concurrency),
+            self._complaints,
+            self._failures,
+            prefetch=self._options.prefetch,
+            idle_s=IDLE_S if self._idle_s is None else _EMPTY_POLL_S,
+        )
         for feed in self._tracing.feeds(feeds):
             stack.push_async_callback(feed.source.close)
             await self._prepare(feed.source.name, feed.source.prepare)
-            self._lanes.append(
-                Lane(
-                    feed.source,
-                    feed.specs,
-                    feed.spec_of,
-                    executor,
-                    turns,
-                    self._complaints,
-                    self._failures,
-                    prefetch=self._options.prefetch,
-                    idle_s=idle_s,
-                )
-            )
-        for lane in make_consumer_lanes(
-            self._specs,
-            connections.consumers,
-            executor,
-            self._listener,
-            self._complaints,
-            self._failures,
-            idle_s=idle_s,
-        ):
+            self._lanes.append(Lane(feed, shared))
+        for lane in make_consumer_lanes(self._specs, connections.consumers, self._listener, shared):
             stack.push_async_callback(lane.close)
             await self._prepare(lane.name, lane.prepare)
             self._lanes.append(lane)
         if self._make_feeds is None:
-            queues = sorted({name for spec in self._specs if (name := _queue_of(spec))})
+            routes = (spec.route for spec in self._specs)
+            queues = sorted(
+                {each.queue_name.lower() for each in routes if isinstance(each, QueueRoute)}
+            )
             self._pending = lambda: count_retrying(connections.engine, queues)
             me = identity(worker_id, self._app.name, self._specs, self._options.concurrency)
             calls = lambda: [call for lane in self._lanes for call in lane.running_calls()]  # noqa: E731
@@ -460,39 +382,3 @@ class Worker:
         self.stop()
         loop = asyncio.get_running_loop()
         loop.call_later(self._options.grace_s, lambda: self.stop(now=True))
-
-
-def _chosen(
-    app: Application,
-    handlers: Iterable[str] | None,
-    queues: Iterable[str] | None,
-    options: WorkerOptions,
-) -> list[HandlerSpec]:
-    names = None if handlers is None else set(handlers)
-    queue_names = None if queues is None else {name.lower() for name in queues}
-    unknown = sorted((names or set()) - set(app.handlers))
-    if unknown:
-        raise ArgumentError(
-            f"app {app.name!r} has no handler {unknown[0]!r}; available: {', '.join(sorted(app.handlers)) or 'none'}"
-        )
-    specs = [
-        spec
-        for spec in app.handlers.values()
-        if (names is None or spec.name in names)
-        and (queue_names is None or _queue_of(spec) in queue_names)
-    ]
-    missing = sorted((queue_names or set()) - {_queue_of(spec) for spec in specs})
-    if missing:
-        raise ArgumentError(f"app {app.name!r} has no handler for queue {missing[0]!r}")
-    if not specs:
-        raise ArgumentError(
-            f"app {app.name!r} has no handlers; decorate functions with @app.handler()"
-        )
-    require_whole_consumers(app.handlers.values(), specs)
-    if options.lease_s is not None:
-        specs = [replace(spec, lease_s=options.lease_s) for spec in specs]
-    return specs
-
-
-def _queue_of(spec: HandlerSpec) -> str:
-    return spec.route.queue_name.lower() if isinstance(spec.route, QueueRoute) else ""

@@ -6,18 +6,16 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from pgsluice.client.calls import Call
-from pgsluice.tracing.carrier import EVENT_FIELD, SpanPlace, carrier_of
+from pgsluice.tracing.carrier import EVENT_FIELD, SpanPlace, System, carrier_of
 from pgsluice.tracing.switch import quiet, tracing
-from pgsluice.worker.engine.claim.row_locks import LockWaits
 from pgsluice.worker.engine.claim.source import Source
 from pgsluice.worker.engine.claim.sources import Feed
-from pgsluice.worker.engine.delivery import Delivery, Failure, Result, Settlement
+from pgsluice.worker.engine.delivery import Delivery, Failure, Settlement
 from pgsluice.worker.engine.run.executor import AnyContext, Executor
 from pgsluice.worker.engine.settle.redaction import values_of, without_secrets, without_values
-from pgsluice.worker.handlers.handler import ConsumerRoute, GroupRoute, HandlerSpec, QueueRoute
+from pgsluice.worker.handlers.handler import ConsumerRoute, HandlerSpec, QueueRoute
 
 if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
@@ -56,7 +54,7 @@ class WorkerTracing:
         if self._tracing is None:
             return feeds
         return [
-            replace(each, source=TracedSource(each.source, place_of(each.specs[0]), self._tracing))
+            replace(each, source=cast("Source", TracedSource(each, self._tracing)))
             for each in feeds
         ]
 
@@ -109,35 +107,15 @@ class TracedExecutor(Executor):
 class TracedSource:
     """Record the claims of a source that return messages, and its settlements. See `Source`."""
 
-    def __init__(self, source: Source, place: SpanPlace, tracing: Tracing) -> None:
-        """Wrap a source."""
-        self._source = source
-        self._place = place
+    def __init__(self, feed: Feed, tracing: Tracing) -> None:
+        """Wrap the source of a feed."""
+        self._source = feed.source
+        self._place = place_of(feed.specs[0])
         self._tracing = tracing
 
-    @property
-    def name(self) -> str:
-        """As in `Source`."""
-        return self._source.name
-
-    @property
-    def lock_waits(self) -> LockWaits:
-        """As in `Source`."""
-        return self._source.lock_waits
-
-    @property
-    def announces(self) -> bool:
-        """As in `Source`."""
-        return self._source.announces
-
-    @property
-    def has_more(self) -> bool:
-        """As in `Source`."""
-        return self._source.has_more
-
-    async def prepare(self) -> None:
-        """As in `Source`."""
-        await self._source.prepare()
+    def __getattr__(self, name: str) -> Any:
+        """Return any other member of the source."""
+        return getattr(self._source, name)
 
     async def claim(self, qty: int, lease_s: float) -> list[Delivery]:
         """As in `Source`. A claim that fails or finds nothing is not recorded: it is part of polling."""
@@ -155,16 +133,6 @@ class TracedSource:
                 received=len(deliveries),
             )
         return deliveries
-
-    async def begin(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """As in `Source`."""
-        return await self._source.begin(deliveries)
-
-    async def extend(
-        self, deliveries: Sequence[Delivery], lease_s: float, *, wait_s: float | None = None
-    ) -> list[Delivery]:
-        """As in `Source`."""
-        return await self._source.extend(deliveries, lease_s, wait_s=wait_s)
 
     async def settle(
         self, settlements: Mapping[Delivery, Settlement], *, wait_s: float | None = None
@@ -197,32 +165,11 @@ class TracedSource:
                 )
         return settled
 
-    def acknowledgement(self, delivery: Delivery) -> Call[Result]:
-        """As in `Source`."""
-        return self._source.acknowledgement(delivery)
-
-    def forget(self, delivery: Delivery) -> None:
-        """As in `Source`."""
-        self._source.forget(delivery)
-
-    async def wait(self, timeout_s: float) -> None:
-        """As in `Source`."""
-        await self._source.wait(timeout_s)
-
-    async def close(self) -> None:
-        """As in `Source`."""
-        await self._source.close()
-
 
 def place_of(spec: HandlerSpec) -> SpanPlace:
     """Return the queue or log of a handler."""
-    match spec.route:
-        case QueueRoute(queue_name=queue):
-            return SpanPlace("pgmq", queue)
-        case GroupRoute(log_name=log, group_name=group):
-            return SpanPlace("pgq", log, group)
-        case ConsumerRoute(log_name=log, consumer_name=consumer):
-            return SpanPlace("pgq", log, consumer)
+    system: System = "pgmq" if isinstance(spec.route, QueueRoute) else "pgq"
+    return SpanPlace(system, *spec.route.fields.values())
 
 
 def _attributes(deliveries: Sequence[Delivery]) -> dict[str, str | int]:

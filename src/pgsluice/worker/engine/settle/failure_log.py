@@ -24,7 +24,7 @@ from typing import Any
 
 from pgsluice.worker.engine.delivery import Failure
 from pgsluice.worker.engine.settle.redaction import values_of, without_secrets, without_values
-from pgsluice.worker.handlers.handler import ConsumerRoute, GroupRoute, HandlerSpec, QueueRoute
+from pgsluice.worker.handlers.handler import HandlerSpec
 
 _WINDOW_S = 10.0
 _LINES_PER_WINDOW = 5
@@ -65,13 +65,7 @@ class Origin:
     @classmethod
     def of(cls, spec: HandlerSpec) -> Origin:
         """Return the origin of a handler's messages."""
-        match spec.route:
-            case QueueRoute(queue_name=queue):
-                return cls((("queue", queue),), "msg_id", spec.name)
-            case GroupRoute(log_name=log, group_name=group):
-                return cls((("log", log), ("group", group)), "ev_id", spec.name)
-            case ConsumerRoute(log_name=log, consumer_name=consumer):
-                return cls((("log", log), ("consumer", consumer)), "ev_id", spec.name)
+        return cls(tuple(spec.route.fields.items()), spec.route.id_name, spec.name)
 
 
 @dataclass(slots=True)
