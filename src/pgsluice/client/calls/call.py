@@ -16,6 +16,7 @@ from pgsluice.errors import ArgumentError
 from pgsluice.tracing.carrier import Sends
 
 Result = TypeVar("Result")
+Converted = TypeVar("Converted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,18 @@ class Call(Generic[Result]):
     own_transaction_sql: LiteralString | None = None
     sends: Sends | None = None
     is_report: bool = False
+
+    def then(self, convert: Callable[[Result], Converted]) -> Call[Converted]:
+        """Return the call with its result converted."""
+        return Call(
+            self.sql,
+            self.parameters,
+            lambda rows: convert(self.read_rows(rows)),
+            self.queue_name,
+            self.own_transaction_sql,
+            self.sends,
+            self.is_report,
+        )
 
     def parameters_in(self, encoding: str) -> tuple[Any, ...]:
         """Return the parameters for a database in this encoding, by PostgreSQL's name."""

@@ -322,11 +322,8 @@ class GroupSource:
             *self._names, delivery.fence, "accept", ev_ids=[delivery.message_id]
         )
 
-        def read(rows: Sequence[tuple[Any, ...]]) -> Result:
-            # Not counted: already settled, so this handler's writes are committed.
-            return "done" if call.read_rows(rows) > 0 else "lost"
-
-        return Call(call.sql, call.parameters, read, is_report=call.is_report)
+        # Not counted: already settled, so this handler's writes are committed.
+        return call.then(lambda count: "done" if count > 0 else "lost")
 
     def forget(self, delivery: Delivery) -> None:
         """As in `Source`. A lost event is open on the server: the whole claim is not to be acknowledged any more."""
@@ -425,7 +422,7 @@ class GroupSource:
             delivery: settlement.with_result(settlement.requested, acknowledgement.delay_s)
             for delivery, settlement in settlements.items()
         }
-        return Call(call.sql, call.parameters, lambda _rows: settled, is_report=call.is_report)
+        return call.then(lambda _count: settled)
 
     def _fail(
         self,
@@ -442,14 +439,14 @@ class GroupSource:
             policy=None if retry is None else retry.options,
         )
 
-        def read(rows: Sequence[tuple[Any, ...]]) -> dict[Delivery, Settlement]:
-            decided = {each.msg_id: each for each in call.read_rows(rows)}
+        def read(outcomes: Sequence[ClaimOutcome]) -> dict[Delivery, Settlement]:
+            decided = {each.msg_id: each for each in outcomes}
             return {
                 delivery: _settled(settlement, decided[delivery.message_id])
                 for delivery, settlement in settlements.items()
             }
 
-        return Call(call.sql, call.parameters, read, is_report=call.is_report)
+        return call.then(read)
 
     def _is_back(self, delivery: Delivery) -> bool:
         claim = self._claims.get(delivery.fence)

@@ -273,12 +273,7 @@ class QueueSource:
         """As in `Source`."""
         keep = claims.archive if self._is_kept else claims.delete
         call = limits.fenced(keep(self._queue_name, [delivery.raw]), delivery.queue)
-        return Call(
-            call.sql,
-            call.parameters,
-            lambda rows: self._acknowledged(delivery, call.read_rows(rows)[0]),
-            call.queue_name,
-        )
+        return call.then(lambda replies: self._acknowledged(delivery, replies[0]))
 
     def forget(self, delivery: Delivery) -> None:
         """As in `Source`. Nothing is kept per delivery."""
@@ -339,15 +334,14 @@ class QueueSource:
         """Return the call that archives or deletes done messages; nearly all have the same result."""
         call = claims.settle_done(self._queue_name, _messages(done), keep=self._is_kept)
 
-        def read(rows: Sequence[tuple[Any, ...]]) -> _Settlements:
-            others = call.read_rows(rows)
+        def settled(others: dict[int, ClaimOutcome]) -> _Settlements:
             results = dict.fromkeys(done, ACKNOWLEDGED)
             for position, reply in others.items():
                 delivery = done[position]
                 results[delivery] = self._settled(delivery, settlements[delivery], reply)
             return results
 
-        return Call(call.sql, call.parameters, read, call.queue_name)
+        return call.then(settled)
 
     def _settled(
         self, delivery: Delivery, settlement: Settlement, reply: ClaimOutcome
@@ -427,11 +421,12 @@ def _by_delivery(
 ) -> Call[dict[Delivery, _Made]]:
     """Return a call whose results, one per delivery in order, are keyed by delivery."""
 
-    def read(rows: Sequence[tuple[Any, ...]]) -> dict[Delivery, _Made]:
-        results = zip(deliveries, call.read_rows(rows), strict=True)
-        return {delivery: make(delivery, result) for delivery, result in results}
-
-    return Call(call.sql, call.parameters, read, call.queue_name, is_report=call.is_report)
+    return call.then(
+        lambda results: {
+            delivery: make(delivery, result)
+            for delivery, result in zip(deliveries, results, strict=True)
+        }
+    )
 
 
 def _same(_delivery: Delivery, result: _Each) -> _Each:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pgsluice.errors import ConfigurationError, LeaseLostError, PayloadError
+from pgsluice.errors import ConfigurationError, LeaseLostError
 from pgsluice.outcome import Done, Release
 from pgsluice.worker.engine.claim.source import Source
 from pgsluice.worker.engine.connections.connections import Connections
@@ -28,10 +28,10 @@ from pgsluice.worker.engine.run.threads import NotStartedError, Threads
 from pgsluice.worker.engine.run.time_limit import TimeLimit
 from pgsluice.worker.engine.settle.lost_sessions import LostSessions
 from pgsluice.worker.engine.settle.settlement import (
+    decoded,
     is_done,
     postponed,
     settlement_of_error,
-    settlement_of_payload,
     settlement_of_result,
     settlement_of_timeout,
     settlements_of_results,
@@ -102,14 +102,9 @@ class Executor:
 
     async def handle(self, spec: HandlerSpec, context: AnyContext) -> Settlement:
         """Call a handler for one message."""
-        try:
-            payload = context.delivery.payload
-            if spec.execution is not Execution.PROCESS:  # a process decodes it itself
-                payload = spec.decode(payload)
-        except PayloadError as error:
-            return settlement_of_payload(error)
-        except Exception as error:  # noqa: BLE001 - from the user's module; a failure of this message
-            return settlement_of_error(spec, error)
+        payload = _payload(spec, context)
+        if isinstance(payload, Settlement):
+            return payload
         if spec.execution is Execution.LOOP:
             result = await self._call(spec, payload, context)
         else:
@@ -129,14 +124,9 @@ class Executor:
         payloads: list[Any] = []
         called: list[AnyContext] = []
         for position, context in enumerate(contexts):
-            try:
-                payload = context.delivery.payload
-                if spec.execution is not Execution.PROCESS:
-                    payload = spec.decode(payload)
-            except PayloadError as error:
-                settlements[position] = settlement_of_payload(error)
-            except Exception as error:  # noqa: BLE001 - from the user's module
-                settlements[position] = settlement_of_error(spec, error)
+            payload = _payload(spec, context)
+            if isinstance(payload, Settlement):
+                settlements[position] = payload
             else:
                 payloads.append(payload)
                 called.append(context)
@@ -270,6 +260,12 @@ class Executor:
         if child is None:  # middleware that calls a handler twice
             child = await self._processes.reserve(spec)
         return await self._processes.run(child, Job.of(spec, payloads, contexts))
+
+
+def _payload(spec: HandlerSpec, context: AnyContext) -> Any:
+    """Return the payload of a call, or a Settlement if it cannot be decoded; a process decodes it itself."""
+    payload = context.delivery.payload
+    return payload if spec.execution is Execution.PROCESS else decoded(spec, payload)
 
 
 def _first(context: Any) -> BaseContext:

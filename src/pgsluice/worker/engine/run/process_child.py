@@ -17,16 +17,16 @@ from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any
 
-from pgsluice.errors import ConfigurationError, HandlerError, PayloadError
+from pgsluice.errors import ConfigurationError, HandlerError
 from pgsluice.tracing.switch import joined
 from pgsluice.worker.engine.delivery import Delivery, Settlement
 from pgsluice.worker.engine.run.base_context import BaseContext
 from pgsluice.worker.engine.run.context import SyncContext
 from pgsluice.worker.engine.settle.settlement import (
+    decoded,
     failed,
     failure_of,
     settlement_of_error,
-    settlement_of_payload,
     settlements_of_results,
 )
 from pgsluice.worker.forks import default_in_forks, end_fork, ignore
@@ -154,12 +154,11 @@ def call(job: Job) -> Reply:
     payloads: list[Any] = []
     misfits: dict[int, Settlement] = {}
     for position, delivery in enumerate(job.deliveries):
-        try:
-            payloads.append(spec.decode(delivery.payload))
-        except PayloadError as error:
-            misfits[position] = settlement_of_payload(error)
-        except Exception as error:  # noqa: BLE001 - from the user's type; a failure of this message
-            misfits[position] = settlement_of_error(spec, error)
+        payload = decoded(spec, delivery.payload)
+        if isinstance(payload, Settlement):
+            misfits[position] = payload
+        else:
+            payloads.append(payload)
     contexts = [
         SyncContext(spec, each, None, None)
         for position, each in enumerate(job.deliveries)

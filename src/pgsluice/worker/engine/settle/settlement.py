@@ -96,11 +96,15 @@ def is_done(error: BaseException) -> bool:
     return isinstance(error, Done)
 
 
-def settlement_of_payload(error: PayloadError) -> Settlement:
-    """Return the settlement for a payload of the wrong type: rejected, as this is permanent."""
-    return Settlement(
-        Reject("payload"), Failure("PayloadError", clipped(str(error), _MESSAGE_CHARS))
-    )
+def decoded(spec: HandlerSpec, payload: Any) -> Any:
+    """Return a payload as the handler's type, or a Settlement: a payload of the wrong type is rejected for good."""
+    try:
+        return spec.decode(payload)
+    except PayloadError as error:
+        failure = Failure("PayloadError", clipped(str(error), _MESSAGE_CHARS))
+        return Settlement(Reject("payload"), failure)
+    except Exception as error:  # noqa: BLE001 - from the user's module; a failure of this message
+        return settlement_of_error(spec, error)
 
 
 def settlement_of_timeout(spec: HandlerSpec) -> Settlement:
