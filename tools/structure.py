@@ -23,7 +23,7 @@ from pgsluice.cli.main import cli
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "pgsluice"
-_GENERATED = re.compile(r"client/_(a?sync)/")
+_GENERATED = re.compile(r"client/_(a?sync)/|worker/engine/\w+/_sync/")
 _FUNCTION = re.compile(r"^create or replace (?:function|procedure) (\w+\.\w+)", re.MULTILINE)
 _CHILD = re.compile(r" inherits \(| partition of |_\d$")
 _COMPARED = re.compile(r"(?<!1 )(?<!max_attempts )[<>]=? *[\w.$]*max_attempts\b")

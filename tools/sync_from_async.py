@@ -15,7 +15,7 @@ from installed import write_or_check
 PACKAGE = Path(__file__).parent.parent / "src" / "pgsluice"
 FOLDERS = (
     PACKAGE / "client",
-    *(PACKAGE / "worker" / "engine" / room for room in ("consume", "run")),
+    *(PACKAGE / "worker" / "engine" / room for room in ("connections", "consume", "run")),
 )
 WORDS = (
     (r"\bAsync(?=[A-Z])", ""),
@@ -31,6 +31,7 @@ WORDS = (
     (r"\bcontextmanager, contextmanager\b", "contextmanager"),
     (r"\bAwaitable, ", ""),
     (r"\bAwaitable\[([^\[\]]*)\]", r"\1"),
+    (r"\basyncio\.sleep\b", "time.sleep"),
     (r"\basyncio\b", "threading"),
     (r"\basync_(?=pause|leased|attempt)", ""),
     (r'"""Workers, written by hand.*?"""', r'"""Workers, generated from `_async`."""'),

@@ -33,7 +33,8 @@ from pgsluice.client.calls import samples
 from pgsluice.client.calls.call import Call
 from pgsluice.connection import Target, connection_failed, session_options
 from pgsluice.errors import ConnectionFailedError, PrivilegeError, SluiceError, translate
-from pgsluice.worker.engine.connections.pools import LastFailure, SyncPoolConnection, end_at
+from pgsluice.worker.engine.connections._sync.pool import PoolConnection
+from pgsluice.worker.engine.connections.pools import LastFailure, end_at
 
 Value = TypeVar("Value")
 
@@ -85,7 +86,7 @@ class PagePart(Generic[Value]):
     is_timeout: bool = False
 
 
-class _Connection(SyncPoolConnection):
+class _Connection(PoolConnection):
     """A connection that is closed if the server does not respond.
 
     Attributes:

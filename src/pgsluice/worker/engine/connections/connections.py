@@ -15,7 +15,8 @@ from psycopg_pool import AsyncConnectionPool
 from pgsluice.connection import tcp_options
 from pgsluice.errors import translate
 from pgsluice.sessions import Session, SessionUse
-from pgsluice.worker.engine.connections.pools import Pool, SyncPool
+from pgsluice.worker.engine.connections._async.pool import AsyncPool
+from pgsluice.worker.engine.connections._sync.pool import Pool
 from pgsluice.worker.engine.connections.sessions import (
     ANSWER_S,
     SIGN_S,
@@ -75,7 +76,7 @@ class Connections:
         own = Session.to(conninfo, SessionUse.OWN, given)
         self._engine_options = {**options, "session": own, "autocommit": True}
         self._threads_size = handlers_size if threads_size is None else threads_size
-        self.engine = Pool[EngineConnection](
+        self.engine = AsyncPool[EngineConnection](
             conninfo,
             connection_class=EngineConnection,
             configure=self._configure_engine,
@@ -86,7 +87,7 @@ class Connections:
             reconnect_timeout=_RECONNECT_S,
             name="engine",
         )
-        self.consumers = Pool[HandlerConnection](
+        self.consumers = AsyncPool[HandlerConnection](
             conninfo,
             connection_class=HandlerConnection,
             configure=self._configure,
@@ -101,7 +102,7 @@ class Connections:
             name="consumers",
         )
         self._is_own = handlers is None
-        self._handlers: AsyncConnectionPool[Any] = handlers or Pool[HandlerConnection](
+        self._handlers: AsyncConnectionPool[Any] = handlers or AsyncPool[HandlerConnection](
             conninfo,
             connection_class=HandlerConnection,
             configure=self._configure,
@@ -113,7 +114,7 @@ class Connections:
             max_idle=_IDLE_S,
             name="handlers",
         )
-        self._sync: SyncPool[ThreadConnection] | None = None
+        self._sync: Pool[ThreadConnection] | None = None
         self._lock = threading.Lock()
         self._draining: asyncio.Task[None] | None = None
         self._is_pooled = self._is_lent = False
@@ -213,10 +214,10 @@ class Connections:
             finally:
                 connection.reset()
 
-    def _threads(self) -> SyncPool[ThreadConnection]:
+    def _threads(self) -> Pool[ThreadConnection]:
         with self._lock:
             if self._sync is None:
-                self._sync = SyncPool[ThreadConnection](
+                self._sync = Pool[ThreadConnection](
                     self._conninfo,
                     connection_class=ThreadConnection,
                     check=ThreadConnection.check,
@@ -228,4 +229,5 @@ class Connections:
                     max_idle=_IDLE_S,
                     name="threads",
                 )
+                self._sync.open()
             return self._sync

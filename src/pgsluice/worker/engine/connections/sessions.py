@@ -19,8 +19,10 @@ from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import upkeep
 from pgsluice.errors import SluiceError
 from pgsluice.tracing.switch import quiet
+from pgsluice.worker.engine.connections._async.pool import AsyncPoolConnection
+from pgsluice.worker.engine.connections._sync.pool import PoolConnection
 from pgsluice.worker.engine.connections.lost import OUT_OF_TIME
-from pgsluice.worker.engine.connections.pools import PoolConnection, SyncPoolConnection, end_at
+from pgsluice.worker.engine.connections.pools import end_at
 from pgsluice.worker.forks import close_in_forks
 from pgsluice.worker.wakeups.listener_connection import shut_down
 
@@ -70,7 +72,7 @@ class _Own:
         close_in_forks(self)  # type: ignore[arg-type]  # a mixin of connection classes
 
 
-class EngineConnection(_Own, PoolConnection):
+class EngineConnection(_Own, AsyncPoolConnection):
     """A connection that is shut down when the server does not respond.
 
     Attributes:
@@ -164,7 +166,7 @@ def has_ended(connection: object) -> bool:
     return isinstance(connection, LentConnection) and connection.has_been_idle
 
 
-class HandlerConnection(LentConnection, PoolConnection):
+class HandlerConnection(LentConnection, AsyncPoolConnection):
     """A connection for `async def` handlers."""
 
     async def wait(self, *args: Any, **kwargs: Any) -> Any:
@@ -213,7 +215,7 @@ class HandlerConnection(LentConnection, PoolConnection):
             watch.cancel()
 
 
-class ThreadConnection(LentConnection, SyncPoolConnection):
+class ThreadConnection(LentConnection, PoolConnection):
     """A connection for handlers in threads.
 
     Attributes:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from pgsluice.errors import ConfigurationError, LeaseLostError
-from pgsluice.outcome import Done, Release
+from pgsluice.outcome import Release
 from pgsluice.worker.engine.claim.source import Source
 from pgsluice.worker.engine.connections.connections import Connections
 from pgsluice.worker.engine.delivery import (
@@ -29,7 +28,6 @@ from pgsluice.worker.engine.run.time_limit import TimeLimit
 from pgsluice.worker.engine.settle.lost_sessions import LostSessions
 from pgsluice.worker.engine.settle.settlement import (
     decoded,
-    is_done,
     postponed,
     settlement_of_error,
     settlement_of_result,
@@ -234,9 +232,9 @@ class Executor:
         if spec.execution is Execution.PROCESS:
             call = partial(self._in_process, spec)
         elif spec.execution is Execution.THREAD:
-            call = partial(self._in_thread, _sync_function(spec))
+            call = partial(self._in_thread, _function_of(spec))
         else:
-            call = _async_function(spec)
+            call = _function_of(spec)
         self._calls[spec.name] = call = around(self._middlewares, call)
         return call
 
@@ -284,56 +282,9 @@ def _is_lost(context: Any) -> bool:
     return isinstance(context, BaseContext) and context.is_lost
 
 
-def _async_function(spec: HandlerSpec) -> HandlerCall:
+def _function_of(spec: HandlerSpec) -> Callable[[Any, Any], Any]:
+    """Return a function of payload and context that calls the handler's, and ends the transaction that it opened."""
     function = spec.function
     if spec.batch is None and (spec.takes_context or spec.mode is Mode.TRANSACTION):
-        return partial(_with_transaction, spec)
-    if spec.takes_context:
-        return function
-    return lambda payload, _context: function(payload)
-
-
-async def _with_transaction(spec: HandlerSpec, payload: Any, context: Context) -> Any:
-    """Call a handler, then commit or roll back the transaction that it opened, by its outcome."""
-    arguments = (payload, context) if spec.takes_context else (payload,)
-    try:
-        async with context.holding() if spec.mode is Mode.TRANSACTION else nullcontext():
-            result = await spec.function(*arguments)
-    except BaseException as error:
-        if not is_done(error):
-            await context.roll_back()
-            raise
-        result = error
-    await (context.commit() if _is_done(spec, result) else context.roll_back())
-    return result
-
-
-def _sync_function(spec: HandlerSpec) -> Callable[[Any, Any], Any]:
-    function = spec.function
-    if spec.batch is None and (spec.takes_context or spec.mode is Mode.TRANSACTION):
-        return partial(_with_sync_transaction, spec)
-    if spec.takes_context:
-        return function
-    return lambda payload, _context: function(payload)
-
-
-def _with_sync_transaction(spec: HandlerSpec, payload: Any, context: SyncContext) -> Any:
-    """Like `_with_transaction`, in a thread."""
-    arguments = (payload, context) if spec.takes_context else (payload,)
-    try:
-        with context.holding() if spec.mode is Mode.TRANSACTION else nullcontext():
-            result = spec.function(*arguments)
-    except BaseException as error:
-        if not is_done(error):
-            context.roll_back()
-            raise
-        result = error
-    if _is_done(spec, result):
-        context.commit()
-    else:
-        context.roll_back()
-    return result
-
-
-def _is_done(spec: HandlerSpec, result: Any) -> bool:
-    return isinstance(settlement_of_result(spec, result).outcome, Done)
+        return lambda payload, context: context.run_function(payload)
+    return function if spec.takes_context else lambda payload, _context: function(payload)

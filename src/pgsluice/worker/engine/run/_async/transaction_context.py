@@ -14,12 +14,14 @@ from psycopg import AsyncConnection, Rollback
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import Call, inbox
 from pgsluice.errors import HandlerError, LeaseLostError, QueueNotFoundError
+from pgsluice.outcome import Done
 from pgsluice.worker.engine.connections.connections import Connections
 from pgsluice.worker.engine.connections.sessions import watch
 from pgsluice.worker.engine.delivery import Result
 from pgsluice.worker.engine.run.base_context import NOT_LENT, BaseContext, require_committable
-from pgsluice.worker.engine.settle.settlement import is_done
+from pgsluice.worker.engine.settle.settlement import is_done, settlement_of_result
 from pgsluice.worker.forks import end_fork
+from pgsluice.worker.handlers.handler import Mode
 
 _ONCE_KEPT = timedelta(days=7)
 
@@ -99,6 +101,26 @@ class AsyncTransactionContext(BaseContext):
             await self.commit()
         if done is not None:
             raise done
+
+    async def run_function(self, payload: Any) -> Any:
+        """Call the handler's function, then commit or roll back the transaction that it opened, by its outcome."""
+        spec = self._spec
+        arguments = (payload, self) if spec.takes_context else (payload,)
+        try:
+            async with (
+                self.holding() if spec.mode is Mode.TRANSACTION else contextlib.nullcontext()
+            ):
+                result = await spec.function(*arguments)
+        except BaseException as error:
+            if not is_done(error):
+                await self.roll_back()
+                raise
+            result = error
+        if isinstance(settlement_of_result(spec, result).outcome, Done):
+            await self.commit()
+        else:
+            await self.roll_back()
+        return result
 
     async def commit(self) -> None:
         """Commit the transaction whose block has ended, if any.

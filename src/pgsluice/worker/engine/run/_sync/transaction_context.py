@@ -15,12 +15,14 @@ from psycopg import Connection, Rollback
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import Call, inbox
 from pgsluice.errors import HandlerError, LeaseLostError, QueueNotFoundError
+from pgsluice.outcome import Done
 from pgsluice.worker.engine.connections.connections import Connections
 from pgsluice.worker.engine.connections.sessions import watch
 from pgsluice.worker.engine.delivery import Result
 from pgsluice.worker.engine.run.base_context import NOT_LENT, BaseContext, require_committable
-from pgsluice.worker.engine.settle.settlement import is_done
+from pgsluice.worker.engine.settle.settlement import is_done, settlement_of_result
 from pgsluice.worker.forks import end_fork
+from pgsluice.worker.handlers.handler import Mode
 
 _ONCE_KEPT = timedelta(days=7)
 
@@ -100,6 +102,24 @@ class TransactionContext(BaseContext):
             self.commit()
         if done is not None:
             raise done
+
+    def run_function(self, payload: Any) -> Any:
+        """Call the handler's function, then commit or roll back the transaction that it opened, by its outcome."""
+        spec = self._spec
+        arguments = (payload, self) if spec.takes_context else (payload,)
+        try:
+            with self.holding() if spec.mode is Mode.TRANSACTION else contextlib.nullcontext():
+                result = spec.function(*arguments)
+        except BaseException as error:
+            if not is_done(error):
+                self.roll_back()
+                raise
+            result = error
+        if isinstance(settlement_of_result(spec, result).outcome, Done):
+            self.commit()
+        else:
+            self.roll_back()
+        return result
 
     def commit(self) -> None:
         """Commit the transaction whose block has ended, if any.

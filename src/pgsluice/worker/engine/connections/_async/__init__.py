@@ -1,0 +1,1 @@
+"""Handwritten async sources; edit these, then run `make generate`."""
