@@ -34,6 +34,9 @@ DELAY_MAX_S = 30.0
 _MISSING_MAX_S = 2.0
 _MISSING = (QueueNotFoundError, LogNotFoundError, GroupNotFoundError, ConsumerNotFoundError)
 _DELAY_MIN_S = 0.1
+# Interval at which an unchanged warning is logged again, and the number of warnings remembered.
+_WARN_AGAIN_S = 60.0
+_WARNINGS_MAX = 1_000
 _LINES_PER_S = 2
 
 
@@ -208,6 +211,23 @@ class Complaints:
             text, args = f"{text} (%d lines like this were left out)", (*args, self._left_out)
             self._left_out = 0
         self._logger.log(level, text, *args)
+
+
+class Reminders:
+    """Limits repeated warnings to one a minute each."""
+
+    def __init__(self) -> None:
+        self._until_s: dict[object, float] = {}
+
+    def is_due(self, warning: object) -> bool:
+        """True if a warning was not logged within the last minute."""
+        now_s = time.monotonic()
+        if now_s < self._until_s.get(warning, 0.0):
+            return False
+        if len(self._until_s) >= _WARNINGS_MAX:
+            self._until_s.clear()
+        self._until_s[warning] = now_s + _WARN_AGAIN_S
+        return True
 
 
 def described(error: BaseException) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 from pgsluice.backoff import Backoff
 from pgsluice.connection import Target, for_writing, resolve
@@ -40,11 +39,7 @@ class BackgroundWorker:
     ) -> None:
         """Prepare a worker; see `lifespan`."""
         self._app = app
-        self._specs = choose(
-            app,
-            None if handlers is None else list(handlers),
-            None if queues is None else list(queues),
-        )
+        self._specs = choose(app, handlers, queues)
         self._options = options or WorkerOptions()
         self._target = for_writing(resolve(app.dsn))
         self._connection_options = start_checks.UNKNOWN
@@ -126,38 +121,21 @@ class BackgroundWorker:
 async def lifespan(
     app: ScheduledApplication,
     *,
-    handlers: Sequence[str] | None = None,
-    queues: Sequence[str] | None = None,
-    options: WorkerOptions | None = None,
-    maintenance: bool = True,
-    grace_s: float = 10.0,
+    handlers: Sequence[str] | None,
+    queues: Sequence[str] | None,
+    options: WorkerOptions | None,
+    maintenance: bool,
+    grace_s: float,
 ) -> AsyncGenerator[dict[str, BackgroundWorker]]:
     """Run a worker for the duration of the block, in the same event loop; installs no signal handlers.
 
-    Args:
-        app: The app.
-        handlers: Handlers to run; None: all.
-        queues: Work queues or logs whose handlers to run; None: all.
-        options: Process-wide options.
-        maintenance: Also run maintenance while this process is the leader.
-        grace_s: Grace period of running handlers at shutdown, in seconds.
-
-    Yields:
-        `{"worker": BackgroundWorker}`; Starlette and FastAPI expose it as `request.state.worker`.
-
-    Raises:
-        SluiceError: A permanent error prevents the worker from starting.
+    The arguments and the result are those of `App.lifespan`.
     """
     worker = BackgroundWorker(app, handlers=handlers, queues=queues, options=options)
     await worker.start()
-    end = threading.Event()
-    if maintenance:
-        maintainer = Maintainer(worker.target.conninfo)
-        threading.Thread(
-            target=maintainer.run_in_background, args=[end], name="pgsluice maintainer", daemon=True
-        ).start()
+    maintainer = Maintainer(worker.target.conninfo)
     try:
-        yield {"worker": worker}
+        with maintainer.in_background() if maintenance else nullcontext():
+            yield {"worker": worker}
     finally:
-        end.set()
         await worker.stop(grace_s)

@@ -10,12 +10,15 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pgsluice.backoff import Backoff
 from pgsluice.errors import SluiceError
 from pgsluice.worker.loops import call_soon
 from pgsluice.worker.process.shutdown import Level, Shutdown
+
+if TYPE_CHECKING:
+    from pgsluice.worker.engine.flow.worker import Worker
 
 EXIT_DONE = 0
 EXIT_LEFT = 1
@@ -34,28 +37,8 @@ _EXIT_S = 5.0
 _REPLACED_S = 2.0
 
 
-class Runnable(Protocol):
-    """Worker interface."""
-
-    async def run(self) -> None:
-        """Handle messages until stopped."""
-        ...
-
-    async def run_until_empty(self, *, idle_s: float) -> Any:
-        """Handle messages until the sources are empty; return counts by handler."""
-        ...
-
-    def stop(self, *, now: bool = False) -> None:
-        """Shut down gracefully, or stop hard."""
-        ...
-
-    def status(self) -> Any:
-        """Return the status, a dataclass."""
-        ...
-
-
 async def serve(
-    make: Callable[[Result], Runnable],
+    make: Callable[[Result], Worker],
     shutdown: Shutdown,
     *,
     begin: Callable[[], Awaitable[Result]],
@@ -105,22 +88,22 @@ async def serve(
         _log.info("handler stopped handler=%s", handler["name"], extra=counts)
     if not is_finished:
         return EXIT_LEFT
-    counts = running.result()
+    results = running.result()
     if status.get("wants_replacement") and shutdown.level is not Level.AT_ONCE:
         return EXIT_REPLACE
     if until_empty_s is not None and (
-        status.get("retrying") or any(count.dead for count in (counts or {}).values())
+        status.get("retrying") or any(count.dead for count in (results or {}).values())
     ):
         return EXIT_LEFT
     return EXIT_LEFT if shutdown.level is Level.AT_ONCE else EXIT_DONE
 
 
-def _handler_names(worker: Runnable) -> list[str]:
+def _handler_names(worker: Worker) -> list[str]:
     return [handler["name"] for handler in asdict(worker.status())["handlers"]]
 
 
 async def _steer(
-    worker: Runnable, running: asyncio.Task[Any], shutdown: Shutdown, changed: asyncio.Event
+    worker: Worker, running: asyncio.Task[Any], shutdown: Shutdown, changed: asyncio.Event
 ) -> bool:
     """Forward shutdown requests to the worker; True if it stopped."""
     while not running.done():
@@ -142,7 +125,7 @@ async def _start(begin: Callable[[], Awaitable[Result]], report: Report) -> Resu
     )
 
 
-async def _beat(worker: Runnable, report: Report) -> None:
+async def _beat(worker: Worker, report: Report) -> None:
     while True:
         report(asdict(worker.status()))
         await asyncio.sleep(_BEAT_S)

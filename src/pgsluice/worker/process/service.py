@@ -8,7 +8,6 @@ import faulthandler
 import logging
 import os
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -166,12 +165,7 @@ class Service:
             from pgsluice.worker.engine.flow.worker import Worker
 
             options = WorkerOptions(
-                concurrency=self._settings.concurrency,
-                prefetch=self._settings.prefetch,
-                lease_s=self._settings.lease_s,
-                max_memory_mb=self._settings.max_memory_mb,
-                max_connections=self._settings.max_connections,
-                grace_s=self._settings.grace_s,
+                **{each.name: getattr(self._settings, each.name) for each in fields(WorkerOptions)}
             )
             try:
                 connections = options.shares(specs.values()).total
@@ -211,24 +205,13 @@ class Service:
 
     @contextlib.contextmanager
     def _maintenance(self, target: Target) -> Iterator[None]:
-        """Run maintenance in a thread while this process is the leader."""
+        """Run maintenance while this process is the leader."""
         if not self._maintains:
             yield
             return
-        end = threading.Event()
         self._maintainer = Maintainer(target.conninfo)
-        thread = threading.Thread(
-            target=self._maintainer.run_in_background,
-            args=[end],
-            name="pgsluice maintainer",
-            daemon=True,
-        )
-        thread.start()
-        try:
+        with self._maintainer.in_background(join_s=1.0):
             yield
-        finally:
-            end.set()
-            thread.join(timeout=1.0)
 
 
 def target_of(app: App, dsn: str | None) -> Target:

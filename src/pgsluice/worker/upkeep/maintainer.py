@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
 from typing import Any
@@ -95,7 +97,21 @@ class Maintainer:
         """
         self._leader.run(stop, self._work)
 
-    def run_in_background(self, stop: threading.Event) -> None:
+    @contextlib.contextmanager
+    def in_background(self, *, join_s: float = 0.0) -> Iterator[None]:
+        """Run in a thread for the duration of the block; afterwards wait up to `join_s` seconds for its end."""
+        end = threading.Event()
+        thread = threading.Thread(
+            target=self._run_persistently, args=[end], name="pgsluice maintainer", daemon=True
+        )
+        thread.start()
+        try:
+            yield
+        finally:
+            end.set()
+            thread.join(join_s)
+
+    def _run_persistently(self, stop: threading.Event) -> None:
         """Like `run`, for a process with other work: log permanent errors and retry every 30 seconds."""
         while not stop.is_set():
             try:

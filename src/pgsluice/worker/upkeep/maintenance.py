@@ -10,7 +10,7 @@ from typing import Any
 
 from psycopg_pool import ConnectionPool
 
-from pgsluice.backoff import DELAY_MAX_S, Backoff
+from pgsluice.backoff import DELAY_MAX_S, Backoff, Reminders
 from pgsluice.client import MaintenanceStep, Operations
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.logs import maintain_groups, rotate_page
@@ -23,9 +23,6 @@ Report = Callable[[MaintenanceStep], None]
 _log = logging.getLogger(__name__)
 # Maximum rounds of one step; the rest is left to the next period.
 _ROUNDS_MAX = 1_000
-# Interval at which an unchanged failure is logged again, and the number of failures remembered.
-_LOG_AGAIN_S = 60.0
-_LOGGED_MAX = 1_000
 
 
 class Maintenance:
@@ -60,7 +57,7 @@ class Maintenance:
         self._period_s = period_s
         self._retry_period_s = retry_period_s
         self._report = report or (lambda _step: None)
-        self._logged_until_s: dict[MaintenanceStep, float] = {}
+        self._reminders = Reminders()
 
     def run(self, stop: threading.Event) -> None:
         """Run rounds until `stop` is set. A lost connection is retried with increasing back-off.
@@ -204,11 +201,7 @@ class Maintenance:
     def _failed(self, task: str, queue_name: str | None, detail: str) -> MaintenanceStep:
         """Log a failure at most once a minute; return it as a step."""
         step = MaintenanceStep(task, queue_name, False, detail)
-        now_s = time.monotonic()
-        if now_s >= self._logged_until_s.get(step, 0.0):
-            if len(self._logged_until_s) >= _LOGGED_MAX:
-                self._logged_until_s.clear()
-            self._logged_until_s[step] = now_s + _LOG_AGAIN_S
+        if self._reminders.is_due(step):
             _log.warning(
                 "maintenance step failed task=%s queue=%s error=%r", task, queue_name or "-", detail
             )

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 from psycopg_pool import ConnectionPool
 
-from pgsluice.backoff import DELAY_MAX_S, Backoff
+from pgsluice.backoff import DELAY_MAX_S, Backoff, Reminders
 from pgsluice.client import LogTick
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.listeners import ticker_heartbeat
@@ -26,9 +26,6 @@ _BUSY_S = 1.0
 _WAKE_PERIOD_S = 0.001
 _IDLE_WAKE_PERIOD_S = 0.025
 _AWAIT_MAX_S = 0.1
-# Interval at which an unchanged warning is logged again, and the number of warnings remembered.
-_WARN_AGAIN_S = 60.0
-_WARNINGS_MAX = 1_000
 
 
 class Ticker:
@@ -74,7 +71,7 @@ class Ticker:
         self._busy_until_s = 0.0
         self._no_groups_until_s = 0.0
         self._ticked: set[str] = set()  # logs that the session has ticked, and so notifies of
-        self._warned_until_s: dict[str, float] = {}
+        self._reminders = Reminders()
 
     @property
     def period_s(self) -> float:
@@ -116,13 +113,7 @@ class Ticker:
     def _warn(self, notice: psycopg.errors.Diagnostic) -> None:
         """Log a server warning about a log, at most once a minute each."""
         text = notice.message_primary or ""
-        if notice.severity_nonlocalized != "WARNING":
-            return
-        now_s = time.monotonic()
-        if now_s >= self._warned_until_s.get(text, 0.0):
-            if len(self._warned_until_s) >= _WARNINGS_MAX:
-                self._warned_until_s.clear()
-            self._warned_until_s[text] = now_s + _WARN_AGAIN_S
+        if notice.severity_nonlocalized == "WARNING" and self._reminders.is_due(text):
             _log.warning('ticker warning message="%s"', text)
 
     def _wait(self, runner: Runner, stop: threading.Event) -> None:

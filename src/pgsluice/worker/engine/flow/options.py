@@ -9,17 +9,16 @@ from typing import Protocol
 from pgsluice.errors import ArgumentError
 from pgsluice.settings import Settings
 from pgsluice.worker.engine.connections.shares import Shares, shares
+from pgsluice.worker.handlers.choosing import HasHandlers
 from pgsluice.worker.handlers.handler import HandlerSpec
 from pgsluice.worker.handlers.middleware import Middleware
 
 
-class Application(Protocol):
+class Application(HasHandlers, Protocol):
     """App interface that a worker needs."""
 
-    name: str
     dsn: str | None
     tracing: bool
-    handlers: dict[str, HandlerSpec]
     middlewares: list[Middleware]
 
 
