@@ -7,11 +7,9 @@ import re
 from pathlib import Path
 
 from pgsluice.sessions import AsyncSluiceConnection, SluiceConnection
-from pgsluice.worker.engine.connections.sessions import (
-    EngineConnection,
-    HandlerConnection,
-    ThreadConnection,
-)
+from pgsluice.worker.engine.connections._async.lent import AsyncLentConnection
+from pgsluice.worker.engine.connections._sync.lent import LentConnection
+from pgsluice.worker.engine.connections.sessions import EngineConnection
 
 SOURCE = Path(__file__).parents[2] / "src" / "pgsluice"
 OPENS = re.compile(
@@ -39,8 +37,8 @@ def test_every_pool_opens_connections_with_our_settings():
     wanted = {"connection_class"}
     assert {str(kind).partition("=")[0] for kind in pools.values()} == wanted, pools
     assert issubclass(EngineConnection, AsyncSluiceConnection)
-    assert issubclass(HandlerConnection, AsyncSluiceConnection)
-    assert issubclass(ThreadConnection, SluiceConnection)
+    assert issubclass(AsyncLentConnection, AsyncSluiceConnection)
+    assert issubclass(LentConnection, SluiceConnection)
 
 
 def test_sql_is_ascii_so_that_it_installs_into_a_database_of_any_encoding():

@@ -15,16 +15,15 @@ from psycopg_pool import AsyncConnectionPool
 from pgsluice.connection import tcp_options
 from pgsluice.errors import translate
 from pgsluice.sessions import Session, SessionUse
+from pgsluice.worker.engine.connections._async.lent import AsyncLentConnection
 from pgsluice.worker.engine.connections._async.pool import AsyncPool
+from pgsluice.worker.engine.connections._sync.lent import LentConnection
 from pgsluice.worker.engine.connections._sync.pool import Pool
 from pgsluice.worker.engine.connections.sessions import (
     ANSWER_S,
     SIGN_S,
     EngineConnection,
-    HandlerConnection,
-    LentConnection,
-    ThreadConnection,
-    check_client_connection,
+    Lendable,
 )
 from pgsluice.worker.forks import close_in_forks
 from pgsluice.worker.wakeups.listener_connection import ListenerConnection, is_lent
@@ -87,26 +86,26 @@ class Connections:
             reconnect_timeout=_RECONNECT_S,
             name="engine",
         )
-        self.consumers = AsyncPool[HandlerConnection](
+        self.consumers = AsyncPool[AsyncLentConnection](
             conninfo,
-            connection_class=HandlerConnection,
+            connection_class=AsyncLentConnection,
             configure=self._configure,
-            check=HandlerConnection.check,
+            check=AsyncLentConnection.check,
             min_size=0,
             max_size=consumers_size,
             kwargs={**self._options, "autocommit": True},
             timeout=_ENGINE_WAIT_S,
             reconnect_timeout=_RECONNECT_S,
             max_idle=_IDLE_S,
-            reset=HandlerConnection.reset,
+            reset=AsyncLentConnection.reset,
             name="consumers",
         )
         self._is_own = handlers is None
-        self._handlers: AsyncConnectionPool[Any] = handlers or AsyncPool[HandlerConnection](
+        self._handlers: AsyncConnectionPool[Any] = handlers or AsyncPool[AsyncLentConnection](
             conninfo,
-            connection_class=HandlerConnection,
+            connection_class=AsyncLentConnection,
             configure=self._configure,
-            check=HandlerConnection.check,
+            check=AsyncLentConnection.check,
             min_size=0,
             max_size=handlers_size,
             kwargs=self._options,
@@ -114,7 +113,7 @@ class Connections:
             max_idle=_IDLE_S,
             name="handlers",
         )
-        self._sync: Pool[ThreadConnection] | None = None
+        self._sync: Pool[LentConnection] | None = None
         self._lock = threading.Lock()
         self._draining: asyncio.Task[None] | None = None
         self._is_pooled = self._is_lent = False
@@ -143,20 +142,20 @@ class Connections:
     def _configure_any(self, connection: AsyncConnection[Any] | Connection[Any]) -> None:
         if self._is_pooled:
             connection.prepare_threshold = None  # prepared statements belong to one session
-        if isinstance(connection, LentConnection):
+        if isinstance(connection, Lendable):
             connection.has_session = not self._is_lent
 
-    async def _configure(self, connection: HandlerConnection) -> None:
+    async def _configure(self, connection: AsyncLentConnection) -> None:
         self._configure_any(connection)
 
     async def _configure_engine(self, connection: EngineConnection) -> None:
         self._configure_any(connection)
         connection.on_silence = self._replace_all
 
-    def _configure_thread(self, connection: ThreadConnection) -> None:
+    def _configure_thread(self, connection: LentConnection) -> None:
         self._configure_any(connection)
         if not self._is_pooled:  # the setting would leak into a session of the pooler
-            check_client_connection(connection)
+            connection.check_client()
 
     def _replace_all(self) -> None:
         """Replace all connections; each would otherwise time out in turn."""
@@ -200,7 +199,7 @@ class Connections:
             try:
                 yield connection
             finally:
-                if isinstance(connection, HandlerConnection):
+                if isinstance(connection, AsyncLentConnection):
                     await connection.reset()
                 elif connection.broken:  # a caller's pool may lend the other lost ones unchecked
                     await self._handlers.drain()
@@ -214,13 +213,13 @@ class Connections:
             finally:
                 connection.reset()
 
-    def _threads(self) -> Pool[ThreadConnection]:
+    def _threads(self) -> Pool[LentConnection]:
         with self._lock:
             if self._sync is None:
-                self._sync = Pool[ThreadConnection](
+                self._sync = Pool[LentConnection](
                     self._conninfo,
-                    connection_class=ThreadConnection,
-                    check=ThreadConnection.check,
+                    connection_class=LentConnection,
+                    check=LentConnection.check,
                     configure=self._configure_thread,
                     min_size=0,
                     max_size=self._threads_size,
