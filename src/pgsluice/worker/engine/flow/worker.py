@@ -16,8 +16,10 @@ from typing import Any
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.backoff import Backoff, Complaints
+from pgsluice.client._async.runner import AsyncRunner
+from pgsluice.client.calls import retries, settings
 from pgsluice.connection import for_writing, resolve
-from pgsluice.errors import ArgumentError
+from pgsluice.errors import ArgumentError, SluiceError
 from pgsluice.worker.engine.claim.source import Source
 from pgsluice.worker.engine.claim.sources import Feed, make_feeds
 from pgsluice.worker.engine.connections.connections import Connections
@@ -29,7 +31,6 @@ from pgsluice.worker.engine.flow.fair_share import FairShare
 from pgsluice.worker.engine.flow.lane import Lane
 from pgsluice.worker.engine.flow.options import Application, WorkerOptions
 from pgsluice.worker.engine.flow.registration import identity, registered
-from pgsluice.worker.engine.flow.retrying import count_retrying
 from pgsluice.worker.engine.flow.shared import IDLE_S, Shared
 from pgsluice.worker.engine.flow.status import HandlerStatus, SourceStatus, WorkerStatus
 from pgsluice.worker.engine.run.executor import Executor
@@ -244,7 +245,7 @@ class Worker:
             queues = sorted(
                 {each.queue_name.lower() for each in routes if isinstance(each, QueueRoute)}
             )
-            self._pending = lambda: count_retrying(connections.engine, queues)
+            self._pending = lambda: _count_retrying(connections.engine, queues)
             me = identity(worker_id, self._app.name, self._specs, self._options.concurrency)
             calls = lambda: [call for lane in self._lanes for call in lane.running_calls()]  # noqa: E731
             pid = lambda: None if self._listener is None else self._listener.backend_pid  # noqa: E731
@@ -382,3 +383,36 @@ class Worker:
         self.stop()
         loop = asyncio.get_running_loop()
         loop.call_later(self._options.grace_s, lambda: self.stop(now=True))
+
+
+async def _count_retrying(pool: AsyncConnectionPool[Any], queue_names: Iterable[str]) -> int:
+    """Count the messages of queues that wait for a retry; log their number and the next time, and paused queues.
+
+    Zero if a query fails: an older schema, or a lost connection.
+    """
+    runner = AsyncRunner(pool)
+    retrying = 0
+    try:
+        for queue_name in queue_names:
+            options = await runner.run(settings.queue_options(queue_name))
+            if options.paused_at is not None:
+                _log.warning(
+                    'queue is paused queue=%s hint="pgsluice queue set %s paused=false"',
+                    queue_name,
+                    queue_name,
+                )
+            failing = await runner.run(retries.list_failing(queue_name))
+            if not failing:
+                continue
+            count = sum(each.messages for each in failing)
+            times = [each.next_retry_at for each in failing if each.next_retry_at is not None]
+            retrying += count
+            _log.warning(
+                "messages wait for a retry queue=%s count=%d next_retry_at=%s error_type=%s "
+                'hint="pgsluice queue failing %s"',
+                *(queue_name, count, min(times).isoformat() if times else "now"),
+                *(failing[0].error_type, queue_name),
+            )
+    except SluiceError as error:
+        _log.info('retries not counted error="%s"', error)
+    return retrying

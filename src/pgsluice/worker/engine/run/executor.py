@@ -107,48 +107,44 @@ class Executor:
             result = await self._call(spec, payload, context)
         else:
             result = await self._attempt(spec, payload, context)
-        if context.is_acknowledged:
-            return _acknowledged(result)
-        settlement = (
-            result if isinstance(result, Settlement) else settlement_of_result(spec, result)
-        )
-        return self._unless_lost(context, settlement)
+        if not isinstance(result, Settlement):
+            result = ACKNOWLEDGED if context.is_acknowledged else settlement_of_result(spec, result)
+        return self._settlement(context, result)
 
     async def handle_batch(
         self, spec: HandlerSpec, contexts: Sequence[AnyContext]
     ) -> list[Settlement]:
         """Call a handler for many messages; return their settlements in order."""
-        settlements: dict[int, Settlement] = {}
-        payloads: list[Any] = []
-        called: list[AnyContext] = []
-        for position, context in enumerate(contexts):
-            payload = _payload(spec, context)
-            if isinstance(payload, Settlement):
-                settlements[position] = payload
-            else:
-                payloads.append(payload)
-                called.append(context)
-        if called:
-            result = await self._attempt(spec, payloads, called)
-            rest = iter(settlements_of_results(spec, result, len(called)))
-            # An exception concerns all messages, whichever context had the session.
-            is_lost = isinstance(result, Settlement) and any(
-                each.is_session_lost for each in called
-            )
-            for position, context in enumerate(contexts):
-                if position not in settlements:
-                    settlement = next(rest)
-                    settlements[position] = (
-                        _acknowledged(settlement)
-                        if context.is_acknowledged
-                        else self._unless_lost(context, settlement, is_lost=is_lost)
-                    )
-        return [settlements[position] for position in range(len(contexts))]
+        decoded_payloads = [_payload(spec, context) for context in contexts]
+        payloads = [each for each in decoded_payloads if not isinstance(each, Settlement)]
+        called = [
+            context
+            for context, payload in zip(contexts, decoded_payloads, strict=True)
+            if not isinstance(payload, Settlement)
+        ]
+        if not called:
+            return decoded_payloads
+        result = await self._attempt(spec, payloads, called)
+        settled = iter(settlements_of_results(spec, result, len(called)))
+        # An exception concerns all messages, whichever context had the session.
+        is_lost = isinstance(result, Settlement) and any(each.is_session_lost for each in called)
+        return [
+            payload
+            if isinstance(payload, Settlement)
+            else self._settlement(context, next(settled), is_lost=is_lost)
+            for context, payload in zip(contexts, decoded_payloads, strict=True)
+        ]
 
-    def _unless_lost(
+    def _settlement(
         self, context: AnyContext, settlement: Settlement, *, is_lost: bool = False
     ) -> Settlement:
-        """Return the settlement of a call; release the message if the call failed with its session lost."""
+        """Return the settlement of a call, by the state of its session and of its own acknowledgement.
+
+        If the call failed with its session lost, the message is released.
+        """
+        if context.is_acknowledged:
+            failure = settlement.failure  # the handler may have failed afterwards
+            return ACKNOWLEDGED if failure is None else replace(ACKNOWLEDGED, failure=failure)
         if settlement.is_error and (is_lost or context.is_session_lost):
             return self._lost_sessions.settlement(context.delivery, settlement)
         return settlement
@@ -269,12 +265,6 @@ def _payload(spec: HandlerSpec, context: AnyContext) -> Any:
 def _first(context: Any) -> BaseContext:
     """Return the context of a call, for a batch the first."""
     return context if isinstance(context, BaseContext) else context[0]
-
-
-def _acknowledged(result: Any) -> Settlement:
-    """Settlement of a handler whose transaction acknowledged the message, even if it failed afterwards."""
-    failure = result.failure if isinstance(result, Settlement) else None
-    return ACKNOWLEDGED if failure is None else replace(ACKNOWLEDGED, failure=failure)
 
 
 def _is_lost(context: Any) -> bool:

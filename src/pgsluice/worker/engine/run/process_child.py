@@ -151,42 +151,32 @@ def find(job: Job) -> HandlerSpec:
 def call(job: Job) -> Reply:
     """Call the handler in this process."""
     spec = find(job)
-    payloads: list[Any] = []
-    misfits: dict[int, Settlement] = {}
-    for position, delivery in enumerate(job.deliveries):
-        payload = decoded(spec, delivery.payload)
-        if isinstance(payload, Settlement):
-            misfits[position] = payload
-        else:
-            payloads.append(payload)
+    decoded_payloads = [decoded(spec, delivery.payload) for delivery in job.deliveries]
+    payloads = [each for each in decoded_payloads if not isinstance(each, Settlement)]
+    if not payloads:
+        return Reply(tuple(decoded_payloads), is_failure=not job.is_batch)
     contexts = [
-        SyncContext(spec, each, None, None)
-        for position, each in enumerate(job.deliveries)
-        if position not in misfits
+        SyncContext(spec, delivery, None, None)
+        for delivery, payload in zip(job.deliveries, decoded_payloads, strict=True)
+        if not isinstance(payload, Settlement)
     ]
-    if not contexts:
-        settlements = tuple(misfits[position] for position in range(len(job.deliveries)))
-        return Reply(settlements, is_failure=not job.is_batch)
     first: Any = payloads if job.is_batch else payloads[0]
     second: Any = contexts if job.is_batch else contexts[0]
     pid = os.getpid()
+    is_failure = False
     try:
         with joined(job.deliveries[0].span):
             result = spec.function(first, second) if spec.takes_context else spec.function(first)
             end_fork(pid)
     except BaseException as error:  # noqa: BLE001 - SystemExit is a failure too
         end_fork(pid, error)
-        settlement = settlement_of_error(spec, error)
-        is_failure = not misfits
-        rest = iter([settlement] * len(contexts))
+        result = settlement_of_error(spec, error)
+        is_failure = len(payloads) == len(job.deliveries)
     else:
-        is_failure = False
-        rest = iter(
-            settlements_of_results(spec, result if job.is_batch else [result], len(contexts))
-        )
+        result = result if job.is_batch else [result]
+    settled = iter(settlements_of_results(spec, result, len(payloads)))
     settlements = tuple(
-        misfits[position] if position in misfits else next(rest)
-        for position in range(len(job.deliveries))
+        each if isinstance(each, Settlement) else next(settled) for each in decoded_payloads
     )
     return Reply(settlements, is_failure)
 
