@@ -54,7 +54,7 @@ PYTHON = (
     *("StoredMessage", "UnloadableJson", "DeadLetter", "Replay", "ReplayStep"),
     *("QueueState", "Sample", "NewestSample", "LogState", "BrowsedEvent"),
 )
-TESTING = ("run_handler", "run_batch", "drain", "create_queues")
+TESTING = ("run_handler", "MessageOptions", "run_batch", "drain", "create_queues")
 FUNCTIONS = """
 select p.proname, pg_get_function_identity_arguments(p.oid), pg_get_function_result(p.oid),
     obj_description(p.oid, 'pg_proc'),
@@ -134,10 +134,9 @@ def python_page() -> str:
             lines.append(f"\n### `{shown}{signature}`\n\n```text\n{document}\n```\n")
     lines.append(f"\n## `pgsluice.worker.testing`\n\n```text\n{inspect.getdoc(testing)}\n```\n")
     for member in TESTING:
-        function = getattr(testing, member)
-        lines.append(
-            f"\n### `{member}{inspect.signature(function)}`\n\n```text\n{inspect.getdoc(function)}\n```\n"
-        )
+        found = getattr(testing, member)
+        signature = "" if inspect.isclass(found) else str(inspect.signature(found))
+        lines.append(f"\n### `{member}{signature}`\n\n```text\n{inspect.getdoc(found)}\n```\n")
     return "".join(lines)
 
 

@@ -8,12 +8,13 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, TypedDict, Unpack, cast
 
 from psycopg import AsyncConnection, Connection
 
 from pgsluice.client import AsyncEventLog, EventLog, WorkQueue
 from pgsluice.client.calls import Call
+from pgsluice.client.calls.arguments import require_options
 from pgsluice.client.calls.call import no_change
 from pgsluice.connection import resolve
 from pgsluice.errors import ArgumentError, HandlerError, RetryableError
@@ -32,30 +33,41 @@ _SOURCE_NAME = "a test"
 _TICK_S = 0.05
 
 
+class MessageOptions(TypedDict, total=False):
+    """The message of `run_handler`.
+
+    Attributes:
+        stored: Take the payload as stored in the database: the JSON value in a queue, the text in a log. Default: as
+            passed to `send`.
+        attempt: The number of the attempt, 1 or more. Default: 1.
+        headers: `context.headers`.
+        key: `context.key`.
+        message_id: `context.message_id`. Default: 1.
+        connection: Connection for `context.transaction()`; nothing is acknowledged in it. Default: `transaction()`
+            raises.
+        lost: Simulate an expired lease, detected by a heartbeat or at the end of the handler's transaction.
+    """
+
+    stored: bool
+    attempt: int
+    headers: dict[str, Any] | None
+    key: str | None
+    message_id: int
+    connection: Connection[Any] | AsyncConnection[Any] | None
+    lost: bool
+
+
 def run_handler(
     handler: Handler[Any, ..., Any],
     payload: Any,
-    *,
-    stored: bool = False,
-    attempt: int = 1,
-    headers: dict[str, Any] | None = None,
-    key: str | None = None,
-    message_id: int = 1,
-    connection: Connection[Any] | AsyncConnection[Any] | None = None,
-    lost: bool = False,
+    **options: Unpack[MessageOptions],
 ) -> Settlement:
     """Run a handler for one message as a worker does: with JSON conversion, middleware, timeout and execution mode.
 
     Args:
         handler: Made by `App.handler`.
         payload: As passed to `send`.
-        stored: Take the payload as stored in the database: the JSON value in a queue, the text in a log.
-        attempt: The number of the attempt, 1 or more.
-        headers: `context.headers`.
-        key: `context.key`.
-        message_id: `context.message_id`.
-        connection: Connection for `context.transaction()`; nothing is acknowledged in it. None: `transaction()` raises.
-        lost: Simulate an expired lease, detected by a heartbeat or at the end of the handler's transaction.
+        **options: See `MessageOptions`.
 
     Returns:
         Its outcome and, if it failed, the error. The result is `done` if its own transaction acknowledged the message,
@@ -63,45 +75,32 @@ def run_handler(
 
     Raises:
         PayloadError: The payload could not be sent.
-        ArgumentError: An event loop is running: await `run_handler_async`. Or the handler is for batches.
+        ArgumentError: An event loop is running: await `run_handler_async`. Or the handler is for batches, or an option
+            is unknown.
     """
     _require_no_loop("run_handler_async")
-    return asyncio.run(
-        run_handler_async(
-            handler,
-            payload,
-            stored=stored,
-            attempt=attempt,
-            headers=headers,
-            key=key,
-            message_id=message_id,
-            connection=connection,
-            lost=lost,
-        )
-    )
+    return asyncio.run(run_handler_async(handler, payload, **options))
 
 
 async def run_handler_async(
     handler: Handler[Any, ..., Any],
     payload: Any,
-    *,
-    stored: bool = False,
-    attempt: int = 1,
-    headers: dict[str, Any] | None = None,
-    key: str | None = None,
-    message_id: int = 1,
-    connection: Connection[Any] | AsyncConnection[Any] | None = None,
-    lost: bool = False,
+    **options: Unpack[MessageOptions],
 ) -> Settlement:
     """Like `run_handler`, in an event loop."""
     spec = _spec_of(handler)
     if spec.batch is not None:
         raise ArgumentError(f"handler {spec.name!r} is a batch handler; use run_batch")
+    require_options(options, MessageOptions.__annotations__, "run_handler")
     delivery = _delivery(
-        payload if stored else handler.encode(payload), message_id, attempt, headers, key
+        payload if options.get("stored") else handler.encode(payload),
+        options.get("message_id", 1),
+        options.get("attempt", 1),
+        options.get("headers"),
+        options.get("key"),
     )
-    source = _NoSource(lost=lost)
-    async with _executor(handler, connection) as executor:
+    source = _NoSource(lost=options.get("lost", False))
+    async with _executor(handler, options.get("connection")) as executor:
         context = executor.context(spec, delivery, cast("Source", source))
         return await executor.handle(spec, context)
 
@@ -119,7 +118,7 @@ def run_batch(
     Args:
         handler: Made by `App.handler`.
         payloads: One or more, as passed to `send`; their message ids are 1, 2, 3 and so on.
-        stored: As for `run_handler`, like the rest.
+        stored: As in `MessageOptions`, like the rest.
 
     Raises:
         PayloadError: As for `run_handler`.

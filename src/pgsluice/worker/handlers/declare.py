@@ -362,24 +362,17 @@ def check_neighbours(spec: HandlerSpec, others: Iterable[HandlerSpec]) -> None:
                 "give one another source"
             )
         reader = _reader(spec.route)
-        if reader == _reader(other.route) and type(spec.route) is not type(other.route):
+        if reader is None or reader != _reader(other.route):
+            continue
+        if type(spec.route) is not type(other.route):
             raise ArgumentError(
                 f"handlers {other.name!r} and {spec.name!r} use a consumer and a group of the same name in one log; "
                 "rename one"
             )
-        if _differ_in_dead_letters(spec.route, other.route):
+        if getattr(spec.route, "dead_letters", None) != getattr(other.route, "dead_letters", None):
             raise ArgumentError(
                 f"handlers {other.name!r} and {spec.name!r} of one consumer differ in dead_letters; declare both alike"
             )
-
-
-def _differ_in_dead_letters(route: Route, other: Route) -> bool:
-    return (
-        isinstance(route, ConsumerRoute)
-        and isinstance(other, ConsumerRoute)
-        and _reader(route) == _reader(other)
-        and route.dead_letters != other.dead_letters
-    )
 
 
 def _reader(route: Route) -> tuple[str, ...] | None:

@@ -28,7 +28,6 @@ from pgsluice.worker.engine.run.time_limit import TimeLimit
 from pgsluice.worker.engine.settle.lost_sessions import LostSessions
 from pgsluice.worker.engine.settle.settlement import (
     decoded,
-    postponed,
     settlement_of_error,
     settlement_of_result,
     settlement_of_timeout,
@@ -182,7 +181,7 @@ class Executor:
             except asyncio.CancelledError:
                 if not isinstance(result, Settlement) or result.failure is None:
                     raise
-                return postponed(spec, result)
+                return replace(result, delay_min_s=spec.lease_s)
         return result
 
     async def _call(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:

@@ -6,7 +6,6 @@ import inspect
 import traceback
 import zlib
 from collections.abc import AsyncIterable, Iterable, ValuesView
-from dataclasses import replace
 from typing import Any
 
 from pgsluice.errors import HandlerError, PayloadError
@@ -86,7 +85,9 @@ def settlement_of_error(spec: HandlerSpec, error: BaseException) -> Settlement:
     again = not isinstance(error, spec.give_up_on) and (
         not spec.retry_on or isinstance(error, spec.retry_on)
     )
-    return failed(error) if again else given_up(error)
+    if again:
+        return failed(error)
+    return Settlement(Reject(f"gave up on {type(error).__name__}"), failure_of(error))
 
 
 def is_done(error: BaseException) -> bool:
@@ -114,19 +115,9 @@ def settlement_of_timeout(spec: HandlerSpec) -> Settlement:
     return Settlement(settlement.outcome, failure)
 
 
-def postponed(spec: HandlerSpec, settlement: Settlement) -> Settlement:
-    """Return the settlement with a retry delayed by at least one lease."""
-    return replace(settlement, delay_min_s=spec.lease_s)
-
-
 def failed(error: BaseException) -> Settlement:
     """Return the settlement for a failure to be retried."""
     return Settlement(Retry(), failure_of(error))
-
-
-def given_up(error: BaseException) -> Settlement:
-    """Return the settlement for a failure not to be retried."""
-    return Settlement(Reject(f"gave up on {type(error).__name__}"), failure_of(error))
 
 
 def failure_of(error: BaseException) -> Failure:
