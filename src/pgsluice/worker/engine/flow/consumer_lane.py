@@ -84,7 +84,7 @@ class ConsumerLane:
             specs: Its handlers.
             pool: Provides the connection of a batch, and another to tick the log.
             listener: Notifies of ticks; None: the lane polls.
-            shared: What the lanes of the worker share.
+            shared: Parts and options that all lanes of the worker share.
 
         Raises:
             ConfigurationError: Two handlers match the same events.

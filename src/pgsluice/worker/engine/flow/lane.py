@@ -76,7 +76,7 @@ class Lane:
 
         Args:
             feed: The source and its handlers.
-            shared: What the lanes of the worker share.
+            shared: Parts and options that all lanes of the worker share.
         """
         source, complaints = feed.source, shared.complaints
         self._source = source

@@ -1,4 +1,4 @@
-"""What the lanes of a worker share."""
+"""Parts and options that all lanes of a worker share."""
 
 from __future__ import annotations
 
