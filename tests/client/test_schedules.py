@@ -88,18 +88,3 @@ def test_run_names_a_queue_that_is_gone(clients, observer, queue_name):
     with pytest.raises(QueueNotFoundError, match=queue_name):
         clients.schedules.run_schedule(queue_name)
     clients.schedules.unschedule(queue_name)
-
-
-def test_states_are_returned_without_messages(clients, queue_name):
-    clients.schedules.schedule("of states", queue_name, {"secret": 1}, every_s=60)
-    clients.schedules.pause_schedule("of states")
-
-    (state,) = [s for s in clients.schedules.list_schedule_states() if s.name == "of states"]
-
-    assert (state.target, state.queue_name, state.every) == (
-        "queue",
-        queue_name,
-        timedelta(minutes=1),
-    )
-    assert (state.paused_at is not None, state.next_slot, state.is_failing) == (True, None, False)
-    assert not hasattr(state, "message")

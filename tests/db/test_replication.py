@@ -378,7 +378,7 @@ def use_ledgers_of_queues(connection: psycopg.Connection) -> None:
         "sluice.set_queue_options('limited', '{\"paused\": null}')",
         'sluice.set_queue_options(\'orders\', \'{"paused": true, "pause_reason": "a reason"}\')',
         "sluice.pause_schedule('nightly')",
-        "sluice.resume_schedule('nightly')",
+        "sluice.pause_schedule('nightly', false)",
         "sluice.schedule('nightly', 'orders', '{}', every => '1 second')",
         "sluice.set_queue_options('orders', '{\"archive_retention\": null}')",
         "sluice.set_queue_options('by_id', '{\"archive_retention\": \"1 microsecond\"}')",

@@ -92,7 +92,7 @@ def make_logs(connection: psycopg.Connection) -> None:
         "pgq_coop.register_subconsumer('changes', 'coop', 'first')",
         "sluice.set_log_options('changes', '{\"max_lag_events\": 1000000}')",
         "sluice.capture('public.account', 'changes')",
-        "sluice.schedule_event('beat', 'changes', 'beat', '{}', every => '1 hour')",
+        "sluice.schedule('beat', 'changes', event => '{\"ev_type\": \"beat\", \"ev_data\": \"{}\"}', every => '1 hour')",
         "sluice.insert_event('changes', 't', 'later', delay => '1 hour')",
     ):
         connection.execute(f"select {call}".encode())

@@ -88,7 +88,6 @@ if TYPE_CHECKING:
     from pgsluice.client.schedule_records import FiredSlot as FiredSlot
     from pgsluice.client.schedule_records import Schedule as Schedule
     from pgsluice.client.schedule_records import ScheduleOptions as ScheduleOptions
-    from pgsluice.client.schedule_records import ScheduleState as ScheduleState
     from pgsluice.client.search_records import FoundMessages as FoundMessages
     from pgsluice.client.settings_records import LogOptions as LogOptions
     from pgsluice.client.settings_records import LogSettings as LogSettings

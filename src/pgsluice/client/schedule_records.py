@@ -66,7 +66,9 @@ class Schedule:
         due_at: Time to fire the next slot: the slot plus jitter, or later after a failure; None as above.
         last_slot: The last slot fired, or None.
         last_fired_at: Time at which it was fired, or None.
-        error: Error of the last attempt to fire the next slot, or None.
+        is_failing: True if the last attempt to fire the next slot failed.
+        error: Its error, or None.
+        is_hidden: True if message, headers, event and error are None because the role may not read messages.
     """
 
     name: str
@@ -89,33 +91,9 @@ class Schedule:
     due_at: datetime | None
     last_slot: datetime | None
     last_fired_at: datetime | None
-    error: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleState:
-    """A schedule and its state, without its message or event.
-
-    Attributes:
-        name: As in `Schedule`, as are the fields not listed here.
-        is_failing: True if the last attempt to fire the next slot failed.
-        error: Its error; None also for a role that may not read messages.
-    """
-
-    name: str
-    target: Literal["queue", "log"]
-    queue_name: str
-    cron: str | None
-    every: timedelta | None
-    time_zone: str
-    declared_by: str | None
-    paused_at: datetime | None
-    next_slot: datetime | None
-    due_at: datetime | None
-    last_slot: datetime | None
-    last_fired_at: datetime | None
     is_failing: bool
     error: str | None
+    is_hidden: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,7 @@ class Run:
                 [SCHEDULES["slots"], *when],
             )
             session.execute(
-                """select sluice.schedule_event('beats', %s, 'beat', '{}', every => %s::interval, catch_up => 'all',
+                """select sluice.schedule('beats', %s, event => '{"ev_type": "beat", "ev_data": "{}"}', every => %s::interval, catch_up => 'all',
                     catch_up_within => %s::interval)""",
                 [SCHEDULES["beats"], *when],
             )

@@ -40,7 +40,7 @@ def test_paused_schedule_is_resumed_by_the_named_statement(schedule):
     assert (state(schedule), causes(explained(schedule))) == ("paused", ["schedule paused"])
 
     assert commands(explained(schedule)) == ["pgsluice schedule set nightly paused=false"]
-    schedule.execute("select sluice.resume_schedule('nightly')")
+    schedule.execute("select sluice.pause_schedule('nightly', false)")
 
     assert causes(explained(schedule)) == ["not due"]
 

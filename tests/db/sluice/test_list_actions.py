@@ -80,7 +80,11 @@ def test_resets_of_options_and_actions_on_schedules_are_recorded(orders):
         set_queue_options(orders, "orders", archive_retention=retention)
     orders.execute("select sluice.schedule('nightly', 'orders', '{}', every => '1 hour')")
     for call in (
-        *("pause_schedule('nightly')", "resume_schedule('nightly')", "run_schedule('nightly')"),
+        *(
+            "pause_schedule('nightly')",
+            "pause_schedule('nightly', false)",
+            "run_schedule('nightly')",
+        ),
         "unschedule('nightly')",
     ):
         orders.execute(f"select sluice.{call}")

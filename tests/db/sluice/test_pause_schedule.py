@@ -1,4 +1,4 @@
-"""sluice.pause_schedule: a paused schedule does not fire."""
+"""sluice.pause_schedule: a paused schedule does not fire, and continues from its resumption without the slots of the pause."""
 
 import psycopg
 import pytest
@@ -19,8 +19,25 @@ def test_paused_schedule_is_not_fired(orders):
     assert state(orders, "paused_at") <= value(orders, "select clock_timestamp()")
 
 
-def test_missing_schedule_is_named(connection):
-    with pytest.raises(psycopg.Error, match="schedule 'nightly' does not exist") as caught:
-        connection.execute("select sluice.pause_schedule('nightly')")
+@pytest.mark.parametrize("catch_up", ["one", "all"])
+def test_slots_of_the_pause_are_not_caught_up(orders, catch_up):
+    schedule(orders, every="1 hour", catch_up=catch_up)
+    due_since(orders, "90 minutes")
+    orders.execute("select sluice.pause_schedule('nightly')")
 
-    assert caught.value.sqlstate == "RS001"
+    assert value(orders, "select sluice.pause_schedule('nightly', false)") is True
+    assert value(orders, "select sluice.pause_schedule('nightly', false)") is False
+
+    assert fire(orders) == []
+    assert state(orders, "paused_at") is None
+    assert value(
+        orders, "select next_slot - now() between '29 minutes' and '31 minutes' from sluice.list_schedules()"
+    )  # fmt: skip
+
+
+def test_missing_schedule_is_named(connection):
+    for call in ("sluice.pause_schedule('nightly')", "sluice.pause_schedule('nightly', false)"):
+        with pytest.raises(psycopg.Error, match="schedule 'nightly' does not exist") as caught:
+            connection.execute(f"select {call}")
+
+        assert caught.value.sqlstate == "RS001"

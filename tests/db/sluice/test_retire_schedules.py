@@ -37,7 +37,7 @@ def test_a_schedule_declared_again_is_resumed_and_one_paused_by_hand_is_not(orde
 def test_a_schedule_that_is_resumed_by_hand_is_not_paused_again(orders):
     declare(orders, "gone", "shop")
     orders.execute("select sluice.retire_schedules('shop', '{}')")
-    orders.execute("select sluice.resume_schedule('gone')")
+    orders.execute("select sluice.pause_schedule('gone', false)")
 
     assert rows(orders, "select sluice.retire_schedules('shop', '{}')") == []
     assert rows(orders, PAUSED) == []

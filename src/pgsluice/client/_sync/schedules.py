@@ -13,7 +13,7 @@ from psycopg_pool import ConnectionPool
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import explain, schedules
 from pgsluice.client.explain_records import ExplainedFact
-from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions, ScheduleState
+from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
 
 
 class Schedules:
@@ -121,7 +121,7 @@ class Schedules:
             ArgumentError: An option is unknown or its value invalid; for a cron expression, the error names the field.
             PayloadError: A field is not text that PostgreSQL can store.
 
-        Source: `sluice.schedule_event`.
+        Source: `sluice.schedule`.
         """
         return self._runner.run(
             schedules.schedule_event(
@@ -169,7 +169,7 @@ class Schedules:
         Raises:
             ScheduleNotFoundError: The schedule does not exist.
 
-        Source: `sluice.resume_schedule`.
+        Source: `sluice.pause_schedule`.
         """
         return self._runner.run(schedules.resume_schedule(name))
 
@@ -208,18 +208,11 @@ class Schedules:
         return self._runner.run(schedules.run_schedule(name))
 
     def list_schedules(self) -> list[Schedule]:
-        """Return every schedule, by name.
+        """Return every schedule, by name; message, event and error only for a role that may read messages.
 
         Source: `sluice.list_schedules`.
         """
         return self._runner.run(schedules.list_schedules())
-
-    def list_schedule_states(self) -> list[ScheduleState]:
-        """Return every schedule by name, without its message or event; the role sluice_monitor suffices.
-
-        Source: `sluice.list_schedule_states`.
-        """
-        return self._runner.run(schedules.list_schedule_states())
 
     def fire_schedules(self, *, schedules_max: int = 100) -> list[FiredSlot]:
         """Fire the schedules that are due, longest overdue first.

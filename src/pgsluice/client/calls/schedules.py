@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, LiteralString, Unpack
 
+from psycopg.types.json import Jsonb
+
 from pgsluice.client.calls.arguments import headers_parameter, seconds, whole, zoned_time
 from pgsluice.client.calls.call import Call, column, record, scalar
 from pgsluice.client.calls.clients import Schedules, method
 from pgsluice.client.calls.payload import json_parameter, text_parameter
 from pgsluice.client.log_records import NewEvent
-from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions, ScheduleState
+from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
 from pgsluice.errors import ArgumentError
 
 _DAY_S = 86_400
@@ -60,14 +62,8 @@ def schedule(
 
     Source: `sluice.schedule`.
     """
-    sql: LiteralString = (
-        "select sluice.schedule(%s::text, %s::text, %s::jsonb, headers => %s::jsonb, "
-        "cron => %s::text, every => %s::interval, time_zone => %s::text, catch_up => %s::text, "
-        "catch_up_within => %s::interval, jitter => %s::interval, starts_at => %s::timestamptz, "
-        "ends_at => %s::timestamptz, declared_by => %s::text)"
-    )
-    sent = (json_parameter(message, "message"), headers_parameter(headers, "headers"))
-    return Call(sql, (name, queue_name, *sent, *_timing(options)), scalar)
+    sent = (json_parameter(message, "message"), headers_parameter(headers, "headers"), None)
+    return _schedule(name, queue_name, sent, options)
 
 
 @method(Schedules)
@@ -104,19 +100,13 @@ def schedule_event(
         ArgumentError: An option is unknown or its value invalid; for a cron expression, the error names the field.
         PayloadError: A field is not text that PostgreSQL can store.
 
-    Source: `sluice.schedule_event`.
+    Source: `sluice.schedule`.
     """
     event = NewEvent(ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
     for field, value in zip(NewEvent._fields, event, strict=True):
         text_parameter(value, field)
-    sql: LiteralString = (
-        "select sluice.schedule_event(%s::text, %s::text, %s::text, %s::text, ev_extra1 => %s::text, "
-        "ev_extra2 => %s::text, ev_extra3 => %s::text, ev_extra4 => %s::text, "
-        "cron => %s::text, every => %s::interval, time_zone => %s::text, catch_up => %s::text, "
-        "catch_up_within => %s::interval, jitter => %s::interval, starts_at => %s::timestamptz, "
-        "ends_at => %s::timestamptz, declared_by => %s::text)"
-    )
-    return Call(sql, (name, queue_name, *event, *_timing(options)), scalar)
+    fields = Jsonb({field: value for field, value in event._asdict().items() if value is not None})
+    return _schedule(name, queue_name, (None, None, fields), options)
 
 
 @method(Schedules)
@@ -143,7 +133,7 @@ def pause_schedule(name: str) -> Call[bool]:
 
     Source: `sluice.pause_schedule`.
     """
-    return Call("select sluice.pause_schedule(%s::text)", (name,), scalar)
+    return Call("select sluice.pause_schedule(%s::text, true)", (name,), scalar)
 
 
 @method(Schedules)
@@ -156,9 +146,9 @@ def resume_schedule(name: str) -> Call[bool]:
     Raises:
         ScheduleNotFoundError: The schedule does not exist.
 
-    Source: `sluice.resume_schedule`.
+    Source: `sluice.pause_schedule`.
     """
-    return Call("select sluice.resume_schedule(%s::text)", (name,), scalar)
+    return Call("select sluice.pause_schedule(%s::text, false)", (name,), scalar)
 
 
 @method(Schedules)
@@ -203,20 +193,11 @@ def run_schedule(name: str) -> Call[int]:
 
 @method(Schedules)
 def list_schedules() -> Call[list[Schedule]]:
-    """Return every schedule, by name.
+    """Return every schedule, by name; message, event and error only for a role that may read messages.
 
     Source: `sluice.list_schedules`.
     """
     return Call("select * from sluice.list_schedules()", (), record(Schedule))
-
-
-@method(Schedules)
-def list_schedule_states() -> Call[list[ScheduleState]]:
-    """Return every schedule by name, without its message or event; the role sluice_monitor suffices.
-
-    Source: `sluice.list_schedule_states`.
-    """
-    return Call("select * from sluice.list_schedule_states()", (), record(ScheduleState))
 
 
 @method(Schedules)
@@ -262,6 +243,18 @@ def next_schedule_in_s() -> Call[float | None]:
         (),
         scalar,
     )
+
+
+def _schedule(
+    name: str, queue_name: str, sent: tuple[Any, ...], options: ScheduleOptions
+) -> Call[bool]:
+    sql: LiteralString = (
+        "select sluice.schedule(%s::text, %s::text, %s::jsonb, headers => %s::jsonb, event => %s::jsonb, "
+        "cron => %s::text, every => %s::interval, time_zone => %s::text, catch_up => %s::text, "
+        "catch_up_within => %s::interval, jitter => %s::interval, starts_at => %s::timestamptz, "
+        "ends_at => %s::timestamptz, declared_by => %s::text)"
+    )
+    return Call(sql, (name, queue_name, *sent, *_timing(options)), scalar)
 
 
 def _timing(options: ScheduleOptions) -> tuple[Any, ...]:

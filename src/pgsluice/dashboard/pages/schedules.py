@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pgsluice.client import Schedule, ScheduleState
+from pgsluice.client import Schedule
 from pgsluice.dashboard.pages.parameters import required
 from pgsluice.dashboard.payloads import Redaction, Shown, shown, shown_json
 from pgsluice.dashboard.rendering import page
@@ -29,7 +29,7 @@ class ListedSchedule:
         condition: `failing`, `late`, `paused`, `waiting` or `ended`.
     """
 
-    state: ScheduleState
+    state: Schedule
     condition: str
 
     @property
@@ -39,7 +39,7 @@ class ListedSchedule:
         return kinds.get(self.condition, "")
 
 
-def listed(states: Sequence[ScheduleState], now: datetime) -> list[ListedSchedule]:
+def listed(states: Sequence[Schedule], now: datetime) -> list[ListedSchedule]:
     """Return schedules with their conditions, the troubled ones first, then by next slot."""
     found = [ListedSchedule(each, _condition(each, now)) for each in states]
     order = ("failing", "late", "waiting", "paused", "ended")
@@ -47,7 +47,7 @@ def listed(states: Sequence[ScheduleState], now: datetime) -> list[ListedSchedul
     return sorted(found, key=lambda e: (order.index(e.condition), e.state.due_at or end))
 
 
-def _condition(schedule: ScheduleState, now: datetime) -> str:
+def _condition(schedule: Schedule, now: datetime) -> str:
     if schedule.paused_at is not None:
         return "paused"
     if schedule.is_failing:
@@ -60,9 +60,7 @@ def _condition(schedule: ScheduleState, now: datetime) -> str:
 def schedules(request: Request) -> Response:
     """Show the schedules whose name or target contains a text."""
     search = request.query_params.get("search", "")
-    found = dashboard_of(request).database.part(
-        lambda s: s.schedules.list_schedule_states(), "schedules"
-    )
+    found = dashboard_of(request).database.part(lambda s: s.schedules.list_schedules(), "schedules")
     matching = [
         each
         for each in found.value or ()
@@ -84,14 +82,10 @@ def schedule(request: Request) -> Response:
     name = required(request, "name")
     dashboard = dashboard_of(request)
     database = dashboard.database
-    states = database.read(lambda s: s.schedules.list_schedule_states(), "schedules")
+    states = database.read(lambda s: s.schedules.list_schedules(), "schedules")
     state = next((each for each in states if each.name == name), None)
     if state is None:
         raise ScheduleNotFoundError(f'schedule "{name}" does not exist')
-    full = database.part(
-        lambda s: next((e for e in s.schedules.list_schedules() if e.name == name), None),
-        *("schedule", name),
-    )
     return page(
         request,
         "schedule.html",
@@ -101,8 +95,7 @@ def schedule(request: Request) -> Response:
         explained=database.part(
             lambda s: s.schedules.explain_schedule(name), "explain schedule", name
         ),
-        full=full,
-        texts=_texts(full.value, dashboard.redaction) if full.value else [],
+        texts=_texts(state, dashboard.redaction),
     )
 
 

@@ -21,6 +21,17 @@ begin
         when i_schedule.name = '' or octet_length(i_schedule.name) > 200 then
             v_problem := format('its name has %s bytes', octet_length(i_schedule.name));
             v_hint := 'use 1 to 200 bytes';
+        when i_schedule.event is not null and num_nonnulls(i_schedule.message, i_schedule.headers) > 0 then
+            v_problem := 'it has a message and an event';
+            v_hint := 'pass a message for a queue, or an event for a log';
+        when jsonb_typeof(i_schedule.event) <> 'object' or exists (
+            select
+            from jsonb_each(i_schedule.event) as e
+            where e.key not in ('ev_type', 'ev_data', 'ev_extra1', 'ev_extra2', 'ev_extra3', 'ev_extra4')
+               or jsonb_typeof(e.value) <> 'string'
+        ) then
+            v_problem := format('its event is %s', i_schedule.event);
+            v_hint := 'pass an object of texts: ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4';
         when num_nonnulls(i_schedule.cron, i_schedule.every) <> 1 then
             v_problem := 'it needs either cron or every';
             v_hint := 'pass one of them: cron such as ''30 3 * * *'', or every such as 15 minutes';

@@ -1,10 +1,10 @@
 -- Calls: sluice._put_schedule.
 create or replace function sluice.schedule(
-    name text, queue_name text, message jsonb,
+    name text, queue_name text, message jsonb default null,
     cron text default null, every interval default null, time_zone text default 'UTC',
     catch_up text default 'one', jitter interval default '0', headers jsonb default null,
     starts_at timestamptz default null, ends_at timestamptz default null,
-    catch_up_within interval default '7 days', declared_by text default null
+    catch_up_within interval default '7 days', declared_by text default null, event jsonb default null
 )
 returns boolean
 language plpgsql
@@ -14,10 +14,11 @@ declare
     v_schedule sluice.schedule;
 begin
     v_schedule.name := name;
-    v_schedule.target := 'queue';
+    v_schedule.target := case when event is null then 'queue' else 'log' end;
     v_schedule.queue_name := queue_name;
     v_schedule.message := message;
     v_schedule.headers := headers;
+    v_schedule.event := jsonb_strip_nulls(event);
     v_schedule.cron := cron;
     v_schedule.every := every;
     v_schedule.time_zone := time_zone;
@@ -31,7 +32,7 @@ begin
 end;
 $$;
 
-comment on function sluice.schedule(text, text, jsonb, text, interval, text, text, interval, jsonb, timestamptz, timestamptz, interval, text) is
-    'Send a message to a work queue at the times of a cron expression, or at regular intervals; false: the schedule exists unchanged.';
-revoke execute on function sluice.schedule(text, text, jsonb, text, interval, text, text, interval, jsonb, timestamptz, timestamptz, interval, text) from public;
-grant execute on function sluice.schedule(text, text, jsonb, text, interval, text, text, interval, jsonb, timestamptz, timestamptz, interval, text) to sluice_admin;
+comment on function sluice.schedule(text, text, jsonb, text, interval, text, text, interval, jsonb, timestamptz, timestamptz, interval, text, jsonb) is
+    'Send a message to a work queue, or append an event (an object with ev_type, ev_data and ev_extra1 to 4) to a log, at the times of a cron expression, or at regular intervals; false: the schedule exists unchanged.';
+revoke execute on function sluice.schedule(text, text, jsonb, text, interval, text, text, interval, jsonb, timestamptz, timestamptz, interval, text, jsonb) from public;
+grant execute on function sluice.schedule(text, text, jsonb, text, interval, text, text, interval, jsonb, timestamptz, timestamptz, interval, text, jsonb) to sluice_admin;

@@ -1,4 +1,4 @@
-"""sluice.schedule_event: recurring events in a log."""
+"""sluice.schedule with an event: recurring events in a log."""
 
 import psycopg
 import pytest
@@ -6,7 +6,8 @@ import pytest
 from support import rows
 from support.schedules import due_since, fire, state
 
-CALL = "select sluice.schedule_event('nightly', 'changes', 'tick', '{}', every => '1 hour', ev_extra4 => 'x')"
+EVENT = '{"ev_type": "tick", "ev_data": "{}", "ev_extra1": null, "ev_extra4": "x"}'
+CALL = f"select sluice.schedule('nightly', 'changes', event => '{EVENT}', every => '1 hour')"
 
 
 def test_each_slot_is_an_event(connection):
@@ -35,6 +36,23 @@ def test_a_missing_log_is_named(connection):
     assert "event log 'changes' does not exist" in str(caught.value)
 
 
+@pytest.mark.parametrize("event", ['{"by": "x"}', '{"ev_type": 1}', "[]", '"tick"'])
+def test_an_event_that_is_no_object_of_texts_is_refused(connection, event):
+    connection.execute("select pgq.create_queue('changes')")
+
+    with pytest.raises(psycopg.errors.InvalidParameterValue):
+        connection.execute(
+            f"select sluice.schedule('nightly', 'changes', event => '{event}', every => '1 hour')"
+        )
+
+
+def test_a_schedule_with_a_message_and_an_event_is_refused(connection):
+    connection.execute("select pgq.create_queue('changes')")
+
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="a message and an event"):
+        connection.execute(CALL.replace("event", "message => '1', event", 1))
+
+
 def test_a_log_that_is_dropped_or_closed_keeps_the_slot_waiting(connection):
     connection.execute("select pgq.create_queue('changes')")
     connection.execute(CALL)
@@ -55,7 +73,7 @@ def test_only_an_admin_creates_fires_and_drops_it(connection, role):
 
     assert rows(connection, CALL) == [(True,)]
     assert rows(connection, "select sluice.pause_schedule('nightly')") == [(True,)]
-    assert rows(connection, "select sluice.resume_schedule('nightly')") == [(True,)]
+    assert rows(connection, "select sluice.pause_schedule('nightly', false)") == [(True,)]
     assert rows(connection, "select sluice.run_schedule('nightly')") == [(1,)]
     due_since(connection, "30 minutes")
     assert [(ev_id, error) for _, _, ev_id, error in fire(connection)] == [(2, None)]
