@@ -187,7 +187,7 @@ class Run:
         return (
             value(
                 session,
-                "select lag_events = 0 and leased = 0 and retrying = 0 from sluice.group_info(%s, %s)",
+                "select lag_events = 0 and leased = 0 and retrying = 0 from sluice.list_groups(%s, %s)",
                 *(LOG, GROUP),
             )
             is True

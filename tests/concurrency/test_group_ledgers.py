@@ -346,7 +346,7 @@ def redeliveries(connection):
     empty(connection)
     connection.execute("select pg_sleep(0.02)")
     return claim(connection, 2)[1], value(
-        connection, "select retrying from sluice.group_info('changes', 'mail')"
+        connection, "select retrying from sluice.list_groups('changes', 'mail')"
     )
 
 
@@ -485,7 +485,7 @@ def consume_under_emptying(database, events, seconds):
             return (
                 value(
                     session,
-                    "select lag_events + leased + retrying from sluice.group_info('changes', 'mail')",
+                    "select lag_events + leased + retrying from sluice.list_groups('changes', 'mail')",
                 )
                 == 0
             )

@@ -90,7 +90,7 @@ def test_beside_a_held_snapshot_no_dead_rows_gather_and_nothing_grows(connection
     assert sum(dead.values()) <= 3 * ROUNDS, dead
     assert max(sizes[ROUNDS // 2 :]) <= 1.15 * max(sizes[: ROUNDS // 2]), sizes
     assert (
-        value(connection, "select lag_events + leased from sluice.group_info('changes', 'mail')")
+        value(connection, "select lag_events + leased from sluice.list_groups('changes', 'mail')")
         <= ROUNDS * 2
     )
 

@@ -149,7 +149,7 @@ def test_blocked_keys_are_listed_while_the_ledgers_are_emptied(database, connect
 def in_hand(connection) -> int:
     return value(
         connection,
-        "select lag_events + leased + retrying from sluice.group_info(%s, %s)",
+        "select lag_events + leased + retrying from sluice.list_groups(%s, %s)",
         LOG,
         GROUP,
     )

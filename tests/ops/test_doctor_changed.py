@@ -338,7 +338,7 @@ def test_share_group_that_lost_its_claims_is_created_anew_where_it_stopped(docto
     log.execute("truncate sluice.claim_0, sluice.claim_1")
     doctor.run(doctor.finding("log_rows"))
 
-    assert value(log, "select max_attempts from sluice.group_info('changes', 'mail')") == 3
+    assert value(log, "select max_attempts from sluice.list_groups('changes', 'mail')") == 3
     assert value(log, "select count(*) from sluice.claim('changes', 'mail', 5)") == 1
 
 

@@ -157,7 +157,7 @@ def let_pass(connection: psycopg.Connection, time: str = "1 hour") -> None:
 def info(connection: psycopg.Connection, group: str = GROUP, *, log: str = LOG) -> Any:
     """Return the row of `sluice.group_info`, by names."""
     with connection.cursor(row_factory=namedtuple_row) as cursor:
-        return cursor.execute("select * from sluice.group_info(%s, %s)", (log, group)).fetchone()
+        return cursor.execute("select * from sluice.list_groups(%s, %s)", (log, group)).fetchone()
 
 
 def open_claims(

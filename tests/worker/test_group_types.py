@@ -80,7 +80,7 @@ def state(observer, log_name) -> tuple[int, int, int]:
     """Return lag, leased events and dead letters."""
     (found,) = rows(
         observer,
-        "select lag_events, leased, dead from sluice.group_info(%s, %s)",
+        "select lag_events, leased, dead from sluice.list_groups(%s, %s)",
         log_name,
         GROUP,
     )

@@ -420,7 +420,7 @@ def on_group(worker_url, log_name):
 
 def group_info(observer, log_name):
     fields = "leased, retrying, dead, max_attempts"
-    return rows(observer, f"select {fields} from sluice.group_info(%s, 'mailers')", log_name)[0]
+    return rows(observer, f"select {fields} from sluice.list_groups(%s, 'mailers')", log_name)[0]
 
 
 def test_a_group_is_made_at_the_start_with_the_handler_s_policy(on_group, observer, log_name):
@@ -437,7 +437,7 @@ def test_a_group_is_made_at_the_start_with_the_handler_s_policy(on_group, observ
     assert (delivery.headers, delivery.key) == ({"ev_type": "t"}, None)
     assert group_info(observer, log_name)[3] == 7
     assert (
-        value(observer, "select backoff from sluice.group_info(%s, 'mailers')", log_name)
+        value(observer, "select backoff from sluice.list_groups(%s, 'mailers')", log_name)
         == "linear"
     )
 

@@ -387,7 +387,7 @@ class Run:
         for group in GROUPS:
             figures = rows(
                 session,
-                "select lag_events, leased, retrying from sluice.group_info(%s, %s)",
+                "select lag_events, leased, retrying from sluice.list_groups(%s, %s)",
                 group.log,
                 group.name,
             )[0]

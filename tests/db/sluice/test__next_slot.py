@@ -1,6 +1,6 @@
 """sluice._next_slot: cron expressions, including daylight saving time.
 
-Covers its steps: _parse_cron, _cron_field, _cron_number, _next_cron_day, _next_cron_time and
+Covers its steps: _parse_cron, _cron_field, _next_cron_day, _next_cron_time and
 _first_moment. tests/property/test_cron.py compares it with a model.
 """
 

@@ -260,7 +260,7 @@ def test_restored_groups_go_on_where_they_were(old_and_new, groups):
                 rest += [data for data, _ in page]
             state = rows(
                 connection,
-                "select lag_events, leased, retrying, dead from sluice.group_info('changes', 'mail')",
+                "select lag_events, leased, retrying, dead from sluice.list_groups('changes', 'mail')",
             )
             outcomes.append((open_claims, acknowledged, found, after, sorted(rest), state))
     assert outcomes[1] == outcomes[0]

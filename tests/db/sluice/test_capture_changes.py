@@ -1,4 +1,4 @@
-"""Captured changes, with _capture_shape (columns and key), _capture_source and _capture_target."""
+"""Captured changes, with _capture_shape (columns and key) and _capture_target."""
 
 import json
 

@@ -42,7 +42,7 @@ def test_nothing_of_it_is_left_but_its_dead(connection, group):
         f"acknowledge('changes', 'workers', {held.claim_id})",
         f"renew('changes', 'workers', {held.claim_id})",
         "list_claims('changes', 'workers')",
-        "group_info('changes', 'workers')",
+        "list_groups('changes', 'workers')",
     ):
         assert error_of(connection, f"select sluice.{call}")[0] == "SG001"
 

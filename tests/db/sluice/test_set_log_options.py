@@ -231,7 +231,7 @@ def test_abandoned_share_group_is_an_error_and_can_be_created_again(connection, 
         claim(connection)
     assert caught.value.sqlstate == "PQ006"
     assert "sluice.drop_group('changes', 'mail')" in caught.value.diag.message_hint
-    assert value(connection, "select lost from sluice.group_info('changes', 'mail')") == (
+    assert value(connection, "select lost from sluice.list_groups('changes', 'mail')") == (
         "lag of 30 events exceeds the limit of 25"
     )
 

@@ -1,6 +1,6 @@
 """sluice.set_queue_options: limits, key order and priorities.
 
-Also covers _limits, _require_limits, _build_limits, _limit_indexes and _drop_limit_indexes.
+Also covers _limits, _require_limits, _build_limits and _limit_indexes.
 """
 
 import psycopg

@@ -283,7 +283,7 @@ class ShareGroup:
     def info(self) -> GroupInfo:
         """Return the settings and lag of the group.
 
-        Source: `sluice.group_info`.
+        Source: `sluice.list_groups`.
         """
         return self._runner.run(share_groups.group_info(*self._name))
 

@@ -119,17 +119,19 @@ def list_groups(queue_name: str | None = None) -> Call[list[GroupInfo]]:
 
     Source: `sluice.list_groups`.
     """
-    return Call("select * from sluice.list_groups(%s::text)", (queue_name,), record(GroupInfo))
+    return Call(
+        "select * from sluice.list_groups(%s::text, null::text)", (queue_name,), record(GroupInfo)
+    )
 
 
 @method(ShareGroup, name="info")
 def group_info(queue_name: str, group_name: str) -> Call[GroupInfo]:
     """Return the settings and lag of the group.
 
-    Source: `sluice.group_info`.
+    Source: `sluice.list_groups`.
     """
     return Call(
-        "select * from sluice.group_info(%s::text, %s::text)",
+        "select * from sluice.list_groups(%s::text, %s::text)",
         (queue_name, group_name),
         one(GroupInfo),
     )

@@ -48,7 +48,7 @@ begin
     loop
         execute format('drop function %s', v_function);
     end loop;
-    perform pgmq._forget_attempts(queue_name);
+    delete from sluice.attempt as noted where noted.queue_name = lower(drop_queue.queue_name);
     delete from pgmq.meta as m where m.queue_name = drop_queue.queue_name;
     perform sluice.note_action('drop_queue'::text, queue_name, null::jsonb, null::bigint, null::text);
     return true;

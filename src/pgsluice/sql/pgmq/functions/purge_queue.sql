@@ -11,8 +11,16 @@ begin
     execute format('lock table pgmq.%I in access exclusive mode', v_queue);
     execute format('select count(*) from pgmq.%I', v_queue) into v_purged;
     execute format('truncate table pgmq.%I', v_queue);
-    perform pgmq._forget_attempts(queue_name);
-    perform pgmq._note_purge(queue_name, v_purged);
+    -- Maintenance would delete the attempts later. It has to where the caller has rights on PGMQ's own objects only, as roles
+    -- from before an adoption may.
+    if has_schema_privilege('sluice', 'usage') then
+        if has_table_privilege('sluice.attempt', 'delete') then
+            delete from sluice.attempt as noted where noted.queue_name = lower(purge_queue.queue_name);
+        end if;
+        if has_function_privilege('sluice._note_action(text, text, jsonb, bigint, text)', 'execute') then
+            perform sluice._note_action('purge_queue'::text, queue_name, null::jsonb, v_purged, null::text);
+        end if;
+    end if;
     return v_purged;
 end;
 $$;

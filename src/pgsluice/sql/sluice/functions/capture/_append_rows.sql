@@ -23,7 +23,9 @@ begin
         v_target.event_table, case when left_out <> '{}' then ', ''left_out'', json_build_object(''after'', $7)' end
     )
     using v_target.event_seq,
-        sluice._capture_source(schema_name, table_name, key_columns),
+        json_build_object(
+            'schema', schema_name, 'table', table_name, 'key', key_columns, 'txId', pg_current_xact_id()::text::bigint
+        ),
         (extract(epoch from clock_timestamp()) * 1000)::bigint,
         format('%I.%I', schema_name, table_name),
         shape,

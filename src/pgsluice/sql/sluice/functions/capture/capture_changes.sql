@@ -297,7 +297,9 @@ begin
         v_changes
     )
     using v_target.event_seq,
-        sluice._capture_source(v_shape.schema_name, v_shape.table_name, v_shape.key_columns),
+        json_build_object(
+            'schema', v_shape.schema_name, 'table', v_shape.table_name, 'key', v_shape.key_columns, 'txId', pg_current_xact_id()::text::bigint
+        ),
         (extract(epoch from clock_timestamp()) * 1000)::bigint,
         format('%I.%I', v_shape.schema_name, v_shape.table_name),
         v_shape.shape,

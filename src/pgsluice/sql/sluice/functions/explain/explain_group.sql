@@ -1,6 +1,6 @@
 /*
  * See sluice.explain_queue for the rows. Up to ten open claims and ten blocked keys. Reads the lock of the group as
- * sluice._wait_for_lock does. Calls: sluice.group_info, sluice.list_types.
+ * sluice._wait_for_lock does. Calls: sluice.list_groups, sluice.list_types.
  */
 create or replace function sluice.explain_group(queue_name text, group_name text)
 returns table (section text, at timestamptz, cause text, detail jsonb)
@@ -39,7 +39,7 @@ begin
         ) as dead
     into i;
     if i.lag_events <= 10000 and i.dead < 1000 then
-        select g.lag_events, g.lag_s, g.leased, g.retrying, g.dead into i from sluice.group_info(queue_name, group_name) as g;
+        select g.lag_events, g.lag_s, g.leased, g.retrying, g.dead into i from sluice.list_groups(queue_name, group_name) as g;
     end if;
     return query values
         (

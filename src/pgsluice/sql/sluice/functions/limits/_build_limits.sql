@@ -4,7 +4,7 @@
  *
  * Indexes are created and dropped as needed, because each send pays for them. Sends and claims wait while one is built.
  *
- * Calls: sluice._limit_indexes, sluice._drop_limit_indexes, sluice._lock_limits. Writes: sluice.parked_key.
+ * Calls: sluice._limit_indexes, sluice._lock_limits. Writes: sluice.parked_key.
  */
 create or replace function sluice._build_limits(i_limits sluice.queue_settings)
 returns void
@@ -20,7 +20,17 @@ begin
     if sluice._limits(i_limits) <> '{}' then
         perform pgmq._require_own_table(i_limits.queue_table);
     end if;
-    perform sluice._drop_limit_indexes(i_limits);
+    for v_index in
+        select c.relname
+        from pg_index as x
+        join pg_class as c on c.oid = x.indexrelid
+        where x.indrelid = to_regclass(format('pgmq.%I', i_limits.queue_table))
+          and substr(c.relname, length(i_limits.queue_table) + 1)
+              ~ '^(_claimed|_key|_key_claim|_key_vt|_waiting|_level[2-9]|_level[2-9]_vt)_idx$'
+          and c.relname not in (select i.index_name from sluice._limit_indexes(i_limits) as i)
+    loop
+        execute format('drop index pgmq.%I', v_index.relname);
+    end loop;
     for v_index in
         select i.index_name, i.definition from sluice._limit_indexes(i_limits) as i
     loop

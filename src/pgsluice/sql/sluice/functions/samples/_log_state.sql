@@ -25,7 +25,7 @@ begin
         union all
         select 'group', g.group_name, g.leased, v_sent, greatest(0, v_sent - g.lag_events - g.leased - g.retrying), g.dead,
             g.lag_events, g.lag_s, null, g.retrying
-        from sluice.list_groups(_log_state.queue_name) as g
+        from sluice.list_groups(_log_state.queue_name, null::text) as g
         where g.lost is null;
 end;
 $$;

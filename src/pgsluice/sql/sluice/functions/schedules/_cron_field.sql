@@ -10,6 +10,7 @@ as $$
 declare
     v_item text;
     v_parts text[]; -- the star; from; to; step
+    v_numbers integer[]; -- of from and to: a number itself, or the position of a name
     v_first integer;
     v_last integer;
     v_step integer;
@@ -17,11 +18,16 @@ declare
 begin
     foreach v_item in array string_to_array(i_text, ',') loop
         v_parts := regexp_match(v_item, E'^(?:(\\*)|([a-z]+|[0-9]{1,2})(?:-([a-z]+|[0-9]{1,2}))?)(?:/([0-9]{1,2}))?$');
-        v_first := case when v_parts[1] is null then sluice._cron_number(v_parts[2], i_least, i_names) else i_least end;
+        v_numbers := array(
+            select case when w.word ~ '^[0-9]+$' then w.word::integer else array_position(i_names, w.word) - 1 + i_least end
+            from unnest(v_parts[2:3]) with ordinality as w (word, number)
+            order by w.number
+        );
+        v_first := case when v_parts[1] is null then v_numbers[1] else i_least end;
         v_last := case
             when v_parts[1] is not null then i_most
             when v_parts[3] is null then v_first
-            else sluice._cron_number(v_parts[3], i_least, i_names)
+            else v_numbers[2]
         end;
         if i_field = 'day of week' and v_last = 0 and v_first > 0 then
             v_last := 7;

@@ -1,6 +1,6 @@
 -- lag_events counts event numbers, including those of rolled back events: an exact count would read all events. lag_s is the age of the oldest unclaimed event.
 create or replace function sluice._group_state(
-    i_group sluice.share_group, i_queue_name text,
+    i_group sluice.share_group,
     out lag_events bigint, out lag_s double precision, out leased bigint, out retrying bigint, out dead bigint
 )
 language plpgsql
@@ -74,7 +74,7 @@ begin
         from (
             select
             from sluice.dead_letter_event as d
-            where d.queue_name = i_queue_name and d.consumer_name = i_group.group_name
+            where d.queue_name = i_group.queue_name and d.consumer_name = i_group.group_name
             limit 10000
         ) as counted
     ) as d;
@@ -109,7 +109,7 @@ begin
 end;
 $$;
 
-comment on function sluice._group_state(sluice.share_group, text) is
+comment on function sluice._group_state(sluice.share_group) is
     'Return the lag of a share group in events and seconds, and its numbers of leased, retrying and dead-lettered events, the last counted up to 10,000.';
-revoke execute on function sluice._group_state(sluice.share_group, text) from public;
-grant execute on function sluice._group_state(sluice.share_group, text) to pgq_admin, sluice_admin;
+revoke execute on function sluice._group_state(sluice.share_group) from public;
+grant execute on function sluice._group_state(sluice.share_group) to pgq_admin, sluice_admin;

@@ -1,6 +1,6 @@
 create or replace function sluice.list_groups(
-    queue_name text default null,
-    out log_name text, out group_name text, out lease interval, out max_attempts integer, out max_deliveries integer,
+    inout queue_name text default null, inout group_name text default null,
+    out lease interval, out max_attempts integer, out max_deliveries integer,
     out backoff text, out backoff_base interval, out backoff_cap interval, out backoff_jitter boolean,
     out key text, out when_waiting text, out unhandled text, out lost text,
     out lag_events bigint, out lag_s double precision, out leased bigint, out retrying bigint, out dead bigint
@@ -11,20 +11,27 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_group record;
+    v_group sluice.share_group;
 begin
-    if queue_name is not null then
+    if group_name is not null then
+        perform sluice._require_group(queue_name, group_name);
+    elsif queue_name is not null then
         perform pgq._require_log(queue_name);
     end if;
     for v_group in
-        select q.queue_name, g.group_name
+        select g.*
         from sluice.share_group as g
-        join pgq.queue as q on q.queue_id = g.queue_id
-        where list_groups.queue_name is null or q.queue_name = list_groups.queue_name
-        order by q.queue_name, g.group_name
+        where (list_groups.queue_name is null or g.queue_name = list_groups.queue_name)
+          and (list_groups.group_name is null or g.group_name = list_groups.group_name)
+        order by g.queue_name, g.group_name
     loop
         begin
-            return query select i.* from sluice.group_info(v_group.queue_name, v_group.group_name) as i;
+            return query
+                select v_group.queue_name, v_group.group_name, v_group.lease, v_group.max_attempts, v_group.max_deliveries,
+                    v_group.backoff, v_group.backoff_base, v_group.backoff_cap, v_group.backoff_jitter,
+                    v_group.key, v_group.when_waiting, v_group.unhandled, v_group.lost,
+                    s.lag_events, s.lag_s, s.leased, s.retrying, s.dead
+                from sluice._group_state(v_group) as s;
             -- The rollback releases the locks: a transaction could not hold those of thousands of groups.
             raise sqlstate 'RL000';
         exception
@@ -35,7 +42,7 @@ begin
 end;
 $$;
 
-comment on function sluice.list_groups(text) is
-    'Return the share groups of one log or all, with their settings, lag, and numbers of leased, retrying and dead-lettered events; dead letters are counted up to 10,000.';
-revoke execute on function sluice.list_groups(text) from public;
-grant execute on function sluice.list_groups(text) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;
+comment on function sluice.list_groups(text, text) is
+    'Return the share groups of one log or all, or one of them, with their settings, their lag in events and in seconds of the oldest one, and their numbers of leased, retrying and dead-lettered events; dead letters are counted up to 10,000.';
+revoke execute on function sluice.list_groups(text, text) from public;
+grant execute on function sluice.list_groups(text, text) to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

@@ -1,4 +1,4 @@
-"""sluice.group_info: lag, leased, retrying events and dead letters of a share group."""
+"""sluice.list_groups, _group_state: lag, leased, retrying events and dead letters of a share group."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ def test_it_changes_nothing(connection, group):
 
 
 def test_unknown_names_are_named(connection, group):
-    assert error_of(connection, "select sluice.group_info('none', 'workers')")[0] == "PQ001"
-    assert error_of(connection, "select sluice.group_info('changes', 'none')")[0] == "SG001"
+    assert error_of(connection, "select sluice.list_groups('none', 'workers')")[0] == "PQ001"
+    assert error_of(connection, "select sluice.list_groups('changes', 'none')")[0] == "SG001"
 
 
 def test_groups_are_independent(connection, group):
@@ -135,7 +135,7 @@ def test_groups_are_independent(connection, group):
 )
 @pytest.mark.parametrize(
     "call",
-    ["group_info('changes', 'workers')", "list_groups()", "list_claims('changes', 'workers')"],
+    ["list_groups('changes', 'workers')", "list_groups()", "list_claims('changes', 'workers')"],
 )
 def test_readers_and_monitors_look(connection, group, as_member, member, call):
     send(connection, "a")
@@ -147,7 +147,7 @@ def test_readers_and_monitors_look(connection, group, as_member, member, call):
 @pytest.mark.parametrize("member", ["pgq_writer", "sluice_writer"])
 @pytest.mark.parametrize(
     "call",
-    ["group_info('changes', 'workers')", "list_groups()", "list_claims('changes', 'workers')"],
+    ["list_groups('changes', 'workers')", "list_groups()", "list_claims('changes', 'workers')"],
 )
 def test_writers_cannot_look(connection, group, as_member, member, call):
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -162,8 +162,8 @@ def test_a_backlog_of_100000_events_is_not_counted_one_by_one(connection, group,
     claimed(connection, 10)
 
     assert info(connection).lag_events == 99990
-    assert buffers("select sluice.group_info('changes', 'workers')") < 1000
-    assert value(connection, "select lag_s < 3600 from sluice.group_info('changes', 'workers')")
+    assert buffers("select sluice.list_groups('changes', 'workers')") < 1000
+    assert value(connection, "select lag_s < 3600 from sluice.list_groups('changes', 'workers')")
 
 
 def test_dead_letters_are_counted_up_to_10000(connection, group):

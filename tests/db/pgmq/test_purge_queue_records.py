@@ -1,4 +1,4 @@
-"""pgmq._note_purge: the record of a purge, if the caller may write it."""
+"""pgmq.purge_queue: the record of a purge, if the caller may write it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pgmq._forget_attempts, called by a role with privileges on PGMQ's objects only."""
+"""pgmq.purge_queue and drop_queue, called by a role with privileges on PGMQ's objects only."""
 
 from support import rows, value
 
