@@ -138,8 +138,11 @@ def test_they_are_browsed_by_pages_with_all_fields(dead):
         assert (first.error_type, first.trace, first.worker) == ("KeyError", "at 1", "w")
     behind = dead.letters.browse(after_dead_letter_id=second.dead_letter_id)
     assert [letter.msg_id for letter in behind] == [3, 4]
-    listed = dead.letters.list_ids(after_dead_letter_id=first.dead_letter_id, qty=2)
-    assert listed == [second.dead_letter_id, behind[0].dead_letter_id]
+    listed = dead.letters.browse(
+        after_dead_letter_id=first.dead_letter_id, qty=2, with_contents=False
+    )
+    assert ids(listed) == [second.dead_letter_id, behind[0].dead_letter_id]
+    assert {(each.message, each.ev_data, each.trace) for each in listed} == {(None, None, None)}
 
 
 @pytest.mark.parametrize(
@@ -165,14 +168,13 @@ def test_filter_selects_dead_letters_for_every_method(dead, matching, wanted, re
     chosen = dead.letters.browse(**matching)
     assert [letter.msg_id for letter in chosen] == wanted
     assert dead.letters.count(**matching) == len(wanted)
-    assert dead.letters.list_ids(**matching) == ids(chosen)
     assert ids(dead.letters.search(**matching).letters) == ids(chosen)[::-1]
     assert [r.dead_letter_id for r in dead.letters.redrive_matching(**matching)] == ids(chosen)
     assert dead.read() == wanted
     assert dead.letters.count() == 4 - len(wanted)
 
 
-@pytest.mark.parametrize("method", ["browse", "count", "list_ids", "search", "redrive_matching"])
+@pytest.mark.parametrize("method", ["browse", "count", "search", "redrive_matching"])
 def test_unknown_filter_is_named(clients, method):
     with pytest.raises(ArgumentError, match="have no filter 'ev_ids'; use msg_ids, "):
         getattr(clients.dead_letters("orders"), method)(ev_ids=[1])
@@ -360,7 +362,6 @@ def test_in_the_callers_transaction_nothing_is_redriven_before_it_commits(
         ("browse", {"msg_ids": [True]}, ArgumentError),
         ("browse", {"conditional": {"a": float("nan")}}, PayloadError),
         ("count", {"since": TOMORROW.replace(tzinfo=None)}, ArgumentError),
-        ("list_ids", {"qty": 2**31}, ArgumentError),
         ("search", {"until": TOMORROW.replace(tzinfo=None)}, ArgumentError),
         ("search", {"scan": 0}, ArgumentError),
         ("group_by_error", {"qty": 0}, ArgumentError),

@@ -60,7 +60,8 @@ class Letters:
 
     def find(self, function: str, arguments: str = "") -> list[int]:
         """Return the ids in the first column of a function's rows."""
-        query = f"select * from sluice.{function}({self.of}{arguments})"
+        column = "(f.letter).dead_letter_id" if function == "list_dead_letters" else "*"
+        query = f"select {column} from sluice.{function}({self.of}{arguments}) as f"
         return [row[0] for row in rows(self.connection, query)]
 
     def left(self) -> list[int]:

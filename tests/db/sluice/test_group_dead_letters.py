@@ -60,7 +60,7 @@ def test_search_finds_the_members_of_a_group(connection, grouped):
         f"from sluice.group_dead_letters({grouped})",
     )
     for count, chosen in found:
-        query = f"select letter from sluice.search_dead_letters({grouped}, %s)"
+        query = f"select letter from sluice.list_dead_letters({grouped}, %s)"
         assert len(rows(connection, query, json.dumps(chosen))) == count
     assert len(found) == 3
 

@@ -52,6 +52,7 @@ class DeadLetters:
         *,
         after_dead_letter_id: int | None = None,
         qty: int = 100,
+        with_contents: bool = True,
         **matching: Unpack[DeadLetterFilter],
     ) -> list[DeadLetter]:
         """Return a page of dead letters.
@@ -59,6 +60,7 @@ class DeadLetters:
         Args:
             after_dead_letter_id: Only dead letters with a higher id; None: start at the first.
             qty: The most to return, 1 or more.
+            with_contents: False: leave out payloads, headers and traces.
             matching: Members of `DeadLetterFilter`.
 
         Returns:
@@ -68,11 +70,15 @@ class DeadLetters:
             ArgumentError: `qty` or an id is out of range, a time has no zone, or there is no such filter.
             PayloadError: `conditional` or `conditional_headers` has no JSON form; the error names the path.
 
-        Source: `sluice.browse_dead_letters`.
+        Source: `sluice.list_dead_letters`.
         """
         return self._runner.run(
             dead_letters.browse(
-                *self._name, after_dead_letter_id=after_dead_letter_id, qty=qty, **matching
+                *self._name,
+                after_dead_letter_id=after_dead_letter_id,
+                qty=qty,
+                with_contents=with_contents,
+                **matching,
             )
         )
 
@@ -88,34 +94,6 @@ class DeadLetters:
         Source: `sluice.count_dead_letters`.
         """
         return self._runner.run(dead_letters.count(*self._name, **matching))
-
-    def list_ids(
-        self,
-        *,
-        after_dead_letter_id: int | None = None,
-        qty: int = 1000,
-        **matching: Unpack[DeadLetterFilter],
-    ) -> list[int]:
-        """Return the ids of dead letters that match a filter, to redrive or purge them page by page.
-
-        Args:
-            after_dead_letter_id: Only dead letters with a higher id; None: start at the first.
-            qty: The most to return, 1 or more.
-            matching: As for `browse`.
-
-        Returns:
-            0 to `qty` ids, lowest first.
-
-        Raises:
-            ArgumentError, PayloadError: As for `browse`.
-
-        Source: `sluice.list_dead_letter_ids`.
-        """
-        return self._runner.run(
-            dead_letters.list_ids(
-                *self._name, after_dead_letter_id=after_dead_letter_id, qty=qty, **matching
-            )
-        )
 
     def search(
         self,
@@ -140,7 +118,7 @@ class DeadLetters:
         Raises:
             ArgumentError, PayloadError: As for `browse`.
 
-        Source: `sluice.search_dead_letters`.
+        Source: `sluice.list_dead_letters`.
         """
         return self._runner.run(
             dead_letters.search(

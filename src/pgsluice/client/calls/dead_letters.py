@@ -10,7 +10,7 @@ from typing import Any, LiteralString, Unpack
 from psycopg.types.json import Jsonb
 
 from pgsluice.client.calls.arguments import after_id, checked_ids, whole, zoned_time
-from pgsluice.client.calls.call import Call, column, record, scalar, storable_text
+from pgsluice.client.calls.call import Call, record, scalar, storable_text
 from pgsluice.client.calls.clients import DeadLetters, EventLog, method
 from pgsluice.client.calls.payload import json_parameter
 from pgsluice.client.dead_letter_records import (
@@ -24,12 +24,13 @@ from pgsluice.client.dead_letter_records import (
 from pgsluice.errors import ArgumentError
 
 # Most drivers do not know xid8: it is cast to bigint.
-_COLUMNS: LiteralString = (
-    "({0}).dead_letter_id, ({0}).queue_name, ({0}).consumer_name, ({0}).msg_id, ({0}).read_ct, "
-    "({0}).enqueued_at, ({0}).last_read_at, ({0}).message, ({0}).headers, ({0}).reason, ({0}).error, "
-    "({0}).dead_at, ({0}).attempts, ({0}).first_failed_at, ({0}).error_type, ({0}).trace, ({0}).worker, "
-    "({0}).redriven, ({0}).claim_id, ({0}).ev_txid::text::bigint, ({0}).ev_type, ({0}).ev_data, "
-    "({0}).ev_extra1, ({0}).ev_extra2, ({0}).ev_extra3, ({0}).ev_extra4, ({0}).key"
+_LISTED: LiteralString = (
+    "select d.dead_letter_id, d.queue_name, d.consumer_name, d.msg_id, d.read_ct, d.enqueued_at, d.last_read_at, "
+    "d.message, d.headers, d.reason, d.error, d.dead_at, d.attempts, d.first_failed_at, d.error_type, d.trace, "
+    "d.worker, d.redriven, d.claim_id, d.ev_txid::text::bigint, d.ev_type, d.ev_data, d.ev_extra1, d.ev_extra2, "
+    "d.ev_extra3, d.ev_extra4, d.key, f.searched_dead_letter_id "
+    "from sluice.list_dead_letters(%s::text, %s::text, %s::jsonb, %s::bigint, %s::integer, "
+    "%s::boolean, %s::integer, %s::boolean) as f cross join lateral (select (f.letter).*) as d"
 )
 
 
@@ -40,6 +41,7 @@ def browse(
     *,
     after_dead_letter_id: int | None = None,
     qty: int = 100,
+    with_contents: bool = True,
     **matching: Unpack[DeadLetterFilter],
 ) -> Call[list[DeadLetter]]:
     """Return a page of dead letters.
@@ -47,6 +49,7 @@ def browse(
     Args:
         after_dead_letter_id: Only dead letters with a higher id; None: start at the first.
         qty: The most to return, 1 or more.
+        with_contents: False: leave out payloads, headers and traces.
         matching: Members of `DeadLetterFilter`.
 
     Returns:
@@ -56,23 +59,19 @@ def browse(
         ArgumentError: `qty` or an id is out of range, a time has no zone, or there is no such filter.
         PayloadError: `conditional` or `conditional_headers` has no JSON form; the error names the path.
 
-    Source: `sluice.browse_dead_letters`.
+    Source: `sluice.list_dead_letters`.
     """
-    sql: LiteralString = (
-        f"select {_COLUMNS.format('d')} from sluice.browse_dead_letters("  # noqa: S608 - no values
-        "%s::text, %s::text, %s::jsonb, %s::bigint, %s::integer) as d"
+    parameters = (
+        queue_name,
+        consumer_name,
+        _filter(**matching),
+        after_id(after_dead_letter_id, "after_dead_letter_id"),
+        whole(qty, "qty", 1),
+        False,
+        None,
+        with_contents,
     )
-    return Call(
-        sql,
-        (
-            queue_name,
-            consumer_name,
-            _filter(**matching),
-            after_id(after_dead_letter_id, "after_dead_letter_id"),
-            whole(qty, "qty", 1),
-        ),
-        record(DeadLetter),
-    )
+    return Call(_LISTED, parameters, lambda rows: _found(rows).letters)
 
 
 @method(DeadLetters)
@@ -91,44 +90,6 @@ def count(
     """
     sql: LiteralString = "select sluice.count_dead_letters(%s::text, %s::text, %s::jsonb)"
     return Call(sql, (queue_name, consumer_name, _filter(**matching)), scalar)
-
-
-@method(DeadLetters)
-def list_ids(
-    queue_name: str,
-    consumer_name: str | None,
-    *,
-    after_dead_letter_id: int | None = None,
-    qty: int = 1000,
-    **matching: Unpack[DeadLetterFilter],
-) -> Call[list[int]]:
-    """Return the ids of dead letters that match a filter, to redrive or purge them page by page.
-
-    Args:
-        after_dead_letter_id: Only dead letters with a higher id; None: start at the first.
-        qty: The most to return, 1 or more.
-        matching: As for `browse`.
-
-    Returns:
-        0 to `qty` ids, lowest first.
-
-    Raises:
-        ArgumentError, PayloadError: As for `browse`.
-
-    Source: `sluice.list_dead_letter_ids`.
-    """
-    sql: LiteralString = (
-        "select * from sluice.list_dead_letter_ids("
-        "%s::text, %s::text, %s::jsonb, %s::bigint, %s::integer)"
-    )
-    parameters = (
-        queue_name,
-        consumer_name,
-        _filter(**matching),
-        after_id(after_dead_letter_id, "after_dead_letter_id"),
-        whole(qty, "qty", 1),
-    )
-    return Call(sql, parameters, column)
 
 
 @method(DeadLetters)
@@ -156,7 +117,7 @@ def search(
     Raises:
         ArgumentError, PayloadError: As for `browse`.
 
-    Source: `sluice.search_dead_letters`.
+    Source: `sluice.list_dead_letters`.
     """
     parameters = (
         queue_name,
@@ -164,14 +125,11 @@ def search(
         _filter(**matching),
         after_id(before_dead_letter_id, "before_dead_letter_id"),
         whole(qty, "qty", 1),
+        True,
         whole(scan, "scan", 1),
         with_contents,
     )
-    sql: LiteralString = (
-        f"select {_COLUMNS.format('f.letter')}, f.searched_dead_letter_id from sluice.search_dead_letters("  # noqa: S608 - no values
-        "%s::text, %s::text, %s::jsonb, %s::bigint, %s::integer, %s::integer, %s::boolean) as f"
-    )
-    return Call(sql, parameters, _found)
+    return Call(_LISTED, parameters, _found)
 
 
 @method(DeadLetters)
@@ -365,7 +323,7 @@ def _filter(**matching: Unpack[DeadLetterFilter]) -> Jsonb:
 
 
 def _found(rows: Sequence[tuple[Any, ...]]) -> FoundDeadLetters:
-    """Return the dead letters, and the id in the last row, which has no dead letter."""
+    """Return the dead letters, and the id in the last row of a search, which has no dead letter."""
     is_open = bool(rows) and rows[-1][-1] is not None
     found = [DeadLetter(*row[:-1]) for row in (rows[:-1] if is_open else rows)]
     return FoundDeadLetters(found, rows[-1][-1] if is_open else None)

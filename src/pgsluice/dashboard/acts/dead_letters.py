@@ -40,7 +40,7 @@ def _ids(session: PageSession, given: FormValues, after_id: int | None, qty: int
     chosen = given.find_number("dead_letter_id")
     if chosen is not None and (after_id is not None and after_id >= chosen):
         return []
-    return _letters(session, given).list_ids(
+    found = _letters(session, given).browse(
         after_dead_letter_id=after_id if chosen is None else chosen - 1,
         qty=qty if chosen is None else 1,
         since=given.find_time("since"),
@@ -48,7 +48,9 @@ def _ids(session: PageSession, given: FormValues, after_id: int | None, qty: int
         reason=given.find("reason"),
         error_type=given.find_exactly("error_type"),
         error=given.find_exactly("error"),
+        with_contents=False,
     )
+    return [each.dead_letter_id for each in found]
 
 
 def _exists(given: FormValues, ids: list[int]) -> bool:

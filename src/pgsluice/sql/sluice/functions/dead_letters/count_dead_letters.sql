@@ -20,6 +20,6 @@ end;
 $$;
 
 comment on function sluice.count_dead_letters(text, text, jsonb) is
-    'Return the number of dead letters of a queue, or of a share group or consumer of a log, that match a filter as that of sluice.browse_dead_letters.';
+    'Return the number of dead letters of a queue, or of a share group or consumer of a log, that match a filter as that of sluice.list_dead_letters.';
 revoke execute on function sluice.count_dead_letters(text, text, jsonb) from public;
 grant execute on function sluice.count_dead_letters(text, text, jsonb) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

@@ -67,6 +67,6 @@ end;
 $$;
 
 comment on function sluice.redrive(text, text, jsonb, text, bigint, integer) is
-    'Move the next dead letters that match a filter as that of sluice.browse_dead_letters, at most qty, lowest dead_letter_id first: those of a queue back into it, those of a share group or consumer back to it, as new events that it alone gets, or all into another queue, as new messages with x-pgmq-replayed-from in their headers; returns the new msg_id or ev_id of each.';
+    'Move the next dead letters that match a filter as that of sluice.list_dead_letters, at most qty, lowest dead_letter_id first: those of a queue back into it, those of a share group or consumer back to it, as new events that it alone gets, or all into another queue, as new messages with x-pgmq-replayed-from in their headers; returns the new msg_id or ev_id of each.';
 revoke execute on function sluice.redrive(text, text, jsonb, text, bigint, integer) from public;
 grant execute on function sluice.redrive(text, text, jsonb, text, bigint, integer) to pgq_admin, sluice_admin;

@@ -1,7 +1,7 @@
 -- Like send_batch.sql, which has the reasons, in fewer steps.
 --
--- Calls: pgmq.send, sluice._deduplication, sluice._validate_deduplication_keys, sluice._take_deduplication_key,
--- sluice._note_deduplication_id. Writes: the queue's table.
+-- Calls: pgmq.send, sluice._deduplication, sluice._validate_deduplication_keys, sluice._take_deduplication_keys,
+-- sluice._note_deduplication_ids. Writes: the queue's table.
 create or replace function sluice.send(
     queue_name text, msg jsonb, deduplication_key text, headers jsonb, delay timestamptz
 )
@@ -23,14 +23,14 @@ begin
         return pgmq.send(queue_name, msg, headers, delay);
     end if;
 
-    v_key := sluice._take_deduplication_key(
+    v_key := sluice._take_deduplication_keys(
         v_space.incarnation, v_space.is_unlogged, deduplication_key, v_now, v_now + v_space.deduplication_window
     );
     if not v_key.is_taken then
         return v_key.msg_id;
     end if;
     v_msg_id := pgmq.send(queue_name, msg, headers, delay);
-    perform sluice._note_deduplication_id(v_space.incarnation, v_space.is_unlogged, deduplication_key, v_msg_id);
+    perform sluice._note_deduplication_ids(v_space.incarnation, v_space.is_unlogged, deduplication_key, v_msg_id);
     return v_msg_id;
 end;
 $$;
