@@ -144,7 +144,7 @@ BUGS = {
     "a dead letter that is written nowhere": (
         {"lost"},
         (
-            "sluice._dead_letter(sluice.share_group,bigint,sluice.redelivery,text,text,jsonb)",
+            "sluice._dead_letter(sluice.share_group,bigint,sluice.redelivery[],text,jsonb)",
             "insert into sluice.dead_letter_event",
             "return; insert into sluice.dead_letter_event",
         ),

@@ -370,7 +370,7 @@ def use_ledgers_of_queues(connection: psycopg.Connection) -> None:
         "sluice.purge_dead_letters('by_id', older_than => '0')",
         "sluice.create_export('orders', 'lake', '/elsewhere', 'its id')",
         "sluice.set_queue_options('limited', '{\"rate\": 200}')",
-        "sluice.unpark_messages('limited', 'a')",
+        "sluice.unpark_key('limited', 'a')",
         "sluice.set_queue_options('limited', '{\"pause_reason\": \"another reason\"}')",
         "sluice.report_worker('w', 'app', 'host', 1, '1', '{}', null, '1 s')",
         "sluice.end_worker('w')",

@@ -111,7 +111,7 @@ CASES = [
     Case("set_retention", {"queue": "orders"}, "set_queue_options", {"retention": "7d"}),
     Case("redrive", {"queue": "failing"}, "redrive"),
     Case("purge_dead_letters", {"queue": "failed"}, "purge_dead_letters"),
-    Case("unpark_messages", {"queue": "keyed", "key": "k"}, "unpark_messages"),
+    Case("unpark_messages", {"queue": "keyed", "key": "k"}, "unpark_key"),
     Case("unregister_consumer", {"log": "audit", "consumer": "billing"}, "unregister_consumer"),
     Case("unpark_key", {"log": LOG, "group": GROUP, "key": "a"}, "unpark_key"),
     Case("redrive", {"queue": "audit", "consumer": "failing"}, "redrive"),

@@ -202,7 +202,7 @@ def test_a_snapshot_of_the_transaction_is_refused(filled, level):
 
     assert (caught.value.sqlstate, caught.value.diag.message_primary) == (
         "PQ004",
-        f"cannot take a snapshot of public.account in a {level} transaction",
+        f"cannot capture the rows of public.account in a {level} transaction",
     )
 
 

@@ -1,7 +1,7 @@
 """Groups with keys: one consumer at a time gets the events of a key, in log order.
 
 Covers sluice._take_keyed_events, _sort_events, _take_keyed_redeliveries, _end_turns, _last_turn,
-_parked_keys, _park_events, _write_key_events, _write_returned, _write_turns and _write_waiting.
+_parked_keys, _write_key_events, _write_returned, _write_turns and _write_waiting.
 """
 
 from __future__ import annotations

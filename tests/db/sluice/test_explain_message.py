@@ -404,7 +404,7 @@ def test_parked_key_is_unparked_by_the_named_command(queue, send):
     claim(queue)
 
     assert commands(explained(queue, second)) == ["pgsluice queue unpark orders k"]
-    queue.execute("select sluice.unpark_messages('orders', 'k')")
+    queue.execute("select sluice.unpark_key('orders', 'k')")
 
     assert set(causes(queue, second)) == {"order"}
 

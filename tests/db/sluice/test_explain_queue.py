@@ -92,7 +92,7 @@ def test_parked_keys_and_failures_of_maintenance_are_named(queue):
 
     assert {"keys parked", "maintenance failure"} <= set(causes(explained(queue)))
 
-    queue.execute("select sluice.unpark_messages('orders', 'k')")
+    queue.execute("select sluice.unpark_key('orders', 'k')")
     queue.execute("select sluice._note_failure('retention', 'orders', null, null)")
 
     # The message is due at once, as after an expired lease.

@@ -493,7 +493,7 @@ class AsyncEventLog:
             BatchNotFoundError: The batch is not open.
             ArgumentError: An event is not in the batch. Nothing was dead-lettered.
 
-        Source: `sluice.reject_events`.
+        Source: `sluice.reject`.
         """
         return await self._runner.run(dead_letters.reject_events(batch_id, failures, worker=worker))
 

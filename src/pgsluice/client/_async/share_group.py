@@ -385,7 +385,7 @@ class AsyncShareGroup:
         """
         return await self._runner.run(share_groups.list_claims(*self._name))
 
-    async def lapsed_events(self, claim_id: int) -> list[int]:
+    async def unfinished_attempts(self, claim_id: int) -> list[int]:
         """Return the events of a claim whose previous lease expired without an outcome.
 
         Such an event may have killed its process. Handle them one at a time and release the others first: a lease
@@ -397,6 +397,6 @@ class AsyncShareGroup:
         Returns:
             0 or more ev_ids, in the order of the claim. Empty if the claim is settled or expired.
 
-        Source: `sluice.lapsed_events`.
+        Source: `sluice.unfinished_attempts`.
         """
-        return await self._runner.run(share_groups.lapsed_events(*self._name, claim_id))
+        return await self._runner.run(share_groups.unfinished_attempts(*self._name, claim_id))

@@ -126,7 +126,7 @@ class Operations:
         Raises:
             QueueNotFoundError: The queue does not exist.
 
-        Source: `sluice.list_blocked_messages`.
+        Source: `sluice.list_blocked_keys`.
         """
         return self._runner.run(limits.list_blocked_messages(queue_name))
 
@@ -139,7 +139,7 @@ class Operations:
         Raises:
             QueueNotFoundError: The queue does not exist.
 
-        Source: `sluice.unpark_messages`.
+        Source: `sluice.unpark_key`.
         """
         return self._runner.run(limits.unpark_messages(queue_name, key))
 

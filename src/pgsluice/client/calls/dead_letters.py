@@ -291,9 +291,9 @@ def reject_events(
         BatchNotFoundError: The batch is not open.
         ArgumentError: An event is not in the batch. Nothing was dead-lettered.
 
-    Source: `sluice.reject_events`.
+    Source: `sluice.reject`.
     """
-    sql: LiteralString = "select sluice.reject_events(%s::bigint, %s::jsonb, %s::text)"
+    sql: LiteralString = "select sluice.reject(%s::bigint, %s::jsonb, %s::text)"
     of_events = [
         {name: storable_text(v) if isinstance(v, str) else v for name, v in asdict(each).items()}
         for each in failures

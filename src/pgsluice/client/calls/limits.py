@@ -128,9 +128,9 @@ def list_blocked_messages(queue_name: str) -> Call[list[BlockedMessages]]:
     Raises:
         QueueNotFoundError: The queue does not exist.
 
-    Source: `sluice.list_blocked_messages`.
+    Source: `sluice.list_blocked_keys`.
     """
-    sql: LiteralString = "select * from sluice.list_blocked_messages(%s::text)"
+    sql: LiteralString = "select * from sluice.list_blocked_keys(%s::text)"
     return Call(sql, (queue_name,), record(BlockedMessages), queue_name)
 
 
@@ -144,9 +144,9 @@ def unpark_messages(queue_name: str, key: str) -> Call[bool]:
     Raises:
         QueueNotFoundError: The queue does not exist.
 
-    Source: `sluice.unpark_messages`.
+    Source: `sluice.unpark_key`.
     """
-    sql: LiteralString = "select sluice.unpark_messages(%s::text, %s::text)"
+    sql: LiteralString = "select sluice.unpark_key(%s::text, %s::text)"
     return Call(sql, (queue_name, key), scalar, queue_name)
 
 

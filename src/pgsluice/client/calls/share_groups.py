@@ -401,7 +401,7 @@ def list_claims(queue_name: str, group_name: str) -> Call[list[OpenClaim]]:
 
 
 @method(ShareGroup)
-def lapsed_events(queue_name: str, group_name: str, claim_id: int) -> Call[list[int]]:
+def unfinished_attempts(queue_name: str, group_name: str, claim_id: int) -> Call[list[int]]:
     """Return the events of a claim whose previous lease expired without an outcome.
 
     Such an event may have killed its process. Handle them one at a time and release the others first: a lease
@@ -413,10 +413,10 @@ def lapsed_events(queue_name: str, group_name: str, claim_id: int) -> Call[list[
     Returns:
         0 or more ev_ids, in the order of the claim. Empty if the claim is settled or expired.
 
-    Source: `sluice.lapsed_events`.
+    Source: `sluice.unfinished_attempts`.
     """
     return Call(
-        "select * from sluice.lapsed_events(%s::text, %s::text, %s::bigint)",
+        "select * from sluice.unfinished_attempts(%s::text, %s::text, %s::bigint)",
         (queue_name, group_name, claim_id),
         column,
     )

@@ -18,7 +18,7 @@ create table sluice.parked_key (
     primary key (limits_id, key_hash)
 );
 comment on table sluice.parked_key is
-    'Parked keys of queues, which are not claimed until sluice.unpark_messages, each with the message that parked it.';
+    'Parked keys of queues, which are not claimed until sluice.unpark_key, each with the message that parked it.';
 
 grant select on sluice.queue_start to sluice_monitor;
 -- Claims write them.

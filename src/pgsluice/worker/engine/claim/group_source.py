@@ -208,7 +208,7 @@ class GroupSource:
         if all(delivery.attempt == 1 for delivery in deliveries):
             return None
         try:
-            expired = await self._group.lapsed_events(deliveries[0].fence)
+            expired = await self._group.unfinished_attempts(deliveries[0].fence)
         except TRANSIENT:
             return None  # already claimed: run them concurrently
         return next((each for each in deliveries if each.message_id in expired), None)

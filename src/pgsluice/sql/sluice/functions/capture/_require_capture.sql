@@ -12,13 +12,7 @@ begin
             message = 'table or event log is null',
             hint = 'name a captured table and its event log';
     end if;
-    if current_setting('transaction_isolation') <> 'read committed' then
-        raise exception using
-            errcode = 'PQ004',
-            message = format('cannot take a snapshot of %s in a %s transaction', source_table, current_setting('transaction_isolation')),
-            detail = 'Rows that were changed since the transaction began could not be locked.',
-            hint = 'take it in a READ COMMITTED transaction';
-    end if;
+    perform sluice._require_all_rows(source_table);
     select c.options
     into v_options
     from sluice.list_captures(_require_capture.queue_name) as c
@@ -30,13 +24,6 @@ begin
             message = format('%s is not captured into event log %L', source_table, queue_name),
             detail = 'A snapshot is only useful together with the changes, so they must be captured first.',
             hint = format('capture it first: select sluice.capture(%L, %L); its triggers must be enabled', source_table, queue_name);
-    end if;
-    -- Row-level security would silently leave rows out of the snapshot.
-    if row_security_active(source_table) then
-        raise exception using
-            errcode = '42501',
-            message = format('row-level security hides rows of %s from %I', source_table, current_user),
-            hint = 'take the snapshot as a role that bypasses it';
     end if;
     return v_options;
 end;

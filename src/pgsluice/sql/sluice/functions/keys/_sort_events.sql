@@ -124,7 +124,7 @@ begin
     select array_agg(e order by e.place) into v_part from unnest(v_events) as e where v_kinds[e.look_at] = 'wait';
     perform sluice._write_waiting(v_part, false);
     select array_agg(e order by e.place) into v_part from unnest(v_events) as e where v_kinds[e.look_at] = 'park';
-    perform sluice._park_events(i_group, claim.claim_id, v_part);
+    perform sluice._dead_letter(i_group, claim.claim_id, v_part, 'parked', null::jsonb);
     select array_agg(e order by e.place) into v_part from unnest(v_events) as e where v_kinds[e.look_at] = 'leave';
     claim := sluice._leave(v_part, claim);
     -- The turns of keys with events that wait, and of keys that were free.

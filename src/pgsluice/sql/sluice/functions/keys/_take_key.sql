@@ -82,7 +82,7 @@ begin
         v_turn.upto_waiting := (v_events[cardinality(v_events)]).redelivery_id;
     end if;
     if v_is_parked then
-        perform sluice._park_events(i_group, claim.claim_id, v_events);
+        perform sluice._dead_letter(i_group, claim.claim_id, v_events, 'parked', null::jsonb);
         perform sluice._write_turns(array[v_turn]);
         if v_turn.waiting > 0 or v_turn.returned <> '{}' then
             v_rest.key := i_key;

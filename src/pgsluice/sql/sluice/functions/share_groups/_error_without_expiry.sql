@@ -1,4 +1,4 @@
--- An expired lease is recorded as a prefix of the event's error, which sluice.lapsed_events reads.
+-- An expired lease is recorded as a prefix of the event's error, which sluice.unfinished_attempts reads.
 create or replace function sluice._error_without_expiry(i_error text)
 returns text
 language sql

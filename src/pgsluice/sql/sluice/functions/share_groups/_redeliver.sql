@@ -1,6 +1,6 @@
 -- A retry counts as an attempt and a delivery, a release as neither. An expired lease counts as an attempt if the claim has a renewal or outcome. If it has
 -- none, the claim may never have reached the consumer, and counts as a delivery only. An expiry that counts is recorded as a prefix of the error, for
--- sluice.lapsed_events.
+-- sluice.unfinished_attempts.
 --
 -- So max_attempts = 1 does not mean one delivery: an expired lease without a renewal or outcome redelivers the event up to max_deliveries (three
 -- times max_attempts unless set).
@@ -54,9 +54,8 @@ begin
         loop
             v_event.attempts := v_event.attempts + v_attempt;
             v_event.deliveries := v_event.deliveries + 1;
-            perform sluice._dead_letter(
-                i_group, i_outcome.claim_id, v_event, 'its lease ended', sluice._error_without_expiry(v_event.error), null::jsonb
-            );
+            v_event.error := sluice._error_without_expiry(v_event.error);
+            perform sluice._dead_letter(i_group, i_outcome.claim_id, array[v_event], 'its lease ended', null::jsonb);
         end loop;
     end if;
     if i_group.key is not null then
@@ -89,7 +88,7 @@ begin
             if i_group.when_waiting = 'park'
                 and (v_of_key.due_at > i_outcome.outcome_at or sluice._parked_keys(i_group, array[v_of_key.key]) <> '{}')
             then
-                perform sluice._park_events(i_group, i_outcome.claim_id, v_of_key.events);
+                perform sluice._dead_letter(i_group, i_outcome.claim_id, v_of_key.events, 'parked', null::jsonb);
             else
                 perform sluice._write_returned(sluice._last_turn(i_group.group_id, v_of_key.key), v_of_key.events, v_of_key.due_at);
             end if;

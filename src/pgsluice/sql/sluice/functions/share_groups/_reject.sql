@@ -7,14 +7,17 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_event sluice.redelivery;
+    v_events sluice.redelivery[];
 begin
     for v_event in
         select e.* from sluice._claimed_events(i_group, i_claim, i_ev_ids) as e
     loop
         v_event.attempts := v_event.attempts + 1;
         v_event.deliveries := v_event.deliveries + 1;
-        perform sluice._dead_letter(i_group, i_claim.claim_id, v_event, i_reason, coalesce(i_outcome.error, v_event.error), i_failure);
+        v_event.error := coalesce(i_outcome.error, v_event.error);
+        v_events := v_events || v_event;
     end loop;
+    perform sluice._dead_letter(i_group, i_claim.claim_id, v_events, i_reason, i_failure);
     i_outcome.outcome := 'reject';
     i_outcome.ev_ids := i_ev_ids;
     i_outcome.events := coalesce(cardinality(i_ev_ids), i_outcome.events);

@@ -22,21 +22,21 @@ def parked(connection):
 
 
 def test_messages_of_an_unparked_key_are_claimed_in_order(parked):
-    assert value(parked, "select sluice.unpark_messages('Q', 'k')") is True
+    assert value(parked, "select sluice.unpark_key('Q', 'k')") is True
 
     assert rows(parked, CLAIM) == [(1, 2)]
     parked.execute("select pgmq.delete('q', 1)")
     assert rows(parked, CLAIM) == [(2, 1)]
-    assert value(parked, "select sluice.unpark_messages('q', 'k')") is False
+    assert value(parked, "select sluice.unpark_key('q', 'k')") is False
 
 
 def test_it_can_be_parked_again(parked):
-    parked.execute("select sluice.unpark_messages('q', 'k')")
+    parked.execute("select sluice.unpark_key('q', 'k')")
     assert rows(parked, CLAIM) == [(1, 2)]
     parked.execute("select sluice.release('q', 1, 2, 600)")
 
     assert rows(parked, CLAIM) == []
-    assert rows(parked, "select key, reason from sluice.list_blocked_messages('q')") == [
+    assert rows(parked, "select key, reason from sluice.list_blocked_keys('q')") == [
         ("k", "parked")
     ]
 
@@ -44,14 +44,14 @@ def test_it_can_be_parked_again(parked):
 def test_a_key_that_is_not_parked_and_a_queue_without_limits_are_not_unparked(parked):
     parked.execute("select pgmq.create('other')")
 
-    assert value(parked, "select sluice.unpark_messages('q', 'other')") is False
-    assert value(parked, "select sluice.unpark_messages('other', 'k')") is False
+    assert value(parked, "select sluice.unpark_key('q', 'other')") is False
+    assert value(parked, "select sluice.unpark_key('other', 'k')") is False
     with pytest.raises(psycopg.Error, match="queue 'missing' does not exist"):
-        parked.execute("select sluice.unpark_messages('missing', 'k')")
+        parked.execute("select sluice.unpark_key('missing', 'k')")
 
 
 def test_only_an_admin_unparks(parked, as_member):
-    query = "select sluice.unpark_messages('q', 'k')"
+    query = "select sluice.unpark_key('q', 'k')"
 
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         as_member("sluice_reader", query)

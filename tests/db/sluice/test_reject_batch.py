@@ -1,4 +1,4 @@
-"""sluice.reject_events: events of an open batch are dead-lettered for its consumer."""
+"""sluice.reject: events of an open batch are dead-lettered for its consumer."""
 
 import psycopg
 import pytest
@@ -7,10 +7,10 @@ from support import rows, value
 from support.log import coop_next, error_of, ids, move_retries, tick
 from support.share_groups import make_log
 
-REJECT = """select sluice.reject_events(%s, jsonb_build_array(jsonb_build_object(
+REJECT = """select sluice.reject(%s, jsonb_build_array(jsonb_build_object(
     'ev_id', %s::bigint, 'reason', 'bad', 'error_type', 'KeyError', 'error', 'no x', 'trace', 'at line 1'
 )), 'w')"""
-SHORT = "select sluice.reject_events(%s, %s)"
+SHORT = "select sluice.reject(%s, %s)"
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def test_redriven_event_is_delivered_to_its_consumer_only_with_attempts_reset(co
 def test_readers_of_logs_reject_events_and_writers_and_monitors_do_not(
     connection, batch, as_member
 ):
-    query = f"""select sluice.reject_events({batch}, '[{{"ev_id": 1}}]')"""
+    query = f"""select sluice.reject({batch}, '[{{"ev_id": 1}}]')"""
 
     for member_of in ("pgq_reader", "pgq_admin", "sluice_reader", "sluice_admin"):
         assert as_member(member_of, query) == [(1,)]
@@ -233,4 +233,4 @@ def test_rejection_reads_none_of_the_other_dead_letters_without_statistics(
         "select 'changes', 'lake', -n, 1, now(), 'r' from generate_series(1, 50000) as n"
     )
 
-    assert buffers(f"""select sluice.reject_events({batch}, '[{{"ev_id": 1}}]')""") < 200
+    assert buffers(f"""select sluice.reject({batch}, '[{{"ev_id": 1}}]')""") < 200

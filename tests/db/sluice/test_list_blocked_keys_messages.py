@@ -4,7 +4,7 @@ import pytest
 from support import rows, value
 from support.queue_options import set_queue_options
 
-QUERY = "select key, reason, msg_id, due_at is not null, waiting from sluice.list_blocked_messages('q') order by key"
+QUERY = "select key, reason, msg_id, due_at is not null, waiting from sluice.list_blocked_keys('q') order by key"
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_a_key_that_is_full_is_listed_when_others_of_it_wait(queue):
     queue.execute("select sluice.claim_messages('q', 30, 9)")
 
     assert rows(queue, QUERY) == [("a", "claimed", 1, True, 2), ("b", "claimed", 4, True, 1)]
-    assert value(queue, "select max(since) <= now() from sluice.list_blocked_messages('q')") is True
+    assert value(queue, "select max(since) <= now() from sluice.list_blocked_keys('q')") is True
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_queue_without_limits_of_keys_has_no_such_keys(queue):
     set_queue_options(queue, "q", fleet_concurrency=1)
     assert rows(queue, QUERY) == []
     with pytest.raises(psycopg.Error, match="queue 'missing' does not exist"):
-        queue.execute("select * from sluice.list_blocked_messages('missing')")
+        queue.execute("select * from sluice.list_blocked_keys('missing')")
 
 
 def test_keys_are_data_and_not_for_those_who_only_watch(queue, as_member):

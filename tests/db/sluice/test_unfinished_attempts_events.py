@@ -1,4 +1,4 @@
-"""sluice.lapsed_events: events of a claim that may have crashed their process."""
+"""sluice.unfinished_attempts: events of a claim that may have crashed their process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from support.share_groups import (
 
 def suspects(connection, claim_id: int, group: str = "workers") -> list[int]:
     return value(
-        connection, "select array(select sluice.lapsed_events(%s, %s, %s))", LOG, group, claim_id
+        connection,
+        "select array(select sluice.unfinished_attempts(%s, %s, %s))",
+        LOG,
+        group,
+        claim_id,
     )
 
 
@@ -93,5 +97,6 @@ def test_error_before_the_lease_expiry_is_kept(connection, group):
 
 def test_an_unknown_group_is_named(connection, group):
     assert (
-        refused(connection, "select sluice.lapsed_events(%s, 'none', 1)", LOG).sqlstate == "SG001"
+        refused(connection, "select sluice.unfinished_attempts(%s, 'none', 1)", LOG).sqlstate
+        == "SG001"
     )
