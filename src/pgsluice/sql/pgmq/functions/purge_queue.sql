@@ -17,8 +17,8 @@ begin
         if has_table_privilege('sluice.attempt', 'delete') then
             delete from sluice.attempt as noted where noted.queue_name = lower(purge_queue.queue_name);
         end if;
-        if has_function_privilege('sluice._note_action(text, text, jsonb, bigint, text)', 'execute') then
-            perform sluice._note_action('purge_queue'::text, queue_name, null::jsonb, v_purged, null::text);
+        if has_function_privilege('sluice.note_action(text, text, jsonb, bigint, text)', 'execute') then
+            perform sluice.note_action('purge_queue'::text, queue_name, null::jsonb, v_purged, null::text);
         end if;
     end if;
     return v_purged;

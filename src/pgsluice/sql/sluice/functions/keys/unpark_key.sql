@@ -114,7 +114,7 @@ begin
         v_limits.queue_table, sluice._limit_key_sql('q')
     )
     using clock_timestamp(), v_parked.parked_at, v_parked.key_hash;
-    perform sluice._note_action(
+    perform sluice.note_action(
         'unpark_key'::text, v_limits.queue_name::text, jsonb_build_object('key', key), null::bigint, null::text
     );
     return true;
