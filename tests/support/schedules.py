@@ -43,7 +43,7 @@ def due_since(connection: psycopg.Connection, interval: str, name: str = "nightl
         set starts_at = least(s.starts_at, now() - %(interval)s::interval),
             (next_slot, due_at) = (
                 select n.slot, sluice._slot_due_at(s, n.slot)
-                from sluice._slot_after(
+                from sluice._next_slot(
                     row(s.name, s.target, s.queue_name, s.message, s.headers, s.event, s.cron, s.every, s.time_zone,
                         s.catch_up, s.catch_up_within, s.jitter, now() - %(interval)s::interval, s.ends_at,
                         s.declared_by, s.paused_at, s.next_slot, s.due_at, s.last_slot, s.last_fired_at, s.error, s.looked_at,

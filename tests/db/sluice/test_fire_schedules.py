@@ -1,6 +1,6 @@
 """sluice.fire_schedules: each due slot is sent once; missed slots, failures and jitter.
 
-Covers _fire_schedule, _slot_to_fire, _slot_after, _slot_due_at, _send_scheduled and
+Covers _fire_schedule, _slot_to_fire, _slot_due_at, _send_scheduled and
 _require_schedule.
 """
 
@@ -240,7 +240,7 @@ def test_slots_of_an_interval_do_not_drift(orders):
     orders.execute("set timezone = 'Europe/Berlin'")
 
     wanted = datetime(2026, 1, 1, tzinfo=UTC) + 50_000_000 * timedelta(seconds=0.7)
-    found = value(orders, "select sluice._slot_after(s, %s) from sluice.schedule as s", wanted - timedelta(milliseconds=1))  # fmt: skip
+    found = value(orders, "select sluice._next_slot(s, %s) from sluice.schedule as s", wanted - timedelta(milliseconds=1))  # fmt: skip
 
     assert found == wanted
 

@@ -23,11 +23,11 @@ begin
     for v_turn in 1 .. v_slots_max loop
         exit when v_next is null or sluice._slot_due_at(i_schedule, v_next) > i_now;
         slot := v_next;
-        v_next := sluice._slot_after(i_schedule, slot);
+        v_next := sluice._next_slot(i_schedule, slot);
         if v_next <= i_now - i_schedule.jitter then
             -- Further slots were missed.
             slot := sluice._slot_to_fire(i_schedule, slot, i_now);
-            v_next := sluice._slot_after(i_schedule, slot);
+            v_next := sluice._next_slot(i_schedule, slot);
         end if;
         v_due_at := sluice._slot_due_at(i_schedule, slot);
         begin

@@ -4,7 +4,7 @@
  * A paused schedule stays paused, unless it was paused because its app did not declare it any more. Its position is kept unless its times change: then it continues with the first slot from
  * now on. An omitted start keeps the old one.
  *
- * Calls: sluice._require_schedule_settings, sluice._slot_after, sluice._slot_due_at. Writes: sluice.schedule.
+ * Calls: sluice._require_schedule_settings, sluice._next_slot, sluice._slot_due_at. Writes: sluice.schedule.
  */
 create or replace function sluice._put_schedule(i_new sluice.schedule)
 returns boolean
@@ -56,7 +56,7 @@ begin
         is distinct from (v_old.cron, v_old.every, v_old.time_zone, v_old.starts_at, v_old.ends_at)
         or i_new.paused_at is distinct from v_old.paused_at
     then
-        i_new.next_slot := case when i_new.paused_at is null then sluice._slot_after(i_new, v_now) end;
+        i_new.next_slot := case when i_new.paused_at is null then sluice._next_slot(i_new, v_now) end;
     end if;
     i_new.due_at := sluice._slot_due_at(i_new, i_new.next_slot);
     i_new.looked_at := v_now;

@@ -19,20 +19,20 @@ begin
     if i_schedule.catch_up = 'all' and i_slot >= v_kept_from then
         return i_slot;
     end if;
-    v_slot := sluice._slot_after(i_schedule, i_slot);
+    v_slot := sluice._next_slot(i_schedule, i_slot);
     while v_slot <= v_until loop
         v_latest := v_slot;
         v_middle := to_timestamp((extract(epoch from v_latest) + extract(epoch from v_end)) / 2);
-        v_slot := sluice._slot_after(i_schedule, v_middle);
+        v_slot := sluice._next_slot(i_schedule, v_middle);
         if v_slot <= v_until then
             v_latest := v_slot;
         else
             v_end := v_middle;
         end if;
-        v_slot := sluice._slot_after(i_schedule, v_latest);
+        v_slot := sluice._next_slot(i_schedule, v_latest);
     end loop;
     if i_schedule.catch_up = 'all' then
-        return least(v_latest, greatest(i_slot, sluice._slot_after(i_schedule, v_kept_from)));
+        return least(v_latest, greatest(i_slot, sluice._next_slot(i_schedule, v_kept_from)));
     end if;
     return v_latest;
 end;

@@ -27,7 +27,7 @@ begin
             from sluice.schedule_slot as fired
             where fired.name = s.name and fired.earlier_removed
         ) as removed
-        cross join lateral sluice._slot_after(s, greatest(v_now, removed.slot)) as n (slot)
+        cross join lateral sluice._next_slot(s, greatest(v_now, removed.slot)) as n (slot)
         where s.looked_at > v_now + interval '1 second' and s.next_slot is not null
         limit schedules_max
         for update of s skip locked

@@ -18,7 +18,7 @@ begin
         error = case when not is_paused then s.error end,
         (next_slot, due_at) = (
             select n.slot, sluice._slot_due_at(s, n.slot)
-            from (select case when not is_paused then sluice._slot_after(s, v_now) end) as n (slot)
+            from (select case when not is_paused then sluice._next_slot(s, v_now) end) as n (slot)
         )
     where s.name = pause_schedule.name and (s.paused_at is null) = is_paused;
     if not found then

@@ -1,7 +1,6 @@
 -- Like send_batch.sql, which has the reasons, in fewer steps.
 --
--- Calls: pgmq.send, sluice._deduplication, sluice._validate_deduplication_keys, sluice._take_deduplication_keys,
--- sluice._note_deduplication_ids. Writes: the queue's table.
+-- Calls: pgmq.send, sluice._deduplication, sluice._take_deduplication_keys, sluice._note_deduplication_ids. Writes: the queue's table.
 create or replace function sluice.send(
     queue_name text, msg jsonb, deduplication_key text, headers jsonb, delay timestamptz
 )
@@ -17,8 +16,7 @@ declare
     v_key record;
     v_msg_id bigint;
 begin
-    perform sluice._validate_deduplication_keys(array[msg], array[deduplication_key]);
-    v_space := sluice._deduplication(queue_name);
+    v_space := sluice._deduplication(queue_name, array[msg], array[deduplication_key]);
     if deduplication_key is null then
         return pgmq.send(queue_name, msg, headers, delay);
     end if;

@@ -38,8 +38,7 @@ declare
     v_sent_ids bigint[];
 begin
     perform pgmq._validate_batch_params(msgs, headers);
-    perform sluice._validate_deduplication_keys(msgs, deduplication_keys);
-    v_space := sluice._deduplication(queue_name);
+    v_space := sluice._deduplication(queue_name, msgs, deduplication_keys);
 
     v_keys := sluice._take_deduplication_keys(
         v_space.incarnation, v_space.is_unlogged, deduplication_keys, v_now, v_now + v_space.deduplication_window

@@ -3,7 +3,14 @@ import pytest
 
 from support import value
 
-CALL = "select sluice._validate_deduplication_keys(%s::jsonb[], %s::text[])"
+CALL = "select is_unlogged from sluice._deduplication('orders', %s::jsonb[], %s::text[])"
+
+
+@pytest.fixture(autouse=True)
+def window(connection, queue):
+    connection.execute(
+        "select sluice.set_queue_options('orders', '{\"deduplication_window\": \"5 minutes\"}')"
+    )
 
 
 @pytest.mark.parametrize(
@@ -17,7 +24,7 @@ CALL = "select sluice._validate_deduplication_keys(%s::jsonb[], %s::text[])"
     ],
 )
 def test_a_key_or_null_for_each_message_is_accepted(connection, messages, keys):
-    assert value(connection, CALL, messages, keys) == ""
+    assert value(connection, CALL, messages, keys) is False
 
 
 @pytest.mark.parametrize(
