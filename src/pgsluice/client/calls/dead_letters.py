@@ -71,7 +71,7 @@ def browse(
         None,
         with_contents,
     )
-    return Call(_LISTED, parameters, lambda rows: _found(rows).letters)
+    return Call(_LISTED, parameters, lambda rows: [DeadLetter(*row[:-1]) for row in rows])
 
 
 @method(DeadLetters)
