@@ -1,3 +1,5 @@
+"""sluice._deduplication: the window of a queue, and valid keys."""
+
 import psycopg
 import pytest
 
@@ -7,7 +9,8 @@ CALL = "select is_unlogged from sluice._deduplication('orders', %s::jsonb[], %s:
 
 
 @pytest.fixture(autouse=True)
-def window(connection, queue):
+def window(connection):
+    connection.execute("select pgmq.create('orders')")
     connection.execute(
         "select sluice.set_queue_options('orders', '{\"deduplication_window\": \"5 minutes\"}')"
     )
