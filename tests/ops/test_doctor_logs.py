@@ -40,21 +40,40 @@ def maintaining(database_18, tmp_path):
     return maintaining
 
 
+def age(log, interval):
+    """Make the ticks of the log and its events older."""
+    log.execute("update pgq.tick set tick_time = tick_time - %s::interval", (interval,))
+    log.execute("update pgq.event_1 set ev_time = ev_time - %s::interval", (interval,))
+
+
 @pytest.mark.slow
 def test_log_that_no_process_ticks_is_reported_until_maintenance_runs(doctor, log, maintaining):
     insert_and_tick(log)
     assert seen(doctor.finding("ticks")) == QUIET
-    found = doctor.finding("ticks", tick_s=0)
+    age(log, "10 minutes")
+    found = doctor.finding("ticks")
     assert (found.status, found.commands) == ("fail", ("pgsluice maintain",))
     assert "log 'changes': no process ticks, the last was" in found.what
 
-    log.execute("update pgq.queue set queue_ticker_idle_period = '500 milliseconds'")
     with maintaining():
-        wait_until(
-            lambda: value(log, "select ticker_lag < '1 second' from pgq.get_queue_info('changes')"),
-            "a tick",
-        )
-        assert seen(doctor.finding("ticks", tick_s=1)) == QUIET
+        wait_until(lambda: value(log, "select sluice.maintenance_leader() is not null"), "a leader")
+        assert seen(doctor.finding("ticks")) == QUIET  # without a tick, as the log is idle
+        assert value(log, "select ticker_lag > '9 minutes' from pgq.get_queue_info('changes')")
+
+
+def test_events_without_a_tick_are_reported_also_if_maintenance_has_a_leader(doctor, log):
+    insert_and_tick(log)
+    log.execute("select sluice.lead('maintenance', pg_backend_pid(), '1 minute')")
+    log.execute("select pgq.insert_event('changes', 't', 'd')")
+    log.execute("update pgq.tick set tick_time = tick_time - interval '10 minutes'")
+    assert seen(doctor.finding("ticks")) == QUIET  # the event has just been inserted
+
+    log.execute("update pgq.event_1 set ev_time = ev_time - interval '1 minute'")
+    found = doctor.finding("ticks")
+
+    assert found.status == "fail"
+    log.execute("select sluice.log_tick('changes')")
+    assert seen(doctor.finding("ticks")) == QUIET
 
 
 def test_paused_ticker_is_reported_until_it_resumes(doctor, log):

@@ -281,8 +281,8 @@ class ConsumerState:
     Attributes:
         is_keeper: True if the log's policy exempts it from the lag limits.
         last_tick: Its position: the last finished tick.
-        lag_events: Events after its position, approximately.
-        lag_s: Age of its position in seconds.
+        lag_events: Events after its position, approximately: numbers of rolled back events count.
+        lag_s: Age of the oldest event that it has not finished, in seconds; 0 if there is none.
         pinned_bytes: Size on disk in bytes of the segments it needs, without the current one.
         open_batch: The open batch, or None.
         idle_s: Seconds since it last opened or finished a batch.
@@ -313,8 +313,8 @@ class PipelineState:
         held_by: That session: pid, role, application and address.
         last_commit_at: Last commit to the lake, to ten seconds; None before the first.
         row_count: Rows written since the last start; None before its first report.
-        lag_events: Events after its position, up to the newest tick, approximately.
-        lag_s: Time from its position to the newest tick in seconds; 0 without events in between.
+        lag_events: Events after its position, approximately.
+        lag_s: Age of the oldest event that it has not exported, in seconds; 0 if there is none.
         reported_at: Time of the last report.
     """
 

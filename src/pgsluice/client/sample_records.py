@@ -47,7 +47,7 @@ class Sample:
         finished: For a consumer or share group: events so far that are behind its position.
         dead: Dead letters of the queue or share group.
         lag_events: Consumer lag in events.
-        lag_s: Consumer lag in seconds.
+        lag_s: Age of the oldest unconsumed event in seconds; 0 if there is none.
         pinned_bytes: Bytes of segments kept for the consumer.
         redeliveries: Events of the share group waiting for redelivery.
     """

@@ -63,6 +63,8 @@ def test_events_wait_for_the_next_tick_and_then_for_the_consumer(log):
 def test_missing_tick_names_the_missing_maintenance(log, database):
     insert(log)
     age_last_tick(log, "1 minute")
+    assert causes(explained(log)) == ["up to date", "next tick"]
+    log.execute("update pgq.event_1 set ev_time = ev_time - interval '20 seconds'")
 
     assert causes(explained(log)) == ["up to date", "no tick", "maintenance"]
 
@@ -75,9 +77,12 @@ def test_missing_tick_names_the_missing_maintenance(log, database):
     assert causes(explained(log)) == ["consumer lag"]
 
 
-def test_idle_log_without_ticks_is_named(log):
+def test_idle_log_without_ticks_is_named_unless_maintenance_has_a_leader(log):
     age_last_tick(log, "5 minutes")
 
+    log.execute("select sluice.lead('maintenance', pg_backend_pid(), '1 s')")
+    assert causes(explained(log)) == ["up to date"]
+    log.execute("select sluice.resign('maintenance', pg_backend_pid())")
     assert "no tick" in causes(explained(log))
     assert "Log events has no new events, and no ticks either" in str(explained(log))
 

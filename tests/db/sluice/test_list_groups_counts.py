@@ -59,7 +59,7 @@ def test_an_oldest_event_with_an_infinite_time_has_no_lag_in_time(connection, gr
     assert value(connection, "select count(*) from sluice.explain_group('changes', 'workers')") > 0
 
 
-def test_the_lag_in_time_is_that_of_the_oldest_event(connection, group):
+def test_the_lag_in_time_is_that_of_the_oldest_events(connection, group):
     for hours in (3, 2):
         connection.execute(
             """select pgq.insert_event_raw(

@@ -64,6 +64,7 @@ def test_a_consumer_beyond_its_limit_is_given_up_and_its_events_go(connection, l
             from pgq.subscriber as s join pgq.consumer as c on c.co_id = s.sub_consumer
             where p.pos_subscriber = s.sub_key and c.co_name = 'slow'"""
         )
+        connection.execute("update pgq.event_1 set ev_time = ev_time - interval '2 hours'")
         # Ticks at even distances, as one long gap means a clock step or a stopped ticker.
         connection.execute(
             """update pgq.tick_1 as t set tick_time = t.tick_time - (l.last_id + 1 - t.tick_id) * interval '40 minutes'

@@ -30,7 +30,7 @@ def captures() -> Call[list[Symptom]]:
 
 
 def late_ticks(late_s: float) -> Call[list[Symptom]]:
-    """Return the logs whose last tick is older than their idle period by this time, and those with a paused ticker."""
+    """Return the logs without a tick for this time that no process ticks, and those with a paused ticker."""
     return Call(
         """
         select case when has_consumers.value then 'fail' else 'warn' end,
@@ -44,16 +44,13 @@ def late_ticks(late_s: float) -> Call[list[Symptom]]:
                 else 'pgsluice maintain'
             end
         from pgq.get_queue_info() as i
+        join pgq.queue as q on q.queue_name = i.queue_name
         cross join lateral (
-            select exists (
-                select
-                from pgq.queue as q
-                join pgq.subscriber as s on s.sub_queue = q.queue_id
-                where q.queue_name = i.queue_name
-            )
+            select exists (select from pgq.subscriber as s where s.sub_queue = q.queue_id)
         ) as has_consumers (value)
         where not i.queue_external_ticker
-          and i.ticker_lag > make_interval(secs => %s) + 2 * i.queue_ticker_idle_period
+          and i.ticker_lag > make_interval(secs => %s)
+          and exists (select from sluice._explain_ticks(q) as t where t.cause in ('no tick', 'ticker paused'))
         order by i.queue_name
         """,
         (late_s,),

@@ -29,7 +29,7 @@ class Thresholds:
         grouped_bytes: Size of a queue whose messages have groups.
         archive_bytes: Size of an archive without a retention.
         stage_s: Age of a stage; maintenance drops it after one day.
-        tick_s: Time since a log's last tick, beyond twice its idle period.
+        tick_s: Time since the last tick of a log that no process ticks.
         overdue_s: Time since the last maintenance of partitions.
         late_s: Time since a schedule was due.
         consumer_idle_s: Time since the last read of a consumer that keeps `pinned_bytes`.

@@ -34,7 +34,7 @@ where q.dead > 0;
 -- name: consumer lags
 select format('consumer %s of log %s lags by %s seconds', c.consumer_name, c.log_name, round(c.lag_s)) as summary
 from sluice.list_consumers() as c
-where c.lag_events > 0 and c.lag_s > 900;
+where c.lag_s > 900;
 
 -- name: log pinned
 select format('consumer %s of log %s keeps %s', c.consumer_name, c.log_name, pg_size_pretty(c.pinned_bytes)) as summary

@@ -137,13 +137,13 @@ METRICS: tuple[Metric, ...] = (
         "pgsluice_log_consumer_lag_events",
         "gauge",
         _CONSUMER,
-        "Consumer lag in events, up to the newest tick.",
+        "Events that a consumer has not finished; numbers of rolled back events count.",
     ),
     Metric(
         "pgsluice_log_consumer_lag_seconds",
         "gauge",
         _CONSUMER,
-        "Consumer lag in seconds, up to the newest tick; 0 without events in between.",
+        "Age of the oldest event that a consumer has not finished; 0 if there is none.",
     ),
     Metric(
         "pgsluice_log_pinned_bytes", "gauge", _CONSUMER, "Bytes of segments kept for a consumer."
@@ -182,6 +182,6 @@ METRICS: tuple[Metric, ...] = (
         "pgsluice_pipeline_lag_seconds",
         "gauge",
         _CONSUMER,
-        "Consumer lag of a pipeline in seconds.",
+        "Age of the oldest event that a pipeline has not exported; 0 if there is none.",
     ),
 )

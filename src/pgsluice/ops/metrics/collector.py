@@ -227,7 +227,7 @@ class DatabaseCollector(Collector):
             families.add("pgsluice_log_consumer_lag_events", consumer.lag_events or 0, *labels)
             families.add(
                 "pgsluice_log_consumer_lag_seconds",
-                (consumer.lag_events and consumer.lag_s) or 0.0,
+                consumer.lag_s or 0.0,
                 *labels,
             )
             families.add("pgsluice_log_pinned_bytes", consumer.pinned_bytes or 0, *labels)

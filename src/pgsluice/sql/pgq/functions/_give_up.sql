@@ -1,4 +1,10 @@
--- A consumer that another session is moving is active: its locked row is skipped.
+/*
+ * The lag in time is the age of the oldest event that the consumer has not finished. A clock set forward, or a stopped ticker,
+ * makes one long gap between two ticks, which alone is no lag: of each gap, at most half of the limit counts. An idle log has
+ * no ticks, so it is ticked here when a consumer is behind by half of the limit.
+ *
+ * The caller holds the lock of the ticks. A consumer that another session is moving is active: its locked row is skipped.
+ */
 create or replace function pgq._give_up(i_queue_id integer, i_segments integer[])
 returns setof text
 language plpgsql
@@ -28,7 +34,7 @@ begin
         from pgq._pinned_bytes(i_queue_id, i_segments) as p;
     end if;
     for v_subscriber in
-        select s.sub_key, s.sub_ledger, c.co_name
+        select s.sub_key, s.sub_id, s.sub_ledger, c.co_name
         from pgq.subscriber as s
         join pgq.consumer as c on c.co_id = s.sub_consumer
         where s.sub_queue = i_queue_id
@@ -38,13 +44,23 @@ begin
     loop
         v_position := pgq._position(v_subscriber.sub_key, v_subscriber.sub_ledger);
         continue when v_position.pos_last_tick is null or v_position.pos_lost is not null;
-        -- Measured by ticks, not by the clock: without ticks no lag grows.
         v_lag_events := v_last.tick_event_seq - v_position.pos_last_seq;
-        v_lag_time := v_last.tick_time - v_position.pos_last_time;
+        v_lag_time := case
+            when v_policy.max_lag_time is not null
+                then clock_timestamp() - (
+                    pgq._oldest_events(i_queue_id, array[v_position.pos_last_snapshot], array[v_subscriber.sub_id])
+                )[1]
+        end;
+        if v_lag_time > v_policy.max_lag_time / 2 and v_last.tick_time < clock_timestamp() - v_policy.max_lag_time / 4
+            and exists (
+                select from pgq.queue as q where q.queue_id = i_queue_id and not q.queue_external_ticker and not q.queue_ticker_paused
+            )
+        then
+            perform pgq._take_tick(i_queue_id);
+            v_last := pgq._last_tick(i_queue_id);
+        end if;
         v_ticked_time := null;
         if v_lag_time > v_policy.max_lag_time then
-            -- The difference of two tick times is not the time for which a log was ticked: a clock set forward, or a stopped
-            -- ticker, makes one long gap between two ticks, which alone is no lag.
             execute format(
                 'select sum(least(greatest(g.gap, interval ''0''), $2))
                  from (select t.tick_time - lag(t.tick_time) over (order by t.tick_id) as gap from pgq.%I as t where t.tick_id >= $1) as g',

@@ -1,25 +1,31 @@
 /*
- * Consumers read up to the newest tick. It is late if events were inserted and no tick followed within three times the
- * maximum lag and ten seconds, or if there was none within twice the idle period. Then the leader of maintenance makes none, or
- * there is no leader.
+ * Consumers read up to the newest tick. It is late if an event waits for longer than three times the maximum lag and ten
+ * seconds. Maintenance makes no ticks in an idle log, but pg_cron, pgqd and external tickers do: so no ticks for twice the idle
+ * period mean that no process ticks, unless there is a leader of maintenance. `pgsluice doctor` calls this too.
  *
- * Calls: pgq._last_tick, pgq._event_seq, sluice.leader.
+ * Calls: pgq._last_tick, pgq._event_seq, pgq._oldest_events, sluice.leader.
  */
 create or replace function sluice._explain_ticks(i_log pgq.queue)
 returns table (at timestamptz, cause text, detail jsonb)
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_tick constant pgq.tick := pgq._last_tick(i_log.queue_id);
     v_events constant bigint := pgq._event_seq(i_log.queue_id) - v_tick.tick_event_seq;
     v_now constant timestamptz := clock_timestamp();
+    v_late_at constant timestamptz := v_now - 3 * i_log.queue_ticker_max_lag - interval '10 seconds';
+    v_is_late boolean := false;
 begin
     if i_log.queue_ticker_paused then
         return query values (null::timestamptz, 'ticker paused', '{}'::jsonb);
     end if;
-    if v_tick.tick_time < v_now - 2 * i_log.queue_ticker_idle_period - interval '10 seconds'
-        or v_events > 0 and v_tick.tick_time < v_now - 3 * i_log.queue_ticker_max_lag - interval '10 seconds'
+    if v_events > 0 and v_tick.tick_time < v_late_at then
+        v_is_late := coalesce((pgq._oldest_events(i_log.queue_id, array[v_tick.tick_snapshot], array[null::integer]))[1] < v_late_at, false);
+    end if;
+    if v_is_late or v_tick.tick_time < v_now - 2 * i_log.queue_ticker_idle_period - interval '10 seconds'
+        and (i_log.queue_external_ticker or not (sluice.leader('maintenance'::text)).is_active)
     then
         return query values (
             v_tick.tick_time, 'no tick', jsonb_build_object('events', v_events, 'is_external', i_log.queue_external_ticker)
@@ -41,4 +47,4 @@ $$;
 comment on function sluice._explain_ticks(pgq.queue) is
     'Return the reasons by which the ticks of a log keep consumers from its events.';
 revoke execute on function sluice._explain_ticks(pgq.queue) from public;
-grant execute on function sluice._explain_ticks(pgq.queue) to pgq_admin, sluice_admin;
+grant execute on function sluice._explain_ticks(pgq.queue) to pgq_admin, sluice_admin, sluice_monitor, sluice_reader;

@@ -72,7 +72,7 @@ begin
         if c.open_batch is not null then
             return query values ('reason', clock_timestamp() - make_interval(secs => c.idle_s), 'open batch', '{}'::jsonb);
         end if;
-        if c.lag_events > 0 then
+        if c.lag_events > 0 and v_standing.pos_last_seq < (pgq._last_tick(v_log.queue_id)).tick_event_seq then
             return query values (
                 'reason', clock_timestamp() - make_interval(secs => c.idle_s), 'consumer lag',
                 jsonb_build_object('lag_events', c.lag_events, 'lag_s', c.lag_s, 'idle_s', c.idle_s, 'pinned_bytes', c.pinned_bytes)

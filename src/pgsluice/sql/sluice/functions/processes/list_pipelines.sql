@@ -10,9 +10,7 @@ set search_path = pg_catalog, pg_temp
 as $$
     select c.log_name, p.consumer_name, p.kind, p.lake,
         sluice._pipeline_holder(p.process_id) is not null, p.started_at, p.held_by, p.last_commit_at, p.row_count, c.lag_events,
-        -- Ticks of an idle log are not lag.
-        case when c.lag_events = 0 then 0 else c.lag_s end,
-        p.reported_at
+        c.lag_s, p.reported_at
     from sluice.reporting as p
     -- Only of logs with pipelines: a database can have thousands of others.
     cross join lateral sluice.list_consumers((select q.queue_name from pgq.queue as q where q.queue_id = p.queue_id)) as c
@@ -22,7 +20,7 @@ as $$
 $$;
 
 comment on function sluice.list_pipelines() is
-    'Return the pipelines from event logs into the lake whose consumer is registered, with their progress, and their lag up to the newest tick.';
+    'Return the pipelines from event logs into the lake whose consumer is registered, with their progress and lag.';
 revoke execute on function sluice.list_pipelines() from public;
 grant execute on function sluice.list_pipelines()
 to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

@@ -13,8 +13,8 @@ declare
     v_sent constant bigint := pgq._event_seq((pgq._require_log(queue_name)).queue_id);
 begin
     return query
-        select 'consumer', c.consumer_name, null::bigint, v_sent, v_sent - c.lag_events, null::bigint,
-            c.lag_events, case when c.lag_events = 0 then 0 else c.lag_s end, c.pinned_bytes, null::bigint
+        select 'consumer', c.consumer_name, null::bigint, v_sent, greatest(0, v_sent - c.lag_events), null::bigint,
+            c.lag_events, c.lag_s, c.pinned_bytes, null::bigint
         from sluice.list_consumers(_log_state.queue_name) as c
         where c.last_tick is not null and c.lost is null
           and not exists (
