@@ -50,7 +50,7 @@ def late_ticks(late_s: float) -> Call[list[Symptom]]:
         ) as has_consumers (value)
         where not i.queue_external_ticker
           and i.ticker_lag > make_interval(secs => %s)
-          and exists (select from sluice._explain_ticks(q) as t where t.cause in ('no tick', 'ticker paused'))
+          and exists (select from sluice.explain_ticks(q.queue_name) as t where t.cause in ('no tick', 'ticker paused'))
         order by i.queue_name
         """,
         (late_s,),

@@ -2,7 +2,7 @@
  * See sluice.explain_queue for the rows. A share group has those of sluice.explain_group; a pipeline is the consumer that it reads
  * as. A consumer that reads once a minute keeps segments, too: only one that has been idle for long may be gone.
  *
- * Calls: sluice._explain_ticks, sluice._pipeline_holder.
+ * Calls: sluice.explain_ticks, sluice._pipeline_holder.
  */
 create or replace function sluice.explain_consumer(queue_name text, consumer_name text)
 returns table (section text, at timestamptz, cause text, detail jsonb)
@@ -81,7 +81,7 @@ begin
             return query values ('reason', null::timestamptz, 'up to date', '{}'::jsonb);
         end if;
     end if;
-    return query select 'reason', t.* from sluice._explain_ticks(v_log) as t;
+    return query select 'reason', t.* from sluice.explain_ticks(v_log.queue_name) as t;
     return query select 'reason', f.* from sluice._explain_failures(v_log.queue_name, null::text, v_may_read) as f;
     return query values (
         'next', null::timestamptz,

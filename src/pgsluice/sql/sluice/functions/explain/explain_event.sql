@@ -4,7 +4,7 @@
  * of a share group is a part of a window, so an event in the window that is not in an open claim was delivered and settled, or
  * waits for a redelivery; share groups are seen as of their last claim.
  *
- * Calls: sluice._find_event, sluice._explain_ticks.
+ * Calls: sluice._find_event, sluice.explain_ticks.
  */
 create or replace function sluice.explain_event(queue_name text, ev_id bigint)
 returns table (section text, at timestamptz, cause text, detail jsonb)
@@ -42,7 +42,7 @@ begin
         return query values ('reason', null::timestamptz, 'event gone', '{}'::jsonb);
     elsif v_state = 'before a tick' then
         return query values ('reason', v_tick.tick_time, 'before a tick', '{}'::jsonb);
-        return query select 'reason', t.* from sluice._explain_ticks(v_log) as t where t.cause <> 'next tick';
+        return query select 'reason', t.* from sluice.explain_ticks(v_log.queue_name) as t where t.cause <> 'next tick';
     end if;
     if e.ev_txid is null then
         return;

@@ -1,4 +1,4 @@
--- See sluice.explain_queue for the rows. Consumers with the largest lag first, up to 20. Calls: sluice._explain_ticks.
+-- See sluice.explain_queue for the rows. Consumers with the largest lag first, up to 20. Calls: sluice.explain_ticks.
 create or replace function sluice.explain_log(queue_name text)
 returns table (section text, at timestamptz, cause text, detail jsonb)
 language plpgsql
@@ -29,7 +29,7 @@ begin
         where l.lag_events > 0 or l.lost is not null
         order by l.lost, l.lag_events desc
         limit 20;
-    return query select 'reason', t.* from sluice._explain_ticks(v_log) as t;
+    return query select 'reason', t.* from sluice.explain_ticks(v_log.queue_name) as t;
     return query select 'reason', f.* from sluice._explain_failures(v_log.queue_name, null::text, v_may_read) as f;
 end;
 $$;

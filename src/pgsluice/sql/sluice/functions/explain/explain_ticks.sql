@@ -5,32 +5,33 @@
  *
  * Calls: pgq._last_tick, pgq._event_seq, pgq._oldest_events, sluice.leader.
  */
-create or replace function sluice._explain_ticks(i_log pgq.queue)
+create or replace function sluice.explain_ticks(queue_name text)
 returns table (at timestamptz, cause text, detail jsonb)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tick constant pgq.tick := pgq._last_tick(i_log.queue_id);
-    v_events constant bigint := pgq._event_seq(i_log.queue_id) - v_tick.tick_event_seq;
+    v_log constant pgq.queue := pgq._require_log(queue_name);
+    v_tick constant pgq.tick := pgq._last_tick(v_log.queue_id);
+    v_events constant bigint := pgq._event_seq(v_log.queue_id) - v_tick.tick_event_seq;
     v_now constant timestamptz := clock_timestamp();
-    v_late_at constant timestamptz := v_now - 3 * i_log.queue_ticker_max_lag - interval '10 seconds';
+    v_late_at constant timestamptz := v_now - 3 * v_log.queue_ticker_max_lag - interval '10 seconds';
     v_is_late boolean := false;
 begin
-    if i_log.queue_ticker_paused then
+    if v_log.queue_ticker_paused then
         return query values (null::timestamptz, 'ticker paused', '{}'::jsonb);
     end if;
     if v_events > 0 and v_tick.tick_time < v_late_at then
-        v_is_late := coalesce((pgq._oldest_events(i_log.queue_id, array[v_tick.tick_snapshot], array[null::integer]))[1] < v_late_at, false);
+        v_is_late := coalesce((pgq._oldest_events(v_log.queue_id, array[v_tick.tick_snapshot], array[null::integer]))[1] < v_late_at, false);
     end if;
-    if v_is_late or v_tick.tick_time < v_now - 2 * i_log.queue_ticker_idle_period - interval '10 seconds'
-        and (i_log.queue_external_ticker or not (sluice.leader('maintenance'::text)).is_active)
+    if v_is_late or v_tick.tick_time < v_now - 2 * v_log.queue_ticker_idle_period - interval '10 seconds'
+        and (v_log.queue_external_ticker or not (sluice.leader('maintenance'::text)).is_active)
     then
         return query values (
-            v_tick.tick_time, 'no tick', jsonb_build_object('events', v_events, 'is_external', i_log.queue_external_ticker)
+            v_tick.tick_time, 'no tick', jsonb_build_object('events', v_events, 'is_external', v_log.queue_external_ticker)
         );
-        if not i_log.queue_external_ticker and not i_log.queue_ticker_paused then
+        if not v_log.queue_external_ticker and not v_log.queue_ticker_paused then
             return query select null::timestamptz, 'maintenance', jsonb_build_object('session', sluice._session(
                 (select l.candidate from sluice.leader('maintenance'::text) as l where l.is_active)
             ));
@@ -38,13 +39,13 @@ begin
     elsif v_events > 0 then
         return query values (v_tick.tick_time, 'next tick', jsonb_build_object('events', v_events));
     end if;
-    if i_log.queue_disable_insert then
+    if v_log.queue_disable_insert then
         return query values (null::timestamptz, 'closed', '{}'::jsonb);
     end if;
 end;
 $$;
 
-comment on function sluice._explain_ticks(pgq.queue) is
+comment on function sluice.explain_ticks(text) is
     'Return the reasons by which the ticks of a log keep consumers from its events.';
-revoke execute on function sluice._explain_ticks(pgq.queue) from public;
-grant execute on function sluice._explain_ticks(pgq.queue) to pgq_admin, sluice_admin, sluice_monitor, sluice_reader;
+revoke execute on function sluice.explain_ticks(text) from public;
+grant execute on function sluice.explain_ticks(text) to pgq_admin, sluice_admin, sluice_monitor, sluice_reader;
