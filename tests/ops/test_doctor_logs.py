@@ -56,7 +56,9 @@ def test_log_that_no_process_ticks_is_reported_until_maintenance_runs(doctor, lo
     assert "log 'changes': no process ticks, the last was" in found.what
 
     with maintaining():
-        wait_until(lambda: value(log, "select sluice.maintenance_leader() is not null"), "a leader")
+        wait_until(
+            lambda: value(log, "select is_active from sluice.leader('maintenance')"), "a leader"
+        )
         assert seen(doctor.finding("ticks")) == QUIET  # without a tick, as the log is idle
         assert value(log, "select ticker_lag > '9 minutes' from pgq.get_queue_info('changes')")
 

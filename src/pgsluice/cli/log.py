@@ -158,8 +158,8 @@ def insert(
 def consumers(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
     """List the consumers of one log or all, with their lag and the segments they keep.
 
-    lag_s is the age of the oldest event that the consumer has not finished, pinned_bytes the size of the segments that it keeps, idle_s the time
-    since its last batch. Limits of a log (`log set`) take the position of a consumer that
+    lag_s is the age of the oldest event that the consumer has not finished, pinned_bytes the size of the segments that
+    it keeps, idle_s the time since its last batch. Limits of a log (`log set`) take the position of a consumer that
     lags too far; lost then has the reason. is_keeper: exempt from these limits.
     """
     with event_log(dsn) as events:

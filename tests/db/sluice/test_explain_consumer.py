@@ -1,6 +1,6 @@
 """Each reason is made to happen for real; when its cause is removed, it is no longer returned.
 
-Covers _explain_ticks.
+Covers explain_ticks.
 """
 
 from __future__ import annotations
