@@ -33,11 +33,11 @@ def ignore(_number: int, _frame: FrameType | None) -> None:
     """Ignore a signal; unlike with SIG_IGN, programs started by handlers get the default disposition."""
 
 
-def default_in_forks(is_wanted: Callable[[], bool] = lambda: True) -> None:
+def default_in_forks(is_enabled: Callable[[], bool] = lambda: True) -> None:
     """Reset SIGTERM and SIGINT to their default dispositions in forks, without a wakeup descriptor.
 
     Args:
-        is_wanted: Called in each fork, as the hook cannot be removed.
+        is_enabled: Called in each fork, as the hook cannot be removed.
     """
 
     masks = threading.local()
@@ -50,7 +50,7 @@ def default_in_forks(is_wanted: Callable[[], bool] = lambda: True) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, masks.before)
 
     def reset() -> None:
-        if is_wanted():
+        if is_enabled():
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)

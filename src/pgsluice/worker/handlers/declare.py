@@ -282,12 +282,14 @@ def _check_numbers(spec: HandlerSpec) -> None:
         ("rate_s", limits.rate_s, 0.001, "0.001 or more seconds"),
         ("timeout_s", spec.timeout_s, 0.001, "0.001 or more seconds"),
     ]
-    for option, number, least, words in rules:
+    for option, number, least, range_text in rules:
         if number is None:
             continue
         is_number = isinstance(number, int | float) and not isinstance(number, bool)
         if not is_number or not least <= number < math.inf:  # also refuses NaN
-            raise ArgumentError(f"{option} of handler {spec.name!r} is {number!r}; use {words}")
+            raise ArgumentError(
+                f"{option} of handler {spec.name!r} is {number!r}; use {range_text}"
+            )
 
 
 def _check_order(spec: HandlerSpec) -> None:

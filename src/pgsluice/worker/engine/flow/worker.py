@@ -175,7 +175,7 @@ class Worker:
             raise ArgumentError("this worker has already run; create a new one")
         end_in_forks(asyncio.get_running_loop())
         self._stopping = asyncio.Event()
-        self._tracing = WorkerTracing(is_wanted=self._app.tracing)
+        self._tracing = WorkerTracing(is_enabled=self._app.tracing)
         if self._is_stopped:
             self._stopping.set()
         try:

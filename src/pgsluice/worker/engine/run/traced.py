@@ -28,16 +28,16 @@ _REPLAYED_HEADER = "x-pgmq-replayed-from"
 class WorkerTracing:
     """Tracing of one worker, decided when it starts."""
 
-    def __init__(self, *, is_wanted: bool) -> None:
+    def __init__(self, *, is_enabled: bool) -> None:
         """Decide.
 
         Args:
-            is_wanted: False: do not trace, whatever the process has configured.
+            is_enabled: False: do not trace, whatever the process has configured.
 
         Raises:
             ConfigurationError: As for `tracing.switch.tracing`.
         """
-        self._tracing = tracing() if is_wanted else None
+        self._tracing = tracing() if is_enabled else None
 
     def quiet(self) -> AbstractContextManager[None]:
         """Ask other instrumentations to leave out the worker's own statements, such as polls."""
@@ -224,5 +224,5 @@ def _record_failure(operation: Operation, delivery: Delivery, failure: Failure) 
     operation.failed(failure.error_type, message or "", trace)
 
 
-def _common(words: set[str]) -> str:
-    return next(iter(words)) if len(words) == 1 else "mixed"
+def _common(names: set[str]) -> str:
+    return next(iter(names)) if len(names) == 1 else "mixed"

@@ -17,7 +17,7 @@ from pgsluice.worker.handlers.handler import HandlerSpec
 _MESSAGE_CHARS = 2_000
 _TRACE_CHARS = 20_000
 # Returned as text they would mean done, like any other value.
-_WORDS = ("retry", "release", "reject")
+_OUTCOME_NAMES = ("retry", "release", "reject")
 
 
 def settlement_of_result(spec: HandlerSpec, result: Any) -> Settlement:
@@ -40,7 +40,7 @@ def settlement_of_result(spec: HandlerSpec, result: Any) -> Settlement:
                 f"the handler returned a {type(result).__name__}, which the worker does not run; make it an `async def`"
             )
         )
-    if isinstance(result, str) and result.lower() in _WORDS:
+    if isinstance(result, str) and result.lower() in _OUTCOME_NAMES:
         name = result.capitalize()
         return failed(HandlerError(f"the handler returned {result!r}; return {name}()"))
     held = result.values() if isinstance(result, dict) else result
