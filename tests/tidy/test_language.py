@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tidy.test_text import ROOT, SOURCE, lines_with, texts
+from tidy.test_text import ROOT, lines_with, texts
 
 TITLE_LENGTH_MAX = 60
 OURS = ("src", "bench", "examples", "tools")
