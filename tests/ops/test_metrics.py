@@ -52,7 +52,8 @@ def test_state_is_read_by_a_role_with_sluice_monitor_only(filled, monitor):
         == 1
     )
     for name, value in (
-        ("ready_messages", 2), ("in_flight_messages", 1), ("delayed_messages", 1),
+        ("ready_messages", 2), ("in_flight_messages", 1), ("retrying_messages", 0),
+        ("delayed_messages", 1),
         ("sent_messages_total", 6), ("finished_messages_total", 2), ("dead_messages", 1),
     ):  # fmt: skip
         assert of(found, f"pgsluice_queue_{name}", queue="orders") == value, name

@@ -29,6 +29,7 @@ def fill(connection: psycopg.Connection) -> None:
     connection.execute(
         "update pgmq.q_orders set vt = now() - interval '1 min', enqueued_at = now() - interval '1 min' where msg_id = 5"
     )
+    connection.execute("select pg_stat_force_next_flush()")  # the server counts finished messages
     connection.execute("select pgq.create_queue('changes')")
     for consumer in ("audit", "lake"):
         connection.execute("select pgq.register_consumer('changes', %s)", (consumer,))

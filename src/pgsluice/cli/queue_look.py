@@ -76,9 +76,9 @@ def browse(
     Prints in order of id. Reads page by page; to continue later, pass the last id to --after. Ids are looked for in the
     queue, its archive and its dead letters; exits with 1 if one was not found.
 
-    The field state is one of: visible, in flight, delayed, archived, dead. A message given by id that failed, also
-    while it waits for its retry, has the fields attempts, first_failed_at, last_failed_at, next_retry_at, error_type,
-    error, trace and worker.
+    The field state is one of: visible, in flight, retrying, delayed, archived, dead. A message given by id that failed,
+    also while it waits for its retry, has the fields attempts, first_failed_at, last_failed_at, next_retry_at,
+    error_type, error, trace and worker.
     """
     matching = read_filter(**given)
     is_page = after_id is not None or qty is not None

@@ -95,8 +95,8 @@ class StoredMessage:
         vt: Time at which the message becomes or became visible; None for a dead letter. As for all times, `infinity`
             and years after 9999 are 9999-12-31.
         archived_at: Start time of the archiving transaction, or None if not archived.
-        state: `visible`; `in flight` (read before and not visible, even if released with a delay); `delayed` (never
-            read and not visible yet); `archived`; `dead`.
+        state: `visible`; `in flight` (claimed, and the lease has not ended); `retrying` (failed or released, and not
+            visible yet); `delayed` (never read and not visible yet); `archived`; `dead`.
     """
 
     msg_id: int

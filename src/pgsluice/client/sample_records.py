@@ -11,13 +11,15 @@ class QueueState:
     """Figures of a work queue.
 
     Attributes:
-        length: Messages in the queue; an estimate above 5,000, as are the next three.
+        length: Messages in the queue; an estimate above 5,000, as are the next four.
         ready: Messages that can be read now.
-        in_flight: Messages that were read and are invisible: in progress, or waiting for a retry.
+        in_flight: Messages that are claimed, and whose lease has not ended.
+        retrying: Messages that failed or were released, and wait for their next attempt.
         delayed: Messages that become visible for the first time later.
         oldest_ready_s: Seconds since the oldest ready message became visible; None without ready messages.
         sent: Ids assigned so far, including those of rolled back sends.
-        finished: Ids assigned less the messages in the queue.
+        finished: Messages that left the queue: acknowledged, dead-lettered or purged in steps. The server counts them, up to a
+            minute late, and from 0 after a crash.
         dead: Dead letters, counted up to 10,000.
     """
 
@@ -25,6 +27,7 @@ class QueueState:
     length: int
     ready: int
     in_flight: int
+    retrying: int
     delayed: int
     oldest_ready_s: float | None
     sent: int
@@ -41,7 +44,7 @@ class Sample:
 
     Attributes:
         reader_name: Name of the consumer or share group; empty for a queue.
-        length: Messages in the queue, as are the next five attributes in `QueueState`.
+        length: Messages in the queue, as are the next attributes in `QueueState`.
         in_flight: For a share group: events claimed and not settled.
         sent: For a log: events so far.
         finished: For a consumer or share group: events so far that are behind its position.
@@ -49,7 +52,7 @@ class Sample:
         lag_events: Consumer lag in events.
         lag_s: Age of the oldest unconsumed event in seconds; 0 if there is none.
         pinned_bytes: Bytes of segments kept for the consumer.
-        redeliveries: Events of the share group waiting for redelivery.
+        retrying: Messages of the queue, or events of the share group, that wait for a retry.
     """
 
     taken_at: datetime
@@ -65,7 +68,7 @@ class Sample:
     lag_events: int | None
     lag_s: float | None
     pinned_bytes: int | None
-    redeliveries: int | None
+    retrying: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,6 @@ class NewestSample:
     lag_events: int | None
     lag_s: float | None
     pinned_bytes: int | None
-    redeliveries: int | None
+    retrying: int | None
     sent_per_s: float | None
     finished_per_s: float | None

@@ -47,6 +47,7 @@ class Span:
         counts = [
             ("ready", points(lambda each: each.ready)),
             ("in flight", points(lambda each: each.in_flight)),
+            ("retrying", points(lambda each: each.retrying)),
             ("delayed", points(lambda each: each.delayed)),
         ]
         per_second = [

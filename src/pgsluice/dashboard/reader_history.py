@@ -60,7 +60,7 @@ class ReaderHistory:
     @property
     def outcomes(self) -> Markup:
         """A chart of the leased, redelivered and dead-lettered events of the first share group."""
-        fields = {"leased": "in_flight", "waiting for redelivery": "redeliveries", "dead": "dead"}
+        fields = {"leased": "in_flight", "retrying": "retrying", "dead": "dead"}
         series = [(name, self._first(field)) for name, field in fields.items()]
         return self._chart("Events of the group", series, count)
 

@@ -39,9 +39,9 @@ def test_queues_consumers_and_groups_are_sampled(
     assert value(orders, TAKE) == 4
     assert rows(
         orders,
-        "select length, ready, in_flight, delayed, oldest_ready_s >= 0, sent, finished, dead "
+        "select length, ready, in_flight, retrying, delayed, oldest_ready_s >= 0, sent, finished, dead "
         "from sluice.list_samples('queue', 'ORDERS')",
-    ) == [(4, 2, 1, 1, True, 9, 5, 1)]
+    ) == [(4, 2, 1, 0, 1, True, 9, 5, 1)]
     assert rows(
         orders,
         "select reader, lag_events, lag_s > 0, pinned_bytes, sent, finished "
@@ -49,7 +49,7 @@ def test_queues_consumers_and_groups_are_sampled(
     ) == [("c", 30, True, 0, 40, 10)]
     assert rows(
         orders,
-        "select reader, lag_events, in_flight, redeliveries, dead from sluice.list_samples('group', 'changes')",
+        "select reader, lag_events, in_flight, retrying, dead from sluice.list_samples('group', 'changes')",
     ) == [("workers", 1, 3, 0, 0)]
 
 

@@ -440,7 +440,7 @@ class AsyncOperations:
         queue_name: str,
         relation: str = "queue",
         *,
-        of_state: Literal["visible", "in flight", "delayed"] | None = None,
+        of_state: Literal["visible", "in flight", "retrying", "delayed"] | None = None,
         after_msg_id: int | None = None,
         after_vt: datetime | None = None,
         newest_first: bool = True,
@@ -463,7 +463,7 @@ class AsyncOperations:
             of_state: Only messages in this state, for a queue; None: all.
             after_msg_id: `searched_msg_id` of the search to continue; None: start.
             after_vt: Its `searched_vt`.
-            newest_first: Highest `msg_id` first; for messages in flight and delayed ones, the latest `vt` first.
+            newest_first: Highest `msg_id` first; for messages in flight, retrying and delayed ones, the latest `vt` first.
             qty: The most to return, 1 or more.
             scan: The most to look at, 1 or more.
             key: Only messages with this key (header `x-pgmq-group`).

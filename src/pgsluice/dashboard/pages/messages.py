@@ -19,9 +19,9 @@ from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
 from pgsluice.errors import PrivilegeError
 
-STATES = ("all", "visible", "in flight", "delayed", "archived")
+STATES = ("all", "visible", "in flight", "retrying", "delayed", "archived")
 _ORDERS = ("newest", "oldest")
-_BY_VT = ("in flight", "delayed")
+_BY_VT = ("in flight", "retrying", "delayed")
 _PAGE = 50
 _SCAN = 20_000
 _EXCERPT = 160  # characters of a payload

@@ -97,7 +97,7 @@ def _read_directly(session: PageSession) -> dict[str, NewestSample]:
             lag_events=None,
             lag_s=None,
             pinned_bytes=None,
-            redeliveries=None,
+            retrying=each.retrying,
             sent_per_s=None,
             finished_per_s=None,
         )

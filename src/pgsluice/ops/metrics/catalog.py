@@ -87,7 +87,13 @@ METRICS: tuple[Metric, ...] = (
         "pgsluice_queue_in_flight_messages",
         "gauge",
         _QUEUE,
-        "Messages read and invisible: in progress, or waiting for a retry; an estimate above 5,000.",
+        "Messages that are claimed, and whose lease has not ended; an estimate above 5,000.",
+    ),
+    Metric(
+        "pgsluice_queue_retrying_messages",
+        "gauge",
+        _QUEUE,
+        "Messages that failed or were released, and wait for their next attempt; an estimate above 5,000.",
     ),
     Metric(
         "pgsluice_queue_delayed_messages",
@@ -111,7 +117,7 @@ METRICS: tuple[Metric, ...] = (
         "pgsluice_queue_finished_messages",
         "counter",
         _QUEUE,
-        "Message ids assigned less the messages in the queue.",
+        "Messages that left the queue, by the statistics of the server: acknowledged, dead-lettered or purged in steps.",
     ),
     Metric("pgsluice_queue_dead_messages", "gauge", _QUEUE, "Dead letters, counted up to 10,000."),
     Metric(
@@ -164,7 +170,7 @@ METRICS: tuple[Metric, ...] = (
         "Age of the oldest event that a share group has not claimed.",
     ),
     Metric("pgsluice_group_claimed_events", "gauge", _GROUP, "Events claimed and not settled."),
-    Metric("pgsluice_group_redelivery_events", "gauge", _GROUP, "Events waiting for redelivery."),
+    Metric("pgsluice_group_retrying_events", "gauge", _GROUP, "Events waiting for redelivery."),
     Metric("pgsluice_group_dead_letters", "gauge", _GROUP, "Dead letters of a share group."),
     Metric(
         "pgsluice_schedule_late_seconds",

@@ -178,6 +178,7 @@ class DatabaseCollector(Collector):
             name = state.queue_name
             families.add("pgsluice_queue_ready_messages", state.ready, name)
             families.add("pgsluice_queue_in_flight_messages", state.in_flight, name)
+            families.add("pgsluice_queue_retrying_messages", state.retrying, name)
             families.add("pgsluice_queue_delayed_messages", state.delayed, name)
             families.add("pgsluice_queue_oldest_ready_seconds", state.oldest_ready_s or 0.0, name)
             families.add("pgsluice_queue_sent_messages", state.sent, name)
@@ -239,7 +240,7 @@ class DatabaseCollector(Collector):
             families.add("pgsluice_group_lag_events", group.lag_events, *labels)
             families.add("pgsluice_group_lag_seconds", group.lag_s, *labels)
             families.add("pgsluice_group_claimed_events", group.leased, *labels)
-            families.add("pgsluice_group_redelivery_events", group.retrying, *labels)
+            families.add("pgsluice_group_retrying_events", group.retrying, *labels)
             families.add("pgsluice_group_dead_letters", group.dead, *labels)
 
     def _schedules(self, connection: psycopg.Connection[Any], families: _Families) -> None:

@@ -16,7 +16,7 @@ create table sluice.sample (
     lag_events bigint,
     lag_s double precision,
     pinned_bytes bigint,
-    redeliveries bigint,
+    retrying bigint,
     primary key (slot, source_id, taken_at)
 )
 partition by list (slot);
@@ -39,7 +39,7 @@ $$;
 create type sluice.sample_figures as (
     kind text, name text, reader_name text, length bigint, ready bigint, in_flight bigint, delayed bigint,
     oldest_ready_s double precision, sent bigint, finished bigint, dead bigint,
-    lag_events bigint, lag_s double precision, pinned_bytes bigint, redeliveries bigint
+    lag_events bigint, lag_s double precision, pinned_bytes bigint, retrying bigint
 );
 comment on type sluice.sample_figures is 'A sample with what it is of, between its functions.';
 

@@ -10,6 +10,7 @@ as $$
             case
                 when m.vt <= clock_timestamp() then 'visible'
                 when m.last_read_at is not null then 'in flight'
+                when m.read_ct > 0 then 'retrying'
                 else 'delayed'
             end,
             m.message, m.headers$columns$

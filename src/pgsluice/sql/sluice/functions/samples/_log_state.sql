@@ -2,7 +2,7 @@
 create or replace function sluice._log_state(
     queue_name text,
     out kind text, out reader_name text, out in_flight bigint, out sent bigint, out finished bigint, out dead bigint,
-    out lag_events bigint, out lag_s double precision, out pinned_bytes bigint, out redeliveries bigint
+    out lag_events bigint, out lag_s double precision, out pinned_bytes bigint, out retrying bigint
 )
 returns setof record
 language plpgsql

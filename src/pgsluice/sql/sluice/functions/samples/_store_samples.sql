@@ -35,23 +35,23 @@ begin
         if v_resolution = 0 then
             insert into sluice.sample (
                 slot, source_id, taken_at, length, ready, in_flight, delayed, oldest_ready_s, sent, finished, dead,
-                lag_events, lag_s, pinned_bytes, redeliveries
+                lag_events, lag_s, pinned_bytes, retrying
             )
             select v_slot, v_ids[f.number], i_at, f.length, f.ready, f.in_flight, f.delayed, f.oldest_ready_s, f.sent, f.finished, f.dead,
-                f.lag_events, f.lag_s, f.pinned_bytes, f.redeliveries
+                f.lag_events, f.lag_s, f.pinned_bytes, f.retrying
             from unnest(i_found) with ordinality as f (
                 kind, name, reader_name, length, ready, in_flight, delayed, oldest_ready_s, sent, finished, dead,
-                lag_events, lag_s, pinned_bytes, redeliveries, number
+                lag_events, lag_s, pinned_bytes, retrying, number
             );
             continue;
         end if;
         -- Those whose last sample of this resolution is of an earlier minute, or quarter of an hour.
         insert into sluice.sample (
             slot, source_id, taken_at, length, ready, in_flight, delayed, oldest_ready_s, sent, finished, dead,
-            lag_events, lag_s, pinned_bytes, redeliveries
+            lag_events, lag_s, pinned_bytes, retrying
         )
         select v_slot, ids.source_id, i_at, m.length, m.ready, m.in_flight, m.delayed, m.oldest_ready_s,
-            l.sent, l.finished, m.dead, m.lag_events, m.lag_s, m.pinned_bytes, m.redeliveries
+            l.sent, l.finished, m.dead, m.lag_events, m.lag_s, m.pinned_bytes, m.retrying
         from unnest(v_ids) as ids (source_id)
         cross join (values ((array['1 minute', '15 minutes'])[v_resolution]::interval)) as resolution (span)
         cross join lateral (
@@ -68,7 +68,7 @@ begin
         cross join lateral (
             select max(s.length) as length, max(s.ready) as ready, max(s.in_flight) as in_flight, max(s.delayed) as delayed,
                 max(s.oldest_ready_s) as oldest_ready_s, max(s.dead) as dead, max(s.lag_events) as lag_events,
-                max(s.lag_s) as lag_s, max(s.pinned_bytes) as pinned_bytes, max(s.redeliveries) as redeliveries,
+                max(s.lag_s) as lag_s, max(s.pinned_bytes) as pinned_bytes, max(s.retrying) as retrying,
                 max(s.taken_at) as last_at
             from sluice.sample as s
             where s.slot between 3 * v_resolution - 3 and 3 * v_resolution - 1

@@ -3,7 +3,7 @@ create or replace function sluice.list_newest_samples(kind text)
 returns table (
     name text, reader text, taken_at timestamptz, length bigint, ready bigint, in_flight bigint, delayed bigint,
     oldest_ready_s double precision, sent bigint, finished bigint, dead bigint, lag_events bigint, lag_s double precision,
-    pinned_bytes bigint, redeliveries bigint, sent_per_s double precision, finished_per_s double precision
+    pinned_bytes bigint, retrying bigint, sent_per_s double precision, finished_per_s double precision
 )
 language sql
 volatile
@@ -11,7 +11,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
     select o.name, o.reader_name, s.taken_at, s.length, s.ready, s.in_flight, s.delayed, s.oldest_ready_s, s.sent, s.finished, s.dead,
-        s.lag_events, s.lag_s, s.pinned_bytes, s.redeliveries,
+        s.lag_events, s.lag_s, s.pinned_bytes, s.retrying,
         -- A queue that was dropped and created again counts from zero.
         greatest(s.sent - e.sent, 0) / e.age_s, greatest(s.finished - e.finished, 0) / e.age_s
     from (

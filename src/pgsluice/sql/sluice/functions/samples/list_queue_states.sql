@@ -1,6 +1,6 @@
 create or replace function sluice.list_queue_states(
     after_name text default '', qty integer default 1000,
-    out queue_name text, out length bigint, out ready bigint, out in_flight bigint, out delayed bigint,
+    out queue_name text, out length bigint, out ready bigint, out in_flight bigint, out retrying bigint, out delayed bigint,
     out oldest_ready_s double precision, out sent bigint, out finished bigint, out dead bigint
 )
 returns setof record
@@ -35,6 +35,6 @@ end;
 $$;
 
 comment on function sluice.list_queue_states(text, integer) is
-    'Return the figures of queues by name, at most qty after after_name: length, ready, in flight (also those that wait for a retry), delayed, age of the oldest ready message since it became ready, ids sent, finished, and dead letters. Lengths above 5,000 are estimates; dead letters are counted up to 10,000.';
+    'Return the figures of queues by name, at most qty after after_name: length, ready, in flight, waiting for a retry, delayed, age of the oldest ready message since it became ready, ids sent, messages that left the queue, and dead letters. Lengths above 5,000 are estimates; dead letters are counted up to 10,000.';
 revoke execute on function sluice.list_queue_states(text, integer) from public;
 grant execute on function sluice.list_queue_states(text, integer) to sluice_admin, sluice_reader, sluice_monitor;

@@ -5,7 +5,7 @@ create or replace function sluice.list_samples(
 )
 returns table (
     taken_at timestamptz, reader text, length bigint, ready bigint, in_flight bigint, delayed bigint, oldest_ready_s double precision,
-    sent bigint, finished bigint, dead bigint, lag_events bigint, lag_s double precision, pinned_bytes bigint, redeliveries bigint
+    sent bigint, finished bigint, dead bigint, lag_events bigint, lag_s double precision, pinned_bytes bigint, retrying bigint
 )
 language plpgsql
 volatile
@@ -47,7 +47,7 @@ begin
     );
     return query
         select s.taken_at, o.reader_name, s.length, s.ready, s.in_flight, s.delayed, s.oldest_ready_s, s.sent, s.finished, s.dead,
-            s.lag_events, s.lag_s, s.pinned_bytes, s.redeliveries
+            s.lag_events, s.lag_s, s.pinned_bytes, s.retrying
         from unnest(v_readers, v_ids) as o (reader_name, id)
         join sluice.sample as s on s.source_id = o.id
         where s.slot between 3 * v_resolution and 3 * v_resolution + 2

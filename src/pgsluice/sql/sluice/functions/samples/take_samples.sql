@@ -50,7 +50,7 @@ begin
                 v_found := v_found || array(
                     select row(
                         'queue', v_source.name, '', s.length, s.ready, s.in_flight, s.delayed, s.oldest_ready_s, s.sent, s.finished,
-                        s.dead, null, null, null, null
+                        s.dead, null, null, null, s.retrying
                     )::sluice.sample_figures
                     from sluice._queue_state(v_source.name) as s
                 );
@@ -58,7 +58,7 @@ begin
                 v_found := v_found || array(
                     select row(
                         s.kind, v_source.name, s.reader_name, null, null, s.in_flight, null, null, s.sent, s.finished,
-                        s.dead, s.lag_events, s.lag_s, s.pinned_bytes, s.redeliveries
+                        s.dead, s.lag_events, s.lag_s, s.pinned_bytes, s.retrying
                     )::sluice.sample_figures
                     from sluice._log_state(v_source.name) as s
                 );

@@ -3,7 +3,7 @@
  * row has no message, only the place where the search ended: pass searched_msg_id and searched_vt as after_msg_id and after_vt
  * to continue. It is missing if the search reached the end.
  *
- * Queue and archive are read by msg_id. Messages in flight and delayed ones are read by vt, in the index of deferred messages:
+ * Queue and archive are read by msg_id. Messages in flight, retrying and delayed ones are read by vt, in the index of deferred messages:
  * among millions of visible ones they would not be found.
  *
  * Times are those of the send, also in the archive: ids are sorted by them, so the search starts at the right id. Messages of
@@ -45,23 +45,24 @@ set jit = off
 as $$
 declare
     v_table constant text := sluice._relation_table(queue_name, relation);
-    v_by_vt constant boolean := coalesce(of_state in ('in flight', 'delayed'), false);
+    v_by_vt constant boolean := coalesce(of_state in ('in flight', 'retrying', 'delayed'), false);
     v_now constant timestamptz := clock_timestamp();
     v_slack constant interval := interval '1 minute';
     v_order text;
     v_scanned text;
     v_contents text;
-    v_state text := 'case when m.vt <= $1 then ''visible'' when m.last_read_at is not null then ''in flight'' else ''delayed'' end';
+    v_state text := 'case when m.vt <= $1 then ''visible'' when m.last_read_at is not null then ''in flight''
+        when m.read_ct > 0 then ''retrying'' else ''delayed'' end';
     v_first bigint;
     v_end bigint;
     v_found record;
     v_count integer := 0;
 begin
-    if of_state not in ('visible', 'in flight', 'delayed') or relation = 'archive' and of_state is not null then
+    if of_state not in ('visible', 'in flight', 'retrying', 'delayed') or relation = 'archive' and of_state is not null then
         raise exception using
             errcode = 'invalid_parameter_value',
             message = format('%L is not a state of messages in a %s', of_state, relation),
-            hint = 'use visible, in flight or delayed in a queue, and null in an archive';
+            hint = 'use visible, in flight, retrying or delayed in a queue, and null in an archive';
     end if;
     if not v_by_vt then
         v_first := sluice._msg_id_at(v_table, since - v_slack);
