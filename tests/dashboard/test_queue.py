@@ -34,6 +34,26 @@ def test_states_failing_messages_and_reasons_are_shown(client, orders):
         assert f"/messages?queue=orders&amp;state={state}" in text
 
 
+def test_policies_that_handlers_declare_are_shown_beside_that_of_the_queue(
+    client, connection, work, orders
+):
+    assert (
+        "Retries</th><td>5 attempts, exponential back-off from 1 s"
+        in client.get("/queue?name=orders").text
+    )
+    connection.execute(
+        "select sluice.report_worker('w', 'shop', 'h', 1, '1', array['queue orders'], null, '1 s', '[]', '{}', null, "
+        """'[{"source": "queue orders", "handler": "ship", "max_attempts": 20, "backoff": "constant", '
+        '"backoff_base": 600, "backoff_max": 600, "backoff_factor": 2, "backoff_jitter": false}]')"""
+    )
+
+    text = client.get("/queue?name=orders").text
+
+    assert "Retries by ship of shop</th><td>20 attempts, constant back-off from 10 min" in text
+    assert "Retries by other handlers</th><td>5 attempts" in text
+    assert "of 20 attempts used" in client.get("/message?queue=orders&msg_id=1").text
+
+
 def test_settings_are_shown(client, connection, work, orders):
     work.set_queue_options(
         orders,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from datetime import timedelta
 
 import psycopg
 import pytest
 
-from pgsluice import App, EventLog, Operations, WorkQueue
+from pgsluice import App, EventLog, Operations, RetryPolicy, WorkQueue
 from pgsluice.worker.engine.flow import registration
 from pgsluice.worker.engine.flow.worker import Worker
 from support.sources import until
@@ -45,6 +46,35 @@ def often(monkeypatch):
     """Reports follow each other quickly."""
     monkeypatch.setattr(registration, "_REPORT_S", 0.05)
     monkeypatch.setattr(registration, "_FIRST_REPORT_S", 0.05)
+
+
+async def test_retry_policy_of_a_handler_is_reported_and_explains_its_messages(
+    worker_url, observer, queue_name, often
+):
+    app = App(worker_url, name=f"app {queue_name}")
+
+    @app.handler(queue_name, name="pack", retry=RetryPolicy(max_attempts=20, first_delay_s=600))
+    def pack(payload):
+        raise ValueError("no carton")
+
+    operations = Operations(observer)
+    msg_id = WorkQueue(observer).send(queue_name, 1)
+    async with working(app):
+        await until(
+            lambda: operations.handler_policies(f"queue {queue_name.upper()}"), "the report"
+        )
+        (policy,) = operations.handler_policies(f"queue {queue_name}")
+        assert (policy.handler, policy.workers, policy.max_attempts) == ("pack", 1, 20)
+        assert policy.backoff_base == timedelta(minutes=10)
+
+        def facts():
+            return [fact.fact for fact in operations.explain_message(queue_name, msg_id)]
+
+        await until(lambda: any("back-off" in fact for fact in facts()), "the back-off")
+        assert "It failed; its back-off before attempt 2 of 20 ends" in facts()
+        assert "1 of 20 attempts used" in facts()
+        (state,) = (s for s in operations.list_queue_states() if s.queue_name == queue_name)
+        assert (state.in_flight, state.retrying) == (0, 1)
 
 
 async def test_worker_is_listed_with_what_it_runs_until_it_stops(
@@ -120,7 +150,7 @@ async def test_worker_runs_without_a_registry(
     async def handle(payload):
         done.append(payload)
 
-    signature = "sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer)"
+    signature = "sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer, jsonb)"
     if missing == "functions":
         broken = f"alter function {signature} rename to away"
         repair = "alter function sluice.away rename to report_worker"

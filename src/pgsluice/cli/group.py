@@ -9,7 +9,7 @@ from typing import Literal
 
 import click
 
-from pgsluice.cli.clients import event_log, share_group
+from pgsluice.cli.clients import event_log, open_connection, share_group
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
     FreeText,
@@ -30,7 +30,7 @@ from pgsluice.cli.settings import (
     show_record,
 )
 from pgsluice.cli.types import Time
-from pgsluice.client import GroupOptions
+from pgsluice.client import GroupOptions, Operations, ShareGroup
 
 Start = Literal["latest", "earliest"] | int | datetime
 
@@ -189,11 +189,16 @@ def show_(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> N
                   oldest first
     blocked_keys  keys whose events are blocked or parked, longest first, as
                   of the last claim
+    handlers      retry policies that handlers of live workers declare,
+                  instead of the options
     """
-    with share_group(dsn, queue_name, group_name) as shared:
+    with open_connection(dsn) as connection:
+        shared = ShareGroup(connection, queue_name, group_name)
+        source = f"log {queue_name} group {group_name}"
         show_record(
             shared.info(),
             as_json,
+            handlers=lambda: Operations(connection).handler_policies(source),
             types=shared.list_types,
             claims=shared.list_claims,
             blocked_keys=shared.list_blocked_keys,

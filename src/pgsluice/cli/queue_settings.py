@@ -92,6 +92,8 @@ def show_(queue_name: str, as_json: bool, dsn: str | None) -> None:
     replays       unfinished and finished replays, newest first
     blocked_keys  keys whose messages are blocked by a limit or an earlier
                   message, longest wait first
+    handlers      retry policies that handlers of live workers declare,
+                  instead of the options
     """
     with queue_clients(dsn) as clients:
         options = clients.work.queue_options(queue_name)
@@ -106,6 +108,7 @@ def show_(queue_name: str, as_json: bool, dsn: str | None) -> None:
             exports=lambda: of_queue(clients.archive.list_exports()),
             streams=lambda: of_queue(clients.operations.list_queue_streams()),
             replays=lambda: of_queue(reversed(clients.archive.list_replays())),
+            handlers=lambda: clients.operations.handler_policies(f"queue {queue_name}"),
             blocked_keys=lambda: clients.operations.list_blocked_messages(queue_name),
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 
@@ -28,6 +28,7 @@ class WorkerProcess:
         counts: Settled messages since its start: handler, then result.
         role_name: The role it connects with.
         has_session: False if its session has ended; None if unknown, as behind a pooler.
+        policies: The retry policies that its handlers declare: dicts with `source`, `handler`, and the options.
     """
 
     worker_id: str
@@ -44,6 +45,29 @@ class WorkerProcess:
     counts: dict[str, dict[str, int]]
     role_name: str
     has_session: bool | None
+    policies: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerPolicy:
+    """The retry policy that a handler of live workers declares; it overrides the options of its source.
+
+    Attributes:
+        app: Name of its app.
+        handler: Name of the handler.
+        workers: Number of processes.
+        max_attempts: As in `QueueSettings`, as are the other attributes.
+    """
+
+    app: str
+    handler: str
+    workers: int
+    max_attempts: int
+    backoff: str
+    backoff_base: timedelta
+    backoff_max: timedelta
+    backoff_factor: float
+    backoff_jitter: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ class QueueState:
         delayed: Messages that become visible for the first time later.
         oldest_ready_s: Seconds since the oldest ready message became visible; None without ready messages.
         sent: Ids assigned so far, including those of rolled back sends.
-        finished: Messages that left the queue: acknowledged, dead-lettered or purged in steps. The server counts them, up to a
-            minute late, and from 0 after a crash.
+        finished: Messages that left the queue: acknowledged, dead-lettered or purged in steps. The server counts them,
+            up to a minute late, and from 0 after a crash.
         dead: Dead letters, counted up to 10,000.
     """
 

@@ -26,6 +26,7 @@ from pgsluice.client.calls import (
 from pgsluice.client.explain_records import ExplainedFact
 from pgsluice.client.limit_records import BlockedMessages, LimitUsage
 from pgsluice.client.operation_records import (
+    HandlerPolicy,
     OperatorAction,
     PurgedMessages,
     QueueExtent,
@@ -209,6 +210,16 @@ class AsyncOperations:
         Source: `sluice.list_workers`.
         """
         return await self._runner.run(operations.list_workers())
+
+    async def handler_policies(self, source: str) -> list[HandlerPolicy]:
+        """Return the retry policies that handlers of live workers declare for a source, by app and handler.
+
+        Args:
+            source: As in `WorkerProcess.sources`: `queue Q`, `log L group G` or `log L consumer C`.
+
+        Source: `sluice.handler_policies`.
+        """
+        return await self._runner.run(operations.handler_policies(source))
 
     async def list_actions(
         self, of_queue: str | None = None, *, before_action_id: int | None = None, qty: int = 100
@@ -463,7 +474,7 @@ class AsyncOperations:
             of_state: Only messages in this state, for a queue; None: all.
             after_msg_id: `searched_msg_id` of the search to continue; None: start.
             after_vt: Its `searched_vt`.
-            newest_first: Highest `msg_id` first; for messages in flight, retrying and delayed ones, the latest `vt` first.
+            newest_first: Highest `msg_id` first; for those in flight, retrying or delayed, the latest `vt` first.
             qty: The most to return, 1 or more.
             scan: The most to look at, 1 or more.
             key: Only messages with this key (header `x-pgmq-group`).

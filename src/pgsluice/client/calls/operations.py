@@ -12,6 +12,7 @@ from pgsluice.client.calls.arguments import after_id, checked_id, whole
 from pgsluice.client.calls.call import Call, nothing, one, record
 from pgsluice.client.calls.clients import Operations, method
 from pgsluice.client.operation_records import (
+    HandlerPolicy,
     OperatorAction,
     PurgedMessages,
     QueueExtent,
@@ -29,6 +30,7 @@ class WorkerIdentity(NamedTuple):
     version: str
     sources: list[str]
     concurrency: int | None
+    policies: Sequence[dict[str, Any]] = ()
 
 
 def report_worker(
@@ -49,10 +51,10 @@ def report_worker(
     """
     sql: LiteralString = (
         "select sluice.report_worker(%s::text, %s::text, %s::text, %s::integer, %s::text, %s::text[], "
-        "%s::integer, %s::interval, %s::jsonb, %s::jsonb, %s::integer)"
+        "%s::integer, %s::interval, %s::jsonb, %s::jsonb, %s::integer, %s::jsonb)"
     )
     reported = (timedelta(seconds=uptime_s), Jsonb(list(running)), Jsonb(counts), backend_pid)
-    return Call(sql, (*worker, *reported), nothing, is_report=True)
+    return Call(sql, (*worker[:-1], *reported, Jsonb(list(worker.policies))), nothing, is_report=True)
 
 
 def end_worker(worker_id: str) -> Call[None]:
@@ -67,6 +69,18 @@ def list_workers() -> Call[list[WorkerProcess]]:
     Source: `sluice.list_workers`.
     """
     return Call("select * from sluice.list_workers()", (), record(WorkerProcess))
+
+
+@method(Operations)
+def handler_policies(source: str) -> Call[list[HandlerPolicy]]:
+    """Return the retry policies that handlers of live workers declare for a source, by app and handler.
+
+    Args:
+        source: As in `WorkerProcess.sources`: `queue Q`, `log L group G` or `log L consumer C`.
+
+    Source: `sluice.handler_policies`.
+    """
+    return Call("select * from sluice.handler_policies(%s::text)", (source,), record(HandlerPolicy))
 
 
 @method(Operations)

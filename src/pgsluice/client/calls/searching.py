@@ -42,7 +42,7 @@ def search_messages(
         of_state: Only messages in this state, for a queue; None: all.
         after_msg_id: `searched_msg_id` of the search to continue; None: start.
         after_vt: Its `searched_vt`.
-        newest_first: Highest `msg_id` first; for messages in flight, retrying and delayed ones, the latest `vt` first.
+        newest_first: Highest `msg_id` first; for those in flight, retrying or delayed, the latest `vt` first.
         qty: The most to return, 1 or more.
         scan: The most to look at, 1 or more.
         key: Only messages with this key (header `x-pgmq-group`).

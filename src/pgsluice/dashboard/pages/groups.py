@@ -55,6 +55,12 @@ def _parts(request: Request, log: str, name: str) -> dict[str, Any]:
         "explained": database.part(
             lambda s: s.group(log, name).explain(), "explain group", log, name
         ),
+        "policies": database.part(
+            lambda s: s.operations.handler_policies(f"log {log} group {name}"),
+            "handler policies",
+            log,
+            name,
+        ),
         "claims": database.part(lambda s: s.group(log, name).list_claims(), "claims", log, name),
         "keys": database.part(
             lambda s: s.group(log, name).list_blocked_keys(), "blocked keys", log, name

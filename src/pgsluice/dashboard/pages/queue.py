@@ -35,6 +35,9 @@ def queue(request: Request) -> Response:
     used = database.part(lambda s: s.operations.list_limit_usage(), "limits")
     usage = next((each for each in used.value or () if each.queue_name == name), None)
     settings = database.part(lambda s: s.queues.queue_options(name), "queue settings", name)
+    policies = database.part(
+        lambda s: s.operations.handler_policies(f"queue {name}"), "handler policies", name
+    )
     throttles = database.part(lambda s: s.operations.list_notify_insert_throttles(), "throttles")
     workers = database.part(lambda s: s.operations.list_workers(), "workers")
     return page(
@@ -53,6 +56,7 @@ def queue(request: Request) -> Response:
         usage=PagePart(usage, used.problem),
         blocked=_blocked(database, name, settings.value),
         settings=settings,
+        policies=policies,
         throttle=next(
             (
                 each.throttle_interval_ms

@@ -117,7 +117,7 @@ METRICS: tuple[Metric, ...] = (
         "pgsluice_queue_finished_messages",
         "counter",
         _QUEUE,
-        "Messages that left the queue, by the statistics of the server: acknowledged, dead-lettered or purged in steps.",
+        "Messages that left the queue: acknowledged, dead-lettered or purged in steps.",
     ),
     Metric("pgsluice_queue_dead_messages", "gauge", _QUEUE, "Dead letters, counted up to 10,000."),
     Metric(

@@ -12,6 +12,7 @@ create table sluice.process (
     started_at timestamptz not null,
     sources text[] not null,
     concurrency integer,
+    policies jsonb not null default '[]',
     queue_id integer references pgq.queue (queue_id) on delete cascade,
     consumer_name text,
     lake text
@@ -27,6 +28,8 @@ comment on column sluice.process.pid is 'Of a worker; for a pipeline, that of it
 comment on column sluice.process.started_at is 'Start of a worker; time at which the last session of a pipeline took the consumer.';
 comment on column sluice.process.sources is 'Where it claims or reads: queue Q, log L group G, log L consumer C.';
 comment on column sluice.process.concurrency is 'Maximum concurrent calls of handlers in the process; null: only limited per handler.';
+comment on column sluice.process.policies is
+    'Retry policies that handlers of a worker declare, which override those of the source: source, handler, and the options of a policy.';
 comment on column sluice.process.queue_id is 'The log of a pipeline; null: a worker.';
 
 create table sluice.process_report (

@@ -44,8 +44,27 @@ def identity(
         concurrency: Maximum concurrent calls in the process, or None.
     """
     host, pid, _ = worker_id.rsplit(":", 2)
-    sources = sorted({" ".join(itertools.chain(*spec.route.fields.items())) for spec in specs})
-    return WorkerIdentity(worker_id, app, host, int(pid), version("pgsluice"), sources, concurrency)
+    specs = list(specs)
+    sources = [_source(spec) for spec in specs]
+    policies = [
+        {"source": source, "handler": spec.name, **spec.retry.options}
+        for source, spec in zip(sources, specs, strict=True)
+        if spec.retry is not None
+    ]
+    return WorkerIdentity(
+        worker_id,
+        app,
+        host,
+        int(pid),
+        version("pgsluice"),
+        sorted(set(sources)),
+        concurrency,
+        policies,
+    )
+
+
+def _source(spec: HandlerSpec) -> str:
+    return " ".join(itertools.chain(*spec.route.fields.items()))
 
 
 @contextlib.asynccontextmanager

@@ -8,7 +8,11 @@ as $$
 declare
     v_name constant text := sluice._registered_name(queue_name);
     v_table constant text := pgmq.format_table_name(queue_name, 'q');
-    v_max_attempts constant integer := (sluice._retry_settings(v_name, null::jsonb)).max_attempts;
+    -- What the workers apply.
+    v_max_attempts constant integer := coalesce(
+        (select max(p.max_attempts) from sluice.handler_policies('queue ' || v_name) as p),
+        (sluice._retry_settings(v_name, null::jsonb)).max_attempts
+    );
     v_stream_claim constant timestamptz := '9000-01-01 00:00:00+00'; -- a later vt marks a micro-batch of a stream
     v_may_read boolean;
     v_found jsonb;

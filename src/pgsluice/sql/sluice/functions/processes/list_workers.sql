@@ -4,7 +4,7 @@ create or replace function sluice.list_workers()
 returns table (
     worker_id text, app text, host text, pid integer, version text, sources text[], concurrency integer,
     started_at timestamptz, reported_at timestamptz, is_live boolean, running jsonb, counts jsonb, role_name text,
-    has_session boolean
+    has_session boolean, policies jsonb
 )
 language sql
 stable
@@ -12,7 +12,7 @@ set search_path = pg_catalog, pg_temp
 as $$
     select w.process_id, w.app, w.host, w.pid, w.version, w.sources, w.concurrency, w.started_at, w.reported_at,
         w.reported_at > clock_timestamp() - interval '90 seconds' and session.is_there is distinct from false,
-        w.running, w.counts, w.role_name, session.is_there
+        w.running, w.counts, w.role_name, session.is_there, w.policies
     from sluice.reporting as w
     cross join lateral (
         select case when w.backend_pid is not null then exists (

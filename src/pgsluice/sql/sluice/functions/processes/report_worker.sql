@@ -10,7 +10,7 @@
  */
 create or replace function sluice.report_worker(
     worker_id text, app text, host text, pid integer, version text, sources text[], concurrency integer, uptime interval,
-    running jsonb default '[]', counts jsonb default '{}', backend_pid integer default null
+    running jsonb default '[]', counts jsonb default '{}', backend_pid integer default null, policies jsonb default '[]'
 )
 returns void
 language plpgsql
@@ -25,10 +25,12 @@ begin
     perform from sluice.process as p where p.process_id = report_worker.worker_id;
     if not found then
         perform sluice._require_short_name('worker_id'::text, report_worker.worker_id);
-        insert into sluice.process (process_id, kind, app, host, pid, version, role_name, sources, concurrency, started_at)
+        insert into sluice.process (
+            process_id, kind, app, host, pid, version, role_name, sources, concurrency, policies, started_at
+        )
         values (
             report_worker.worker_id, 'worker', report_worker.app, report_worker.host, report_worker.pid, report_worker.version,
-            sluice._caller(), report_worker.sources, report_worker.concurrency, v_now - uptime
+            sluice._caller(), report_worker.sources, report_worker.concurrency, report_worker.policies, v_now - uptime
         )
         on conflict on constraint process_pkey do nothing;
     end if;
@@ -57,7 +59,7 @@ begin
 end;
 $$;
 
-comment on function sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer) is
-    'Register a worker process, or report that it lives: running is an array of its calls of handlers with handler, queue and msg_id, or log, group or consumer, and ev_id, and running_s; backend_pid is that of a session that the process keeps open, null behind a pooler. Call it every 30 seconds, and sluice.end_worker at the end.';
-revoke execute on function sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer) from public;
-grant execute on function sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
+comment on function sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer, jsonb) is
+    'Register a worker process, or report that it lives: running is an array of its calls of handlers with handler, queue and msg_id, or log, group or consumer, and ev_id, and running_s; policies is an array of the retry policies that its handlers declare, with source and handler; backend_pid is that of a session that the process keeps open, null behind a pooler. Call it every 30 seconds, and sluice.end_worker at the end.';
+revoke execute on function sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer, jsonb) from public;
+grant execute on function sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer, jsonb) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
