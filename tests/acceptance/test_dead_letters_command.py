@@ -207,7 +207,7 @@ def test_thousands_are_redriven_to_another_queue(of_queue, connection):
         "select 'orders', n, 1, now(), to_jsonb(n), 'r' from generate_series(1001, 2500) as n"
     )
 
-    assert of_queue("redrive", "--conditional", "1001") == "1 dead letters redriven\n"
+    assert of_queue("redrive", "--conditional", "1001") == "1 dead letter redriven\n"
     assert json.loads(of_queue("redrive", "--all", "--into", "again", "--json")) == {
         "redriven": 1505
     }
@@ -265,7 +265,7 @@ def test_purge_deletes_those_with_ids_or_those_that_are_old(dead, connection):
         "update sluice.dead_letter set dead_at = now() - interval '2 h' where msg_id = 2"
     )
 
-    assert dead("purge", "1", "77", "--yes") == "1 dead letters deleted\n"
+    assert dead("purge", "1", "77", "--yes") == "1 dead letter deleted\n"
     assert json.loads(dead("purge", "--older-than", "1h", "--yes", "--json")) == {"purged": 1}
     assert dead("purge", "--older-than", "0s", "--yes") == "4 dead letters deleted\n"
 

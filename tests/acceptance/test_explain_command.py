@@ -23,7 +23,7 @@ def test_message_is_explained_in_sentences_and_as_json(command):
     assert lines[1].startswith("  Message 1 is in queue orders, delayed; it becomes visible: ")
     assert lines[1].endswith(", in 10 min")
     assert [line for line in lines if not line.startswith(" ")] == [
-        "State:", "History:", "Why it is not running now:", "Next:",
+        "State:", "History:", "Now:", "Next:",
     ]  # fmt: skip
     facts = json.loads(command("explain", "queue", "orders", "1", "--json").stdout)
     assert facts[0]["detail"]["state"] == "delayed"

@@ -161,7 +161,7 @@ def test_streams_are_shown_and_given_up(queue, orders):
     (shown,) = json.loads(queue("show", "orders", "--json"))["streams"]
 
     assert (shown["stream_name"], shown["queue_name"], shown["claimed_messages"]) == ("lake", "orders", 1)  # fmt: skip
-    assert queue("release-stream", "lake") == "1 messages released\n"
+    assert queue("release-stream", "lake") == "1 message released\n"
     assert "stream 'lake' does not exist" in queue("release-stream", "lake", code=1, errors=True)
     assert [m["msg_id"] for m in records(queue("read", "orders"))] == [7]
 

@@ -42,7 +42,7 @@ def test_history_and_attempts_are_shown(acting, work, sent):
 
     text = acting.get(sent).text
 
-    assert "Why it is not running now" in text
+    assert "<h3>Now</h3>" in text
     assert "retrying" in text
     assert "&lt;i&gt;7&lt;/i&gt;" in text
     assert "line &lt;1&gt;" in text

@@ -98,7 +98,7 @@ def test_a_queue_is_copied(
     arguments = ("run", "archive", "--queue", "q", "--table", "queue", "--lake", tmp_path / "l")
     result = run(database_18, *arguments, "--once")
 
-    assert result.stdout == "archive: 1 rows in 1 commits\n"
+    assert result.stdout == "archive: 1 row in 1 commit\n"
 
 
 def test_an_unknown_log_is_named_before_spark_starts(database_18: Database, tmp_path: Path):

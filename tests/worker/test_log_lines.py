@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
+from pathlib import Path
 
 import pytest
 
@@ -88,6 +90,71 @@ def test_json_lines_are_objects_with_the_fields_that_were_given(written):
     assert line == {
         "level": "info", "logger": "pgsluice.worker", "message": "done 3", "process": 2, "handler": "mail", "attempt": 2,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "message", "fields"),
+    [
+        (
+            "leader election component=notifier role=leader",
+            (),
+            "leader election",
+            {"component": "notifier", "role": "leader"},
+        ),
+        (
+            'renewal failed queue=%s error="%s" retry_in_s=%.1f',
+            ("a b", 'no "x"\nhere', 2.04),
+            "renewal failed",
+            {"queue": "a b", "error": 'no "x"\nhere', "retry_in_s": 2.0},
+        ),
+        (
+            'queue is paused queue=%s hint="pgsluice queue set %s paused=false"',
+            ("q", "q"),
+            "queue is paused",
+            {"queue": "q", "hint": "pgsluice queue set q paused=false"},
+        ),
+        (
+            "health endpoint started url=http://%s:%d/",
+            ("::1", 80),
+            "health endpoint started",
+            {"url": "http://::1:80/"},
+        ),
+        (
+            'listen failed %s=%s error="%s"',
+            ("log", "l", OSError("gone")),
+            "listen failed",
+            {"log": "l", "error": "gone"},
+        ),
+        (
+            "step failed count=%d error=%r share=%d%%",
+            (3, "no", 5),
+            "step failed",
+            {"count": 3, "error": "no", "share": "5%"},
+        ),
+        ("%s at %d%% of 100%%", ("disk", 7), "disk at 7% of 100%", {}),
+        ("an equation a = b, x=", (), "an equation a = b, x=", {}),
+    ],
+)
+def test_fields_in_the_text_of_our_records_are_fields_of_a_json_line(
+    written, text, values, message, fields
+):
+    stream = written("json")
+
+    logging.getLogger("pgsluice.worker").warning(text, *values)
+
+    line = json.loads(stream.getvalue())
+    assert line.pop("message") == message
+    assert {name: line[name] for name in line.keys() - {"time", "level", "logger"}} == fields
+
+
+def test_no_record_of_ours_has_a_field_with_the_name_of_another():
+    texts = "\n".join(
+        path.read_text() for path in Path(log_lines.__file__).parents[2].rglob("*.py")
+    )
+
+    found = re.findall(r"_log\.\w+\(\s*f?['\"][^)]*?[ '](time|level|logger|message)=", texts)
+
+    assert found == []
 
 
 def test_the_users_own_lines_keep_their_traceback(written):

@@ -34,6 +34,7 @@ from pgsluice.cli.parsing import filter_options, read_filter
 from pgsluice.cli.printing import echo
 from pgsluice.cli.types import Duration
 from pgsluice.client import DeadLetters, EventLog, WorkQueue
+from pgsluice.client.sentences import counted
 from pgsluice.errors import ConsumerNotFoundError, QueueNotFoundError
 
 _place = combined(
@@ -245,7 +246,9 @@ def _redrive_matching(
                 after_id = moved[-1].dead_letter_id
                 if rate is not None:
                     time.sleep(max(0.0, began_s + (total - left) / rate - time.monotonic()))
-    print_result({"redriven": total - left}, f"{total - left} dead letters redriven", as_json)
+    print_result(
+        {"redriven": total - left}, f"{counted(total - left, 'dead letter')} redriven", as_json
+    )
 
 
 @dead_letters.command()
@@ -295,4 +298,4 @@ def _purge(
                 break
     if purged == 0:
         letters.check_exists()
-    print_result({"purged": purged}, f"{purged} dead letters deleted", as_json)
+    print_result({"purged": purged}, f"{counted(purged, 'dead letter')} deleted", as_json)

@@ -30,7 +30,7 @@ from pgsluice.ops.doctor import server_facts
 _TITLES = {
     "state": "State",
     "history": "History",
-    "reason": "Why it is not running now",
+    "reason": "Now",
     "next": "Next",
     "server": "Server and database",
 }

@@ -12,6 +12,7 @@ from pgsluice.cli.options import confirm, dsn_option, json_option, yes_option
 from pgsluice.cli.output import show
 from pgsluice.cli.printing import echo, echo_json
 from pgsluice.cli.types import Duration
+from pgsluice.client.sentences import counted
 from pgsluice.lake.job_results import TARGET_MB_DEFAULT, TableVersion
 from pgsluice.lake.jobs import HISTORY_DEFAULT, RETENTION_HOURS_DEFAULT
 from pgsluice.lake.jobs import compact as run_compact
@@ -50,7 +51,7 @@ def compact(lake: str, target_mb: int, as_json: bool) -> None:
         _print_json(done)
     else:
         echo(
-            f"compacted {done.files_removed} files into {done.files_added}; version {done.version}"
+            f"compacted {counted(done.files_removed, 'file')} into {done.files_added}; version {done.version}"
         )
 
 
@@ -82,7 +83,10 @@ def vacuum(lake: str, retention_s: float, dry_run: bool, yes: bool, as_json: boo
         for name in done.files:
             echo(name)
     would = "would be " if dry_run else ""
-    echo(f"{len(done.files)} files of {done.size_bytes:,} bytes {would}removed", err=dry_run)
+    echo(
+        f"{counted(len(done.files), 'file')} of {done.size_bytes:,} bytes {would}removed",
+        err=dry_run,
+    )
 
 
 @lake.command("show")

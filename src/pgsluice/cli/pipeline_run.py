@@ -15,6 +15,7 @@ from pgsluice import connection
 from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_ERROR, hint
 from pgsluice.cli.printing import echo, echo_json
 from pgsluice.cli.signals import interrupt_on_termination, mute_py4j, stop_on_signals
+from pgsluice.client.sentences import counted
 from pgsluice.errors import SluiceError
 from pgsluice.pipelines.config import Pipeline
 from pgsluice.pipelines.runner import PipelineRunner
@@ -120,7 +121,9 @@ def _show(pipeline: Pipeline, progress: Progress, as_json: bool) -> None:
         echo_json({"pipeline": pipeline.name, "kind": pipeline.kind, **facts})
         return
     del facts["batch_duration_s"], facts["rows_left"]  # of the last batch only, and nothing is left
-    summary = f"{facts.pop('rows')} rows in {facts.pop('micro_batches')} commits"
+    summary = (
+        f"{counted(facts.pop('rows'), 'row')} in {counted(facts.pop('micro_batches'), 'commit')}"
+    )
     for name, value in facts.items():
         if isinstance(value, tuple):
             value = ", ".join(value)

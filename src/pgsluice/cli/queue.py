@@ -38,6 +38,7 @@ from pgsluice.cli.queue_tail import tail
 from pgsluice.cli.queue_topics import topics
 from pgsluice.cli.types import Duration, Json
 from pgsluice.client import QueueMetrics, WorkQueue
+from pgsluice.client.sentences import counted
 from pgsluice.errors import NotInstalledError, PrivilegeError, QueueNotFoundError
 
 _vt = click.option(
@@ -287,7 +288,7 @@ def release_stream(stream_name: str, as_json: bool, dsn: str | None) -> None:
     if released is None:
         echo(f"stream {stream_name!r} does not exist", err=True)
         sys.exit(EXIT_DIFFERENCE)
-    print_result({"released": released}, f"{released} messages released", as_json)
+    print_result({"released": released}, f"{counted(released, 'message')} released", as_json)
 
 
 def _acknowledged(requested: tuple[int, ...], found: list[int]) -> None:

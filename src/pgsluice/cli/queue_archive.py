@@ -21,6 +21,7 @@ from pgsluice.cli.output import interruptible, print_lines, print_result, progre
 from pgsluice.cli.parsing import filter_options, read_filter
 from pgsluice.cli.printing import echo
 from pgsluice.client import Archive, ReplayStep
+from pgsluice.client.sentences import counted
 
 
 @click.command()
@@ -119,7 +120,7 @@ def _replay(
     with (
         interruptible(
             lambda: (
-                f"replayed {step.replayed_in_all} messages; continue with: "
+                f"replayed {counted(step.replayed_in_all, 'message')}; continue with: "
                 f"pgsluice queue replay {queue_name} --continue {number}"
             )
         ),
@@ -130,6 +131,6 @@ def _replay(
             advance(step.replayed)
     print_result(
         {"replay_id": number, "replayed": step.replayed_in_all},
-        f"{step.replayed_in_all} messages replayed",
+        f"{counted(step.replayed_in_all, 'message')} replayed",
         as_json,
     )

@@ -26,7 +26,7 @@ class Values(dict[str, Any]):
 Sentence = str | Callable[[Values], str]
 
 
-def _counted(number: int, noun: str, *verbs: str, at_least: bool = False) -> str:
+def counted(number: int, noun: str, *verbs: str, at_least: bool = False) -> str:
     """Return a number and a noun, and of two verbs the one that agrees."""
     verb = f" {verbs[number != 1]}" if verbs else ""
     return f"{number} {noun}{'' if number == 1 else 's'}{' or more' if at_least else ''}{verb}"
@@ -90,13 +90,13 @@ def _messages(d: Values) -> str:
         f"{d.visible} visible, {d.in_flight} in flight, {d.retrying} waiting for a retry or the delay of a release, "
         f"{d.delayed} delayed"
     )
-    return f"Queue {d.queue_name} has {_counted(d.length, 'message')}: {counts}"
+    return f"Queue {d.queue_name} has {counted(d.length, 'message')}: {counts}"
 
 
 def _key_of_messages(d: Values) -> str:
     if d.state == "unordered":
         return f"Queue {d.queue_name} has neither limits of keys nor FIFO indexes, so its keys block nothing"
-    messages = _counted(d.messages, "message", at_least=d.at_least)
+    messages = counted(d.messages, "message", at_least=d.at_least)
     return f"Key {d.key!r} of queue {d.queue_name} has {messages}, {d.visible} visible, {d.in_flight} in flight"
 
 
@@ -105,11 +105,11 @@ def _key_of_events(d: Values) -> str:
         case "unordered":
             return f"Share group {d.group_name} of log {d.queue_name} has no key, so its events have no order"
         case "parked":
-            return f"Key {d.key!r} is parked with {_counted(d.parked, 'event')}"
+            return f"Key {d.key!r} is parked with {counted(d.parked, 'event')}"
         case "claimed":
-            return f"Key {d.key!r} is claimed, and {_counted(d.waiting, 'event')} waiting"
+            return f"Key {d.key!r} is claimed, and {counted(d.waiting, 'event')} waiting"
         case "waiting":
-            return f"Key {d.key!r} has {_counted(d.waiting, 'event')} waiting"
+            return f"Key {d.key!r} has {counted(d.waiting, 'event')} waiting"
     return f"Key {d.key!r} is free: it has no claimed and no waiting event"
 
 
@@ -127,7 +127,7 @@ def _event(d: Values) -> str:
 
 
 def _share_group(d: Values) -> str:
-    counts = [f"{_counted(d.lag_events, 'event')} to claim", f"{d.leased} leased"]
+    counts = [f"{counted(d.lag_events, 'event')} to claim", f"{d.leased} leased"]
     if d.retrying is not None:
         counts.append(f"{d.retrying} waiting for a redelivery")
     counts.append(f"{d.dead}{' or more' if d.at_least else ''} dead")
@@ -172,7 +172,7 @@ def _export(d: Values) -> str:
 
 
 def _dead_letters(d: Values) -> str:
-    dead = _counted(d.dead, "dead letter", at_least=d.at_least)
+    dead = counted(d.dead, "dead letter", at_least=d.at_least)
     return f"{dead} in the last day, the last one{f' with {d.error}' if d.error else ''}"
 
 
@@ -203,7 +203,7 @@ def _no_tick(d: Values) -> str:
     made = "its external ticker made its last tick" if d.is_external else "its last tick was made"
     if d.events:
         return (
-            f"Consumers cannot read {_counted(d.events, 'new event')} of log {d.queue_name}: {made}"
+            f"Consumers cannot read {counted(d.events, 'new event')} of log {d.queue_name}: {made}"
         )
     return f"Log {d.queue_name} has no new events, and no ticks either: {made}"
 
@@ -223,7 +223,7 @@ def _consumer_lag(d: Values) -> str:
     kept = ""
     if is_absent(d):
         kept = f" and keeps {_bytes(d.pinned_bytes)} of segments (if it does not return, unregister it)"
-    behind = f"{_counted(d.lag_events, 'event')} behind the newest tick"
+    behind = f"{counted(d.lag_events, 'event')} behind the newest tick"
     return f"Consumer {d.consumer_name} is about {behind}{kept}; it was last active"
 
 
@@ -234,26 +234,30 @@ def _position_lost(d: Values) -> str:
 
 def _claim(d: Values) -> str:
     renewed = " and was renewed" if d.renewals else ""
-    return f"Claim {d.claim_id} holds {_counted(d.events - d.settled, 'event')}{renewed}; its lease"
+    return f"Claim {d.claim_id} holds {counted(d.events - d.settled, 'event')}{renewed}; its lease"
 
 
 def _behind(d: Values, what: str) -> str:
     key = "a key" if d.key is None else f"key {d.key!r}"
-    return f"{_counted(d.waiting, 'event')} of {key} {what}"
+    return f"{counted(d.waiting, 'event')} of {key} {what}"
 
 
 def _type_waits(d: Values) -> str:
-    keys = f" and {_counted(d.waiting_keys, 'key')}" if d.waiting_keys else ""
+    keys = f" and {counted(d.waiting_keys, 'key')}" if d.waiting_keys else ""
     if d.handler is None:
         handler = "a worker that declares it"
     else:
         dead = "" if d.workers else ", which no live worker runs"
         handler = f"handler {d.handler} of app {d.app}{dead}"
-    return f"{_counted(d.waiting, 'event')}{keys} of type {d.ev_type or '(none)'} waiting for {handler}"
+    return (
+        f"{counted(d.waiting, 'event')}{keys} of type {d.ev_type or '(none)'} waiting for {handler}"
+    )
 
 
 def _type_unhandled(d: Values) -> str:
-    accepted = f"workers accepted {_counted(d.accepted, 'event')} and dead-lettered {d.dead_lettered} of it"
+    accepted = (
+        f"workers accepted {counted(d.accepted, 'event')} and dead-lettered {d.dead_lettered} of it"
+    )
     return f"No handler is declared for type {d.ev_type or '(none)'}: {accepted}, the last one"
 
 
@@ -301,7 +305,7 @@ SENTENCES: dict[str, dict[str, Sentence]] = {
         "batch": "It last opened or finished a batch",
         "lake commit": "It last committed to the lake",
         "pipeline report": lambda d: (
-            f"It last reported: {_counted(d.row_count, 'row')} since its start"
+            f"It last reported: {counted(d.row_count, 'row')} since its start"
         ),
         "claimed by group": "Share group {consumer_name} has claimed it; its explanation has claims and redeliveries",
         "finished": "Consumer {consumer_name} has finished it",
@@ -326,14 +330,14 @@ SENTENCES: dict[str, dict[str, Sentence]] = {
         "empty": "There is no message to claim",
         "none visible": "No message is visible: all are in flight, delayed or wait for a retry",
         "expired leases": lambda d: (
-            f"{_counted(d.expired, 'lease', at_least=d.at_least)} expired without an outcome, the first"
+            f"{counted(d.expired, 'lease', at_least=d.at_least)} expired without an outcome, the first"
         ),
-        "keys parked": lambda d: f"{_counted(d.parked, 'key')} parked, the first",
+        "keys parked": lambda d: f"{counted(d.parked, 'key')} parked, the first",
         "maintenance failure": _failure,
         "no worker": "No live worker is registered for {source}; consumers without a worker are not registered",
         "none": lambda d: (
             "Nothing in the database holds it back, and "
-            f"{_counted(d.workers, 'live worker', 'is', 'are')} registered for {d.source}; the last report was made"
+            f"{counted(d.workers, 'live worker', 'is', 'are')} registered for {d.source}; the last report was made"
         ),
         "row locked": "An open transaction has locked or changed it: that of {session}",
         "delay": lambda d: (
@@ -357,7 +361,7 @@ SENTENCES: dict[str, dict[str, Sentence]] = {
             "or the transaction that sent it is still open or was rolled back"
         ),
         "order": lambda d: (
-            f"{_counted(d.ahead, 'visible message', at_least=d.at_least)} with a lower id claimed first"
+            f"{counted(d.ahead, 'visible message', at_least=d.at_least)} with a lower id claimed first"
         ),
         "key": _key_behind,
         "key parked": lambda d: f"Message {d.msg_id} failed and parked {_key(d)}",
@@ -381,7 +385,7 @@ SENTENCES: dict[str, dict[str, Sentence]] = {
         "no tick": _no_tick,
         "maintenance": _maintenance,
         "next tick": lambda d: (
-            f"{_counted(d.events, 'event')} of log {d.queue_name} since the newest tick; "
+            f"{counted(d.events, 'event')} of log {d.queue_name} since the newest tick; "
             "consumers read after the next tick"
         ),
         "closed": "Log {queue_name} refuses new events (disable_insert)",

@@ -27,7 +27,7 @@ _UNITS = ((86_400 * 365, "y"), (86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"
 _SECTIONS = {
     "state": "State",
     "history": "History",
-    "reason": "Why it is not running now",
+    "reason": "Now",
     "next": "Next",
     "server": "Server and database",
 }

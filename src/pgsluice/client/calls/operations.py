@@ -54,7 +54,9 @@ def report_worker(
         "%s::integer, %s::interval, %s::jsonb, %s::jsonb, %s::integer, %s::jsonb)"
     )
     reported = (timedelta(seconds=uptime_s), Jsonb(list(running)), Jsonb(counts), backend_pid)
-    return Call(sql, (*worker[:-1], *reported, Jsonb(list(worker.policies))), nothing, is_report=True)
+    return Call(
+        sql, (*worker[:-1], *reported, Jsonb(list(worker.policies))), nothing, is_report=True
+    )
 
 
 def end_worker(worker_id: str) -> Call[None]:

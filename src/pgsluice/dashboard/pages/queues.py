@@ -50,9 +50,9 @@ class ListedQueue:
         if ready and not self.workers and (figures.oldest_ready_s or 0) > _OLD_S:
             return 3, "no live worker claims from it"
         if (figures.oldest_ready_s or 0) > _OLD_S:
-            return 2, "its oldest message waits"
+            return 2, "not drained"
         if figures.dead:
-            return 1, "it has dead letters"
+            return 1, "has dead letters"
         return 0, ""
 
 

@@ -63,7 +63,7 @@ CHECKS = (
         "consumers",
         "a log keeps all events since its slowest consumer, until the disk is full; to unregister a consumer gives up "
         "what it has not read, and its retries",
-        "consumers read",
+        "every consumer reads its log",
         lambda probe: probe.fetch(
             doctor_logs.consumers(
                 probe.thresholds.consumer_idle_s,

@@ -11,6 +11,7 @@ import psycopg
 from pgsluice.client.calls import doctor_queues, doctor_workers
 from pgsluice.client.calls.doctor import Symptom
 from pgsluice.client.calls.doctor_queues import QueueHead
+from pgsluice.client.sentences import counted
 from pgsluice.ops.doctor.findings import Check
 from pgsluice.ops.doctor.probe import Probe
 
@@ -55,13 +56,13 @@ def _undrained(probe: Probe) -> Iterable[Symptom]:
     }
     for head in waiting:
         if head.queue_name not in expected and head.ready_since is not None:
-            count = f"{head.ready}{' or more' if head.ready >= 1000 else ''}"
+            ready = counted(head.ready, "message", at_least=head.ready >= 1000)
             read = (
                 "never" if head.last_read_at is None else f"{head.last_read_at:%Y-%m-%d %H:%M:%S%z}"
             )
             yield Symptom(
                 "warn",
-                f"queue {head.queue_name!r}: {count} messages are ready since "
+                f"queue {head.queue_name!r}: {ready} ready since "
                 f"{head.ready_since:%Y-%m-%d %H:%M:%S%z}, last read: {read}",
                 f"pgsluice worker run MODULE:APP --queues {shlex.quote(head.queue_name)}",
             )
@@ -88,8 +89,8 @@ def _held(probe: Probe) -> Iterable[Symptom]:
         if head.held_ids:
             yield Symptom(
                 "warn",
-                f"queue {head.queue_name!r}: {head.held} messages were read long ago and stay invisible "
-                f"until {head.held_until:%Y-%m-%d %H:%M:%S%z}",
+                f"queue {head.queue_name!r}: {counted(head.held, 'message', 'was', 'were')} read long ago and "
+                f"invisible until {head.held_until:%Y-%m-%d %H:%M:%S%z}",
                 doctor_queues.make_visible(head.queue_name, head.held_ids),
             )
 

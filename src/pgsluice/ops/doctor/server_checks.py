@@ -177,7 +177,7 @@ CHECKS = (
     Check(
         "transaction_ids",
         "the server refuses writes before transaction ids wrap around",
-        "rows are frozen in time",
+        "old rows are frozen before transaction ids run out",
         lambda probe: probe.fetch(doctor.transaction_ids()),
         scope="server",
     ),

@@ -26,6 +26,8 @@ _RUNTIME = ("pgsluice", "psycopg", "asyncio")
 _LINES_PER_S = 2.0
 _SECRET_LENGTH_MIN = 4  # shorter values match parts of ordinary text too often
 _PLACEHOLDER = re.compile(r"%(?:%|[-#0 +]*[\d.]*[a-zA-Z])")
+# A `name=value` in the text of a record of ours; a value with spaces has quotes.
+_PAIR = re.compile(r'(?<!\S)(\w+|%s)=("[^"]*"|\S+)')
 _RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -139,13 +141,18 @@ class JsonLines(_Lines):
 
     def format(self, record: logging.LogRecord) -> str:
         """Format one line."""
-        is_report = record.name == failure_log.logger.name
-        reported: dict[str, Any] = vars(record).get("fields", {}) if is_report else {}
+        reported: dict[str, Any]
+        if record.name == failure_log.logger.name:
+            message, reported = vars(record)["event"], vars(record).get("fields", {})
+        elif _is_runtime(record) and isinstance(record.args, tuple | None):
+            message, reported = _structured(str(record.msg), list(record.args or ()))
+        else:
+            message, reported = self._message(record), {}
         entry = {
             "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": self._clean(vars(record)["event"] if is_report else self._message(record)),
+            "message": self._clean(message),
             **self._fields(record),
             **{
                 name: self._clean(value) if isinstance(value, str) else value
@@ -155,6 +162,35 @@ class JsonLines(_Lines):
         if exception := self._clean(_exception(record, before="")):
             entry["exception"] = exception
         return printable_json(entry)
+
+
+def _structured(template: str, values: list[Any]) -> tuple[str, dict[str, Any]]:
+    """Return the text of a record of ours without its `name=value`, and these as fields; numbers stay numbers."""
+    with_values = bool(values)
+
+    def take(part: str) -> tuple[Any, ...]:
+        count = sum(found[0] != "%%" for found in _PLACEHOLDER.finditer(part))
+        taken, values[:count] = tuple(values[:count]), []
+        return taken
+
+    def filled(part: str) -> str:
+        return part % take(part) if with_values else part
+
+    texts, fields, end = [], {}, 0
+    for pair in _PAIR.finditer(template):
+        texts.append(filled(template[end : pair.start()]).strip())
+        end = pair.end()
+        name, value = filled(pair[1]), pair[2].strip('"')
+        if with_values and _PLACEHOLDER.fullmatch(value) and value != "%%":
+            (given,) = take(value)
+            is_plain = given is None or isinstance(given, int | float | bool)
+            fields[name] = given if is_plain else str(given)
+            if isinstance(given, float):
+                fields[name] = float(value % given)
+        else:
+            fields[name] = filled(value)
+    texts.append(filled(template[end:]).strip())
+    return " ".join(filter(None, texts)), fields
 
 
 def _exception(record: logging.LogRecord, *, before: str) -> str:

@@ -16,6 +16,7 @@ from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.logs import maintain_groups, rotate_page
 from pgsluice.client.calls.pgq import maint_retry_events
 from pgsluice.client.calls.upkeep import list_extra_maint, run_extra_maint
+from pgsluice.client.sentences import counted
 from pgsluice.errors import TRANSIENT, ArgumentError, ConnectionFailedError, SluiceError
 
 Report = Callable[[MaintenanceStep], None]
@@ -124,7 +125,9 @@ class Maintenance:
             if step == 0 or stop.is_set():
                 break
         if moved:
-            self._report(MaintenanceStep("retry", None, True, f"{moved} events redelivered"))
+            self._report(
+                MaintenanceStep("retry", None, True, f"{counted(moved, 'event')} redelivered")
+            )
         return [
             self._failed("retry", failure.queue_name, failure.error)
             for failure in self._operations.list_failures()

@@ -114,7 +114,7 @@ class Ticker:
         """Log a server warning about a log, at most once a minute each."""
         text = notice.message_primary or ""
         if notice.severity_nonlocalized == "WARNING" and self._reminders.is_due(text):
-            _log.warning('ticker warning message="%s"', text)
+            _log.warning('ticker warning detail="%s"', text)
 
     def _wait(self, runner: Runner, stop: threading.Event) -> None:
         """Wait for the next tick; meanwhile wake waiting claims, which need no tick."""
