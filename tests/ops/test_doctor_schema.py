@@ -150,7 +150,7 @@ def test_role_with_sluice_monitor_sees_most_and_the_rest_is_named(doctor, connec
     assert list(statuses) == NAMES
     assert set(statuses.values()) == {"ok", "unknown"}
     assert set(hidden) == {
-        *("idle_in_transaction", "dead_letters", "failures", "schedules", "parked_group_keys"),
+        *("idle_in_transaction", "dead_letters", "failures", "parked_group_keys"),
     }
     assert hidden["dead_letters"] == (
         "permission denied for table dead_letter; to see it, connect as a member of sluice_admin and pg_monitor"

@@ -322,7 +322,7 @@ def test_role_that_may_only_send_can_ingest(
     ("how", "kind", "message"),
     [
         ({"queue": "none"}, QueueNotFoundError, "queue 'none' does not exist"),
-        ({"queue": None, "log": "none"}, LogNotFoundError, "no event log 'none'"),
+        ({"queue": None, "log": "none"}, LogNotFoundError, "event log 'none' does not exist"),
         ({"queue": None}, ConfigurationError, "pass either queue or log"),
         ({"log": "l"}, ConfigurationError, "not both"),
         ({"batch_rows": 0}, ConfigurationError, "batch_rows is 0"),

@@ -48,7 +48,11 @@ def test_it_is_the_oldest_if_no_other_runs(database, connection):
         with database.connect() as ended:
             done = own_id(ended)
 
-        assert value(connection, OTHERS) == f"{own}:{int(done) + 1}:{own}"
+        # Other databases of the server may have transactions in progress, such as an autovacuum.
+        xmin, xmax, running = value(connection, OTHERS).split(":")
+        assert (xmin, int(xmax) > int(done)) == (own, True)
+        assert own in running.split(",")
+        assert done not in running.split(",")
 
 
 def test_a_savepoint_has_no_id_of_its_own_in_it(database, connection):
