@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import psycopg
 import pytest
 
@@ -26,6 +28,38 @@ def test_findings_are_grouped_by_status_with_commands_to_copy(client, work):
     assert text.index("<h2>Warnings</h2>") < text.index(f"<h2>{FOUND}</h2>")
     assert 'data-copy="pgsluice queue set held paused=false"' in text
     assert "<script>alert" not in text
+
+
+def test_findings_from_before_an_act_or_an_earlier_visit_are_not_shown(database_18, monkeypatch):
+    found, go = [], threading.Event()
+
+    def diagnose(*_args, **_options):
+        go.wait(10)
+        found.append(len(found))
+        return [Finding("clock", "ok", str(found[-1]), "")]
+
+    monkeypatch.setattr(diagnosis, "diagnose", diagnose)
+    runs = diagnosis.Diagnoses(resolve(database_18.url), every_s=60)
+
+    def latest():
+        now = runs.latest()
+        return now and now.findings[0].what
+
+    go.set()
+    wait_until(lambda: latest() == "0", "the first run")
+    go.clear()
+    runs.forget()
+    assert latest() is None
+    runs.forget()  # while the second run looks
+    go.set()
+    wait_until(lambda: latest() == "2", "a run that began after the last act")
+
+    runs = diagnosis.Diagnoses(resolve(database_18.url), every_s=0.1)
+    wait_until(lambda: latest() == "3", "the first run of another process")
+    go.clear()
+    wait_until(lambda: latest() is None, "the findings to be outdated while the next run looks")
+    go.set()
+    wait_until(lambda: latest() not in (None, "3"), "the next run")
 
 
 def test_role_with_sluice_monitor_sees_findings(monitor):

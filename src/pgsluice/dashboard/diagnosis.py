@@ -41,7 +41,10 @@ class Diagnosis:
 
 
 class Diagnoses:
-    """Runs the checks in a thread when a page asks for them, at most once per `every_s`. Thread-safe."""
+    """Runs the checks in a thread when a page asks for them, at most once per `every_s`. Thread-safe.
+
+    Findings of an earlier visit are not returned: they would be taken for those of now.
+    """
 
     def __init__(self, target: Target, every_s: float = 60.0) -> None:
         """Prepare; nothing is run.
@@ -55,21 +58,36 @@ class Diagnoses:
         self._lock = threading.Lock()
         self._latest: Diagnosis | None = None
         self._began_at_s: float | None = None
+        self._ended_at_s = 0.0
+        self._acts = 0
         self._thread: threading.Thread | None = None
 
     def latest(self) -> Diagnosis | None:
-        """Return the newest diagnosis, and start the next one if it is due; None: the first one is running."""
+        """Return the newest diagnosis, and start the next one if it is due; None: the checks are running.
+
+        A diagnosis is at most three times `every_s` old, and from after the last `forget`.
+        """
         with self._lock:
             is_running = self._thread is not None and self._thread.is_alive()
             now_s = time.monotonic()
             is_due = self._began_at_s is None or now_s - self._began_at_s >= self._every_s
             if is_due and not is_running:
                 self._began_at_s = now_s
-                self._thread = threading.Thread(target=self._run, name="doctor", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run, args=[self._acts], name="doctor", daemon=True
+                )
                 self._thread.start()
+            if now_s - self._ended_at_s > 3 * self._every_s:
+                return None
             return self._latest
 
-    def _run(self) -> None:
+    def forget(self) -> None:
+        """Check again at the next visit, as an act has changed what was found."""
+        with self._lock:
+            self._acts += 1
+            self._began_at_s = self._latest = None
+
+    def _run(self, acts: int) -> None:
         open_one = partial(
             connect, self._target, autocommit=True, application_name="pgsluice dashboard"
         )
@@ -87,4 +105,5 @@ class Diagnoses:
             _log.warning('checks not run error="%s"', error)
             diagnosis = Diagnosis(datetime.now(UTC), (), str(error))
         with self._lock:
-            self._latest = diagnosis
+            if acts == self._acts:
+                self._latest, self._ended_at_s = diagnosis, time.monotonic()

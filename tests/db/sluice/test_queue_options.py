@@ -90,7 +90,7 @@ def test_pause_is_listed_with_its_author_and_reason(orders):
     set_queue_options(orders, "orders", paused=True, pause_reason="bank is down")
     set_queue_options(orders, "again", paused=True)
 
-    by = f"role {orders.info.user}, application ''"
+    by = f"role {orders.info.user}"
     assert rows(orders, query) == [("again", by, None), ("orders", by, "bank is down")]
 
 

@@ -175,6 +175,7 @@ def _perform(request: Request, found: Act, form: Mapping[str, str]) -> Response:
     if found.run is None:
         return RedirectResponse(links(request)("job", id=token), 303)
     dashboard.database.forget()
+    dashboard.diagnosis.forget()
     return _return(request, begun.back, token)
 
 

@@ -18,6 +18,7 @@ from pgsluice.dashboard.settings import dashboard_of
 _PAGE = 100
 _UNSAMPLED = 50  # queues whose figures are read directly where no maintenance takes samples
 _OLD_S = 300.0
+_UNCLAIMED_S = 60.0  # without a live worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class ListedQueue:
             return 1, f"paused by {self.paused.paused_by}"
         if figures is None:
             return 0, ""
-        if ready and not self.workers and (figures.oldest_ready_s or 0) > _OLD_S:
+        if ready and not self.workers and (figures.oldest_ready_s or 0) > _UNCLAIMED_S:
             return 3, "no live worker claims from it"
         if (figures.oldest_ready_s or 0) > _OLD_S:
             return 2, "not drained"

@@ -59,7 +59,8 @@ comment on column sluice.process_report.row_count is 'Rows that a pipeline has w
 -- ends or is silent for a day.
 create view sluice.reporting as
 select p.*, r.report_id, r.reported_at, r.backend_pid, r.running, r.counts, r.ended_at, r.last_commit_at, r.row_count,
-    format('pid %s, role %s, application %L, address %s', p.pid, p.role_name, p.app, p.host) as held_by
+    format('pid %s, role %s', p.pid, p.role_name) || case when p.app <> '' then format(', application %L', p.app) else '' end
+        || format(', address %s', p.host) as held_by
 from sluice.process as p
 left join lateral (
     select newest.*

@@ -7,7 +7,8 @@ set search_path = pg_catalog, pg_temp
 as $$
     select coalesce(
         (
-            select format('pid %s, role %s, application %L', a.pid, a.usename, coalesce(a.application_name, ''))
+            select format('pid %s, role %s', a.pid, a.usename)
+                || case when a.application_name <> '' then format(', application %L', a.application_name) else '' end
             from pg_stat_activity as a
             where a.pid = i_pid
         ),

@@ -30,9 +30,11 @@ begin
         v_settings.pause_reason := null;
     elsif v_settings.paused_at is null then
         v_settings.paused_at := clock_timestamp();
-        v_settings.paused_by := format(
-            'role %s, application %L', sluice._caller(), current_setting('application_name')
-        );
+        v_settings.paused_by := format('role %s', sluice._caller())
+            || case
+                when current_setting('application_name') <> '' then format(', application %L', current_setting('application_name'))
+                else ''
+            end;
     end if;
 
     if v_settings.archive_retention < '0' then
