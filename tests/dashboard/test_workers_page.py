@@ -100,3 +100,17 @@ def test_role_with_sluice_monitor_sees_workers(monitor, report):
     report()
 
     assert "1 of 1 workers are live" in monitor.get("/workers").text
+
+
+@pytest.mark.parametrize(
+    "page", ["/workers", "/queue?name=orders", "/message?queue=orders&msg_id=1"]
+)
+def test_page_that_shows_calls_requests_reports_of_workers(client, connection, work, page):
+    work.create("orders")
+    work.send("orders", 1)
+    connection.execute('listen "sluice.reports"')
+
+    assert client.get(page).status_code == 200
+
+    (found,) = connection.notifies(timeout=5, stop_after=1)
+    assert found.channel == "sluice.reports"

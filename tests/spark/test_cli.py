@@ -51,7 +51,7 @@ def test_once_exports_existing_events_and_prints_the_count(
 
     answer = json.loads(first.stdout)
     assert (answer["pipeline"], answer["rows"], answer["offset"]["tick"]) == ("events", 1, 2)
-    assert second.stdout.startswith("events: 0 rows in 0 commits")
+    assert second.stdout.startswith("events: 0 rows in 0 lake commits")
     assert lake_column(lake, "ev_data") == ["event"]
 
 
@@ -98,7 +98,7 @@ def test_a_queue_is_copied(
     arguments = ("run", "archive", "--queue", "q", "--table", "queue", "--lake", tmp_path / "l")
     result = run(database_18, *arguments, "--once")
 
-    assert result.stdout == "archive: 1 row in 1 commit\n"
+    assert result.stdout == "archive: 1 row in 1 lake commit\n"
 
 
 def test_an_unknown_log_is_named_before_spark_starts(database_18: Database, tmp_path: Path):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 from datetime import timedelta
 
 import psycopg
 import pytest
 
 from pgsluice import App, EventLog, Operations, RetryPolicy, WorkQueue
+from pgsluice.client._sync.runner import Runner
+from pgsluice.client.calls.listeners import request_reports
 from pgsluice.worker.engine.flow import registration
 from pgsluice.worker.engine.flow.worker import Worker
 from support.sources import until
@@ -75,6 +78,28 @@ async def test_retry_policy_of_a_handler_is_reported_and_explains_its_messages(
         assert "1 of 20 attempts used" in facts()
         (state,) = (s for s in operations.list_queue_states() if s.queue_name == queue_name)
         assert (state.in_flight, state.retrying) == (0, 1)
+
+
+async def test_worker_reports_what_it_runs_within_seconds_of_a_request(
+    worker_url, observer, queue_name
+):
+    go = asyncio.Event()
+    app = app_of(worker_url, queue_name, go)
+    work = WorkQueue(observer)
+    async with working(app):
+        await until(lambda: mine(observer, queue_name), "the first report", deadline_s=10)
+        work.send(queue_name, 1)
+        began_s = time.monotonic()
+        await until(
+            lambda: (
+                Runner(observer).run(request_reports())
+                or any(w.running for w in mine(observer, queue_name))
+            ),
+            "the running call",
+            deadline_s=20,
+        )
+        assert time.monotonic() - began_s < 10  # reports follow each other in 30 seconds
+        go.set()
 
 
 async def test_worker_is_listed_with_what_it_runs_until_it_stops(

@@ -121,9 +121,7 @@ def _show(pipeline: Pipeline, progress: Progress, as_json: bool) -> None:
         echo_json({"pipeline": pipeline.name, "kind": pipeline.kind, **facts})
         return
     del facts["batch_duration_s"], facts["rows_left"]  # of the last batch only, and nothing is left
-    summary = (
-        f"{counted(facts.pop('rows'), 'row')} in {counted(facts.pop('micro_batches'), 'commit')}"
-    )
+    summary = f"{counted(facts.pop('rows'), 'row')} in {counted(facts.pop('micro_batches'), 'lake commit')}"
     for name, value in facts.items():
         if isinstance(value, tuple):
             value = ", ".join(value)

@@ -111,6 +111,19 @@ def ping_listener() -> Call[Ping]:
     return Call(sql, (), one(Ping))
 
 
+REPORT_CHANNEL = "sluice.reports"
+
+
+def listen_report_requests() -> Call[None]:
+    """Listen for requests that workers report at once."""
+    return Call('listen "sluice.reports"', (), nothing)
+
+
+def request_reports() -> Call[None]:
+    """Ask the workers of the database to report what they run; those behind a pooler report as before."""
+    return Call("select pg_catalog.pg_notify('sluice.reports', '')", (), nothing)
+
+
 def backend_pid() -> Call[int]:
     return Call("select pg_catalog.pg_backend_pid()", (), scalar)
 

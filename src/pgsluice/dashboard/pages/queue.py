@@ -17,6 +17,7 @@ from pgsluice.client import (
 from pgsluice.client.calls import samples
 from pgsluice.dashboard.database import Database, PagePart, PageSession
 from pgsluice.dashboard.history import SPANS, span_of
+from pgsluice.dashboard.pages.workers import read_workers
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
 from pgsluice.errors import QueueNotFoundError
@@ -39,7 +40,7 @@ def queue(request: Request) -> Response:
         lambda s: s.operations.handler_policies(f"queue {name}"), "handler policies", name
     )
     throttles = database.part(lambda s: s.operations.list_notify_insert_throttles(), "throttles")
-    workers = database.part(lambda s: s.operations.list_workers(), "workers")
+    workers = read_workers(database)
     return page(
         request,
         "queue.html",

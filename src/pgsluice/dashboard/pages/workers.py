@@ -12,6 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pgsluice.client import WorkerProcess
+from pgsluice.client.calls.listeners import request_reports
+from pgsluice.dashboard.database import Database, PagePart
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
 
@@ -39,7 +41,7 @@ def workers(request: Request) -> Response:
     """Show the workers whose app, host or sources contain a text, or one worker."""
     search = request.query_params.get("search", "")
     worker_id = request.query_params.get("worker", "")
-    found = dashboard_of(request).database.part(lambda s: s.operations.list_workers(), "workers")
+    found = read_workers(dashboard_of(request).database)
     matching = [each for each in found.value or () if _matches(each, search.lower())]
     selected = next((each for each in found.value or () if each.worker_id == worker_id), None)
     running = running_calls([selected] if selected else [each for each in matching if each.is_live])
@@ -58,6 +60,12 @@ def workers(request: Request) -> Response:
         running_count=len(running),
         settled=settled,
     )
+
+
+def read_workers(database: Database) -> PagePart[list[WorkerProcess]]:
+    """Return the worker processes, and ask them to report, so that the next refresh shows what they run then."""
+    database.part(lambda s: s.run(request_reports()), "report request")
+    return database.part(lambda s: s.operations.list_workers(), "workers")
 
 
 def _matches(worker: WorkerProcess, text: str) -> bool:

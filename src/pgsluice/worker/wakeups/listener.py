@@ -106,6 +106,7 @@ class AsyncListener:
         self._heartbeats: Heartbeats | None = None
         self._backend_pid: int | None = None
         self._reliable: frozenset[Kind] = frozenset()
+        self.report_requested = asyncio.Event()  # cleared when it was reported
         self._nudge = asyncio.Event()
         self._is_closing = False
         self._task: asyncio.Task[None] | None = None
@@ -225,6 +226,7 @@ class AsyncListener:
         link.connection.add_notify_handler(
             lambda notification: self._dispatch(notification.channel, notification.payload)
         )
+        await link.run(calls.listen_report_requests())
         now_s = time.monotonic()
         self._missing.clear()
         self._backend_pid = link.connection.info.backend_pid if is_direct else None
@@ -326,6 +328,9 @@ class AsyncListener:
                     self._nudge.clear()
 
     def _dispatch(self, channel: str, payload: str) -> None:
+        if channel == calls.REPORT_CHANNEL:
+            self.report_requested.set()
+            return
         if self._heartbeats is None:
             return
         now_s = time.monotonic()

@@ -23,6 +23,7 @@ from pgsluice.worker.handlers.handler import HandlerSpec
 _log = logging.getLogger(__name__)
 # The server takes a worker for lost after three missed reports.
 _REPORT_S = 30.0
+_REQUESTED_S = 2.0  # least time between two reports, also if more are requested
 # The listener connects while the worker starts.
 _FIRST_REPORT_S = 2.0
 # An older schema or a role without the rights: an administrator may change that.
@@ -74,6 +75,7 @@ async def registered(
     calls: Callable[[], Iterable[RunningCall]],
     handlers: Callable[[], Iterable[HandlerStatus]],
     backend_pid: Callable[[], int | None],
+    requested: asyncio.Event | None = None,
 ) -> AsyncIterator[None]:
     """Report this process while the block runs; a report that fails is skipped and affects nothing else.
 
@@ -83,6 +85,7 @@ async def registered(
         calls: Returns its running calls.
         handlers: Returns the status of its handlers.
         backend_pid: Returns the server process of a session that the process keeps open, or None.
+        requested: Set to request a report at once, as by a page that shows workers; None: none is requested.
     """
     runner = AsyncRunner(pool)
     began_s = time.monotonic()
@@ -97,7 +100,9 @@ async def registered(
         )
         await runner.run(call)
 
-    reporting = asyncio.create_task(_report(report, backend_pid), name="registration")
+    reporting = asyncio.create_task(
+        _report(report, backend_pid, requested or asyncio.Event()), name="registration"
+    )
     try:
         yield
     finally:
@@ -111,9 +116,11 @@ async def registered(
 async def _report(
     report: Callable[[], Any],
     backend_pid: Callable[[], int | None],
+    requested: asyncio.Event,
 ) -> None:
     is_first = True
     while True:
+        requested.clear()
         pause_s = _REPORT_S
         if is_first and backend_pid() is None:
             pause_s = _FIRST_REPORT_S
@@ -122,10 +129,14 @@ async def _report(
             await report()
         except (NotInstalledError, PrivilegeError) as error:
             _log.info('worker is not registered error="%s"', error)
-            pause_s = _UNABLE_S
+            await asyncio.sleep(_UNABLE_S)
+            continue
         except SluiceError as error:
             _log.debug('report skipped error="%s"', error)
-        await asyncio.sleep(pause_s)
+        await asyncio.sleep(min(pause_s, _REQUESTED_S))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause_s - _REQUESTED_S):
+                await requested.wait()
 
 
 async def _end(runner: AsyncRunner, reporting: asyncio.Task[None], worker_id: str) -> None:

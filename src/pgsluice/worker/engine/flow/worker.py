@@ -249,8 +249,11 @@ class Worker:
             me = identity(worker_id, self._app.name, self._specs, self._options.concurrency)
             calls = lambda: [call for lane in self._lanes for call in lane.running_calls()]  # noqa: E731
             pid = lambda: None if self._listener is None else self._listener.backend_pid  # noqa: E731
+            requested = None if self._listener is None else self._listener.report_requested
             await stack.enter_async_context(
-                registered(connections.engine, me, calls, lambda: self.status().handlers, pid)
+                registered(
+                    connections.engine, me, calls, lambda: self.status().handlers, pid, requested
+                )
             )
 
     async def _connect(self, stack: contextlib.AsyncExitStack) -> Connections:
