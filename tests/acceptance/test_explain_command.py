@@ -54,10 +54,10 @@ def test_command_of_a_fact_is_quoted_and_runs(command, database_18):
 
     printed = command("explain", "queue", "orders", "2").stdout
 
-    (line,) = (line.strip() for line in printed.splitlines() if "unpark" in line)
-    assert line == """pgsluice queue unpark orders 'a'"'"'b; $(c)'"""
-    command("queue", "unpark", "orders", "a'b; $(c)")
-    assert "unpark" not in command("explain", "queue", "orders", "2").stdout
+    (line,) = (line.strip() for line in printed.splitlines() if "queue retry" in line)
+    assert line == """pgsluice queue retry '--key=a'"'"'b; $(c)' orders"""
+    command("queue", "retry", "orders", "--key", "a'b; $(c)")
+    assert "queue retry" not in command("explain", "queue", "orders", "2").stdout
     assert "Queue orders has 2 messages: " in command("explain", "queue", "orders").stdout
 
 

@@ -1,4 +1,4 @@
-"""Blocked keys in `pgsluice queue show`, and `unpark`, on a real server."""
+"""Blocked keys in `pgsluice queue show`, and `queue retry --key`, on a real server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_parked_key_is_shown_and_unparked(queue, database_18):
 
     (shown,) = json.loads(queue("show", "orders", "--json"))["blocked_keys"]
     assert (shown["key"], shown["reason"], shown["waiting"]) == ("k", "parked", 1)
-    queue("unpark", "orders", "k")
+    queue("retry", "orders", "--key", "k")
 
     assert "no blocked keys\n" in queue("show", "orders")
-    assert "is not parked" in queue("unpark", "orders", "k", code=1, errors=True)
+    assert "is not parked" in queue("retry", "orders", "--key", "k", code=1, errors=True)

@@ -55,6 +55,27 @@ def test_a_message_goes_in_and_out_and_is_acknowledged(queue, connection):
 
 
 @pytest.mark.slow
+def test_waiting_messages_are_retried_now_or_after_a_delay_and_the_act_is_recorded(
+    queue, connection
+):
+    queue("create", "orders")
+    queue("send", "orders", "1", "2", "--delay", "1h")
+    visible = "select msg_id, vt <= clock_timestamp() from pgmq.q_orders order by 1"
+
+    assert queue("retry", "orders", "2", "9", code=1).stdout == "2\n"
+    assert rows(connection, visible) == [(1, False), (2, True)]
+    assert queue("retry", "orders", "1", "2", "--delay", "10m").stdout == "1\n2\n"
+    assert rows(connection, visible) == [(1, False), (2, False)]
+
+    assert rows(
+        connection, "select action, filter, message_count from sluice.list_actions('orders')"
+    ) == [
+        ("set_vt", {"msg_ids": [1, 2], "vt": 600}, 2),
+        ("set_vt", {"msg_ids": [2], "vt": 0}, 1),
+    ]
+    assert "give one of: ids, --key" in queue("retry", "orders", code=2).stderr
+
+
 def test_lines_of_standard_input_are_sent_in_their_order(queue, connection):
     queue("create", "orders")
     lines = "".join(f'{{"n": {n}}}\n' for n in range(2500))

@@ -44,10 +44,10 @@ def test_a_cause_of_a_later_schema_is_shown_as_it_is():
 def test_a_hidden_key_has_no_name_and_no_command():
     shown = fact({"queue_name": "q", "key": "a b"}, "reason", "key parked", msg_id=7)
     assert shown.fact == "Message 7 failed and parked key 'a b'"
-    assert shown.commands == ("pgsluice queue unpark q 'a b'",)
+    assert shown.commands == ("pgsluice queue retry '--key=a b' q",)
 
     dashed = fact({"queue_name": "q", "key": "-x"}, "reason", "key parked", msg_id=7)
-    assert dashed.commands == ("pgsluice queue unpark -- q -x",)
+    assert dashed.commands == ("pgsluice queue retry --key=-x q",)
 
     hidden = fact({"queue_name": "q", "key": None}, "reason", "key parked", msg_id=7)
     assert hidden.fact == "Message 7 failed and parked its key"

@@ -259,16 +259,41 @@ def drop(queue_name: str, yes: bool, dsn: str | None) -> None:
 
 @queue.command()
 @name_argument
-@click.argument("key", type=FreeText())
+@click.argument("msg_ids", metavar="[MSG_ID]...", type=int, nargs=-1)
+@click.option("--key", type=FreeText(), help="Unpark a key that a failed message parked, instead.")
+@click.option(
+    "--delay",
+    "delay_s",
+    type=Duration(is_whole=True),
+    default=0,
+    metavar="DURATION",
+    help="Time until they are visible.  [default: now]",
+)
 @json_lines_option
 @dsn_option
-def unpark(queue_name: str, key: str, dsn: str | None) -> None:
-    """Unpark a key that a failed message parked; its messages are read again in order.
+def retry(
+    queue_name: str, msg_ids: tuple[int, ...], key: str | None, delay_s: float, dsn: str | None
+) -> None:
+    """Make messages visible now that wait for a retry, a delay or a lease, and print their ids; or unpark a key.
 
-    Exits with 1 if the key is not parked.
+    Their attempts are still counted. A message in flight is claimed again while its handler may still run. The messages
+    of an unparked key are read again in order. Exits with 1 if an id was not found, or the key is not parked.
     """
+    if bool(msg_ids) == (key is not None):
+        raise click.UsageError("give one of: ids, --key")
     with queue_clients(dsn) as clients:
-        if not clients.operations.unpark_messages(queue_name, key):
+        if key is None:
+            found = [
+                m.msg_id for m in clients.work.set_vt_batch(queue_name, msg_ids, round(delay_s))
+            ]
+            clients.operations.note_action(
+                "set_vt",
+                queue_name=queue_name,
+                of_filter={"msg_ids": found, "vt": round(delay_s)},
+                message_count=len(found),
+            )
+            _acknowledged(msg_ids, found)
+        elif not clients.operations.unpark_messages(queue_name, key):
             echo(f"key {key!r} of queue {queue_name!r} is not parked", err=True)
             sys.exit(EXIT_DIFFERENCE)
 

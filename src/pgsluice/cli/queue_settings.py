@@ -57,7 +57,7 @@ def set_(queue_name: str, settings: tuple[str, ...], yes: bool, dsn: str | None)
     rate                  maximum messages claimed: 100/s, 5/10m [no limit]
     when_waiting          order by key; while a message waits for its
                           retry: block its key, skip it, or park the key
-                          until `queue unpark` [no order]
+                          until `queue retry --key` [no order]
     priority_weights      weights of 2 to 9 levels, the most urgent
                           first: 16,4,1 [no priorities]
 

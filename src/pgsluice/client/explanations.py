@@ -57,12 +57,15 @@ _unregister = _run("log unregister", "{queue_name}", "{consumer_name}")
 _COMMANDS: dict[tuple[str, str], Callable[[Values], str | None]] = {
     ("history", "dead letters"): _run("dead-letters list", "{queue_name}"),
     ("reason", "paused"): _run("queue set", "{queue_name}", "paused=false"),
+    ("reason", "back-off"): _run("queue retry", "{queue_name}", "{msg_id}"),
     ("reason", "poison message"): _run("queue archive", "{queue_name}", "{msg_id}"),
     ("reason", "keys parked"): _run("queue show", "{queue_name}"),
     ("reason", "no worker"): lambda d: shlex.join(
         ["pgsluice", "worker", "run", "MODULE:APP", "--queues", d.source.split(" ")[1]]
     ),
-    ("reason", "key parked"): _run("queue unpark", "{queue_name}", "{key}"),
+    ("reason", "key parked"): lambda d: (
+        None if d.key is None else command("queue retry", d.queue_name, key=d.key)
+    ),
     ("reason", "group key parked"): _run("group unpark", "{queue_name}", "{group_name}", "{key}"),
     ("reason", "ticker paused"): _run("log set", "{queue_name}", "ticker_paused=false"),
     ("reason", "maintenance"): lambda d: "pgsluice maintain" if d.session is None else None,

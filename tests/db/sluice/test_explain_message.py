@@ -403,7 +403,7 @@ def test_parked_key_is_unparked_by_the_named_command(queue, send):
     queue.execute("select sluice.release('orders', %s, 1, 600)", (first,))
     claim(queue)
 
-    assert commands(explained(queue, second)) == ["pgsluice queue unpark orders k"]
+    assert commands(explained(queue, second)) == ["pgsluice queue retry --key=k orders"]
     queue.execute("select sluice.unpark_key('orders', 'k')")
 
     assert set(causes(queue, second)) == {"order"}

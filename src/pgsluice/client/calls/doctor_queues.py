@@ -305,7 +305,7 @@ def parked_keys() -> Call[list[Symptom]]:
                 'queue %%L: the key of message %%s has been parked since %%s', l.queue_name, p.msg_id,
                 date_trunc('second', p.parked_at)
             ),
-            format('pgsluice queue unpark %%L %%L', l.queue_name, p.key)
+            format('pgsluice queue retry --key=%%L %%L', p.key, l.queue_name)
         from sluice.parked_key as p
         join sluice.queue_settings as l on l.limits_id = p.limits_id
         order by p.parked_at

@@ -169,7 +169,7 @@ def _ask_unpark(database: Database, given: FormValues) -> Question:
         (
             "The message whose failure parked the key comes first. If it fails again, the key may be parked again.",
         ),
-        command("queue unpark", queue, key),
+        command("queue retry", queue, key=key),
     )
 
 
