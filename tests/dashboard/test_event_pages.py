@@ -94,7 +94,7 @@ def test_long_data_is_cut_and_downloaded_whole(client, audit):
     file = client.get("/event?log=audit&ev_id=121&download=ev_data")
 
     assert len(listed) < 100_000
-    assert "2 MB" in listed
+    assert "1953 kB" in listed
     assert len(shown) < 100_000
     assert "of 1\u202f000\u202f002 characters" in shown
     assert file.text == data

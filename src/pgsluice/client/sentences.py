@@ -36,9 +36,10 @@ def _joined(*parts: str | None) -> str:
     return ": ".join(part for part in parts if part)
 
 
-def _bytes(size: int) -> str:
+def sized(size: float) -> str:
+    """Return a size in bytes as `pg_size_pretty` does: `10239 bytes`, `10 kB`, `1953 kB`."""
     amount, unit = float(size), "bytes"
-    for larger in ("kB", "MB", "GB", "TB"):
+    for larger in ("kB", "MB", "GB", "TB", "PB"):
         if amount < 10_240:
             break
         amount, unit = amount / 1024, larger
@@ -222,7 +223,9 @@ def is_absent(d: Values) -> bool:
 def _consumer_lag(d: Values) -> str:
     kept = ""
     if is_absent(d):
-        kept = f" and keeps {_bytes(d.pinned_bytes)} of segments (if it does not return, unregister it)"
+        kept = (
+            f" and keeps {sized(d.pinned_bytes)} of segments (if it does not return, unregister it)"
+        )
     behind = f"{counted(d.lag_events, 'event')} behind the newest tick"
     return f"Consumer {d.consumer_name} is about {behind}{kept}; it was last active"
 

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from pgsluice.client import ExplainedFact
+from pgsluice.client.sentences import sized
 from pgsluice.dashboard import charts
 from pgsluice.dashboard.guard import prefix_of, viewer_of
 from pgsluice.dashboard.jobs import ActJob
@@ -31,7 +32,6 @@ _SECTIONS = {
     "next": "Next",
     "server": "Server and database",
 }
-_SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def page(request: Request, template: str, status: int = 200, **context: Any) -> Response:
@@ -165,14 +165,9 @@ def duration(value: float | timedelta | None) -> str:
     return " ".join(parts)
 
 
-def size(value: int | None) -> str:
-    """Return a size in bytes with its unit: `1.5 MB`."""
-    if value is None:
-        return "\u2013"
-    scaled, unit = float(value), 0
-    while abs(scaled) >= 1000 and unit < len(_SIZES) - 1:
-        scaled, unit = scaled / 1000, unit + 1
-    return f"{scaled:.0f} B" if unit == 0 else f"{scaled:.3g} {_SIZES[unit]}"
+def size(value: float | None) -> str:
+    """Return a size in bytes as PostgreSQL shows it; a dash for none."""
+    return "\u2013" if value is None else sized(value)
 
 
 def number(value: float | None) -> str:
