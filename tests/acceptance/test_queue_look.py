@@ -55,7 +55,7 @@ def orders(connection):
     return connection
 
 
-LISTS = ("partitions", "exports", "streams", "replays", "blocked_keys")
+LISTS = ("partitions", "exports", "streams", "replays", "handlers", "blocked_keys")
 
 
 def records(printed):
@@ -171,7 +171,11 @@ def test_streams_are_shown_and_given_up(queue, orders):
     [
         ("sluice_reader", 3, []),
         ("sluice_monitor", 3, ["replays", "blocked_keys"]),
-        ("sluice_writer", None, ["partitions", "exports", "streams", "replays", "blocked_keys"]),
+        (
+            "sluice_writer",
+            None,
+            ["partitions", "exports", "streams", "replays", "handlers", "blocked_keys"],
+        ),
     ],
 )
 def test_role_is_shown_what_it_may_read(
@@ -409,7 +413,7 @@ def test_get_and_failing_show_the_error_of_a_message_that_waits_for_its_retry(qu
     work.fail("orders", [FailedMessage(third, Reject("odd"), "ValueError", "no")])
 
     waiting, dead = records(queue("browse", "orders", "1", "3"))
-    assert (waiting["state"], waiting["attempts"]) == ("delayed", 1)
+    assert (waiting["state"], waiting["attempts"]) == ("retrying", 1)
     assert (waiting["error_type"], waiting["error"], waiting["trace"]) == (
         "ValueError", "row 1 is bad", "at 1",
     )  # fmt: skip

@@ -66,7 +66,7 @@ def shown(command):
 
     def show():
         options = json.loads(command("queue", "show", "orders", "--json").stdout)
-        lists = ("partitions", "exports", "streams", "replays", "blocked_keys")
+        lists = ("partitions", "exports", "streams", "replays", "handlers", "blocked_keys")
         assert [options.pop(name) for name in lists] == [[]] * len(lists)
         return options
 

@@ -45,4 +45,4 @@ def test_released_event_has_no_holder(connection, claimed, release):
     connection.execute(release, (0,))
     assert rows(connection, state) == [("visible", False)]
     connection.execute(release, (60,))
-    assert rows(connection, state) == [("delayed", True)]
+    assert rows(connection, state) == [("retrying", True)]
