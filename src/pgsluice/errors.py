@@ -293,7 +293,6 @@ _BY_SQLSTATE: dict[str, type[SluiceError]] = {
     "22023": ArgumentError,  # invalid_parameter_value
     "22008": ArgumentError,  # datetime_field_overflow
     "23502": ArgumentError,  # not_null_violation
-    "P0001": ArgumentError,  # raise_exception, of PGMQ's functions
     "P0002": ArgumentError,  # no_data_found
     "22P02": PayloadError,  # invalid_text_representation
     "22P05": PayloadError,  # untranslatable_character: \u0000
@@ -344,9 +343,14 @@ _OF_ANY_FUNCTION = (RetryableError, ReadOnlyError, DiskFullError, ConnectionFail
 
 def _raised_in(error: psycopg.Error) -> str | None:
     """Return the function of a user, such as a trigger, that raised an error within one of ours; None if ours did."""
+    function = _function_of(error)
+    return None if function is None or _OUR_FRAME.match(function) else function
+
+
+def _function_of(error: psycopg.Error) -> str | None:
     frames = (line for line in (error.diag.context or "").splitlines() if "PL/" in line)
     found = _FRAME.search(next(frames, ""))
-    return None if found is None or _OUR_FRAME.match(found[1]) else found[1]
+    return None if found is None else found[1]
 
 
 def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceError:
@@ -368,8 +372,10 @@ def translate(error: psycopg.Error, *, queue_name: str | None = None) -> SluiceE
         return ServerError(one_line(str(error)))
 
     primary = error.diag.message_primary or ""
-    # Where PGMQ's SQLSTATE, that of `raise exception`, must stay, the error has ours as the name of a data type.
-    code = (sqlstate == "P0001" and error.diag.datatype_name) or sqlstate
+    code = sqlstate
+    if sqlstate == "P0001" and _OUR_FRAME.match(_function_of(error) or ""):
+        # Where PGMQ's SQLSTATE, that of `raise exception`, must stay, ours is the name of a data type.
+        code = error.diag.datatype_name or "22023"
     kind = _BY_SQLSTATE.get(code, ServerError)
     if (function := _raised_in(error)) and not issubclass(kind, _OF_ANY_FUNCTION):
         hint = error.diag.message_hint or "correct the function, or the trigger that calls it"

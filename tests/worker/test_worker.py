@@ -426,7 +426,7 @@ async def test_a_server_that_does_not_answer_is_given_up_by_the_engine_only(
     try:
         with pytest.raises(ConnectionFailedError):
             await AsyncRunner(pools.engine).run(slow)
-        with connections.unhurried():
+        with sessions.unhurried():
             await AsyncRunner(pools.engine).run(slow)
         await AsyncRunner(pools.consumers).run(slow)
         async with pools.lend() as connection:
