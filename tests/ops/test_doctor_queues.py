@@ -189,7 +189,7 @@ def test_parked_key_is_reported_until_it_is_unparked(doctor, orders):
     found = doctor.finding("parked_keys")
 
     assert found.status == "warn"
-    assert found.commands == ("pgsluice queue retry --key='customer 7' orders",)
+    assert found.commands == ("pgsluice queue retry '--key=customer 7' orders",)
     doctor.run(found)
     assert seen(doctor.finding("parked_keys")) == QUIET
 

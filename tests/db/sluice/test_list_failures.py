@@ -96,7 +96,7 @@ def test_processes_run_the_other_steps_when_one_fails(
         ("rotate", None),  # calls maintain_groups
     ]
     assert again == left
-    assert [(step.task, step.detail) for step in done] == [("retry", "1 events redelivered")]
+    assert [(step.task, step.detail) for step in done] == [("retry", "1 event redelivered")]
     failed = "maintenance step failed task="
     assert caplog.text.count(f"{failed}retry queue=broken error='no room (P0001)'") == 1
     assert caplog.text.count(f"{failed}groups queue=-") == 1
