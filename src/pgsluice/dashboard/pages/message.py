@@ -11,7 +11,7 @@ from starlette.responses import Response
 from pgsluice.commands import command
 from pgsluice.dashboard.filters import PageQuery
 from pgsluice.dashboard.pages.queue import registered
-from pgsluice.dashboard.pages.workers import read_workers
+from pgsluice.dashboard.pages.workers import ask_for_reports
 from pgsluice.dashboard.payloads import ERROR_SHOWN, SHOWN, Shown, json_text, shown_json
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import Dashboard, dashboard_of
@@ -28,7 +28,7 @@ def message(request: Request) -> Response:
         lambda s: s.operations.explain_message(name, msg_id), "explain message", name, msg_id
     )
     stored = database.part(lambda s: s.queues.get_messages(name, [msg_id]), "message", name, msg_id)
-    read_workers(database)  # so that the next refresh explains by what they run then
+    ask_for_reports(database)
     attempts = database.part(
         lambda s: s.operations.list_attempts(name, [msg_id]), "attempts", name, msg_id
     )

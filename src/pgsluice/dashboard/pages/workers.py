@@ -62,9 +62,14 @@ def workers(request: Request) -> Response:
     )
 
 
-def read_workers(database: Database) -> PagePart[list[WorkerProcess]]:
-    """Return the worker processes, and ask them to report, so that the next refresh shows what they run then."""
+def ask_for_reports(database: Database) -> None:
+    """Ask the workers to report, so that the next refresh of the page shows what they run then."""
     database.part(lambda s: s.run(request_reports()), "report request")
+
+
+def read_workers(database: Database) -> PagePart[list[WorkerProcess]]:
+    """Return the worker processes, and ask them to report."""
+    ask_for_reports(database)
     return database.part(lambda s: s.operations.list_workers(), "workers")
 
 
