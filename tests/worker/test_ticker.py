@@ -64,6 +64,22 @@ def test_several_tickers_make_ticks_in_the_order_of_their_snapshots(pool, observ
     assert seen == ids
 
 
+def test_rolled_back_events_do_not_count_as_events_without_a_tick_for_ever(pool, observer, log):
+    def new_ids():
+        return EventLog(observer).get_queue_info(log)[0].ev_new
+
+    with pytest.raises(psycopg.errors.DivisionByZero), observer.transaction():
+        EventLog(observer).insert_event(log, "t", "x")
+        observer.execute("select 1 / 0")
+    assert new_ids() == 1
+
+    with running(Ticker(pool)):
+        wait_until(lambda: new_ids() == 0, "a tick with the number of the event")
+        ticks = last_tick(observer, log)
+    assert [tick.queue_name for tick in Ticker(pool).run_once()] == []
+    assert last_tick(observer, log) == ticks
+
+
 def test_claim_waiter_is_woken_between_two_ticks(pool, observer, worker_url, log):
     observer.execute("select sluice.create_group(%s, 'g')", [log])
     with psycopg.connect(worker_url, autocommit=True) as listener:

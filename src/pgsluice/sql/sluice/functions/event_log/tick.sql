@@ -12,6 +12,9 @@
  * So the numbers of all logs are read before the id is taken. A transaction takes one id only: if it has one already when this
  * call starts, the id is older than the numbers, and nothing is remembered.
  *
+ * When a log is settled and its last tick has a lower number, it is ticked once more, without events: numbers of rolled back
+ * events, or of one committed while that tick was taken, must not count as events without a tick for ever.
+ *
  * One call processes a page of the logs: up to 800 with the default settings, 64 with new events. The next call of the session
  * continues behind it; the setting sluice.tick_after is '>' and the name of the last log of the page, and '>' alone after the
  * last page.
@@ -43,6 +46,7 @@ declare
     v_oldest xid8;
     v_name text;
     v_is_new boolean;
+    v_is_settled boolean;
     v_hint text;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -89,6 +93,7 @@ begin
         v_name := v_queue.queue_name;
 
         v_is_new := null;
+        v_is_settled := null;
         -- A failing log must not stop the others.
         begin
             continue when not pgq._lock_ticks(v_queue.queue_id, false);
@@ -104,7 +109,8 @@ begin
             execute format('select pgq.%I($1, pg_current_snapshot())', format('event_%s_any', v_queue.queue_id))
             using v_last.tick_snapshot
             into v_is_new;
-            if v_is_new then
+            v_is_settled := not v_is_new and v_known[1] = v_queue.event_seq::text and v_known[2]::xid8 < v_oldest;
+            if v_is_new or v_is_settled and v_last.tick_event_seq < v_queue.event_seq then
                 tick_id := pgq._take_tick(v_queue.queue_id);
                 queue_name := v_queue.queue_name;
                 perform set_config(
@@ -134,7 +140,7 @@ begin
             if not v_had_id then
                 perform set_config(v_setting, format('%s %s', v_queue.event_seq, v_txid), false);
             end if;
-        elsif not v_is_new and v_known[2]::xid8 < v_oldest then
+        elsif v_is_settled then
             perform set_config(v_setting, v_queue.event_seq::text, false);
         end if;
     end loop;
