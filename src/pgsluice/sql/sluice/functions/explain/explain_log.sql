@@ -23,7 +23,7 @@ begin
     return query
         select 'reason', clock_timestamp() - make_interval(secs => l.idle_s), case when l.lost is not null then 'position lost' else 'consumer lag' end,
             jsonb_build_object(
-                'consumer_name', l.consumer_name, 'lag_events', l.lag_events, 'idle_s', l.idle_s, 'pinned_bytes', l.pinned_bytes
+                'consumer_name', l.consumer_name, 'lag_events', l.lag_events, 'idle_s', l.idle_s, 'pinned_bytes', l.pinned_bytes, 'lost', l.lost
             )
         from sluice.list_consumers(v_log.queue_name) as l
         where l.lag_events > 0 or l.lost is not null

@@ -14,7 +14,7 @@ as $$
 declare
     v_log constant pgq.queue := pgq._require_log(queue_name);
     v_tick constant pgq.tick := pgq._last_tick(v_log.queue_id);
-    v_events constant bigint := pgq._event_seq(v_log.queue_id) - v_tick.tick_event_seq;
+    v_events bigint := pgq._event_seq(v_log.queue_id) - v_tick.tick_event_seq;
     v_now constant timestamptz := clock_timestamp();
     v_late_at constant timestamptz := v_now - 3 * v_log.queue_ticker_max_lag - interval '10 seconds';
     v_is_late boolean := false;
@@ -22,8 +22,12 @@ begin
     if v_log.queue_ticker_paused then
         return query values (null::timestamptz, 'ticker paused', '{}'::jsonb);
     end if;
-    if v_events > 0 and v_tick.tick_time < v_late_at then
+    if v_tick.tick_time < v_late_at then
         v_is_late := coalesce((pgq._oldest_events(v_log.queue_id, array[v_tick.tick_snapshot], array[null::integer]))[1] < v_late_at, false);
+    end if;
+    -- A retried event, and one that was committed late, have lower numbers than the tick.
+    if v_is_late then
+        v_events := greatest(1, v_events);
     end if;
     if v_is_late or v_tick.tick_time < v_now - 2 * v_log.queue_ticker_idle_period - interval '10 seconds'
         and (v_log.queue_external_ticker or not (sluice.leader('maintenance'::text)).is_active)

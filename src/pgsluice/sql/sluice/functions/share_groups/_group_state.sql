@@ -87,22 +87,15 @@ begin
         when v_claim.upto_ev_id = 9223372036854775807 then v_claim.upto_seq
         else greatest(v_claim.upto_ev_id, v_claim.after_seq)
     end);
-    -- The rest of the current window, then the events after it.
-    for v_window in 1 .. 2
-    loop
-        execute format('select e.ev_time from unnest(pgq.%I($1, $2, $3, $4, $5, $6, 1)) as e limit 1', format('event_%s_next', i_group.queue_id))
-        using v_claim.after_snapshot, v_claim.after_seq, v_claim.upto_snapshot, v_claim.upto_seq, v_claim.upto_ev_id, i_group.owner
-        into v_oldest;
-        exit when v_oldest is not null;
-        v_claim.after_snapshot := v_claim.upto_snapshot;
-        v_claim.after_seq := v_claim.upto_seq;
-        v_claim.upto_snapshot := pg_current_snapshot();
-        v_claim.upto_seq := pgq._event_seq(i_group.queue_id);
-        v_claim.upto_ev_id := null;
-    end loop;
+    -- The rest of the current window, in the order of claims; then the events after it.
+    execute format('select e.ev_time from unnest(pgq.%I($1, $2, $3, $4, $5, $6, 1)) as e limit 1', format('event_%s_next', i_group.queue_id))
+    using v_claim.after_snapshot, v_claim.after_seq, v_claim.upto_snapshot, v_claim.upto_seq, v_claim.upto_ev_id, i_group.owner
+    into v_oldest;
     if v_oldest is null then
-        lag_events := 0;
+        v_oldest := (pgq._oldest_events(i_group.queue_id, array[v_claim.upto_snapshot], array[i_group.owner]))[1];
     end if;
+    -- An event that was committed late has a lower number than the cursor.
+    lag_events := case when v_oldest is null then 0 else greatest(1, lag_events) end;
     v_oldest := least(v_oldest, v_state.oldest);
     lag_s := case when isfinite(v_oldest) then greatest(0, extract(epoch from clock_timestamp() - v_oldest)) else 0 end;
     lag_events := lag_events + v_state.waiting;
