@@ -76,6 +76,17 @@ def test_waiting_messages_are_retried_now_or_after_a_delay_and_the_act_is_record
     assert "give one of: ids, --key" in queue("retry", "orders", code=2).stderr
 
 
+def test_retry_is_recorded_in_its_transaction_and_only_if_a_message_was_found(queue, connection):
+    queue("create", "orders")
+    queue("send", "orders", "1", "--delay", "1h")
+    assert "not found" in queue("retry", "orders", "9", code=1).stderr
+    assert rows(connection, "select action from sluice.list_actions('orders')") == []
+
+    connection.execute("alter table sluice.action add check (action <> 'set_vt')")
+    queue("retry", "orders", "1", code=3)
+    assert rows(connection, "select vt <= clock_timestamp() from pgmq.q_orders") == [(False,)]
+
+
 def test_lines_of_standard_input_are_sent_in_their_order(queue, connection):
     queue("create", "orders")
     lines = "".join(f'{{"n": {n}}}\n' for n in range(2500))

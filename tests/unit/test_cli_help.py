@@ -17,6 +17,13 @@ from pgsluice.cli.main import cli
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "cli_help.txt"
 WIDTH = 100
+# Last words of commands that delete, move or change something that is in use.
+FEARED = {
+    "adopt", "archive", "compact", "delete", "doctor", "drop", "drop-export", "pop", "purge", "rebuild", "redrive",
+    "release-stream", "replay", "retry", "run", "set", "stop", "unbind", "uninstall", "unpark", "unregister", "upgrade",
+    "vacuum",
+}  # fmt: skip
+RUNNING = ("worker", "pipeline")
 WRITE = "python tests/unit/test_cli_help.py > tests/fixtures/cli_help.txt"
 
 
@@ -42,6 +49,37 @@ def test_help_of_every_command_is_as_reviewed():
     assert found == expected, "\n".join(
         [f"help texts changed; if intended, run: {WRITE}", *list(changes)[:60]]
     )
+
+
+def commands(command: click.Command, context: click.Context) -> Iterator[click.Context]:
+    """Return a context of every command that is not a group."""
+    if not isinstance(command, click.Group):
+        yield context
+        return
+    for name in command.list_commands(context):
+        below = command.get_command(context, name)
+        if below is not None:
+            yield from commands(below, click.Context(below, parent=context, info_name=name))
+
+
+def test_yes_is_accepted_with_one_help_by_every_command_that_a_person_may_fear():
+    found = {
+        context.command_path.partition(" ")[2]: next(
+            (each for each in context.command.params if "--yes" in each.opts), None
+        )
+        for context in commands(cli, click.Context(cli, info_name="pgsluice"))
+    }
+
+    feared = {
+        path
+        for path in found
+        if path.split()[-1] in FEARED
+        and (path == "pipeline run replay" or path.split()[0] not in RUNNING)
+    }
+    assert {path for path in feared if found[path] is None} == set()
+    helps = {each.help for each in found.values() if each is not None}
+    assert helps == {"Do not ask for confirmation."}
+    assert {path.split()[-1] for path in feared} == FEARED
 
 
 def test_exit_codes_of_the_help_and_of_the_guide_are_the_same():

@@ -175,12 +175,12 @@ def event_log(dsn: str | None) -> Iterator[EventLog]:
 @contextmanager
 def share_group(dsn: str | None, queue_name: str, group_name: str) -> Iterator[ShareGroup]:
     """Open a client in autocommit mode."""
-    with connect(resolve(dsn), autocommit=True) as connection:
+    with open_connection(dsn) as connection:
         yield ShareGroup(connection, queue_name, group_name)
 
 
 @contextmanager
 def open_schedules(dsn: str | None) -> Iterator[Schedules]:
     """Open a client in autocommit mode."""
-    with connect(resolve(dsn), autocommit=True) as connection:
+    with open_connection(dsn) as connection:
         yield Schedules(connection)

@@ -22,6 +22,7 @@ from pgsluice.cli.clients import (
     work_queue,
 )
 from pgsluice.cli.options import (
+    accepted_yes_option,
     combined,
     confirm,
     dsn_option,
@@ -172,6 +173,7 @@ def list_(
 @click.option(
     "--rate", type=click.IntRange(1), help="Maximum number per second.  [default: no limit]"
 )
+@accepted_yes_option
 @_filters
 @json_option
 @dsn_option

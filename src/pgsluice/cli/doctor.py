@@ -12,8 +12,9 @@ import click
 from rich.text import Text
 
 from pgsluice.cli.main import EXIT_DIFFERENCE, EXIT_ERROR
-from pgsluice.cli.options import dsn_option, json_option
+from pgsluice.cli.options import accepted_yes_option, dsn_option, json_option
 from pgsluice.cli.printing import Terminal, echo, echo_json
+from pgsluice.client.sentences import counted
 from pgsluice.connection import connect, resolve
 from pgsluice.ops.doctor import CHECKS, Finding, Repair, diagnose, problem_of, repair
 
@@ -28,6 +29,7 @@ _COMMANDS_MAX = 10
     help="Run the commands that concern pgsluice's own objects only and are idempotent and reversible, such as missing "
     "indexes, triggers, partitions and storage settings; print each.",
 )
+@accepted_yes_option
 @json_option
 @dsn_option
 def doctor(fix: bool, as_json: bool, dsn: str | None) -> None:
@@ -81,6 +83,6 @@ def _print(where: str, findings: Sequence[Finding], repairs: Sequence[Repair]) -
         for command in finding.commands[:_COMMANDS_MAX]:
             console.say(f"          fix: {command}")
         if (more := len(finding.commands) - _COMMANDS_MAX) > 0:
-            console.say(f"          {more} more commands; --json prints all")
+            console.say(f"          {counted(more, 'more command')}; --json prints all")
     counts = Counter(str(each.status) for each in findings)
     console.say(", ".join(f"{counts[status]} {status}" for status in _STYLES))

@@ -10,7 +10,7 @@ import click
 import psycopg
 
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import confirm, json_option
+from pgsluice.cli.options import confirm, json_option, yes_option
 from pgsluice.cli.printing import echo, echo_json
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import databases
@@ -74,7 +74,7 @@ def start(version: str | None, data: Path | None, tcp: bool) -> None:
     show_default=True,
     help="fast: terminate sessions and write a checkpoint; immediate: stop without one, and recover at the next start.",
 )
-@click.option("--yes", is_flag=True, help="Stop without confirmation while sessions are connected.")
+@yes_option
 def stop(version: str | None, data: Path | None, mode: str, yes: bool) -> None:
     """Stop the server; do nothing if it is not running.
 

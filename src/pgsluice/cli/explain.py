@@ -47,6 +47,8 @@ def _distance(at: datetime, now: datetime) -> str:
         (f"{abs(seconds) / size:.0f} {unit}" for size, unit in _UNITS if abs(seconds) >= size),
         f"{abs(seconds):.0f} s",
     )
+    if abs(seconds) < 1:
+        return "now"
     return f"in {text}" if seconds > 0 else f"{text} ago"
 
 

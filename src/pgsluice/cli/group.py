@@ -13,6 +13,7 @@ from pgsluice.cli.clients import event_log, open_connection, share_group
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
     FreeText,
+    accepted_yes_option,
     confirm,
     dsn_option,
     group_argument,
@@ -119,6 +120,7 @@ def create(
     help="Remove the declarations of a type whose handlers will not return; its events are then treated as the option "
     "unhandled says. Repeatable. Exits with 1 if there is none.",
 )
+@accepted_yes_option
 @json_lines_option
 @dsn_option
 def set_(
@@ -209,6 +211,7 @@ def show_(queue_name: str, group_name: str, as_json: bool, dsn: str | None) -> N
 @log_argument
 @group_argument
 @click.argument("key", type=FreeText())
+@accepted_yes_option
 @json_lines_option
 @dsn_option
 def unpark(queue_name: str, group_name: str, key: str, dsn: str | None) -> None:

@@ -8,7 +8,13 @@ from typing import Any
 
 import click
 
-from pgsluice.cli.options import confirm, dsn_option, json_option, yes_option
+from pgsluice.cli.options import (
+    accepted_yes_option,
+    confirm,
+    dsn_option,
+    json_option,
+    yes_option,
+)
 from pgsluice.cli.output import show
 from pgsluice.cli.printing import echo, echo_json
 from pgsluice.cli.types import Duration
@@ -40,6 +46,7 @@ def lake() -> None:
     show_default=True,
     help="Approximate target size of files, MiB.",
 )
+@accepted_yes_option
 @json_option
 def compact(lake: str, target_mb: int, as_json: bool) -> None:
     """Rewrite small files into larger ones, in one commit, without changing rows.
@@ -117,6 +124,7 @@ def show_(lake: str, history: int, as_json: bool) -> None:
     metavar="DIR",
     help="Lake of the pipeline changes: its folder, or iceberg:CATALOG/NAMESPACE.",
 )
+@accepted_yes_option
 @dsn_option
 def rebuild(table: str, lake: str, dsn: str | None) -> None:
     """Rebuild the current-state table of TABLE (schema.table) by a new snapshot.

@@ -14,6 +14,7 @@ from pgsluice.cli.log_consume import consume
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
     FreeText,
+    accepted_yes_option,
     confirm,
     dsn_option,
     json_lines_option,
@@ -64,6 +65,7 @@ def list_(as_json: bool, dsn: str | None) -> None:
 @log.command("set")
 @log_argument
 @settings_argument
+@accepted_yes_option
 @json_lines_option
 @dsn_option
 def set_(queue_name: str, settings: tuple[str, ...], dsn: str | None) -> None:

@@ -93,7 +93,10 @@ json_lines_option = click.option(
     expose_value=False,
     help="No effect: any output is JSON lines already.",
 )
-yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+_YES: dict[str, Any] = {"is_flag": True, "help": "Do not ask for confirmation."}
+yes_option = click.option("--yes", **_YES)
+# For commands that act without a question, so that a script need not know which of them ask.
+accepted_yes_option = click.option("--yes", expose_value=False, **_YES)
 name_argument = click.argument("queue_name", metavar="QUEUE")
 optional_name_argument = click.argument("queue_name", metavar="[QUEUE]", required=False)
 log_argument = click.argument("queue_name", metavar="LOG")

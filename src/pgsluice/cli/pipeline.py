@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pgsluice.cli.main import did_you_mean
-from pgsluice.cli.options import combined, dsn_option, json_option
+from pgsluice.cli.options import accepted_yes_option, combined, dsn_option, json_option
 from pgsluice.cli.pipeline_run import run_kind, run_pipelines
 from pgsluice.cli.pipeline_status import status
 from pgsluice.cli.types import Duration, Time, counts_by_table, dsns_by_name, types_by_column
@@ -487,6 +487,7 @@ def ingest(**options: Any) -> None:
     show_default=True,
     help="Maximum number of rows per transaction.",
 )
+@accepted_yes_option
 @_run_options
 def replay(**options: Any) -> None:
     """Replay rows of a lake table into a work queue or event log, in order of id.

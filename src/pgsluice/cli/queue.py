@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 import click
+from psycopg import Connection
 
 from pgsluice.cli.clients import (
     list_queues,
@@ -19,6 +20,7 @@ from pgsluice.cli.clients import (
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
     FreeText,
+    accepted_yes_option,
     confirm,
     dsn_option,
     json_lines_option,
@@ -37,7 +39,7 @@ from pgsluice.cli.queue_settings import paused_queues, set_, show_
 from pgsluice.cli.queue_tail import tail
 from pgsluice.cli.queue_topics import topics
 from pgsluice.cli.types import Duration, Json
-from pgsluice.client import QueueMetrics, WorkQueue
+from pgsluice.client import Operations, QueueMetrics, WorkQueue
 from pgsluice.client.sentences import counted
 from pgsluice.errors import NotInstalledError, PrivilegeError, QueueNotFoundError
 
@@ -199,6 +201,7 @@ def read(queue_name: str, vt: int, qty: int, conditional: Any, dsn: str | None) 
 @queue.command()
 @name_argument
 @_qty
+@accepted_yes_option
 @json_lines_option
 @dsn_option
 def pop(queue_name: str, qty: int, dsn: str | None) -> None:
@@ -210,6 +213,7 @@ def pop(queue_name: str, qty: int, dsn: str | None) -> None:
 @queue.command()
 @name_argument
 @click.argument("msg_ids", metavar="MSG_ID...", type=int, nargs=-1, required=True)
+@accepted_yes_option
 @json_lines_option
 @dsn_option
 def archive(queue_name: str, msg_ids: tuple[int, ...], dsn: str | None) -> None:
@@ -269,6 +273,7 @@ def drop(queue_name: str, yes: bool, dsn: str | None) -> None:
     metavar="DURATION",
     help="Time until they are visible.  [default: now]",
 )
+@accepted_yes_option
 @json_lines_option
 @dsn_option
 def retry(
@@ -281,25 +286,36 @@ def retry(
     """
     if bool(msg_ids) == (key is not None):
         raise click.UsageError("give one of: ids, --key")
-    with queue_clients(dsn) as clients:
+    with open_connection(dsn) as connection:
         if key is None:
-            found = [
-                m.msg_id for m in clients.work.set_vt_batch(queue_name, msg_ids, round(delay_s))
-            ]
-            clients.operations.note_action(
-                "set_vt",
-                queue_name=queue_name,
-                of_filter={"msg_ids": found, "vt": round(delay_s)},
-                message_count=len(found),
-            )
-            _acknowledged(msg_ids, found)
-        elif not clients.operations.unpark_messages(queue_name, key):
+            _acknowledged(msg_ids, _retry(connection, queue_name, msg_ids, round(delay_s)))
+        elif not Operations(connection).unpark_messages(queue_name, key):
             echo(f"key {key!r} of queue {queue_name!r} is not parked", err=True)
             sys.exit(EXIT_DIFFERENCE)
 
 
+def _retry(
+    connection: Connection[Any], queue_name: str, msg_ids: tuple[int, ...], delay_s: int
+) -> list[int]:
+    """Set the visibility timeouts and record the action, in one transaction; return the ids that were found."""
+    with connection.transaction():
+        found = [
+            message.msg_id
+            for message in WorkQueue(connection).set_vt_batch(queue_name, msg_ids, delay_s)
+        ]
+        if found:
+            Operations(connection).note_action(
+                "set_vt",
+                queue_name=queue_name,
+                of_filter={"msg_ids": found, "vt": delay_s},
+                message_count=len(found),
+            )
+    return found
+
+
 @queue.command()
 @click.argument("stream_name", metavar="STREAM")
+@accepted_yes_option
 @json_option
 @dsn_option
 def release_stream(stream_name: str, as_json: bool, dsn: str | None) -> None:

@@ -10,6 +10,7 @@ import click
 from pgsluice.cli.clients import STEP, QueueClients, queue_clients
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
+    accepted_yes_option,
     confirm,
     dsn_option,
     json_lines_option,
@@ -62,6 +63,7 @@ def drop_export(queue_name: str, export_name: str, yes: bool, dsn: str | None) -
     metavar="REPLAY_ID",
     help="Resume an interrupted replay, whose filter and destination are stored; see `queue show`.",
 )
+@accepted_yes_option
 @filter_options("archived")
 @json_option
 @dsn_option

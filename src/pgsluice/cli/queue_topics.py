@@ -11,6 +11,7 @@ import click
 from pgsluice.cli.clients import check_queue_exists, send_texts, work_queue
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
+    accepted_yes_option,
     dsn_option,
     json_lines_option,
     json_option,
@@ -49,6 +50,7 @@ def bind(pattern: str, queue_name: str, dsn: str | None) -> None:
 @topics.command()
 @_pattern
 @name_argument
+@accepted_yes_option
 @json_lines_option
 @dsn_option
 def unbind(pattern: str, queue_name: str, dsn: str | None) -> None:

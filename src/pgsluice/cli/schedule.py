@@ -11,6 +11,7 @@ from pgsluice.cli.clients import open_schedules
 from pgsluice.cli.main import EXIT_DIFFERENCE
 from pgsluice.cli.options import (
     FreeText,
+    accepted_yes_option,
     confirm,
     dsn_option,
     json_lines_option,
@@ -143,6 +144,7 @@ def list_(as_json: bool, dsn: str | None) -> None:
 @schedule.command("set")
 @name_argument
 @settings_argument
+@accepted_yes_option
 @json_lines_option
 @dsn_option
 def set_(name: str, settings: tuple[str, ...], dsn: str | None) -> None:
@@ -160,6 +162,7 @@ def set_(name: str, settings: tuple[str, ...], dsn: str | None) -> None:
 
 @schedule.command()
 @name_argument
+@accepted_yes_option
 @json_lines_option
 @dsn_option
 def run(name: str, dsn: str | None) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from pgsluice import schema as installer
 from pgsluice.cli.main import EXIT_DIFFERENCE
-from pgsluice.cli.options import confirm, dsn_option, yes_option
+from pgsluice.cli.options import accepted_yes_option, confirm, dsn_option, yes_option
 from pgsluice.cli.printing import Terminal, echo, echo_lines
 from pgsluice.cli.types import Duration
 from pgsluice.connection import connect, resolve
@@ -77,6 +77,7 @@ def install(dsn: str | None, extras: tuple[str, ...], tables_only: bool, print_o
     show_default=True,
     help="Maximum time to wait for table locks.",
 )
+@accepted_yes_option
 def adopt(dsn: str | None, plan_only: bool, lock_deadline_s: float) -> None:
     """Convert a database with PGMQ (0.20, 1.5 to 1.13) or PgQ (3.2 to 3.5) to pgsluice in place, in one transaction.
 
@@ -108,6 +109,7 @@ def adopt(dsn: str | None, plan_only: bool, lock_deadline_s: float) -> None:
     is_flag=True,
     help="Also run migrations that break running clients.",
 )
+@accepted_yes_option
 def upgrade(dsn: str | None, plan_only: bool, allow_breaking: bool) -> None:
     """Upgrade an installed schema to this release, in one transaction. After `install --tables-only`, only the tables.
 

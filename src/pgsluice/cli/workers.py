@@ -46,5 +46,7 @@ def _call(call: dict[str, Any]) -> str:
     place = " ".join(
         f"{kind} {call[kind]}" for kind in ("queue", "log", "group", "consumer") if kind in call
     )
-    message_id = call["msg_id"] if "msg_id" in call else call.get("ev_id")
-    return f"{call.get('handler')} {message_id} of {place} since {call.get('since')}"
+    # A consumer of batches runs no single event.
+    message_id = call.get("msg_id", call.get("ev_id"))
+    what = [str(each) for each in (call.get("handler"), message_id) if each is not None]
+    return f"{' '.join(what)} of {place} since {call.get('since')}"
