@@ -310,4 +310,4 @@ def test_dead_letter_of_a_consumer_is_shown(client, connection, mailer, logs):
     assert listed(client.get(page).text) == [letter.dead_letter_id]
     text = client.get(f"{page}&dead_letter_id={letter.dead_letter_id}").text
     assert "at 1" in text
-    assert "1 attempts, delivered 1 times" in text
+    assert "1 attempt, delivered 1 time" in text

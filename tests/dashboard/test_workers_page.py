@@ -35,7 +35,7 @@ def test_worker_is_shown_with_its_calls_longest_first(client, report):
 
     text = client.get("/workers").text
 
-    assert "1 of 1 workers are live" in text
+    assert "1 worker, 1 live" in text
     assert "2 of 4" in text
     assert text.index('href="/event?log=audit&amp;ev_id=9"') < text.index(
         'href="/message?queue=orders&amp;msg_id=7"'
@@ -99,7 +99,7 @@ def test_names_of_workers_and_handlers_are_escaped(client, report):
 def test_role_with_sluice_monitor_sees_workers(monitor, report):
     report()
 
-    assert "1 of 1 workers are live" in monitor.get("/workers").text
+    assert "1 worker, 1 live" in monitor.get("/workers").text
 
 
 @pytest.mark.parametrize(

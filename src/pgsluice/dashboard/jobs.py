@@ -129,7 +129,7 @@ class Jobs:
         Args:
             job: The job.
             step: Runs a step after an id, in a transaction of its own. It is repeated after transient errors.
-            ended: Called after the last step.
+            ended: Called after the last step, before the job is shown as ended.
 
         Raises:
             RetryableError: Too many jobs wait, or the dashboard stops.
@@ -162,21 +162,23 @@ class Jobs:
     def _run(
         self, job: ActJob, step: Callable[[int | None], Step], ended: Callable[[], None]
     ) -> None:
+        state, problem = "failed", None
         try:
             with self._slots:
-                self._run_steps(job, step)
+                state = self._run_steps(job, step)
         except SluiceError as error:
             _log.warning('job failed title="%s" count=%s error="%s"', job.title, job.count, error)
-            job.end("failed", str(error))
+            problem = str(error)
         except Exception:  # noqa: BLE001  # the job would seem to run for ever
             _log.exception('job failed title="%s" count=%s', job.title, job.count)
-            job.end("failed", "an error that is in the log of the dashboard")
-        finally:
-            ended()
-            with self._lock:
-                self._threads.pop(job.id, None)
+            problem = "an error that is in the log of the dashboard"
+        ended()  # first: who sees that it is done must not see figures from before
+        job.end(state, problem)
+        with self._lock:
+            self._threads.pop(job.id, None)
 
-    def _run_steps(self, job: ActJob, step: Callable[[int | None], Step]) -> None:
+    def _run_steps(self, job: ActJob, step: Callable[[int | None], Step]) -> str:
+        """Run the steps; return the state in which the job has ended."""
         after_id: int | None = None
         while not job.wait(0):
             job.state = "running"
@@ -186,9 +188,8 @@ class Jobs:
             job.count += done.count
             after_id = done.after_id
             if after_id is None:
-                job.end("done")
-                return
-        job.end("canceled")
+                return "done"
+        return "canceled"
 
     def _remove_old(self) -> None:
         now_s = time.monotonic()

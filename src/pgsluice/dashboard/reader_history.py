@@ -37,6 +37,11 @@ class ReaderHistory:
         return SPANS
 
     @property
+    def newest(self) -> list[Sample]:
+        """The newest sample of each reader."""
+        return [samples[-1] for samples in (self.part.value or {}).values() if samples]
+
+    @property
     def lag_events(self) -> Markup:
         """A chart of the events that each reader is behind."""
         return self._of_readers("Events behind", count, "lag_events")

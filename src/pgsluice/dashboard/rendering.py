@@ -125,6 +125,7 @@ def _environment() -> jinja2.Environment:
         "duration": duration,
         "size": size,
         "number": number,
+        "counted": quantity,
         "cut": cut,
         "sections": sections,
     }
@@ -139,7 +140,11 @@ def when(moment: datetime | None, now: datetime) -> Markup:
     utc = moment.astimezone(UTC)
     seconds = round((utc - now).total_seconds())
     # Clocks of client and server differ a little: what has just happened is not in the future.
-    text = f"in {duration(seconds)}" if seconds > 1 else f"{duration(max(-seconds, 0))} ago"
+    text = "just now"
+    if seconds > 1:
+        text = f"in {duration(seconds)}"
+    elif seconds < 0:
+        text = f"{duration(-seconds)} ago"
     absolute = f"{utc:%Y-%m-%d %H:%M:%S} UTC"
     return Markup('<time datetime="{}" title="{}">{} <small>{}</small></time>').format(
         utc.isoformat(), utc.isoformat(), text, absolute
@@ -177,6 +182,11 @@ def number(value: float | None) -> str:
     if isinstance(value, float):
         return f"{value:,.1f}".replace(",", "\u202f") if value < 100 else number(round(value))
     return f"{value:,}".replace(",", "\u202f")
+
+
+def quantity(count: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun: `1 message`, `1 234 messages`."""
+    return f"{number(count)} {noun if count == 1 else plural or noun + 's'}"
 
 
 def cut(text: str | None, limit: int = ERROR_SHOWN) -> str:

@@ -45,6 +45,11 @@ class Dashboard:
     streams: Streams = field(default_factory=Streams)
     jobs: Jobs = field(default_factory=Jobs)
 
+    def forget(self) -> None:
+        """Share nothing that was read before now: an act has changed what viewers see."""
+        self.database.forget()
+        self.diagnosis.forget()
+
 
 def dashboard_of(request: Request) -> Dashboard:
     """Return the dashboard that serves a request."""

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from pgsluice.dashboard.rendering import number as shown
+from pgsluice.dashboard.rendering import quantity
 
 COUNTED_MAX = 10_000
-
-
-def quantity(number: int, noun: str, plural: str = "") -> str:
-    """Return a number with its noun: `1 message`, `1 234 messages`."""
-    return f"{shown(number)} {noun if number == 1 else plural or noun + 's'}"
 
 
 def counted(

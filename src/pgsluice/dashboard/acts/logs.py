@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pgsluice.commands import command
 from pgsluice.dashboard.acts.act import NOTE, Act, Link, Question
-from pgsluice.dashboard.acts.counts import quantity
 from pgsluice.dashboard.acts.given import FormValues
 from pgsluice.dashboard.database import Database, PageSession
+from pgsluice.dashboard.rendering import quantity
 from pgsluice.errors import ConsumerNotFoundError
 
 
@@ -34,13 +34,13 @@ def _ask_unregister(database: Database, given: FormValues) -> Question:
         details.insert(
             0, "It opened or finished a batch in the last minute: its process fails after this."
         )
-    behind = (
-        "events that it has not finished"
-        if consumer.lag_events is None
-        else (f"about {quantity(consumer.lag_events, 'event')} that it has not finished")
-    )
+    lost = "it does not receive events that it has not finished"
+    if consumer.lag_events == 0:
+        lost = "it has finished all events"
+    elif consumer.lag_events is not None:
+        lost = f"it does not receive about {quantity(consumer.lag_events, 'event')} that it has not finished"
     return Question(
-        f"Unregister consumer {name} of log {log}: it does not receive {behind}.",
+        f"Unregister consumer {name} of log {log}: {lost}.",
         tuple(details),
         command("log unregister", log, name),
         number=consumer.lag_events,
@@ -62,7 +62,7 @@ def _ask_unpark(database: Database, given: FormValues) -> Question:
         for each in database.read(lambda s: s.group(log, group).list_blocked_keys())
         if each.reason == "parked"
     }
-    waiting = f" {quantity(blocked[key].waiting, 'event')} of it wait." if key in blocked else ""
+    waiting = f" Waiting: {quantity(blocked[key].waiting, 'event')}." if key in blocked else ""
     return Question(
         f"Unpark key {key} of share group {group} of log {log}: its events are delivered again, in order.{waiting}",
         ("Their attempts start at 0.",),

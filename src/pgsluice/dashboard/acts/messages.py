@@ -9,7 +9,7 @@ from pgsluice.commands import command
 from pgsluice.dashboard.acts.act import NOTE, Act, Field, Link, Question
 from pgsluice.dashboard.acts.given import FormValues
 from pgsluice.dashboard.database import Database, PageSession
-from pgsluice.dashboard.rendering import duration
+from pgsluice.dashboard.rendering import duration, quantity
 from pgsluice.errors import ArgumentError
 
 _READ = "If a worker is processing it now, that worker may still finish it."
@@ -43,7 +43,7 @@ def _find(database: Database, given: FormValues) -> tuple[StoredMessage | None, 
 
 
 def _details(message: StoredMessage) -> tuple[str, ...]:
-    read = f", read {message.read_ct} times" if message.read_ct else ""
+    read = f", read {quantity(message.read_ct, 'time')}" if message.read_ct else ""
     state = f"It is {message.state} now{read}."
     return (state, _READ) if message.state == "in flight" else (state,)
 

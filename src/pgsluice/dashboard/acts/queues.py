@@ -8,10 +8,9 @@ from pgsluice.client import QueueOptions, QueueSettings
 from pgsluice.client.calls import acts
 from pgsluice.commands import command
 from pgsluice.dashboard.acts.act import NOTE, Act, Field, Link, Question, Step
-from pgsluice.dashboard.acts.counts import quantity
 from pgsluice.dashboard.acts.given import FormValues
 from pgsluice.dashboard.database import Database, PageSession
-from pgsluice.dashboard.rendering import duration
+from pgsluice.dashboard.rendering import duration, quantity
 from pgsluice.errors import ArgumentError
 
 _PURGED_EACH = 10_000
@@ -163,7 +162,7 @@ def _ask_unpark(database: Database, given: FormValues) -> Question:
     waiting = ""
     if key in blocked:
         number = blocked[key].waiting
-        waiting = f" {'1 000 or more messages' if number >= 1000 else quantity(number, 'message')} of it wait."
+        waiting = f" Waiting: {'1 000 or more messages' if number >= 1000 else quantity(number, 'message')}."
     return Question(
         f"Unpark key {key} of queue {queue}: its messages are claimed again, in order.{waiting}",
         (

@@ -174,8 +174,7 @@ def _perform(request: Request, found: Act, form: Mapping[str, str]) -> Response:
         return _form_page(request, found, given, filled=form, problem=str(error), status=400)
     if found.run is None:
         return RedirectResponse(links(request)("job", id=token), 303)
-    dashboard.database.forget()
-    dashboard.diagnosis.forget()
+    dashboard.forget()
     return _return(request, begun.back, token)
 
 
@@ -204,7 +203,7 @@ def _start(
             _name(session, begun.viewer)
             return run_step(session, given, after_id)
 
-    dashboard.jobs.start(begun, step, dashboard.database.forget)
+    dashboard.jobs.start(begun, step, dashboard.forget)
     begun.join(_FIRST_S)
 
 
