@@ -175,6 +175,54 @@ def test_one_dead_letter_is_redriven(acting, connection, work):
     assert "does not exist" in acting.get("/act/redrive?queue=orders&dead_letter_id=2").text
 
 
+def test_selected_dead_letters_are_redriven_and_purged(acting, connection, work):
+    work.create("orders")
+    fail(connection, "orders", 5)
+    left = DeadLetters(connection, "orders")
+    for act, ids, said in (
+        ("redrive", [4, 2], "Redrive 2 dead letters of queue orders"),
+        ("purge_dead_letters", [2, 5], "Delete 1 dead letter of queue orders permanently"),
+    ):
+        shown = acting.get(
+            f"/act/{act}",
+            params=[("queue", "orders"), *(("dead_letter_id", i) for i in ["", *ids])],
+        ).text
+        assert said in shown
+        assert form_of(shown)[1]["dead_letter_id"] == ",".join(map(str, ids))
+        fail(connection, "orders", 1, "later")
+        action, fields = form_of(shown)
+        job_of(acting, acting.post(action, data=fields))
+
+    assert "1 of 2 selected no longer exist" in shown
+    assert [each.dead_letter_id for each in left.browse()] == [1, 3, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "said"),
+    [
+        ("dead_letter_id=", 400, "no row is selected"),
+        ("dead_letter_id=1&dead_letter_id=x", 400, "use an id"),
+        ("&".join(f"dead_letter_id={n}" for n in range(101)), 400, "more than 100 ids"),
+        (
+            "dead_letter_id=8&dead_letter_id=9",
+            200,
+            "Dead letter 8, 9 of queue orders does not exist",
+        ),
+    ],
+)
+def test_selection_that_names_no_dead_letter_is_refused(
+    acting, connection, work, query, status, said
+):
+    work.create("orders")
+    fail(connection, "orders", 2)
+
+    answer = acting.get(f"/act/redrive?queue=orders&{query}")
+
+    assert answer.status_code == status
+    assert said in answer.text
+    assert form_of(answer.text)[0] is None
+
+
 def test_dead_letter_of_another_queue_is_untouched(acting, connection, work):
     for name in ("orders", "other"):
         work.create(name)

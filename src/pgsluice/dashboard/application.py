@@ -14,6 +14,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from pgsluice.connection import Target, resolve
+from pgsluice.dashboard.acts.catalog import ACTS
 from pgsluice.dashboard.database import Database
 from pgsluice.dashboard.diagnosis import Diagnoses
 from pgsluice.dashboard.guard import Guard
@@ -76,6 +77,7 @@ def app(
     dashboard = Dashboard(
         database,
         Diagnoses(target),
+        ACTS,
         allows_actions=allow_actions,
         authenticate=authenticate,
         key=key,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
 from starlette.requests import Request
 
+from pgsluice.dashboard.acts.act import Act
 from pgsluice.dashboard.database import Database
 from pgsluice.dashboard.diagnosis import Diagnoses
 from pgsluice.dashboard.jobs import Jobs
@@ -24,6 +25,7 @@ class Dashboard:
     Attributes:
         database: The database.
         diagnosis: The findings of doctor.
+        acts: What it can do, by name.
         allows_actions: True if it may change the database.
         authenticate: Returns the name of the viewer, or None to refuse; None: no authentication.
         key: Without authentication, what a browser must have got by the address to send forms; None: it may not.
@@ -36,6 +38,7 @@ class Dashboard:
 
     database: Database
     diagnosis: Diagnoses
+    acts: Mapping[str, Act]
     allows_actions: bool = False
     authenticate: Authenticate | None = None
     key: str | None = None

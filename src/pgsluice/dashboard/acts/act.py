@@ -98,6 +98,8 @@ class Act:
         done: The word for what its steps have done: `redriven`.
         choices: Names of arguments that may be left out, and of values that a question freezes.
         fields: What a person fills in.
+        is_destructive: True if what it removes cannot be restored: its buttons warn.
+        ids: Name of the value that may have several ids, those of the rows that a person has selected; empty: none.
     """
 
     name: str
@@ -111,6 +113,8 @@ class Act:
     done: str = ""
     choices: tuple[str, ...] = ()
     fields: tuple[Field, ...] = ()
+    is_destructive: bool = False
+    ids: str = ""
 
     @property
     def names(self) -> frozenset[str]:

@@ -8,7 +8,7 @@ from pgsluice.client import DeadLetters
 from pgsluice.client.calls import acts
 from pgsluice.commands import command
 from pgsluice.dashboard.acts.act import Act, Link, Question, Step
-from pgsluice.dashboard.acts.counts import COUNTED_MAX, counted
+from pgsluice.dashboard.acts.counts import COUNTED_MAX, counted, quantity
 from pgsluice.dashboard.acts.given import FormValues
 from pgsluice.dashboard.database import Database, PageSession
 from pgsluice.errors import ConsumerNotFoundError
@@ -37,25 +37,25 @@ def _letters(session: PageSession, given: FormValues) -> DeadLetters:
 
 def _ids(session: PageSession, given: FormValues, after_id: int | None, qty: int) -> list[int]:
     """Return the next ids that the filter matches."""
-    chosen = given.find_number("dead_letter_id")
-    if chosen is not None and (after_id is not None and after_id >= chosen):
-        return []
-    found = _letters(session, given).browse(
-        after_dead_letter_id=after_id if chosen is None else chosen - 1,
-        qty=qty if chosen is None else 1,
-        since=given.find_time("since"),
-        until=given.find_time("until"),
-        reason=given.find("reason"),
-        error_type=given.find_exactly("error_type"),
-        error=given.find_exactly("error"),
-        with_contents=False,
-    )
-    return [each.dead_letter_id for each in found]
+    letters = _letters(session, given)
 
+    def next_ids(after: int | None, qty: int) -> list[int]:
+        found = letters.browse(
+            after_dead_letter_id=after,
+            qty=qty,
+            since=given.find_time("since"),
+            until=given.find_time("until"),
+            reason=given.find("reason"),
+            error_type=given.find_exactly("error_type"),
+            error=given.find_exactly("error"),
+            with_contents=False,
+        )
+        return [each.dead_letter_id for each in found]
 
-def _exists(given: FormValues, ids: list[int]) -> bool:
-    chosen = given.find_number("dead_letter_id")
-    return bool(ids) and (chosen is None or ids == [chosen])
+    chosen = given.find_ids("dead_letter_id")
+    if chosen is None:
+        return next_ids(after_id, qty)
+    return [one for one in chosen if one > (after_id or 0) and next_ids(one - 1, 1) == [one]]
 
 
 def _filter(given: FormValues) -> str:
@@ -76,7 +76,7 @@ def _filter(given: FormValues) -> str:
 def _question(
     database: Database, given: FormValues, verb: str, end: str, *details: str, shell: str | None
 ) -> Question:
-    whose, chosen = _whose(given), given.find_number("dead_letter_id")
+    whose, chosen = _whose(given), given.find_ids("dead_letter_id")
     until = given.find_time("until") or _now(database)
     counted_max = _COUNTED_BY_ERROR if given.find("error") else COUNTED_MAX
     # Before they are counted: what is dead-lettered meanwhile is not of this question.
@@ -89,19 +89,17 @@ def _question(
     if read.value is None and not read.is_timeout:
         return Question(read.problem or "", is_possible=False)
     number = None if read.value is None else len(read.value)
+    frozen_until = {"until": until.isoformat()}
+    if chosen is not None and not read.value:
+        ids = ", ".join(map(str, chosen))
+        sentence = f"Dead letter {ids} of {whose} does not exist, or no longer."
+        return Question(sentence, is_possible=False)
     if chosen is not None:
-        if not _exists(given, read.value or []):
-            return Question(
-                f"Dead letter {chosen} of {whose} does not exist, or no longer.",
-                is_possible=False,
-            )
-        return Question(
-            f"{verb} dead letter {chosen} of {whose}{end}.",
-            details[:1],
-            shell,
-            {"until": until.isoformat()},
-            1,
-        )
+        found = read.value or []
+        which, selected = _which(chosen, found)
+        details = (*details[:1], *selected)
+        sentence = f"{verb} {which} of {whose}{end}."
+        return Question(sentence, details, shell, frozen_until, len(found))
     what = f"dead letters of {whose}{_filter(given)}"
     if number == 0:
         return Question(f"There are no {what}.", is_possible=False)
@@ -112,9 +110,20 @@ def _question(
             f"{_noun(given).capitalize()}s that are dead-lettered after {until:%Y-%m-%d %H:%M:%S %Z} stay.",
         ),
         shell,
-        {"until": until.isoformat()},
+        frozen_until,
         None if number is not None and number > counted_max else number,
     )
+
+
+def _which(chosen: list[int], found: list[int]) -> tuple[str, tuple[str, ...]]:
+    """Return in words the dead letters that a person has selected, as far as they exist, and what to know of them."""
+    if len(chosen) == 1:
+        return f"dead letter {chosen[0]}", ()
+    selected = f"Selected: {', '.join(map(str, found))}."
+    if len(found) == len(chosen):
+        return quantity(len(found), "dead letter"), (selected,)
+    gone = f"{len(chosen) - len(found)} of {len(chosen)} selected no longer exist."
+    return quantity(len(found), "dead letter"), (selected, gone)
 
 
 def _now(database: Database) -> datetime:
@@ -138,7 +147,7 @@ def _ask_redrive(database: Database, given: FormValues) -> Question:
     queue, consumer, chosen = (
         given.text("queue"),
         given.find("consumer"),
-        given.find("dead_letter_id"),
+        given.find_ids("dead_letter_id"),
     )
     if consumer is None:
         end, origin = (
@@ -157,7 +166,7 @@ def _ask_redrive(database: Database, given: FormValues) -> Question:
                 "queue with: pgsluice dead-letters redrive --into"
             )
     if chosen:
-        shell: str | None = _command("redrive", given, chosen)
+        shell: str | None = _command("redrive", given, *map(str, chosen))
     elif given.find_exactly("error") is not None or given.find_exactly("error_type") == "":
         shell = None  # the command has no option for it
     else:
@@ -169,14 +178,14 @@ def _ask_redrive(database: Database, given: FormValues) -> Question:
 
 def _redrive(session: PageSession, given: FormValues, after_id: int | None) -> Step:
     ids = _ids(session, given, after_id, _REDRIVEN_EACH)
-    if not _exists(given, ids):
+    if not ids:
         return Step(0, None)
     return Step(len(_letters(session, given).redrive(ids)), ids[-1])
 
 
 def _ask_purge(database: Database, given: FormValues) -> Question:
-    chosen = given.find("dead_letter_id")
-    shell = _command("purge", given, chosen) if chosen else None
+    chosen = given.find_ids("dead_letter_id")
+    shell = _command("purge", given, *map(str, chosen)) if chosen else None
     if not chosen and not any(
         given.find_exactly(name) for name in ("reason", "error_type", "error")
     ):
@@ -188,7 +197,7 @@ def _ask_purge(database: Database, given: FormValues) -> Question:
 
 def _purge(session: PageSession, given: FormValues, after_id: int | None) -> Step:
     ids = _ids(session, given, after_id, _PURGED_EACH)
-    if not _exists(given, ids):
+    if not ids:
         return Step(0, None)
     number = _letters(session, given).purge(dead_letter_ids=ids, qty=len(ids))
     return Step(number, ids[-1])
@@ -205,6 +214,7 @@ ACTS = (
         step=_redrive,
         done="redriven",
         choices=_CHOICES,
+        ids="dead_letter_id",
     ),
     Act(
         name="purge_dead_letters",
@@ -216,5 +226,7 @@ ACTS = (
         step=_purge,
         done="deleted",
         choices=_CHOICES,
+        is_destructive=True,
+        ids="dead_letter_id",
     ),
 )

@@ -11,6 +11,7 @@ from pgsluice.client.calls.call import require_storable
 from pgsluice.durations import EXAMPLES, SECONDS_MAX, parse_duration
 from pgsluice.errors import ArgumentError, PayloadError
 
+IDS_MAX = 100  # of rows that a person has selected
 _ID_MAX = 2**63 - 1
 
 
@@ -52,10 +53,7 @@ class FormValues:
         Raises:
             ArgumentError: It is missing, or not an id.
         """
-        text = self.text(name)
-        if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) > _ID_MAX:
-            raise ArgumentError(f"{name} is {text!r}; use an id, a whole number")
-        return int(text)
+        return _id(name, self.text(name))
 
     def find_number(self, name: str) -> int | None:
         """Return an id; None if it is missing or empty.
@@ -64,6 +62,17 @@ class FormValues:
             ArgumentError: It is not an id.
         """
         return self.number(name) if self.find(name) else None
+
+    def find_ids(self, name: str) -> list[int] | None:
+        """Return ids in ascending order, each once, of a text with commas; None if it is missing or empty.
+
+        Raises:
+            ArgumentError: It has something else, or more than `IDS_MAX` ids.
+        """
+        texts = (self.find(name) or "").split(",", IDS_MAX)
+        if len(texts) > IDS_MAX:
+            raise ArgumentError(f"{name} has more than {IDS_MAX} ids; select fewer rows")
+        return sorted({_id(name, text) for text in texts}) if self.find(name) else None
 
     def find_time(self, name: str) -> datetime | None:
         """Return a time; None if it is missing or empty.
@@ -124,6 +133,12 @@ class FormValues:
                 f'{name} is not a JSON object; write one, such as {{"source": "shop"}}'
             )
         return text
+
+
+def _id(name: str, text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,19}", text) or int(text) > _ID_MAX:
+        raise ArgumentError(f"{name} is {text!r}; use an id, a whole number")
+    return int(text)
 
 
 def _parse(name: str, text: str) -> object:

@@ -87,6 +87,7 @@ ACTS = (
         ask=_ask_unregister,
         back=_back_to_log,
         run=_unregister,
+        is_destructive=True,
     ),
     Act(
         name="unpark_key",

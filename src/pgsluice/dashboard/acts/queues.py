@@ -206,6 +206,7 @@ ACTS = (
         step=_purge,
         done="deleted",
         choices=("upto_msg_id",),
+        is_destructive=True,
     ),
     Act(
         name="pause_queue",

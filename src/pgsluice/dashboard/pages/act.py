@@ -17,7 +17,6 @@ from pgsluice.client import Inbox
 from pgsluice.client.calls import acts
 from pgsluice.client.calls.call import storable
 from pgsluice.dashboard.acts.act import Act, Link, Question, Run, RunStep, Step
-from pgsluice.dashboard.acts.catalog import ACTS
 from pgsluice.dashboard.acts.given import FormValues
 from pgsluice.dashboard.database import PageSession
 from pgsluice.dashboard.guard import viewer_of
@@ -37,7 +36,7 @@ _FIRST_S = 0.5  # small jobs are done before their page is shown
 
 async def act(request: Request) -> Response:
     """Ask, or act."""
-    found = ACTS.get(request.path_params["act"])
+    found = dashboard_of(request).acts.get(request.path_params["act"])
     if found is None:
         raise HTTPException(404, "There is no such action")
     if request.method == "POST":
@@ -81,8 +80,23 @@ def _show(request: Request, found: Act) -> Response:
             text="Start it with --allow-actions, or pass allow_actions=True to pgsluice.dashboard.app.",
             is_live=False,
         )
-    given = FormValues(request.query_params, found.names)
+    given = FormValues(_with_ids(request, found), found.names)
     return _refusal(request, found) or _form_page(request, found, given)
+
+
+def _with_ids(request: Request, found: Act) -> Mapping[str, str]:
+    """Return the query, in which each selected row has a value of its own: the ids become one value.
+
+    Raises:
+        ArgumentError: No row is selected: without ids an act may be one on all.
+    """
+    query = request.query_params
+    if not found.ids or found.ids not in query:
+        return query
+    ids = ",".join(filter(None, query.getlist(found.ids)))
+    if not ids:
+        raise ArgumentError(f"no row is selected: {found.ids} is empty; go back and select rows")
+    return {**query, found.ids: ids}
 
 
 def _form_page(
