@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pgsluice.client import ShareGroup
 from support import wait_until
 
@@ -17,12 +19,15 @@ def test_queue_that_is_paused_with_messages_is_named_first(client, work):
     for name in ("calm", "held"):
         work.create(name)
         work.send_batch(name, [1, 2])
-    work.set_queue_options("held", paused=True)
+    work.set_queue_options("held", paused=True, pause_reason="<b>bank is down</b>")
 
+    for page in ("/", "/queues"):
+        text = client.get(page).text
+        assert re.search(
+            r"since <time .* by role .*: &lt;b&gt;bank is down&lt;/b&gt;</small>", text
+        )
     text = client.get("/").text
-
     assert text.index(">held<") < text.index(">calm<")
-    assert "paused by" in text
 
 
 def test_finding_of_doctor_is_shown_with_its_command(client, work):

@@ -34,6 +34,18 @@ def test_states_failing_messages_and_reasons_are_shown(client, orders):
         assert f"/messages?queue=orders&amp;state={state}" in text
 
 
+def test_explanation_is_first_on_the_page_of_a_queue_in_trouble_and_charts_else(client, work):
+    for name in ("calm", "held"):
+        work.create(name)
+        work.send(name, 1)
+    work.set_queue_options("held", paused=True)
+
+    calm, held = (client.get(f"/queue?name={name}").text for name in ("calm", "held"))
+
+    assert calm.index("Over time</h2>") < calm.index("Explanation</h2>")
+    assert held.index("Over time</h2>") > held.index("Explanation</h2>")
+
+
 def test_policies_that_handlers_declare_are_shown_beside_that_of_the_queue(
     client, connection, work, orders
 ):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pgsluice.client import Schedules
@@ -44,6 +46,20 @@ def test_schedules_are_shown_with_their_state_the_troubled_ones_first(client, sc
     assert "<code>0 3 * * *</code> UTC" in text
     assert "every 1 min" in text
     assert '/log?name=audit"' in text
+
+
+def test_pause_of_a_schedule_is_shown_with_its_role_if_an_operator_paused_it(
+    client, monitor, connection, schedules
+):
+    connection.execute("update sluice.schedule set paused_at = now() where name = 'waits'")
+    (role,) = connection.execute("select current_user").fetchone()
+
+    text = client.get("/schedules").text
+    assert len(re.findall(r"since <time [^\n]*</time></small>", text)) == 1, "paused by its app"
+    assert len(re.findall(rf"since <time [^\n]*</time> by {role}</small>", text)) == 1
+
+    assert f"by {role}</small>" in client.get("/schedule?name=paused").text
+    assert "since <time" in monitor.get("/schedules").text
 
 
 def test_schedules_are_searched_by_name_and_target(client, schedules):

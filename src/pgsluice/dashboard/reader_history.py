@@ -17,6 +17,7 @@ from pgsluice.dashboard.rendering import duration, size
 from pgsluice.dashboard.settings import dashboard_of
 
 _POINTS = 240
+_BEHIND_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,11 @@ def read_history(request: Request, kind: str, log: str, readers: Sequence[str]) 
 
     key = ("history", kind, log, tuple(readers), span.name)
     return ReaderHistory(span, dashboard_of(request).database.part(read, *key))
+
+
+def is_far_behind(lost: str | None, lag_s: float | None) -> bool:
+    """Return whether a consumer or share group is in trouble: more than five minutes behind, or without a position."""
+    return bool(lost) or (lag_s or 0) > _BEHIND_S
 
 
 def _points(samples: Sequence[Sample], field: str) -> list[Point]:

@@ -7,7 +7,7 @@ from starlette.responses import RedirectResponse, Response
 
 from pgsluice.client.calls.samples import list_group_settings
 from pgsluice.dashboard.pages.parameters import required
-from pgsluice.dashboard.reader_history import read_history
+from pgsluice.dashboard.reader_history import is_far_behind, read_history
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
 
@@ -24,6 +24,7 @@ def consumer(request: Request) -> Response:
         lambda s: s.logs.explain_consumer(log, name), "explain consumer", log, name
     )
     consumers = database.part(lambda s: s.logs.list_consumers(log), "log consumers", log)
+    state = next((each for each in consumers.value or () if each.consumer_name == name), None)
     pipelines = database.part(lambda s: s.logs.list_pipelines(), "pipelines")
     return page(
         request,
@@ -33,7 +34,8 @@ def consumer(request: Request) -> Response:
         name=name,
         explained=explained,
         consumers=consumers,
-        state=next((each for each in consumers.value or () if each.consumer_name == name), None),
+        state=state,
+        is_in_trouble=state is not None and is_far_behind(state.lost, state.lag_s),
         is_pipeline=any(
             (each.queue_name, each.consumer_name) == (log, name) for each in pipelines.value or ()
         ),

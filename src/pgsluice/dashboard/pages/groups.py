@@ -11,7 +11,7 @@ from pgsluice.client.calls.samples import list_group_settings
 from pgsluice.dashboard.pages.dead_letters import GROUPED
 from pgsluice.dashboard.pages.logs import newest_samples
 from pgsluice.dashboard.pages.parameters import required
-from pgsluice.dashboard.reader_history import read_history
+from pgsluice.dashboard.reader_history import is_far_behind, read_history
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
 from pgsluice.errors import GroupNotFoundError
@@ -32,6 +32,9 @@ def group(request: Request) -> Response:
     )
     if settings is None and not dead.value:
         raise GroupNotFoundError(f'log "{log}" has no share group "{name}"')
+    figures = next(
+        (e for e in newest_samples(dashboard) if (e.name, e.reader_name) == (log, name)), None
+    )
     return page(
         request,
         "group.html",
@@ -39,9 +42,11 @@ def group(request: Request) -> Response:
         log=log,
         name=name,
         settings=settings,
-        figures=next(
-            (e for e in newest_samples(dashboard) if (e.name, e.reader_name) == (log, name)), None
-        ),
+        figures=figures,
+        is_in_trouble=is_far_behind(
+            settings.lost if settings else None, figures.lag_s if figures else None
+        )
+        or bool(dead.value),
         dead=dead,
         dead_max=GROUPED,
         rows_max=_ROWS,

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pgsluice.dashboard.pages.parameters import required
-from pgsluice.dashboard.reader_history import read_history
+from pgsluice.dashboard.reader_history import is_far_behind, read_history
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
 
@@ -37,6 +37,9 @@ def pipeline(request: Request) -> Response:
     )
     listed = database.part(lambda s: s.logs.list_pipelines(), "pipelines")
     consumers = database.part(lambda s: s.logs.list_consumers(log), "log consumers", log)
+    state = next(
+        (e for e in listed.value or () if (e.queue_name, e.consumer_name) == (log, consumer)), None
+    )
     return page(
         request,
         "pipeline.html",
@@ -44,10 +47,9 @@ def pipeline(request: Request) -> Response:
         log=log,
         consumer=consumer,
         listed=listed,
-        state=next(
-            (e for e in listed.value or () if (e.queue_name, e.consumer_name) == (log, consumer)),
-            None,
-        ),
+        state=state,
+        is_in_trouble=state is not None
+        and (not state.is_running or is_far_behind(None, state.lag_s)),
         position=next(
             (each for each in consumers.value or () if each.consumer_name == consumer), None
         ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -12,11 +14,13 @@ from pgsluice.client import (
     FailingMessages,
     QueueInfo,
     QueueSettings,
+    QueueState,
     WorkerProcess,
 )
 from pgsluice.client.calls import samples
 from pgsluice.dashboard.database import Database, PagePart, PageSession
 from pgsluice.dashboard.history import SPANS, span_of
+from pgsluice.dashboard.pages.queues import ListedQueue, as_sample
 from pgsluice.dashboard.pages.workers import read_workers
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
@@ -41,6 +45,8 @@ def queue(request: Request) -> Response:
     )
     throttles = database.part(lambda s: s.operations.list_notify_insert_throttles(), "throttles")
     workers = read_workers(database)
+    working = _working(workers.value or [], name)
+    state = database.part(lambda s: s.run(samples.queue_state(name)), "queue state", name)
     return page(
         request,
         "queue.html",
@@ -49,7 +55,10 @@ def queue(request: Request) -> Response:
         info=info,
         span=span,
         spans=SPANS,
-        state=database.part(lambda s: s.run(samples.queue_state(name)), "queue state", name),
+        state=state,
+        is_in_trouble=_is_in_trouble(
+            name, state.value, settings.value, len([w for w, _ in working if w.is_live])
+        ),
         history=history,
         charts=span.charts(history.value or []),
         explained=database.part(lambda s: s.operations.explain_queue(name), "explain queue", name),
@@ -67,7 +76,7 @@ def queue(request: Request) -> Response:
             None,
         ),
         workers=workers,
-        working=_working(workers.value or [], name),
+        working=working,
         actions=database.part(
             lambda s: s.operations.list_actions(name, qty=_ACTIONS), "queue actions", name
         ),
@@ -87,6 +96,15 @@ def registered(database: Database, name: str) -> QueueInfo:
             f'queue "{name}" does not exist; the page Queues lists the existing ones'
         )
     return next((each for each in same if each.queue_name == name), same[0])
+
+
+def _is_in_trouble(
+    name: str, state: Sequence[QueueState] | None, settings: QueueSettings | None, workers: int
+) -> bool:
+    """Return whether the list of queues says that it is in trouble."""
+    figures = as_sample(state[0], datetime.now(UTC)) if state else None
+    paused = settings if settings and settings.paused_at else None
+    return ListedQueue(name, figures, paused, workers).trouble[0] > 0
 
 
 def _failing(database: Database, name: str) -> PagePart[list[FailingMessages]]:

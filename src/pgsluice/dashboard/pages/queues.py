@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pgsluice.client import NewestSample, QueueSettings
+from pgsluice.client import NewestSample, QueueSettings, QueueState
 from pgsluice.dashboard.database import PageSession
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
@@ -43,9 +43,9 @@ class ListedQueue:
         figures = self.figures
         ready = (figures and figures.ready) or 0
         if self.paused is not None and ready:
-            return 3, f"paused by {self.paused.paused_by}"
+            return 3, "paused"
         if self.paused is not None:
-            return 1, f"paused by {self.paused.paused_by}"
+            return 1, "paused"
         if figures is None:
             return 0, ""
         if ready and not self.workers and (figures.oldest_ready_s or 0) > _UNCLAIMED_S:
@@ -82,28 +82,31 @@ def read_queues(session: PageSession) -> list[ListedQueue]:
 
 def _read_directly(session: PageSession) -> dict[str, NewestSample]:
     now = datetime.now(UTC)
-    return {
-        each.queue_name: NewestSample(
-            each.queue_name,
-            "",
-            now,
-            length=each.length,
-            ready=each.ready,
-            in_flight=each.in_flight,
-            delayed=each.delayed,
-            oldest_ready_s=each.oldest_ready_s,
-            sent=each.sent,
-            finished=each.finished,
-            dead=each.dead,
-            lag_events=None,
-            lag_s=None,
-            pinned_bytes=None,
-            retrying=each.retrying,
-            sent_per_s=None,
-            finished_per_s=None,
-        )
-        for each in session.operations.list_queue_states(qty=_UNSAMPLED)
-    }
+    states = session.operations.list_queue_states(qty=_UNSAMPLED)
+    return {each.queue_name: as_sample(each, now) for each in states}
+
+
+def as_sample(state: QueueState, now: datetime) -> NewestSample:
+    """Return figures that were read directly as a sample."""
+    return NewestSample(
+        state.queue_name,
+        "",
+        now,
+        length=state.length,
+        ready=state.ready,
+        in_flight=state.in_flight,
+        delayed=state.delayed,
+        oldest_ready_s=state.oldest_ready_s,
+        sent=state.sent,
+        finished=state.finished,
+        dead=state.dead,
+        lag_events=None,
+        lag_s=None,
+        pinned_bytes=None,
+        retrying=state.retrying,
+        sent_per_s=None,
+        finished_per_s=None,
+    )
 
 
 def troubled(queues: Sequence[ListedQueue]) -> list[ListedQueue]:

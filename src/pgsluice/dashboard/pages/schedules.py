@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pgsluice.client import Schedule
+from pgsluice.client import OperatorAction, Schedule
+from pgsluice.dashboard.database import Database
 from pgsluice.dashboard.pages.parameters import required
 from pgsluice.dashboard.payloads import Redaction, Shown, shown, shown_json
 from pgsluice.dashboard.rendering import page
@@ -17,6 +18,8 @@ from pgsluice.dashboard.settings import dashboard_of
 from pgsluice.errors import ScheduleNotFoundError
 
 _PAGE = 100
+_ACTIONS = 100
+_SAME = timedelta(minutes=1)  # of a pause and its action, which has the time of its transaction
 _LATE = timedelta(seconds=10)  # as in explain_schedule
 
 
@@ -27,10 +30,12 @@ class ListedSchedule:
     Attributes:
         state: The schedule.
         condition: `failing`, `late`, `paused`, `waiting` or `ended`.
+        paused_by: The role that paused it; None: it is not paused, or that is not known.
     """
 
     state: Schedule
     condition: str
+    paused_by: str | None = None
 
     @property
     def kind(self) -> str:
@@ -39,12 +44,30 @@ class ListedSchedule:
         return kinds.get(self.condition, "")
 
 
-def listed(states: Sequence[Schedule], now: datetime) -> list[ListedSchedule]:
+def listed(database: Database, states: Sequence[Schedule], now: datetime) -> list[ListedSchedule]:
     """Return schedules with their conditions, the troubled ones first, then by next slot."""
-    found = [ListedSchedule(each, _condition(each, now)) for each in states]
+    pauses = _pauses(database) if any(each.paused_at for each in states) else []
+    found = [
+        ListedSchedule(each, _condition(each, now), _paused_by(each, pauses)) for each in states
+    ]
     order = ("failing", "late", "waiting", "paused", "ended")
     end = datetime.max.replace(tzinfo=UTC)
     return sorted(found, key=lambda e: (order.index(e.condition), e.state.due_at or end))
+
+
+def _pauses(database: Database) -> list[OperatorAction]:
+    """Return the pauses among the newest actions; none if the role may not read actions."""
+    read = database.part(lambda s: s.operations.list_actions(qty=_ACTIONS), "newest actions")
+    return [each for each in read.value or () if each.action == "pause_schedule"]
+
+
+def _paused_by(schedule: Schedule, pauses: Sequence[OperatorAction]) -> str | None:
+    """Return the role of the pause; an app pauses what it does not declare any more, and records no action."""
+    at = schedule.paused_at
+    of_schedule = (each for each in pauses if (each.filter or {}).get("name") == schedule.name)
+    newest = next(of_schedule, None)
+    is_same = at is not None and newest is not None and abs(newest.acted_at - at) < _SAME
+    return newest.actor if newest is not None and is_same else None
 
 
 def _condition(schedule: Schedule, now: datetime) -> str:
@@ -60,7 +83,8 @@ def _condition(schedule: Schedule, now: datetime) -> str:
 def schedules(request: Request) -> Response:
     """Show the schedules whose name or target contains a text."""
     search = request.query_params.get("search", "")
-    found = dashboard_of(request).database.part(lambda s: s.schedules.list_schedules(), "schedules")
+    database = dashboard_of(request).database
+    found = database.part(lambda s: s.schedules.list_schedules(), "schedules")
     matching = [
         each
         for each in found.value or ()
@@ -73,7 +97,7 @@ def schedules(request: Request) -> Response:
         found=found,
         search=search,
         total=len(matching),
-        shown=listed(matching, datetime.now(UTC))[:_PAGE],
+        shown=listed(database, matching, datetime.now(UTC))[:_PAGE],
     )
 
 
@@ -91,7 +115,7 @@ def schedule(request: Request) -> Response:
         "schedule.html",
         section="schedules",
         name=name,
-        listed=listed([state], datetime.now(UTC))[0],
+        listed=listed(database, [state], datetime.now(UTC))[0],
         explained=database.part(
             lambda s: s.schedules.explain_schedule(name), "explain schedule", name
         ),
