@@ -226,6 +226,53 @@ def test_message_that_is_gone_when_the_form_is_sent_is_said_to_be_gone(
     assert "it is archived" in acting.get(f"/act/{act}?queue=orders&msg_id=1").text
 
 
+@pytest.mark.parametrize(
+    ("act", "recorded", "done", "left"),
+    [
+        ("retry_message", "set_vt", "2 of 3 messages of queue orders are visible now", [1, 2, 4]),
+        ("archive_message", "archive", "2 of 3 messages of queue orders are archived", [1]),
+        ("delete_message", "delete", "2 of 3 messages of queue orders are deleted", [1]),
+    ],
+)
+def test_act_on_selected_messages_leaves_the_others(
+    acting, work, connection, act, recorded, done, left
+):
+    work.create("orders")
+    work.send_batch("orders", [1, 2, 3, 4], delay=600)
+    selected = [("msg_id", number) for number in (2, 3, 4)]
+
+    shown = acting.get(f"/act/{act}", params=[("queue", "orders"), *selected]).text
+    action, fields = form_of(shown)
+    work.delete("orders", 3)
+    answer = acting.post(action, data=fields)
+
+    assert "3 messages of queue orders" in shown
+    assert "Selected: 2, 3, 4." in shown
+    assert "Now: 3 delayed." in shown
+    assert done in answer.text
+    assert str(answer.url.path) == "/messages"
+    assert [each.msg_id for each in work.browse("orders")] == left
+    (action,) = actions(connection)
+    assert (action.action, action.message_count, action.filter["msg_ids"]) == (recorded, 2, [2, 4])
+    gone = acting.get(f"/act/{act}", params=[("queue", "orders"), ("msg_id", 8), ("msg_id", 9)])
+    assert "None of the 2 selected messages is in queue orders" in gone.text
+
+
+def test_destructive_acts_warn(alice):
+    destructive = {name for name, each in ACTS.items() if each.is_destructive}
+    warning = {
+        case.act
+        for case in CASES
+        if '<button class="danger">' in alice.get(f"/act/{case.act}", params=case.arguments).text
+    }
+
+    # The other tests of this module may have done an act, which then has no form.
+    assert destructive == {
+        "purge_queue", "purge_dead_letters", "delete_message", "unregister_consumer"
+    }  # fmt: skip
+    assert warning <= destructive
+
+
 def test_question_has_the_number_and_the_command(acting, work, logs):
     work.create("big orders")
     work.send_batch("big orders", list(range(7)))

@@ -27,6 +27,26 @@ WIDE = """() => {
         e.getBoundingClientRect().right > width + 1 && !scrolls(e.parentElement) && !e.closest(".skip"));
     return document.documentElement.scrollWidth > width ? wide.map((e) => e.outerHTML.slice(0, 200)) : [];
 }"""
+# Elements of the page that reach beyond the window, or whose contents must be scrolled sideways.
+CUT = """() => [...document.querySelectorAll("main *")].filter((e) => {
+    const box = e.getBoundingClientRect();
+    const isScrolled = getComputedStyle(e).overflowX !== "visible" && e.scrollWidth > e.clientWidth + 1;
+    return e.checkVisibility() && (box.left < 0 || box.right > innerWidth + 1 || isScrolled && !e.matches("svg *, input"));
+}).map((e) => e.outerHTML.slice(0, 200))"""
+# What a person acts with, and the cells of tables, as far as they are in the window.
+SHOWN = """() => [...document.querySelectorAll("main a, main button, main [type=checkbox], main td")].filter((e) => {
+    const box = e.getBoundingClientRect();
+    const isEmpty = e.matches("td") && !e.textContent.trim() && !e.children.length;
+    return !isEmpty && e.checkVisibility() && box.width && box.left >= 0 && box.right <= innerWidth + 1;
+}).map((e) => e.outerHTML)"""
+LINES = """() => {
+    const boxes = [...document.querySelectorAll("header nav > *, header nav li")]
+        .map((e) => e.getBoundingClientRect()).filter((box) => box.height);
+    return {
+        isOne: Math.max(...boxes.map((box) => box.top)) < Math.min(...boxes.map((box) => box.bottom)),
+        right: Math.max(...boxes.map((box) => box.right)),
+    };
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -70,13 +90,58 @@ def test_overview_is_quiet_and_accessible(address: str, tab: Page):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_page_fits_and_is_accessible(address: str, tab: Page, name: str):
-    for scheme, width in (("light", 1280), ("dark", 390)):
-        tab.emulate_media(color_scheme=scheme)
+    for width in (1440, 390):
         tab.set_viewport_size({"width": width, "height": 844})
-        open_page(tab, address, name)
+        for scheme in ("light", "dark"):
+            tab.emulate_media(color_scheme=scheme)
+            open_page(tab, address, name)  # again: colours change slowly on an open page
 
-        assert tab.evaluate(WIDE) == [], f"wider than {width} px"
-        assert violations(tab) == [], f"at {width} px"
+            assert tab.evaluate(WIDE) == [], f"wider than {width} px"
+            assert violations(tab) == [], f"{scheme} at {width} px"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAGES)
+def test_narrow_page_has_all_numbers_and_buttons_of_a_wide_one(address: str, tab: Page, name: str):
+    tab.set_viewport_size({"width": 1440, "height": 844})
+    open_page(tab, address, name)
+    wide = tab.evaluate(SHOWN)
+
+    tab.set_viewport_size({"width": 390, "height": 844})
+
+    assert tab.evaluate(CUT) == []
+    assert tab.evaluate(SHOWN) == wide
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_script", [True, False], ids=["script", "no script"])
+def test_head_is_one_line_and_its_menu_is_reached_by_keyboard(
+    lively: str, browser: Browser, has_script: bool
+):
+    with (
+        serving(app(lively, title="shop, production in Europe", refresh_s=3600)) as address,
+        tab_of(browser, java_script_enabled=has_script) as tab,
+    ):
+        open_page(tab, address, "queues")
+        # Playwright evaluates also where the page runs no script.
+        for width in (1440, 1101, 1100, 800, 390):
+            tab.set_viewport_size({"width": width, "height": 844})
+            lines = tab.evaluate(LINES)
+            assert lines["isOne"], f"at {width} px"
+            assert lines["right"] <= width, f"at {width} px"
+        links = tab.locator("#menu a")
+        assert not links.first.is_visible()
+
+        tab.locator("header .menu").press("Enter")
+        tab.keyboard.press("Tab")
+
+        assert links.count() == 8
+        assert all(link.is_visible() for link in links.all())
+        assert tab.evaluate("document.activeElement.textContent") == "Overview"
+        if has_script:
+            assert violations(tab) == []
+        tab.keyboard.press("Escape")
+        assert not links.first.is_visible()
 
 
 @pytest.mark.slow

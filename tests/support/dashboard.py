@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
@@ -74,6 +75,11 @@ def form_of(page: str) -> tuple[str | None, dict[str, str]]:
     form = _Form()
     form.feed(page)
     return form.action, form.fields
+
+
+def unlabelled(page: str) -> str:
+    """Return a page without the heads of columns that its cells repeat."""
+    return re.sub(r' data-label="[^"]*"', "", page)
 
 
 def submit(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -24,6 +25,11 @@ from pgsluice.dashboard.jobs import ActJob
 from pgsluice.dashboard.payloads import ERROR_SHOWN, SHOWN
 from pgsluice.dashboard.settings import dashboard_of
 
+_TABLE = re.compile(r"<thead>(?P<head>.*?)</thead>(?P<body>.*?)</table>", re.DOTALL)
+_HEAD = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
+_CELL = re.compile(r"<(?P<name>t[rhd])\b(?P<rest>[^>]*)>")
+_TAG = re.compile(r"<[^>]*>")
+_SPAN = re.compile(r' colspan="(\d+)"')
 _UNITS = ((86_400 * 365, "y"), (86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _SECTIONS = {
     "state": "State",
@@ -58,7 +64,7 @@ def page(request: Request, template: str, status: int = 200, **context: Any) -> 
         )
     )
     # Lone surrogates, which JSON may escape, have no UTF-8: shown as their escapes.
-    return HTMLResponse(text.encode("utf-8", "backslashreplace"), status)
+    return HTMLResponse(labelled(text).encode("utf-8", "backslashreplace"), status)
 
 
 def links(request: Request) -> Links:
@@ -131,6 +137,31 @@ def _environment() -> jinja2.Environment:
     }
     environment.globals |= {"chart": charts.chart, "shown_max": SHOWN}
     return environment
+
+
+def labelled(page: str) -> str:
+    """Return a page whose cells have the heads of their columns as `data-label`: narrow windows show rows as cards.
+
+    The head of a row is the title of its card. Templates escape each text, so that a tag of a table is none of a text.
+    """
+    return _TABLE.sub(_with_labels, page)
+
+
+def _with_labels(table: re.Match[str]) -> str:
+    heads = [_TAG.sub("", each).strip() for each in _HEAD.findall(table["head"])]
+    column = 0
+
+    def with_label(tag: re.Match[str]) -> str:
+        nonlocal column
+        if tag["name"] == "tr":
+            column = 0
+            return tag[0]
+        span = _SPAN.search(tag["rest"])
+        label = "" if span or tag["name"] == "th" or column >= len(heads) else heads[column]
+        column += int(span[1]) if span else 1
+        return f'<td{tag["rest"]} data-label="{label}">' if label else tag[0]
+
+    return f"<thead>{table['head']}</thead>{_CELL.sub(with_label, table['body'])}</table>"
 
 
 def when(moment: datetime | None, now: datetime) -> Markup:

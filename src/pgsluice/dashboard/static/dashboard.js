@@ -10,18 +10,20 @@ const live = { source: null, isPaused: false, isReading: false, alarm: 0 };
 const states = {
   live: "The page refreshes by itself; press to pause",
   paused: "Press to refresh again",
+  waiting: "Rows are selected: the page refreshes when none is",
   "not reachable": "The dashboard does not answer; trying again",
 };
 
-function showLive(state) {
+function showLive(given) {
   const shown = button("live");
+  const state = given === "live" && chosen().length ? "waiting" : given;
   Object.assign(shown, { textContent: state, title: states[state], hidden: !root.dataset.live });
 }
 
 // True while a refresh would be in the viewer's way.
 function isBusy() {
-  const isTyping = document.activeElement?.matches("main input, main textarea, main select");
-  return isTyping || document.querySelector("dialog[open]") || !getSelection().isCollapsed;
+  const isTyping = document.activeElement?.matches("main input:not([type=checkbox]), main textarea, main select");
+  return isTyping || chosen().length || document.querySelector("dialog[open]") || !getSelection().isCollapsed;
 }
 
 async function refresh() {
@@ -41,6 +43,7 @@ async function refresh() {
     document.querySelector("footer").innerHTML = read.querySelector("footer").innerHTML;
     document.title = read.title;
     mark();
+    count();
     showLive("live");
   } catch {
     if (live.source) showLive("not reachable");
@@ -88,7 +91,10 @@ document.addEventListener("visibilitychange", () => {
   if (live.source) refresh();
 });
 addEventListener("pagehide", disconnect);
-addEventListener("pageshow", connect);
+addEventListener("pageshow", () => {
+  count(); // a page that the browser shows again has its ticks
+  connect();
+});
 
 // Rows: j and k move, Enter opens the first link.
 let row = -1;
@@ -104,18 +110,38 @@ function move(step) {
   all[row].scrollIntoView({ block: "nearest" });
 }
 
+// Rows that are selected for an action: how many, all of the page, and no button for none.
+const ticks = () => [...document.querySelectorAll("[form=bulk]")];
+const chosen = () => ticks().filter((each) => each.checked);
+function count() {
+  const form = document.getElementById("bulk");
+  if (!form) return;
+  const [number, most] = [chosen().length, ticks().length];
+  const all = form.querySelector("[data-bulk=all]");
+  all.parentElement.hidden = false;
+  Object.assign(all, { checked: number === most, indeterminate: number > 0 && number < most });
+  for (const each of form.querySelectorAll("button")) each.disabled = !number;
+  form.querySelector("output").textContent = number ? `${number} selected` : "";
+}
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-bulk=all]")) for (const each of ticks()) each.checked = event.target.checked;
+  else if (!event.target.matches("[form=bulk]")) return;
+  count();
+  if (live.source) showLive("live");
+});
+
 const pages = { o: "", q: "queues", l: "logs", s: "schedules", w: "workers", p: "pipelines", d: "doctor", a: "audit" };
 let isGoing = false;
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
-  if (event.target.matches("input, textarea, select")) {
+  if (event.target.matches("input:not([type=checkbox]), textarea, select")) {
     if (event.key === "Escape") event.target.blur();
     return;
   }
   const help = document.getElementById("help");
   if (isGoing) {
     isGoing = false;
-    const link = document.querySelector(`header nav li:nth-child(${Object.keys(pages).indexOf(event.key) + 2}) a`);
+    const link = document.querySelector(`#menu li:nth-child(${Object.keys(pages).indexOf(event.key) + 1}) a`);
     if (event.key in pages && link) location.href = link.href;
     return;
   }
@@ -165,4 +191,5 @@ document.addEventListener("click", (event) => {
 });
 
 for (const name of ["theme", "help"]) button(name).hidden = false;
+count();
 connect();
