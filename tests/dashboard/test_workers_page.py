@@ -9,6 +9,18 @@ from pgsluice.client.calls import operations
 from pgsluice.client.calls.operations import WorkerIdentity
 from support.dashboard import unlabelled
 
+TIMES = [
+    {
+        "source": "queue orders",
+        "handler": "pack",
+        "max_s": 1.5,
+        "buckets": [[0.1, 0.25, 18], [1.0, 2.5, 2]],
+    }
+]
+SLOWEST = [
+    {"handler": "pack", "queue": "orders", "msg_id": 70, "seconds": 1.5, "ended_s": 30},
+    {"handler": "pack", "queue": "orders", "msg_id": 71, "seconds": 1.2, "ended_s": 60},
+]
 SCRIPT = "<script>alert(1)</script>"
 RUNNING = [
     {"handler": "pack", "queue": "orders", "msg_id": 7, "running_s": 30},
@@ -18,11 +30,15 @@ RUNNING = [
 
 @pytest.fixture
 def report(connection):
-    def report_one(worker_id="w1", app="shop", running=RUNNING, counts=None, sources=None):
+    def report_one(
+        worker_id="w1", app="shop", running=RUNNING, counts=None, sources=None, times=(), slowest=()
+    ):
         sources = sources or ["queue orders", "log audit group bills", "log audit consumer etl"]
         worker = WorkerIdentity(worker_id, app, "host-1", 4711, "0.1.0", sources, 4)
         counts = counts or {"pack": {"done": 5, "retry": 2}}
-        Runner(connection).run(operations.report_worker(worker, 90, running, counts, None))
+        Runner(connection).run(
+            operations.report_worker(worker, 90, running, counts, None, times, slowest)
+        )
 
     return report_one
 
@@ -82,6 +98,32 @@ def test_worker_that_has_ended_is_reported(client):
     assert "has ended" in client.get("/workers?worker=none").text
 
 
+def test_times_of_calls_are_shown_with_links_to_the_slowest_messages(client, report, work):
+    work.create("orders")
+    work.create("mails")
+    report(times=TIMES, slowest=SLOWEST)
+    report("w2", times=TIMES, slowest=[{**SLOWEST[0], "msg_id": 72, "seconds": 1.4}])
+
+    for path in ("/workers", "/queue?name=orders"):
+        text = client.get(path).text
+        # 18 of 20 calls of each worker are between 0.1 and 0.25 s: the median is the 20th of 36.
+        assert '<td class="number">40</td><td class="number">0.183 s</td>' in text
+        links = [f'href="/message?queue=orders&amp;msg_id={n}"' for n in (70, 72, 71)]
+        assert sorted(links, key=text.index) == links
+    one = client.get("/workers?worker=w2").text
+    assert '<td class="number">20</td>' in one
+    assert "msg_id=72" in one
+    assert "msg_id=70" not in one
+    assert "No call has ended in the last five minutes." in client.get("/queue?name=mails").text
+
+
+def test_calls_of_a_silent_worker_are_not_among_the_slowest(client, report, connection):
+    report(times=TIMES, slowest=SLOWEST)
+    connection.execute("update sluice.process_report set reported_at = now() - interval '5 min'")
+
+    assert "msg_id=70" not in client.get("/workers?worker=w1").text
+
+
 def test_names_of_workers_and_handlers_are_escaped(client, report):
     report(
         SCRIPT,
@@ -89,6 +131,8 @@ def test_names_of_workers_and_handlers_are_escaped(client, report):
         [{"handler": SCRIPT, "queue": SCRIPT, "msg_id": 1, "running_s": 1}],
         {SCRIPT: {SCRIPT: 1}},
         [f"queue {SCRIPT}", f"log {SCRIPT} group {SCRIPT}"],
+        [{**TIMES[0], "source": f"queue {SCRIPT}", "handler": SCRIPT}],
+        [{**SLOWEST[0], "handler": SCRIPT, "queue": SCRIPT}],
     )
 
     for path in ("/workers", f"/workers?worker={SCRIPT}"):

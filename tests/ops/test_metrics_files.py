@@ -43,6 +43,8 @@ REPORT = {
                         "lost": 0,
                         "by_error_type": {"KeyError": 1},
                     },
+                    "call_counts": [1, 2, *[0] * 13, 1, 1],
+                    "call_sum_s": 400.5,
                 }
             ],
         }

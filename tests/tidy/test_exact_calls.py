@@ -214,7 +214,7 @@ select sluice.set_queue_options('orders'::text, '{"fleet_concurrency": null, "ke
 select * from sluice.queue_options('orders'::text)
 select * from sluice.list_limit_usage()
 select sluice.set_queue_options('orders'::text, '{"key_concurrency": null, "rate_interval": null, "when_waiting": null}'::jsonb, 'pack'::text)
-select sluice.report_worker('w'::text, 'app'::text, 'host'::text, 1, '1'::text, array['queue orders'], 1, '1 s'::interval, '[{"running_s": 1}]'::jsonb, '{}'::jsonb, pg_backend_pid(), '[]'::jsonb)
+select sluice.report_worker('w'::text, 'app'::text, 'host'::text, 1, '1'::text, array['queue orders'], 1, '1 s'::interval, '[{"running_s": 1}]'::jsonb, '{}'::jsonb, pg_backend_pid(), '[]'::jsonb, '[]'::jsonb, '[{"ended_s": 1, "seconds": 2}]'::jsonb)
 select sluice.end_worker('w'::text)
 select sluice._maintain_processes('0'::interval)
 select pgq.create_queue('changes'::text)

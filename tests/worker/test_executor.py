@@ -400,3 +400,41 @@ def test_no_op_handlers_a_second(capsys):
     rate = asyncio.run(run())
     with capsys.disabled():
         print(f"\nno-op handlers: {rate:,.0f} messages per second of CPU")
+
+
+async def test_calls_that_did_not_start_or_were_cancelled_are_not_timed():
+    began = asyncio.Event()
+
+    async def handle(payload):
+        if payload == "wait":
+            began.set()
+            await asyncio.sleep(60)
+
+    def decode(payload):
+        if payload == "bad":
+            raise PayloadError("bad")
+        return payload
+
+    source = MemorySource(("bad", "good", "wait"))
+    worker = worker_for((source, spec_for(handle, decode=decode)))
+    async with running(worker):
+        await until(
+            lambda: began.is_set() and source.ends() == {"done": 1, "dead": 1, None: 1}, "the calls"
+        )
+    (handler,) = worker.status().handlers
+
+    assert sum(handler.call_counts) == 1
+
+
+async def test_call_that_exceeds_its_timeout_is_timed_with_its_timeout():
+    async def handle(_payload):
+        await asyncio.sleep(60)
+
+    source = MemorySource(("x",), max_attempts=1)
+    worker = worker_for((source, spec_for(handle, timeout_s=0.05)))
+    async with running(worker):
+        await until(lambda: source.messages[1].end, "the outcome")
+    (handler,) = worker.status().handlers
+
+    assert sum(handler.call_counts) == 1
+    assert 0.05 <= handler.call_sum_s < 5

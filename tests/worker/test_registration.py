@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import os
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import psycopg
 import pytest
 
-from pgsluice import App, EventLog, Operations, RetryPolicy, WorkQueue
+from pgsluice import App, Batch, EventLog, Operations, RetryPolicy, ShareGroup, WorkQueue
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls.listeners import request_reports
 from pgsluice.worker.engine.flow import registration
@@ -140,6 +140,67 @@ async def test_worker_is_listed_with_what_it_runs_until_it_stops(
     assert mine(observer, queue_name) == []
 
 
+async def test_times_of_calls_are_reported_by_handler_with_the_slowest(
+    worker_url, observer, queue_name, often
+):
+    """Of a queue, a batch, a thread, a share group and a consumer; failures count, too."""
+    log_name, many = f"log_{queue_name}", f"many_{queue_name}"
+    log, work, operations = EventLog(observer), WorkQueue(observer), Operations(observer)
+    work.create(many)
+    log.create_queue(log_name)
+    log.register_consumer(log_name, "c")
+    ShareGroup(observer, log_name, "g").create(start="earliest")
+    app = App(worker_url, name=f"app {queue_name}")
+
+    @app.handler(queue_name, name="pack", retry=RetryPolicy(max_attempts=1))
+    async def pack(payload):
+        await asyncio.sleep(payload)
+        raise ValueError
+
+    @app.handler(many, name="load", batch=Batch(3, 5.0))
+    def load(payloads):
+        pass
+
+    @app.handler(log=log_name, group="g", name="post")
+    async def post(payload):
+        pass
+
+    @app.handler(log=log_name, consumer="c", name="bill")
+    async def bill(payload):
+        pass
+
+    ids = work.send_batch(queue_name, [0.06, 0.0])
+    first = work.send_batch(many, [1, 2, 3])[0]
+    ev_id = log.insert_event(log_name, "t", "1")
+    log.force_tick(log_name)
+    async with working(app):
+        await until(
+            lambda: (
+                [(one.handler, one.calls) for one in times_of(operations, app)]
+                == [("bill", 1), ("post", 1), ("load", 1), ("pack", 2)]
+            ),
+            "the times of all calls",
+        )
+        (packed,) = operations.list_handler_times(of_source=f"queue {queue_name}")
+        (listed,) = mine(observer, queue_name)
+
+    assert (packed.workers, packed.app) == (1, app.name)
+    assert 0.06 <= packed.max_s < 5
+    assert packed.p50_s < packed.p95_s <= packed.max_s
+    slowest = {call["handler"]: call for call in reversed(listed.slowest)}
+    assert slowest["pack"]["msg_id"] == ids[0]
+    assert slowest["pack"]["seconds"] == pytest.approx(packed.max_s)
+    assert datetime.fromisoformat(slowest["pack"]["ended_at"]) < listed.reported_at
+    assert (slowest["load"]["queue"], slowest["load"]["msg_id"]) == (many, first)
+    assert (slowest["post"]["group"], slowest["post"]["ev_id"]) == ("g", ev_id)
+    assert (slowest["bill"]["consumer"], slowest["bill"]["ev_id"]) == ("c", ev_id)
+    assert times_of(operations, app) == []  # it has ended
+
+
+def times_of(operations, app):
+    return [each for each in operations.list_handler_times() if each.app == app.name]
+
+
 async def test_event_in_a_batch_is_listed_with_its_consumer(
     worker_url, observer, queue_name, often
 ):
@@ -175,7 +236,7 @@ async def test_worker_runs_without_a_registry(
     async def handle(payload):
         done.append(payload)
 
-    signature = "sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer, jsonb)"
+    signature = "sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer, jsonb, jsonb, jsonb)"
     if missing == "functions":
         broken = f"alter function {signature} rename to away"
         repair = "alter function sluice.away rename to report_worker"

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from pgsluice.client.log_records import RotationStep as RotationStep
     from pgsluice.client.log_records import Segment as Segment
     from pgsluice.client.operation_records import HandlerPolicy as HandlerPolicy
+    from pgsluice.client.operation_records import HandlerTimes as HandlerTimes
     from pgsluice.client.operation_records import OperatorAction as OperatorAction
     from pgsluice.client.operation_records import PurgedMessages as PurgedMessages
     from pgsluice.client.operation_records import QueueExtent as QueueExtent

@@ -29,6 +29,11 @@ class WorkerProcess:
         role_name: The role it connects with.
         has_session: False if its session has ended; None if unknown, as behind a pooler.
         policies: The retry policies that its handlers declare: dicts with `source`, `handler`, and the options.
+        times: Durations of the calls that ended in the last five to ten minutes: dicts with `source`, `handler`,
+            `max_s`, and `buckets`, each with its lower bound, its upper bound or None, and its calls.
+            `list_handler_times` sums them up.
+        slowest: The slowest of these calls, at most five of each handler: dicts as in `running`, with `seconds` and
+            `ended_at` instead of `since`. A batch is one call, listed with its first message.
     """
 
     worker_id: str
@@ -46,6 +51,8 @@ class WorkerProcess:
     role_name: str
     has_session: bool | None
     policies: list[dict[str, Any]]
+    times: list[dict[str, Any]]
+    slowest: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,31 @@ class HandlerPolicy:
     backoff_max: timedelta
     backoff_factor: float
     backoff_jitter: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerTimes:
+    """Durations of the calls of a handler that ended in the last five to ten minutes.
+
+    Attributes:
+        app: Name of its app.
+        source: Where it claims, as in `WorkerProcess.sources`.
+        handler: Name of the handler.
+        workers: Number of live processes that made the calls.
+        calls: Their number; a batch is one call.
+        p50_s: Their median in seconds, interpolated within the bucket of the histogram that has it.
+        p95_s: Likewise the duration that 95 % do not exceed.
+        max_s: The longest.
+    """
+
+    app: str
+    source: str
+    handler: str
+    workers: int
+    calls: int
+    p50_s: float
+    p95_s: float
+    max_s: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""sluice.capture_snapshot, with _require_capture, _capture_walk (the order), _snapshot_sql and _append_rows."""
+"""sluice.capture_snapshot, with _capture_walk (the order), _snapshot_sql and _append_rows."""
 
 import json
 

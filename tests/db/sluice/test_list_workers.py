@@ -18,7 +18,7 @@ COLUMNS = [
         "started_at",
         "reported_at",
     ),
-    *("is_live", "running", "counts", "role_name", "has_session", "policies"),
+    *("is_live", "running", "counts", "role_name", "has_session", "policies", "times", "slowest"),
 ]
 REPORT = (
     "select sluice.report_worker(%s, 'shop', 'h', 1, '1', array['queue orders'], 4, '1 s', "

@@ -47,6 +47,29 @@ def test_running_calls_are_stored_longest_first_with_their_start_by_the_servers_
     ]
 
 
+def test_slowest_calls_are_stored_slowest_first_with_their_end_by_the_servers_clock(
+    connection: psycopg.Connection,
+):
+    slowest = (
+        '[{"handler": "a", "queue": "q", "msg_id": 1, "seconds": 2, "ended_s": 10},'
+        ' {"handler": "b", "log": "l", "group": "g", "ev_id": 2, "seconds": 60, "ended_s": 20}]'
+    )
+    connection.execute(
+        "select sluice.report_worker('w', 'shop', 'h', 1, '1', '{}', 4, '1 hour', '[]', '{}', null, '[]', '[]', %s::jsonb)",
+        (slowest,),
+    )
+
+    assert rows(
+        connection,
+        "select r.call - 'ended_at', reported_at - (r.call ->> 'ended_at')::timestamptz = "
+        "case r.call ->> 'handler' when 'a' then interval '10 s' else interval '20 s' end "
+        "from sluice.process_report, jsonb_array_elements(slowest) with ordinality as r (call, number) order by number",
+    ) == [
+        ({"handler": "b", "log": "l", "group": "g", "ev_id": 2, "seconds": 60}, True),
+        ({"handler": "a", "queue": "q", "msg_id": 1, "seconds": 2}, True),
+    ]
+
+
 def test_session_that_is_not_there_is_not_stored(connection: psycopg.Connection):
     connection.execute(REPORT, ("w", "[]", "{}", 2147483647))
 

@@ -27,6 +27,7 @@ from pgsluice.client.explain_records import ExplainedFact
 from pgsluice.client.limit_records import BlockedMessages, LimitUsage
 from pgsluice.client.operation_records import (
     HandlerPolicy,
+    HandlerTimes,
     OperatorAction,
     PurgedMessages,
     QueueExtent,
@@ -220,6 +221,23 @@ class AsyncOperations:
         Source: `sluice.handler_policies`.
         """
         return await self._runner.run(operations.handler_policies(source))
+
+    async def list_handler_times(
+        self, *, of_source: str | None = None, of_worker: str | None = None
+    ) -> list[HandlerTimes]:
+        """Return how long the calls of handlers took in the last five to ten minutes, over all live workers.
+
+        Handlers without a finished call in this time are not returned.
+
+        Args:
+            of_source: As in `WorkerProcess.sources`: `queue Q`, `log L group G` or `log L consumer C`; None: all.
+            of_worker: The `worker_id` of one worker; None: all.
+
+        Source: `sluice.list_handler_times`.
+        """
+        return await self._runner.run(
+            operations.list_handler_times(of_source=of_source, of_worker=of_worker)
+        )
 
     async def list_actions(
         self, of_queue: str | None = None, *, before_action_id: int | None = None, qty: int = 100

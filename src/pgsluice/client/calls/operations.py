@@ -13,6 +13,7 @@ from pgsluice.client.calls.call import Call, nothing, one, record
 from pgsluice.client.calls.clients import Operations, method
 from pgsluice.client.operation_records import (
     HandlerPolicy,
+    HandlerTimes,
     OperatorAction,
     PurgedMessages,
     QueueExtent,
@@ -39,6 +40,8 @@ def report_worker(
     running: Sequence[dict[str, Any]],
     counts: dict[str, dict[str, int]],
     backend_pid: int | None,
+    times: Sequence[dict[str, Any]] = (),
+    slowest: Sequence[dict[str, Any]] = (),
 ) -> Call[None]:
     """Register a worker process, or report that it lives.
 
@@ -48,15 +51,16 @@ def report_worker(
         running: Its calls of handlers, as in `WorkerProcess`, with `running_s` instead of `since`.
         counts: Settled messages since its start: handler, then result.
         backend_pid: Server process of a session that the process keeps open; None behind a pooler.
+        times: Durations of the calls of the last minutes, by handler, as in `WorkerProcess`.
+        slowest: The slowest of them, as in `WorkerProcess`, with `ended_s` instead of `ended_at`.
     """
     sql: LiteralString = (
         "select sluice.report_worker(%s::text, %s::text, %s::text, %s::integer, %s::text, %s::text[], "
-        "%s::integer, %s::interval, %s::jsonb, %s::jsonb, %s::integer, %s::jsonb)"
+        "%s::integer, %s::interval, %s::jsonb, %s::jsonb, %s::integer, %s::jsonb, %s::jsonb, %s::jsonb)"
     )
     reported = (timedelta(seconds=uptime_s), Jsonb(list(running)), Jsonb(counts), backend_pid)
-    return Call(
-        sql, (*worker[:-1], *reported, Jsonb(list(worker.policies))), nothing, is_report=True
-    )
+    lists = (Jsonb(list(each)) for each in (worker.policies, times, slowest))
+    return Call(sql, (*worker[:-1], *reported, *lists), nothing, is_report=True)
 
 
 def end_worker(worker_id: str) -> Call[None]:
@@ -83,6 +87,24 @@ def handler_policies(source: str) -> Call[list[HandlerPolicy]]:
     Source: `sluice.handler_policies`.
     """
     return Call("select * from sluice.handler_policies(%s::text)", (source,), record(HandlerPolicy))
+
+
+@method(Operations)
+def list_handler_times(
+    *, of_source: str | None = None, of_worker: str | None = None
+) -> Call[list[HandlerTimes]]:
+    """Return how long the calls of handlers took in the last five to ten minutes, over all live workers.
+
+    Handlers without a finished call in this time are not returned.
+
+    Args:
+        of_source: As in `WorkerProcess.sources`: `queue Q`, `log L group G` or `log L consumer C`; None: all.
+        of_worker: The `worker_id` of one worker; None: all.
+
+    Source: `sluice.list_handler_times`.
+    """
+    sql: LiteralString = "select * from sluice.list_handler_times(%s::text, %s::text)"
+    return Call(sql, (of_source, of_worker), record(HandlerTimes))
 
 
 @method(Operations)

@@ -21,7 +21,7 @@ from pgsluice.client.calls import samples
 from pgsluice.dashboard.database import Database, PagePart, PageSession
 from pgsluice.dashboard.history import SPANS, span_of
 from pgsluice.dashboard.pages.queues import ListedQueue, as_sample
-from pgsluice.dashboard.pages.workers import read_workers
+from pgsluice.dashboard.pages.workers import read_workers, slowest_calls
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
 from pgsluice.errors import QueueNotFoundError
@@ -77,6 +77,11 @@ def queue(request: Request) -> Response:
         ),
         workers=workers,
         working=working,
+        times=database.part(
+            lambda s: s.operations.list_handler_times(of_source=f"queue {name}"),
+            *("handler times of queue", name),
+        ),
+        slowest=slowest_calls(workers.value or [], name),
         actions=database.part(
             lambda s: s.operations.list_actions(name, qty=_ACTIONS), "queue actions", name
         ),

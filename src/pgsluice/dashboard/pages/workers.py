@@ -1,4 +1,4 @@
-"""The worker processes: what each runs, where it claims, and what it has settled."""
+"""The worker processes: what each runs, where it claims, what it has settled, and how long calls take."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
 
 _SHOWN = 200
+_SLOWEST = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +28,14 @@ class ReportedCall:
     Attributes:
         worker: The worker.
         handler: Name of the handler.
-        since: Its start.
-        at: The message or event: `queue` and `msg_id`, or `log`, `group` or `consumer`, and `ev_id`.
+        when: Its start; of a finished call, its end.
+        at: The message or event: `queue` and `msg_id`, or `log`, `group` or `consumer`, and `ev_id`; of a finished call
+            also its duration, `seconds`.
     """
 
     worker: WorkerProcess
     handler: str
-    since: datetime | None
+    when: datetime | None
     at: dict[str, Any]
 
 
@@ -44,7 +46,15 @@ def workers(request: Request) -> Response:
     found = read_workers(dashboard_of(request).database)
     matching = [each for each in found.value or () if _matches(each, search.lower())]
     selected = next((each for each in found.value or () if each.worker_id == worker_id), None)
-    running = running_calls([selected] if selected else [each for each in matching if each.is_live])
+    reporting = [selected] if selected else [each for each in matching if each.is_live]
+    running = running_calls(reporting)
+    of_worker = None if selected is None else selected.worker_id
+    times = dashboard_of(request).database.part(
+        lambda s: s.operations.list_handler_times(of_worker=of_worker),
+        *("handler times", of_worker),
+    )
+    reported = {(each.app, source) for each in reporting for source in each.sources}
+    handlers = [each for each in times.value or () if (each.app, each.source) in reported]
     return page(
         request,
         "workers.html",
@@ -59,6 +69,9 @@ def workers(request: Request) -> Response:
         running=running[:_SHOWN],
         running_count=len(running),
         settled=settled,
+        times=times,
+        handlers=handlers[:_SHOWN],
+        slowest=slowest_calls(reporting),
     )
 
 
@@ -87,7 +100,21 @@ def running_calls(workers: Sequence[WorkerProcess]) -> list[ReportedCall]:
         for worker in workers
         for call in worker.running
     ]
-    return sorted(calls, key=lambda each: each.since.timestamp() if each.since else math.inf)
+    return sorted(calls, key=lambda each: each.when.timestamp() if each.when else math.inf)
+
+
+def slowest_calls(
+    workers: Sequence[WorkerProcess], queue_name: str | None = None
+) -> list[ReportedCall]:
+    """Return the slowest calls that ended in the last minutes, slowest first: of live workers, of a queue or of all."""
+    calls = [
+        ReportedCall(worker, str(call.get("handler", "")), _moment(call.get("ended_at")), call)
+        for worker in workers
+        if worker.is_live
+        for call in worker.slowest
+        if queue_name is None or str(call.get("queue", "")).lower() == queue_name.lower()
+    ]
+    return sorted(calls, key=lambda each: -each.at.get("seconds", 0))[:_SLOWEST]
 
 
 def _moment(text: Any) -> datetime | None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
+
+from pgsluice.worker.engine.run.call_times import BOUNDS_S
 
 # Error types per handler; the rest is counted as "other".
 _ERROR_TYPES_MAX = 20
@@ -47,6 +55,11 @@ _COUNTERS = (
         "Failed attempts since the start of the process, by error type.",
     ),
 )
+_CALLS = (
+    "pgsluice_worker_call_duration_seconds",
+    "Duration of the calls of a handler since the start of the process; a batch is one call.",
+)
+_BOUNDS = [*map(str, BOUNDS_S), "+Inf"]
 
 
 class StatusCollector(Collector):
@@ -65,6 +78,7 @@ class StatusCollector(Collector):
             name: CounterMetricFamily(f"pgsluice_worker_{name}", text, labels=labels)
             for name, labels, text in _COUNTERS
         }
+        families["calls"] = HistogramMetricFamily(*_CALLS, labels=_HANDLER)
         families["live"].add_metric((), self._report["live"])
         families["ready"].add_metric((), self._report["ready"])
         for process, status in self._report["processes"].items():
@@ -90,6 +104,9 @@ def _add_process(families: dict[str, Any], process: str, status: dict[str, Any])
             families["messages"].add_metric((*labels, outcome), handler["counts"][outcome])
         for error_type, count in _limited(handler["counts"]["by_error_type"]):
             families["errors"].add_metric((*labels, error_type), count)
+        upto = list(itertools.accumulate(handler["call_counts"] or [0] * len(_BOUNDS)))
+        buckets = list(zip(_BOUNDS, upto, strict=True))
+        families["calls"].add_metric(labels, buckets, handler["call_sum_s"])
 
 
 def _limited(counts: dict[str, int]) -> Iterable[tuple[str, int]]:

@@ -39,6 +39,8 @@ create table sluice.process_report (
     backend_pid integer,
     running jsonb,
     counts jsonb,
+    times jsonb,
+    slowest jsonb,
     ended_at timestamptz,
     last_commit_at timestamptz,
     row_count bigint,
@@ -52,13 +54,17 @@ comment on column sluice.process_report.backend_pid is 'The server process of a 
 comment on column sluice.process_report.running is
     'Calls of handlers at the time of the report, longest first: handler, queue and msg_id, or log, group or consumer, and ev_id, and since.';
 comment on column sluice.process_report.counts is 'Settled messages since the start of the process: handler, then result.';
+comment on column sluice.process_report.times is
+    'Durations of the calls that ended in the last five to ten minutes: source, handler, max_s, and buckets with lower bound, upper bound and calls.';
+comment on column sluice.process_report.slowest is
+    'The slowest of these calls, at most five of each handler: as in running, with seconds and ended_at.';
 comment on column sluice.process_report.last_commit_at is 'The last commit of a pipeline to the lake.';
 comment on column sluice.process_report.row_count is 'Rows that a pipeline has written since it started.';
 
 -- The rule of how long a process is kept: a pipeline until sluice.hold_pipeline finds that its consumer is gone, a worker until it
 -- ends or is silent for a day.
 create view sluice.reporting as
-select p.*, r.report_id, r.reported_at, r.backend_pid, r.running, r.counts, r.ended_at, r.last_commit_at, r.row_count,
+select p.*, r.report_id, r.reported_at, r.backend_pid, r.running, r.counts, r.times, r.slowest, r.ended_at, r.last_commit_at, r.row_count,
     format('pid %s, role %s', p.pid, p.role_name) || case when p.app <> '' then format(', application %L', p.app) else '' end
         || format(', address %s', p.host) as held_by
 from sluice.process as p

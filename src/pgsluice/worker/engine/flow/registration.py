@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -18,6 +18,7 @@ from pgsluice.client.calls import operations
 from pgsluice.client.calls.operations import WorkerIdentity
 from pgsluice.errors import NotInstalledError, PrivilegeError, SluiceError
 from pgsluice.worker.engine.flow.status import HandlerStatus, RunningCall
+from pgsluice.worker.engine.run.call_times import RecentCalls
 from pgsluice.worker.handlers.handler import HandlerSpec
 
 _log = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ async def registered(
     worker: WorkerIdentity,
     calls: Callable[[], Iterable[RunningCall]],
     handlers: Callable[[], Iterable[HandlerStatus]],
+    times: Callable[[], Sequence[tuple[HandlerSpec, RecentCalls]]],
     backend_pid: Callable[[], int | None],
     requested: asyncio.Event | None = None,
 ) -> AsyncIterator[None]:
@@ -84,6 +86,7 @@ async def registered(
         worker: This process.
         calls: Returns its running calls.
         handlers: Returns the status of its handlers.
+        times: Returns the calls of the last minutes by handler.
         backend_pid: Returns the server process of a session that the process keeps open, or None.
         requested: Set to request a report at once, as by a page that shows workers; None: none is requested.
     """
@@ -91,12 +94,15 @@ async def registered(
     began_s = time.monotonic()
 
     async def report() -> None:
+        recent = times()
         call = operations.report_worker(
             worker,
             time.monotonic() - began_s,
             _running(calls()),
             {handler.name: _counts(handler) for handler in handlers()},
             backend_pid(),
+            _times(recent),
+            _slowest(recent),
         )
         await runner.run(call)
 
@@ -156,6 +162,34 @@ def _running(calls: Iterable[RunningCall]) -> list[dict[str, Any]]:
             "running_s": round(now_s - call.began_s, 3),
         }
         for call in longest
+    ]
+
+
+def _times(recent: Iterable[tuple[HandlerSpec, RecentCalls]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "source": _source(spec),
+            "handler": spec.name,
+            "max_s": round(calls.slowest[0].seconds, 6),
+            "buckets": calls.buckets,
+        }
+        for spec, calls in recent
+        if calls.slowest
+    ]
+
+
+def _slowest(recent: Iterable[tuple[HandlerSpec, RecentCalls]]) -> list[dict[str, Any]]:
+    now_s = time.monotonic()
+    return [
+        {
+            "handler": spec.name,
+            **spec.route.fields,
+            spec.route.id_name: call.message_id,
+            "seconds": round(call.seconds, 6),
+            "ended_s": round(now_s - call.ended_s, 3),
+        }
+        for spec, calls in recent
+        for call in calls.slowest
     ]
 
 

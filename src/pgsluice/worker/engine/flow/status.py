@@ -38,6 +38,8 @@ class HandlerStatus:
         last_error: The type of the last failure; its text is stored with the message.
         unstarted: Reason why its last call could not start a thread or process, which makes the worker unready; None:
             it could.
+        call_counts: Calls since the start, by bucket of their duration, as in `CallTimes`; empty: none was made.
+        call_sum_s: The sum of their durations in seconds.
     """
 
     name: str
@@ -46,6 +48,8 @@ class HandlerStatus:
     counts: Counts
     last_error: str | None
     unstarted: str | None = None
+    call_counts: tuple[int, ...] = ()
+    call_sum_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

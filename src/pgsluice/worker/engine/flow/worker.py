@@ -9,6 +9,7 @@ import logging
 import os
 import secrets
 import socket
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -127,8 +128,8 @@ class Worker:
         begun = {handler.name for handler in handlers}
         rest = (spec.name for spec in self._specs if spec.name not in begun)
         handlers += [HandlerStatus(name, 0, 0, Counts(), None) for name in rest]
-        unstarted = {} if self._executor is None else self._executor.unstarted
-        handlers = [replace(each, unstarted=unstarted.get(each.name)) for each in handlers]
+        if self._executor is not None:
+            handlers = [_with_calls(each, self._executor) for each in handlers]
         return WorkerStatus(
             state=self._state,
             handlers=tuple(handlers),
@@ -250,9 +251,20 @@ class Worker:
             calls = lambda: [call for lane in self._lanes for call in lane.running_calls()]  # noqa: E731
             pid = lambda: None if self._listener is None else self._listener.backend_pid  # noqa: E731
             requested = None if self._listener is None else self._listener.report_requested
+            times = lambda: [  # noqa: E731
+                (spec, executor.times[spec.name].recent(time.monotonic()))
+                for spec in self._specs
+                if spec.name in executor.times
+            ]
             await stack.enter_async_context(
                 registered(
-                    connections.engine, me, calls, lambda: self.status().handlers, pid, requested
+                    connections.engine,
+                    me,
+                    calls,
+                    lambda: self.status().handlers,
+                    times,
+                    pid,
+                    requested,
                 )
             )
 
@@ -386,6 +398,17 @@ class Worker:
         self.stop()
         loop = asyncio.get_running_loop()
         loop.call_later(self._options.grace_s, lambda: self.stop(now=True))
+
+
+def _with_calls(handler: HandlerStatus, executor: Executor) -> HandlerStatus:
+    """Return the status of a handler with what the executor knows of its calls."""
+    times = executor.times.get(handler.name)
+    return replace(
+        handler,
+        unstarted=executor.unstarted.get(handler.name),
+        call_counts=() if times is None else tuple(times.counts),
+        call_sum_s=0.0 if times is None else times.sum_s,
+    )
 
 
 async def _count_retrying(pool: AsyncConnectionPool[Any], queue_names: Iterable[str]) -> int:

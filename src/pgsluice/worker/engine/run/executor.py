@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,7 @@ from pgsluice.worker.engine.delivery import (
     Settlement,
 )
 from pgsluice.worker.engine.run.base_context import BaseContext
+from pgsluice.worker.engine.run.call_times import CallTimes
 from pgsluice.worker.engine.run.context import Context, SyncContext
 from pgsluice.worker.engine.run.process_pool import Child, Job, ProcessPool, RemoteError
 from pgsluice.worker.engine.run.threads import NotStartedError, Threads
@@ -50,6 +52,7 @@ class Executor:
     Attributes:
         threads: Threads of `def` handlers.
         unstarted: Handlers whose last call could not start a thread or process, with the reason.
+        times: Durations of the calls by handler, of those that were called; a batch is one call.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Executor:
         self._lost_sessions = LostSessions()
         self._calls: dict[str, HandlerCall] = {}
         self.unstarted: dict[str, str] = {}
+        self.times: dict[str, CallTimes] = {}
 
     async def prepare(self, spec: HandlerSpec) -> None:
         """Verify that a handler can be called in its own process.
@@ -185,11 +189,16 @@ class Executor:
         return result
 
     async def _call(self, spec: HandlerSpec, payload: Any, context: Any) -> Any:
-        """Return the handler's result within its timeout, or a Settlement for its exception."""
+        """Return the handler's result within its timeout, or a Settlement for its exception; count its duration.
+
+        A call that did not start is not counted, nor one that the worker cancelled.
+        """
         call = self._calls.get(spec.name) or self._bind(spec)
         limit: TimeLimit | None = None
         pid = process_id()
         first = _first(context)
+        is_counted = True
+        began_s = time.monotonic()
         try:
             if spec.timeout_s is None:
                 result = await call(payload, context)
@@ -202,24 +211,32 @@ class Executor:
             end_fork(pid)
             return result  # noqa: TRY300 - end_fork does not return in a fork
         except GeneratorExit:
+            is_counted = False
             raise
         except RemoteError as error:
             if error.has_begun:
                 return error.settlement
+            is_counted = False
             return self._lost_sessions.settlement(first.delivery, error.settlement)
         except NotStartedError as error:
+            is_counted = False
             return self._not_started(spec, first.delivery, str(error))
         except BaseException as error:
             end_fork(pid, error)
             # A handler never stops the worker, whatever it raises.
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                is_counted = False
                 raise  # by the worker
             if isinstance(error, LeaseLostError) and _is_lost(context):
                 return LOST  # detected by its own transaction or heartbeat
             if limit is not None and limit.expired() and isinstance(error, TimeoutError):
                 return settlement_of_timeout(spec)
             return settlement_of_error(spec, error)
+        finally:
+            if is_counted:
+                ended_s = time.monotonic()
+                self.times[spec.name].add(ended_s - began_s, first.delivery.message_id, ended_s)
 
     def _bind(self, spec: HandlerSpec) -> HandlerCall:
         """Bind a handler to its execution and the middleware."""
@@ -231,6 +248,7 @@ class Executor:
         else:
             call = _function_of(spec)
         self._calls[spec.name] = call = around(self._middlewares, call)
+        self.times[spec.name] = CallTimes()
         return call
 
     async def _in_thread(self, function: Callable[..., Any], payload: Any, context: Any) -> Any:

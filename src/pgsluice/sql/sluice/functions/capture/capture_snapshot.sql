@@ -44,7 +44,25 @@ declare
     v_piece record;
     v_last jsonb;
 begin
-    v_options := sluice._require_capture(source_table, queue_name);
+    if source_table is null or queue_name is null then
+        raise exception using
+            errcode = '22004',
+            message = 'table or event log is null',
+            hint = 'name a captured table and its event log';
+    end if;
+    perform sluice._require_all_rows(source_table);
+    select c.options
+    into v_options
+    from sluice.list_captures(capture_snapshot.queue_name) as c
+    where c.source_table = capture_snapshot.source_table
+      and c.enabled;
+    if not found then
+        raise exception using
+            errcode = 'PQ007',
+            message = format('%s is not captured into event log %L', source_table, queue_name),
+            detail = 'A snapshot is only useful together with the changes, so they must be captured first.',
+            hint = format('capture it first: select sluice.capture(%L, %L); its triggers must be enabled', source_table, queue_name);
+    end if;
     if qty is null or qty < 1 then
         raise exception using
             errcode = '22023',

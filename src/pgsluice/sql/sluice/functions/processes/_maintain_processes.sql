@@ -54,8 +54,10 @@ begin
     v_removed := (select count(*) from sluice.process) - cardinality(v_processes);
     truncate sluice.process, sluice.process_report;
     insert into sluice.process select p.* from unnest(v_processes) as p;
-    insert into sluice.process_report (process_id, reported_at, backend_pid, running, counts, last_commit_at, row_count)
-    select k.process_id, k.reported_at, k.backend_pid, k.running, k.counts, k.last_commit_at, k.row_count
+    insert into sluice.process_report (
+        process_id, reported_at, backend_pid, running, counts, times, slowest, last_commit_at, row_count
+    )
+    select k.process_id, k.reported_at, k.backend_pid, k.running, k.counts, k.times, k.slowest, k.last_commit_at, k.row_count
     from unnest(v_reporting) as k
     where k.reported_at is not null;
     if v_removed > 0 then

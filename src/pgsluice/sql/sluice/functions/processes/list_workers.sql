@@ -4,7 +4,7 @@ create or replace function sluice.list_workers()
 returns table (
     worker_id text, app text, host text, pid integer, version text, sources text[], concurrency integer,
     started_at timestamptz, reported_at timestamptz, is_live boolean, running jsonb, counts jsonb, role_name text,
-    has_session boolean, policies jsonb
+    has_session boolean, policies jsonb, times jsonb, slowest jsonb
 )
 language sql
 stable
@@ -12,7 +12,7 @@ set search_path = pg_catalog, pg_temp
 as $$
     select w.process_id, w.app, w.host, w.pid, w.version, w.sources, w.concurrency, w.started_at, w.reported_at,
         w.reported_at > clock_timestamp() - interval '90 seconds' and session.is_there is distinct from false,
-        w.running, w.counts, w.role_name, session.is_there, w.policies
+        w.running, w.counts, w.role_name, session.is_there, w.policies, w.times, w.slowest
     from sluice.reporting as w
     cross join lateral (
         select case when w.backend_pid is not null then exists (
@@ -26,7 +26,7 @@ as $$
 $$;
 
 comment on function sluice.list_workers() is
-    'Return worker processes, without those that have ended or were silent for a day, with what each ran at its last report. is_live is false if a worker has not reported for 90 seconds, or if its session has ended: has_session is then false, and null behind a pooler.';
+    'Return worker processes, without those that have ended or were silent for a day, with what each ran at its last report, and how long its calls took before it. is_live is false if a worker has not reported for 90 seconds, or if its session has ended: has_session is then false, and null behind a pooler.';
 revoke execute on function sluice.list_workers() from public;
 grant execute on function sluice.list_workers()
 to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

@@ -10,7 +10,8 @@
  */
 create or replace function sluice.report_worker(
     worker_id text, app text, host text, pid integer, version text, sources text[], concurrency integer, uptime interval,
-    running jsonb default '[]', counts jsonb default '{}', backend_pid integer default null, policies jsonb default '[]'
+    running jsonb default '[]', counts jsonb default '{}', backend_pid integer default null, policies jsonb default '[]',
+    times jsonb default '[]', slowest jsonb default '[]'
 )
 returns void
 language plpgsql
@@ -34,7 +35,7 @@ begin
         )
         on conflict on constraint process_pkey do nothing;
     end if;
-    insert into sluice.process_report (process_id, reported_at, backend_pid, running, counts)
+    insert into sluice.process_report (process_id, reported_at, backend_pid, running, counts, times, slowest)
     values (
         report_worker.worker_id, v_now,
         (
@@ -53,13 +54,24 @@ begin
             ),
             '[]'
         ),
-        report_worker.counts
+        report_worker.counts, report_worker.times,
+        coalesce(
+            (
+                select jsonb_agg(
+                    s.call - 'ended_s'
+                    || jsonb_build_object('ended_at', v_now - make_interval(secs => (s.call ->> 'ended_s')::double precision))
+                    order by (s.call ->> 'seconds')::double precision desc
+                )
+                from jsonb_array_elements(report_worker.slowest) as s (call)
+            ),
+            '[]'
+        )
     );
     perform sluice._maintain_processes(null::interval);
 end;
 $$;
 
-comment on function sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer, jsonb) is
-    'Register a worker process, or report that it lives: running is an array of its calls of handlers with handler, queue and msg_id, or log, group or consumer, and ev_id, and running_s; policies is an array of the retry policies that its handlers declare, with source and handler; backend_pid is that of a session that the process keeps open, null behind a pooler. Call it every 30 seconds, and sluice.end_worker at the end.';
-revoke execute on function sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer, jsonb) from public;
-grant execute on function sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer, jsonb) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
+comment on function sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer, jsonb, jsonb, jsonb) is
+    'Register a worker process, or report that it lives: running is an array of its calls of handlers with handler, queue and msg_id, or log, group or consumer, and ev_id, and running_s; policies is an array of the retry policies that its handlers declare, with source and handler; times is one of the durations of the calls that ended in the last five to ten minutes, with source, handler, max_s and buckets (lower bound, upper bound or null, calls); slowest is one of the slowest of them, as running with seconds and ended_s; backend_pid is that of a session that the process keeps open, null behind a pooler. Call it every 30 seconds, and sluice.end_worker at the end.';
+revoke execute on function sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer, jsonb, jsonb, jsonb) from public;
+grant execute on function sluice.report_worker(text, text, text, integer, text, text[], integer, interval, jsonb, jsonb, integer, jsonb, jsonb, jsonb) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;
