@@ -1,4 +1,4 @@
-"""Samples of a queue as charts: lengths, rates and ages over an hour, a day or a month."""
+"""Samples of a queue, or of all, as charts: lengths, rates and ages over an hour, a day or a month."""
 
 from __future__ import annotations
 
@@ -31,15 +31,25 @@ class Span:
     length: timedelta
     every: timedelta
 
-    def read(self, session: PageSession, queue_name: str) -> list[Sample]:
-        """Return the samples of a queue in this time."""
+    def read(self, session: PageSession, queue_name: str | None) -> list[Sample]:
+        """Return the samples of a queue in this time; None: of all queues together."""
         since = datetime.now(UTC) - self.length
-        return session.operations.list_samples("queue", queue_name, since=since, every=self.every)
+        kind = "queues" if queue_name is None else "queue"
+        return session.operations.list_samples(
+            kind, queue_name or "", since=since, every=self.every
+        )
 
-    def charts(self, samples: Sequence[Sample]) -> list[Markup]:
-        """Return the charts of a queue."""
+    def charts(
+        self, samples: Sequence[Sample], every_max: timedelta = timedelta(0)
+    ) -> list[Markup]:
+        """Return the charts of a queue, or of all.
+
+        Args:
+            samples: The samples.
+            every_max: The time between two of them may be as long as this.
+        """
         thinned = list(_thinned(samples))
-        gap = self.every * 3 * max(1, -(-len(samples) // _POINTS))
+        gap = max(self.every * 3 * max(1, -(-len(samples) // _POINTS)), every_max)
 
         def points(value: Callable[[Sample], float | None]) -> list[Point]:
             return [(each.taken_at, value(each)) for each in thinned]

@@ -42,4 +42,4 @@ def test_the_resolution_depends_on_since_or_is_chosen(
 def test_an_unknown_kind_is_refused_with_the_known_ones(connection: psycopg.Connection):
     with pytest.raises(psycopg.Error, match="not a kind of samples") as refused:
         connection.execute("select * from sluice.list_samples('log', 'q')")
-    assert refused.value.diag.message_hint == "use queue, consumer or group"
+    assert refused.value.diag.message_hint == "use queue, queues, consumer or group"

@@ -53,6 +53,44 @@ def test_queues_consumers_and_groups_are_sampled(
     ) == [("workers", 1, 3, 0, 0)]
 
 
+ALL = "select length, ready, in_flight, delayed, retrying, sent, finished, dead from sluice.list_samples('queues', '')"
+
+
+def test_all_queues_together_are_sampled_with_the_newest_figures_of_each(
+    orders: psycopg.Connection,
+):
+    orders.execute("select pgmq.send_batch('again', array['1', '2']::jsonb[])")
+    orders.execute(TAKE)
+    orders.execute("select pgq.create_queue('changes')")
+    assert rows(orders, ALL) == [(6, 4, 1, 1, 0, 11, 5, 1)]
+    assert value(orders, "select oldest_ready_s > 0 from sluice.list_samples('queues', '')")
+
+    # A queue that this call cannot sample counts with its newest figures.
+    orders.execute("alter table pgmq.q_again rename to away")
+    orders.execute("select pgmq.send('orders', '3')")
+    orders.execute(AGAIN)
+    assert value(orders, TAKE) == 1
+    assert [row[0] for row in rows(orders, ALL)] == [6, 7]
+
+
+def test_calls_that_sample_a_part_each_sample_all_queues_once_a_round(
+    connection: psycopg.Connection,
+):
+    connection.execute("select pgmq.create('q' || n) from generate_series(1, 4) as n")
+    connection.execute("select setval('sluice.sample_cursor', 2)")
+    connection.execute("select sluice.take_samples('0')")
+    assert rows(connection, ALL) == []
+    connection.execute(AGAIN)
+    connection.execute(TAKE)
+    assert len(rows(connection, ALL)) == 1
+
+
+def test_a_database_without_queues_has_no_sample_of_all(connection: psycopg.Connection):
+    connection.execute(TAKE)
+
+    assert rows(connection, ALL) == []
+
+
 def test_a_second_call_within_five_seconds_takes_no_samples(orders: psycopg.Connection):
     assert value(orders, TAKE) == 2
     assert value(orders, TAKE) == 0
@@ -170,7 +208,7 @@ def test_a_held_snapshot_keeps_no_dead_rows(connection: psycopg.Connection, data
 
 def test_maintenance_takes_samples_and_reports_a_failure(orders: psycopg.Connection):
     assert rows(orders, "select * from sluice.maintain()") == []
-    assert value(orders, "select count(*) from sluice.sample where slot < 3") == 2
+    assert value(orders, "select count(*) from sluice.sample where slot < 3") == 2 + 1
 
     orders.execute("alter table sluice.sample rename to away")
     orders.execute(AGAIN)
@@ -216,5 +254,5 @@ def test_thousand_queues_are_sampled_at_a_bounded_cost(connection: psycopg.Conne
     assert max(times) < 2
     assert (
         value(connection, "select count(distinct source_id) from sluice.sample where slot < 3")
-        == 1000
+        == 1000 + 1  # all queues together
     )

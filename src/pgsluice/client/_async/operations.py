@@ -416,10 +416,13 @@ class AsyncOperations:
         return await self._runner.run(samples.list_queue_states(after_name=after_name, qty=qty))
 
     async def take_samples(self) -> int:
-        """Append a sample of each queue, consumer and share group; maintenance does so every 10 seconds.
+        """Append a sample of each queue, consumer and share group, and of all queues together.
+
+        Maintenance does so every 10 seconds.
 
         Returns:
-            The number of samples; 0 if samples were taken in the last five seconds, or another session is taking them.
+            The number of samples, without that of all queues; 0 if samples were taken in the last five seconds, or
+            another session is taking them.
 
         Source: `sluice.take_samples`.
         """
@@ -439,8 +442,8 @@ class AsyncOperations:
         minutes of the last month.
 
         Args:
-            kind: `queue`, `consumer` or `group`.
-            name: Name of the queue, or of the log of consumers and share groups.
+            kind: `queue`, `consumer` or `group`; or `queues`: all queues together, in sums.
+            name: Name of the queue, or of the log of consumers and share groups; of all queues, an empty text.
             since: Start; None: an hour ago. It selects the interval, as above.
             reader_name: Only this consumer or share group.
             until: Only earlier samples.

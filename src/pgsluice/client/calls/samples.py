@@ -29,10 +29,13 @@ def list_queue_states(*, after_name: str = "", qty: int = 1000) -> Call[list[Que
 
 @method(Operations)
 def take_samples() -> Call[int]:
-    """Append a sample of each queue, consumer and share group; maintenance does so every 10 seconds.
+    """Append a sample of each queue, consumer and share group, and of all queues together.
+
+    Maintenance does so every 10 seconds.
 
     Returns:
-        The number of samples; 0 if samples were taken in the last five seconds, or another session is taking them.
+        The number of samples, without that of all queues; 0 if samples were taken in the last five seconds, or
+        another session is taking them.
 
     Source: `sluice.take_samples`.
     """
@@ -53,8 +56,8 @@ def list_samples(
     minutes of the last month.
 
     Args:
-        kind: `queue`, `consumer` or `group`.
-        name: Name of the queue, or of the log of consumers and share groups.
+        kind: `queue`, `consumer` or `group`; or `queues`: all queues together, in sums.
+        name: Name of the queue, or of the log of consumers and share groups; of all queues, an empty text.
         since: Start; None: an hour ago. It selects the interval, as above.
         reader_name: Only this consumer or share group.
         until: Only earlier samples.

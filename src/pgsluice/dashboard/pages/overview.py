@@ -1,35 +1,60 @@
-"""Overview: what is in trouble and why, the queues with most to do, and the readers of logs that are behind."""
+"""Overview: what is in trouble and why, what happens over time, what changed, and the readers that are behind."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pgsluice.client import NewestSample
+from pgsluice.dashboard.changes import read_changes
+from pgsluice.dashboard.history import SPANS
 from pgsluice.dashboard.pages.queues import read_queues, troubled
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
 
 _SHOWN = 15
+# Maintenance takes samples every ten seconds. One that is older than two periods is not of now.
+_OUTDATED = timedelta(seconds=20)
+# With many queues samples are less frequent; after this time there are no figures.
+_EVERY_MAX = timedelta(minutes=5)
 
 
 def overview(request: Request) -> Response:
     """Show what is in trouble."""
     dashboard = dashboard_of(request)
     database = dashboard.database
+    span = SPANS[0]
     queues = database.part(read_queues, "queues")
     consumers = database.part(lambda s: s.operations.list_newest_samples("consumer"), "consumers")
     groups = database.part(lambda s: s.operations.list_newest_samples("group"), "groups")
     workers = database.part(lambda s: s.operations.list_workers(), "workers")
-    behind = [each for each in (*(consumers.value or ()), *(groups.value or ())) if each.lag_events]
+    history = database.part(lambda s: span.read(s, None), "history of all queues")
+    readers = [*(consumers.value or ()), *(groups.value or ())]
+    behind = [each for each in readers if each.lag_events]
+    figures = [each.figures for each in queues.value or () if each.figures]
     return page(
         request,
         "overview.html",
         section="overview",
         queues=queues,
+        figures=figures,
+        outdated=_outdated([*figures, *readers]),
         troubled=troubled(queues.value or [])[:_SHOWN],
+        history=history,
+        charts=span.charts(history.value or [], _EVERY_MAX),
+        changes=read_changes(database, workers.value or []),
         consumers=consumers,
         groups=groups,
         behind=sorted(behind, key=lambda each: -(each.lag_s or 0))[:_SHOWN],
         workers=workers,
         diagnosis=dashboard.diagnosis.latest(),
     )
+
+
+def _outdated(samples: Sequence[NewestSample]) -> datetime | None:
+    """Return the time of the oldest sample if it is outdated, or None."""
+    oldest = min((each.taken_at for each in samples), default=None)
+    return oldest if oldest is not None and oldest < datetime.now(UTC) - _OUTDATED else None

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from pgsluice.client import NewestSample, QueueSettings, QueueState
 from pgsluice.dashboard.database import PageSession
+from pgsluice.dashboard.filters import PageQuery
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
 
@@ -19,6 +20,18 @@ _PAGE = 100
 _UNSAMPLED = 50  # queues whose figures are read directly where no maintenance takes samples
 _OLD_S = 300.0
 _UNCLAIMED_S = 60.0  # without a live worker
+# Orders of the list: by name, or by a figure of the newest sample, without queues where it is 0.
+ORDERS = {
+    "name": "name",
+    "ready": "most ready",
+    "in_flight": "most in flight",
+    "retrying": "most retrying",
+    "delayed": "most delayed",
+    "oldest_ready_s": "oldest ready",
+    "sent_per_s": "most sent/s",
+    "finished_per_s": "most finished/s",
+    "dead": "most dead letters",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +131,25 @@ def troubled(queues: Sequence[ListedQueue]) -> list[ListedQueue]:
     return sorted((each for each in queues if worst(each) > (0, 0)), key=worst, reverse=True)
 
 
+def _by_figure(queues: Sequence[ListedQueue], name: str) -> list[ListedQueue]:
+    """Return the queues with a figure above 0, the highest first."""
+
+    def value(queue: ListedQueue) -> float:
+        return getattr(queue.figures, name, None) or 0.0
+
+    return sorted(filter(value, queues), key=value, reverse=True)
+
+
 def queues(request: Request) -> Response:
-    """Show the queues by name, in pages, or those whose names contain a text."""
+    """Show the queues by name, in pages; those whose names contain a text; or the highest by a figure."""
     search = request.query_params.get("search", "")
+    order = PageQuery(request.query_params).one_of("order", tuple(ORDERS))
     after = request.query_params.get("after", "")
     found = dashboard_of(request).database.part(read_queues, "queues")
     matching = [each for each in found.value or () if search.lower() in each.name.lower()]
-    rest = [each for each in matching if each.name > after]
+    if order != "name":
+        matching = _by_figure(matching, order)
+    rest = [each for each in matching if order != "name" or each.name > after]
     return page(
         request,
         "queues.html",
@@ -133,5 +158,7 @@ def queues(request: Request) -> Response:
         search=search,
         total=len(matching),
         shown=rest[:_PAGE],
-        next_after=rest[_PAGE - 1].name if len(rest) > _PAGE else None,
+        next_after=rest[_PAGE - 1].name if len(rest) > _PAGE and order == "name" else None,
+        order=order,
+        orders=ORDERS,
     )

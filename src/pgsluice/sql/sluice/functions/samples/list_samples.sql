@@ -23,14 +23,14 @@ declare
     v_readers text[];
     v_ids bigint[];
 begin
-    if kind is null or kind not in ('queue', 'consumer', 'group') then
+    if kind is null or kind not in ('queue', 'queues', 'consumer', 'group') then
         raise exception using
             errcode = 'invalid_parameter_value',
             message = format('%L is not a kind of samples', kind),
-            hint = 'use queue, consumer or group';
+            hint = 'use queue, queues, consumer or group';
     end if;
     v_readers := case
-        when kind = 'queue' then array['']
+        when kind in ('queue', 'queues') then array['']
         when list_samples.reader_name is not null then array[list_samples.reader_name]
         else array(
             select c.co_name
@@ -41,7 +41,7 @@ begin
         )
     end;
     v_ids := array(
-        select hash_record_extended(row(kind, case when kind = 'queue' then lower(name) else name end, r.named), 0)
+        select hash_record_extended(row(kind, case kind when 'queue' then lower(name) when 'queues' then '' else name end, r.named), 0)
         from unnest(v_readers) with ordinality as r (named, number)
         order by r.number
     );
@@ -58,7 +58,7 @@ end;
 $$;
 
 comment on function sluice.list_samples(text, text, timestamptz, text, timestamptz, interval) is
-    'Return the samples of a queue, or of the consumers or share groups of a log, from since, an hour ago by default, to until: every 10 seconds of the last hour, every minute of the last day, every 15 minutes of the last month, or as given by every. Kind: queue, consumer or group.';
+    'Return the samples of a queue, or of the consumers or share groups of a log, from since, an hour ago by default, to until: every 10 seconds of the last hour, every minute of the last day, every 15 minutes of the last month, or as given by every. Kind: queue; queues, all together, whatever the name; consumer; or group.';
 revoke execute on function sluice.list_samples(text, text, timestamptz, text, timestamptz, interval) from public;
 grant execute on function sluice.list_samples(text, text, timestamptz, text, timestamptz, interval)
 to pgq_admin, pgq_reader, sluice_admin, sluice_monitor, sluice_reader;

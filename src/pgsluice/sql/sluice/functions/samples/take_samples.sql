@@ -6,7 +6,10 @@
  * with thousands of them samples are less frequent, and the tables stay small. Only one session samples at a time, and none
  * within five seconds of the last samples.
  *
- * Calls: sluice._queue_state, sluice._log_state, sluice._store_samples.
+ * The call that reaches the last queue or log appends a sample of all queues together, with the newest one of each. So their
+ * history is read as that of one queue.
+ *
+ * Calls: sluice._queue_state, sluice._log_state, sluice._store_samples, sluice.list_newest_samples.
  */
 create or replace function sluice.take_samples(budget interval default '250 milliseconds')
 returns integer
@@ -22,6 +25,8 @@ declare
     v_source record;
     v_found sluice.sample_figures[] := '{}';
     v_stop boolean := false;
+    v_round boolean := false; -- reached the last queue or log
+    v_taken integer;
 begin
     if v_newest > v_began_at - v_period_min and v_newest <= v_began_at then
         return 0;
@@ -44,6 +49,7 @@ begin
         v_stop := clock_timestamp() > v_began_at + budget or cardinality(v_found) >= v_sources_max;
         exit when v_stop;
         v_cursor := v_source.number;
+        v_round := v_round or v_source.number = v_source.total;
         -- A queue or log that is being dropped, or is broken, must not hide the others.
         begin
             if v_source.kind = 'queue' then
@@ -74,11 +80,31 @@ begin
                 null; -- reported by maintenance and by pgmq.metrics_all
         end;
     end loop;
-    return sluice._store_samples(v_found, case when v_stop then v_cursor else 0 end, v_began_at);
+    v_taken := cardinality(v_found);
+    if v_round then
+        v_found := v_found || array(
+            select row(
+                'queues', '', '', sum(q.length), sum(q.ready), sum(q.in_flight), sum(q.delayed), max(q.oldest_ready_s), sum(q.sent),
+                sum(q.finished), sum(q.dead), null, null, null, sum(q.retrying)
+            )::sluice.sample_figures
+            from (
+                select f.length, f.ready, f.in_flight, f.delayed, f.oldest_ready_s, f.sent, f.finished, f.dead, f.retrying
+                from unnest(v_found) as f
+                where f.kind = 'queue'
+                union all
+                select n.length, n.ready, n.in_flight, n.delayed, n.oldest_ready_s, n.sent, n.finished, n.dead, n.retrying
+                from sluice.list_newest_samples('queue'::text) as n
+                where not exists (select from unnest(v_found) as f where f.kind = 'queue' and f.name = n.name)
+            ) as q
+            having count(*) > 0
+        );
+    end if;
+    perform sluice._store_samples(v_found, case when v_stop then v_cursor else 0 end, v_began_at);
+    return v_taken;
 end;
 $$;
 
 comment on function sluice.take_samples(interval) is
-    'Append a sample of each queue, consumer and share group; call it every 10 seconds. Returns their number; 0 if samples were just taken, or another session is taking them. A call lasts little longer than budget, and the next one continues.';
+    'Append a sample of each queue, consumer and share group, and of all queues together; call it every 10 seconds. Returns their number, without that of all queues; 0 if samples were just taken, or another session is taking them. A call lasts little longer than budget, and the next one continues.';
 revoke execute on function sluice.take_samples(interval) from public;
 grant execute on function sluice.take_samples(interval) to sluice_admin;
