@@ -141,6 +141,8 @@ def test_list_reads_page_by_page(dead, monkeypatch):
         (["--since", "2100-01-01T00:00"], []),
         (["--until", "2020-01-01"], []),
         (["--until", "2100-01-01T00:00Z"], [1, 2, 3, 4, 5, 6]),
+        (["--matching", "4"], [4]),
+        (["--matching", "no such text"], []),
     ],
 )
 def test_filters_select_dead_letters(dead, options, wanted):

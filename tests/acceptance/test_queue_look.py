@@ -102,6 +102,11 @@ def test_browse_and_count_agree_on_what_a_filter_matches(queue, orders):
     for arguments, wanted in (
         ([], [5, 6, 7]),
         (["--in", "archive"], [1, 2, 3]),
+        (["--in", "dead-letters"], [4]),
+        (["--in", "all"], [1, 2, 3, 4, 5, 6, 7]),
+        (["--in", "all", "--matching", '"ODD": true'], [1, 3, 5, 7]),
+        (["--in", "all", "--matching", '{"n": 4}'], [4]),
+        (["--matching", "7"], [7]),
         (["--in", "archive", "--conditional", '{"odd": true}'], [1, 3]),
         (["--in", "archive", "--conditional-headers", '{"h": 2}'], [2]),
         (["--in", "archive", "--since", (now + timedelta(hours=1)).isoformat()], []),

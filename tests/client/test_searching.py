@@ -20,6 +20,10 @@ def test_search_of_messages_is_continued(clients, queue_name):
     assert [each.message for each in bare.messages] == [None] * 5
     small = clients.operations.search_messages(queue_name, qty=1, message_bytes_max=1)
     assert ([each.message for each in small.messages], small.left_out) == ([None], {5})
+    everywhere = clients.operations.search_messages(queue_name, "all", matching='"N": 4', qty=9)
+    assert ([each.msg_id for each in everywhere.messages], everywhere.searched) == ([4], 5)
+    unread = clients.operations.search_messages(queue_name, matching='"n": 4', searched_bytes_max=1)
+    assert (unread.messages, unread.unsearched) == ([], 5)
     nothing = clients.operations.search_messages(queue_name, "archive")
     assert (nothing.messages, nothing.searched_msg_id) == ([], None)
 

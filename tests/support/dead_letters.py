@@ -30,6 +30,10 @@ FILTERS: list[tuple[dict[str, Any], list[int], list[int]]] = [
             ({"error": ""}, [5]),
             ({"since": "2026-01-02 00:00+00", "until": "2026-01-04 00:00+00"}, [2, 3]),
             ({"since": "infinity"}, []),
+            ({"matching": "20"}, [2]),
+            ({"matching": "4"}, [4]),
+            ({"matching": "row 4"}, []),
+            ({"matching": None}, [1, 2, 3, 4, 5, 6]),
             (
                 {"reason": "r", "error": "row # is locked", "since": "2026-01-02 00:00+00"},
                 [2, 3, 4],
@@ -39,6 +43,10 @@ FILTERS: list[tuple[dict[str, Any], list[int], list[int]]] = [
     ({"message": {"n": 4}}, [4], []),
     ({"headers": {"h": 1}}, [1, 2, 3, 4, 5, 6], []),
     ({"headers": {"h": 2}}, [], []),
+    ({"matching": '{"n": 4}'}, [4], []),
+    ({"matching": '{"h": 1}', "reason": "s"}, [5, 6], []),
+    ({"matching": "H"}, [1, 2, 3, 4, 5, 6], []),
+    ({"matching": "ODD"}, [], [1, 3, 5]),
     ({"ev_type": "odd"}, [], [1, 3, 5]),
     ({"ev_type": "even", "reason": "s"}, [], [6]),
 ]

@@ -31,7 +31,7 @@ from pgsluice.cli.options import (
     yes_option,
 )
 from pgsluice.cli.output import interruptible, print_lines, print_result, progress, report
-from pgsluice.cli.parsing import filter_options, read_filter
+from pgsluice.cli.parsing import filter_options, matching_option, read_filter
 from pgsluice.cli.printing import echo
 from pgsluice.cli.types import Duration
 from pgsluice.client import DeadLetters, EventLog, WorkQueue
@@ -50,6 +50,7 @@ _place = combined(
 _ids_argument = click.argument("ids", metavar="[ID]...", type=int, nargs=-1)
 _filters = combined(
     filter_options("dead-lettered"),
+    matching_option,
     click.option(
         "--msg-id",
         "msg_ids",

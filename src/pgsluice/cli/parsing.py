@@ -31,6 +31,14 @@ def lines(stream: TextIO | None) -> Iterator[str]:
         raise PayloadError(f"standard input is not valid text: {error}") from None
 
 
+matching_option = click.option(
+    "--matching",
+    metavar="TEXT",
+    help="Only messages with this msg_id or key, or with this text in payload or headers; a JSON object or array is "
+    "contained in them.",
+)
+
+
 # `read_filter` turns the values of these options into keyword arguments.
 def filter_options(happened: str) -> Decorator:
     """Return the options of a filter; `happened` is what its times compare, in the past tense."""

@@ -18,7 +18,7 @@ from pgsluice.cli.options import (
     optional_name_argument,
 )
 from pgsluice.cli.output import print_lines, report, show
-from pgsluice.cli.parsing import filter_options, read_filter
+from pgsluice.cli.parsing import filter_options, matching_option, read_filter
 from pgsluice.cli.printing import echo
 from pgsluice.client import Operations
 from pgsluice.errors import NotInstalledError
@@ -44,8 +44,8 @@ def failing(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
 @click.option(
     "--in",
     "relation",
-    type=click.Choice(["queue", "archive"]),
-    help="The queue or its archive.  [default: queue; ids are looked for in both]",
+    type=click.Choice(["queue", "archive", "dead-letters", "all"]),
+    help="The queue, its archive, its dead letters, or all of them.  [default: queue; ids are looked for in all]",
 )
 @click.option(
     "--after",
@@ -59,6 +59,7 @@ def failing(queue_name: str | None, as_json: bool, dsn: str | None) -> None:
     "--count", "count_only", is_flag=True, help="Print the number only; scans the whole table."
 )
 @filter_options("sent (in the archive: archived)")
+@matching_option
 @json_lines_option
 @dsn_option
 def browse(
@@ -71,7 +72,7 @@ def browse(
     dsn: str | None,
     **given: Any,
 ) -> None:
-    """Print messages of a queue or its archive, by filter or by msg_id, without reading them.
+    """Print messages of a queue, by filter or by msg_id, without reading them.
 
     Prints in order of id. Reads page by page; to continue later, pass the last id to --after. Ids are looked for in the
     queue, its archive and its dead letters; exits with 1 if one was not found.
@@ -81,6 +82,7 @@ def browse(
     error_type, error, trace and worker.
     """
     matching = read_filter(**given)
+    relation = relation and relation.replace("-", " ")
     is_page = after_id is not None or qty is not None
     if msg_ids and (matching or relation or count_only or is_page):
         raise click.UsageError("ids and a filter are mutually exclusive")

@@ -19,6 +19,9 @@ class DeadLetterFilter(TypedDict, total=False):
         reason: Reason in a word or two, as in `DeadLetter`.
         error_type: Type of the last error; empty: none.
         error: The last error, or its pattern as in `DeadLetterGroup`; empty: none.
+        matching: The `msg_id`, or the key of a message or of a parked event; or a text that occurs in the payload or
+            the headers, or in the type or a text of the event, in upper or lower case. A JSON object or array is
+            contained in them.
         since: Dead-lettered at this time or later, with a time zone.
         until: Dead-lettered before this time, with a time zone.
     """
@@ -30,6 +33,7 @@ class DeadLetterFilter(TypedDict, total=False):
     reason: str | None
     error_type: str | None
     error: str | None
+    matching: str | None
     since: datetime | None
     until: datetime | None
 

@@ -1,4 +1,4 @@
-"""Records of bounded searches in work queues and their archives."""
+"""Records of bounded searches in work queues, their archives and their dead letters."""
 
 from __future__ import annotations
 
@@ -15,13 +15,29 @@ class FoundMessages:
 
     Attributes:
         messages: The messages, in the order of the search.
-        searched_msg_id: Where the search ended: pass it as `after_msg_id` to continue; None at the end of the queue or
-            archive.
+        searched_msg_id: Where the search ended: pass it as `after_msg_id` to continue; None at the end.
         searched_vt: Likewise `after_vt`.
         left_out: Ids of the messages whose payloads were left out because of their size.
+        searched: Number of messages looked at.
+        unsearched: Number of messages of which the payload was not searched because of its size.
     """
 
     messages: Sequence[StoredMessage]
     searched_msg_id: int | None
     searched_vt: datetime | None
     left_out: frozenset[int] = frozenset()
+    searched: int = 0
+    unsearched: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterPlace:
+    """A queue with dead letters, or a share group or consumer of a log.
+
+    Attributes:
+        queue_name: The queue, in lower case, or the log.
+        consumer_name: The share group or consumer; None: a queue.
+    """
+
+    queue_name: str
+    consumer_name: str | None

@@ -1,4 +1,4 @@
-"""sluice.browse, with _relation_table, _stored_columns and _filter_sql."""
+"""sluice.browse, with _stored_places, _filter_sql and _json_or_null."""
 
 import psycopg
 import pytest

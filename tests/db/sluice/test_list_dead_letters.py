@@ -44,6 +44,43 @@ def test_dead_letters_are_browsed_by_a_filter(letters, case):
     assert found == letters.wanted(case)
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('{"order": 41}', [1, 2]),
+        ('[{"order": 41}]', [3]),
+        ('{"order": 4}', []),
+        ("ANN@example", [4]),
+        ("k-5", [5]),
+        ('"quoted"', [6]),
+    ],
+)
+def test_text_is_found_in_every_text_of_an_event(dead, text, wanted):
+    for number, (column, data) in enumerate(
+        (
+            ("ev_data", '{"order": 41, "broken": false}'),
+            ("ev_extra2", '{"order": 41}'),
+            ("ev_extra4", '[{"order": 41}, 7]'),
+            ("ev_data", "to=Ann@Example.org&order=41"),
+            ("key", "k-5"),
+            ("ev_extra1", '"quoted" {"order": 41'),
+        ),
+        1,
+    ):
+        dead.execute(
+            "insert into sluice.dead_letter (dead_letter_id, queue_name, consumer_name, msg_id, read_ct, enqueued_at, reason, "
+            f"{column}) values (%s, 'events', 'other', 1000, 1, now(), 'r', %s)",
+            (number + 100, data),
+        )
+    found = rows(
+        dead,
+        "select (l.letter).dead_letter_id - 100 from sluice.list_dead_letters('events', 'other', jsonb_build_object('matching', %s::text)) as l",
+        text,
+    )
+
+    assert [n for (n,) in found] == wanted
+
+
 def test_pages_continue_after_an_id(letters):
     assert letters.find("list_dead_letters", ", qty => 2") == [1, 2]
     pages = ", '{}', after_dead_letter_id => 2, qty => 2"
@@ -82,7 +119,7 @@ def test_an_unknown_filter_is_refused_with_the_list(letters, function):
 
     assert caught.value.diag.message_primary == "dead letters have no filter 'by'"
     assert caught.value.diag.message_hint == (
-        "there are: dead_letter_ids, msg_ids, message, headers, ev_type, reason, error_type, error, since, until"
+        "there are: dead_letter_ids, msg_ids, message, headers, ev_type, reason, error_type, error, matching, since, until"
     )
 
 

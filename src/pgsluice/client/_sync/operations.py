@@ -482,15 +482,17 @@ class Operations:
         until: datetime | None = None,
         with_contents: bool = True,
         message_bytes_max: int | None = None,
+        matching: str | None = None,
+        searched_bytes_max: int | None = None,
     ) -> FoundMessages:
-        """Search a queue or its archive at a bounded cost; visibility timeouts stay as they are.
+        """Search the messages of a queue at a bounded cost; visibility timeouts stay as they are.
 
         A search ends after `qty` messages that match, or `scan` messages in all; it can be continued where it ended.
 
         Args:
             queue_name: An existing queue.
-            relation: `queue` or `archive`.
-            of_state: Only messages in this state, for a queue; None: all.
+            relation: `queue`, `archive`, `dead letters`, or `all` of them in one order of `msg_id`.
+            of_state: Only messages in this state, for relation `queue`; None: all.
             after_msg_id: `searched_msg_id` of the search to continue; None: start.
             after_vt: Its `searched_vt`.
             newest_first: Highest `msg_id` first; for those in flight, retrying or delayed, the latest `vt` first.
@@ -503,6 +505,10 @@ class Operations:
             until: Only messages sent before this time, with a time zone.
             with_contents: False: leave out payloads, headers and `archived_at`; sluice_monitor may do so.
             message_bytes_max: Leave out payloads that are stored in more bytes; None: none.
+            matching: Only messages with this msg_id or key, or with this text in the payload or the headers, in upper
+                or lower case; a JSON object or array is contained in the payload or the headers.
+            searched_bytes_max: Do not search payloads that are stored in more bytes, only the msg_id, key and headers
+                of such messages; None: search all.
 
         Raises:
             ArgumentError: `qty` or `scan` is out of range, `relation` or `of_state` is unknown, or a time has no zone.
@@ -526,6 +532,8 @@ class Operations:
                 until=until,
                 with_contents=with_contents,
                 message_bytes_max=message_bytes_max,
+                matching=matching,
+                searched_bytes_max=searched_bytes_max,
             )
         )
 

@@ -502,25 +502,28 @@ class WorkQueue:
         conditional_headers: dict[str, Any] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        matching: str | None = None,
     ) -> list[StoredMessage]:
-        """Return a page of a queue or its archive without reading messages: visibility timeouts stay as they are.
+        """Return a page of the messages of a queue without reading them: visibility timeouts stay as they are.
 
         Pass the last `msg_id` of a page as `after_msg_id` of the next. A transaction that commits late, or a late
         archive, can still add messages with lower ids. A filter also scans the messages that it skips.
 
         Args:
             queue_name: An existing queue.
-            relation: `queue` or `archive`.
+            relation: `queue`, `archive`, `dead letters`, or `all` of them.
             after_msg_id: Only messages with a higher msg_id; None: start at the first.
             qty: The most to return, 1 or more.
             conditional: Only messages that contain this JSON object (`message @> conditional`).
             conditional_headers: Only messages whose headers contain this JSON object.
-            since: Only messages added at this time or later (queue: `enqueued_at`; archive: `archived_at`), with a time
-                zone.
-            until: Only messages added before this time, with a time zone.
+            since: Only messages sent at this time or later, or with relation `archive` archived, with a time zone.
+            until: Only messages sent, or archived, before this time, with a time zone.
+            matching: Only messages with this msg_id or key, or with this text in the payload or the headers, in upper
+                or lower case; a JSON object or array is contained in the payload or the headers.
 
         Returns:
-            0 to `qty` messages, lowest `msg_id` first; fewer than `qty`: this is the last page.
+            0 to `qty` messages, lowest `msg_id` first; fewer than `qty`: this is the last page. Dead letters of a queue
+            that was dropped and created again may repeat ids; a page has all of the same id, also beyond `qty`.
 
         Raises:
             ArgumentError: `qty` is out of range, `relation` is unknown, or a time has no zone.
@@ -538,6 +541,7 @@ class WorkQueue:
                 conditional_headers=conditional_headers,
                 since=since,
                 until=until,
+                matching=matching,
             )
         )
 
@@ -561,16 +565,18 @@ class WorkQueue:
         conditional_headers: dict[str, Any] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        matching: str | None = None,
     ) -> int:
-        """Count the messages of a queue or its archive that match a filter; scans up to the whole table.
+        """Count the messages of a queue that match a filter; scans up to the whole tables.
 
         Args:
             queue_name: An existing queue.
-            relation: `queue` or `archive`.
+            relation: As for `browse`.
             conditional: As for `browse`.
             conditional_headers: As for `browse`.
             since: As for `browse`.
             until: As for `browse`.
+            matching: As for `browse`.
 
         Raises:
             ArgumentError: As for `browse`.
@@ -586,6 +592,7 @@ class WorkQueue:
                 conditional_headers=conditional_headers,
                 since=since,
                 until=until,
+                matching=matching,
             )
         )
 

@@ -70,10 +70,13 @@ create type sluice.dead_letter_filter as (
     reason text,
     error_type text,
     error text,
+    matching text,
     since timestamptz,
     until timestamptz
 );
 
+-- As of queues and archives, see pgmq._grant_queue.
+grant select (queue_name, msg_id, read_ct, enqueued_at, last_read_at) on sluice.dead_letter_message to sluice_monitor;
 grant select on sluice.dead_letter to sluice_reader, sluice_admin;
 grant usage on sequence sluice.dead_letter_id_seq to sluice_reader, sluice_admin;
 grant select, insert on sluice.dead_letter_message to sluice_reader;

@@ -6,7 +6,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_names constant text[] := array[
-        'dead_letter_ids', 'msg_ids', 'message', 'headers', 'ev_type', 'reason', 'error_type', 'error', 'since', 'until'
+        'dead_letter_ids', 'msg_ids', 'message', 'headers', 'ev_type', 'reason', 'error_type', 'error', 'matching', 'since', 'until'
     ];
     v_wrong text;
 begin

@@ -23,7 +23,7 @@ as $$
             then 'lower(m.queue_name) = lower($5)'
             else 'm.queue_name = $5 and m.consumer_name = $6'
         end,
-        sluice._filter_sql('dead_at'::text)
+        sluice._filter_sql('dead_at'::text, '($7).matching'::text, consumer_name is not null)
     );
 $$;
 

@@ -83,6 +83,6 @@ end;
 $$;
 
 comment on function sluice.list_dead_letters(text, text, jsonb, bigint, integer, boolean, integer, boolean) is
-    'Return the next dead letters of a queue, or of a share group or consumer of a log, after a dead_letter_id, lowest or highest first; with scan among the next scan ones: then the last row says where the search ended, and is missing at the end. Filter: an object with any of dead_letter_ids, msg_ids, message and headers (contained), ev_type, reason, error_type, error (the whole error, or its first line with # for numbers, UUIDs and quoted values; empty: none), since and until (dead_at).';
+    'Return the next dead letters of a queue, or of a share group or consumer of a log, after a dead_letter_id, lowest or highest first; with scan among the next scan ones: then the last row says where the search ended, and is missing at the end. Filter: an object with any of dead_letter_ids, msg_ids, message and headers (contained), ev_type, reason, error_type, error (the whole error, or its first line with # for numbers, UUIDs and quoted values; empty: none), matching (the msg_id or key, or a text that occurs in the payload or headers in any case; a JSON object or array is contained in them), since and until (dead_at).';
 revoke execute on function sluice.list_dead_letters(text, text, jsonb, bigint, integer, boolean, integer, boolean) from public;
 grant execute on function sluice.list_dead_letters(text, text, jsonb, bigint, integer, boolean, integer, boolean) to pgq_admin, pgq_reader, sluice_admin, sluice_reader;

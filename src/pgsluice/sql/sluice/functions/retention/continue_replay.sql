@@ -40,7 +40,7 @@ begin
             pgmq.format_table_name(v_replay.target_queue_name::text, 'q'),
             format(
                 '($6 is null or m.msg_id > $6) and m.msg_id <= $7 and %s order by m.msg_id limit $8',
-                sluice._filter_sql('archived_at')
+                sluice._filter_sql('archived_at'::text, null::text, false)
             )
         )
     )

@@ -5,7 +5,8 @@ create or replace function sluice.count_messages(
     conditional jsonb default '{}',
     conditional_headers jsonb default '{}',
     since timestamptz default null,
-    until timestamptz default null
+    until timestamptz default null,
+    matching text default null
 )
 returns bigint
 language plpgsql
@@ -14,18 +15,23 @@ as $$
 declare
     v_count bigint;
 begin
-    execute format(
-        'select count(*) from pgmq.%I as m where %s',
-        sluice._relation_table(queue_name, relation),
-        sluice._filter_sql(case relation when 'archive' then 'archived_at' else 'enqueued_at' end)
+    execute (
+        select format(
+            'select count(*) from (%s) as counted',
+            string_agg(format('select 1 from %s and %s', p.source, f.condition), ' union all ')
+        )
+        from sluice._stored_places(queue_name, relation, true) as p
+        cross join lateral sluice._filter_sql(
+            case relation when 'archive' then 'archived_at' else 'enqueued_at' end, '$5'::text, false
+        ) as f (condition)
     )
-    using conditional, conditional_headers, since, until
+    using conditional, conditional_headers, since, until, matching
     into v_count;
     return v_count;
 end;
 $$;
 
-comment on function sluice.count_messages(text, text, jsonb, jsonb, timestamptz, timestamptz) is
-    'Return the number of messages of a queue (relation queue) or its archive (archive) that match a filter. Time: enqueued_at or archived_at.';
-revoke execute on function sluice.count_messages(text, text, jsonb, jsonb, timestamptz, timestamptz) from public;
-grant execute on function sluice.count_messages(text, text, jsonb, jsonb, timestamptz, timestamptz) to sluice_admin, sluice_reader;
+comment on function sluice.count_messages(text, text, jsonb, jsonb, timestamptz, timestamptz, text) is
+    'Return the number of messages of a queue that match a filter, as those of sluice.browse.';
+revoke execute on function sluice.count_messages(text, text, jsonb, jsonb, timestamptz, timestamptz, text) from public;
+grant execute on function sluice.count_messages(text, text, jsonb, jsonb, timestamptz, timestamptz, text) to sluice_admin, sluice_reader;

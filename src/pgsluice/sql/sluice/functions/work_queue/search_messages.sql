@@ -1,19 +1,27 @@
 /*
- * A search with a bounded cost, in the order of an index: it reads at most scan rows, and returns those that match. The last
- * row has no message, only the place where the search ended: pass searched_msg_id and searched_vt as after_msg_id and after_vt
- * to continue. It is missing if the search reached the end.
+ * A search with a bounded cost, in the order of an index: it looks at no more than scan rows, and returns those that match. The last
+ * row has no message: searched is the number of rows it has looked at, unsearched of how many the payload was too large to
+ * search, and searched_msg_id and searched_vt are where it ended: pass them as after_msg_id and after_vt to continue. They are
+ * null if the search reached the end.
  *
- * Queue and archive are read by msg_id. Messages in flight, retrying and delayed ones are read by vt, in the index of deferred messages:
- * among millions of visible ones they would not be found.
+ * It is one statement with one snapshot: a message that is moved meanwhile is found once, and no row is passed over between
+ * what was searched and where it ended.
  *
- * Times are those of the send, also in the archive: ids are sorted by them, so the search starts at the right id. Messages of
- * a transaction that took longer than a minute may be missed.
+ * Messages are read by msg_id, from all places in one order. Messages in flight, retrying and delayed ones are read by vt, in the
+ * index of deferred messages: among millions of visible ones they would not be found. Dead letters of a queue that was
+ * dropped and created again repeat ids: a search does not end between two.
  *
- * Payloads that are stored in more than message_bytes_max bytes are left out, and not read unless a filter concerns them.
+ * Times are those of the send, everywhere: ids of a queue and its archive are sorted by them, so the search starts at the right id.
+ * Messages of a transaction that took longer than a minute may be missed. All dead letters are looked at: those of a
+ * queue that was dropped have other times.
  *
- * Without contents it reads only columns that sluice_monitor may read. Infinite times, which clients cannot read, are null.
+ * Payloads that are stored in more than message_bytes_max bytes are left out. Those stored in more than searched_bytes_max
+ * are not read: such a message is found by its msg_id, key and headers only.
  *
- * Calls: sluice._relation_table, sluice._msg_id_at.
+ * Without contents it reads only columns that sluice_monitor may read, and a text matches the msg_id only. Infinite times, which
+ * clients cannot read, are null.
+ *
+ * Calls: sluice._stored_places, sluice._filter_sql, sluice._msg_id_at.
  */
 create or replace function sluice.search_messages(
     queue_name text,
@@ -29,11 +37,14 @@ create or replace function sluice.search_messages(
     since timestamptz default null,
     until timestamptz default null,
     with_contents boolean default true,
-    message_bytes_max integer default null
+    message_bytes_max integer default null,
+    matching text default null,
+    searched_bytes_max integer default null
 )
 returns table (
     msg_id bigint, read_ct integer, enqueued_at timestamptz, last_read_at timestamptz, vt timestamptz, archived_at timestamptz,
-    state text, message jsonb, headers jsonb, is_left_out boolean, searched_msg_id bigint, searched_vt timestamptz
+    state text, message jsonb, headers jsonb, is_left_out boolean, searched_msg_id bigint, searched_vt timestamptz,
+    searched bigint, unsearched bigint
 )
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -44,107 +55,132 @@ set enable_sort = off
 set jit = off
 as $$
 declare
-    v_table constant text := sluice._relation_table(queue_name, relation);
     v_by_vt constant boolean := coalesce(of_state in ('in flight', 'retrying', 'delayed'), false);
     v_now constant timestamptz := clock_timestamp();
     v_slack constant interval := interval '1 minute';
-    v_order text;
-    v_scanned text;
-    v_contents text;
-    v_state text := 'case when m.vt <= $1 then ''visible'' when m.last_read_at is not null then ''in flight''
-        when m.read_ct > 0 then ''retrying'' else ''delayed'' end';
-    v_first bigint;
-    v_end bigint;
-    v_found record;
-    v_count integer := 0;
-begin
-    if of_state not in ('visible', 'in flight', 'retrying', 'delayed') or relation = 'archive' and of_state is not null then
-        raise exception using
-            errcode = 'invalid_parameter_value',
-            message = format('%L is not a state of messages in a %s', of_state, relation),
-            hint = 'use visible, in flight, retrying or delayed in a queue, and null in an archive';
-    end if;
-    if not v_by_vt then
-        v_first := sluice._msg_id_at(v_table, since - v_slack);
-        v_end := sluice._msg_id_at(v_table, until + v_slack);
-    end if;
-    v_order := format(
-        case when v_by_vt then 'm.vt %1$s, m.msg_id %1$s' else 'm.msg_id %1$s' end,
+    v_order constant text := format(
+        case when v_by_vt then 'order by m.vt %1$s, m.msg_id %1$s' else 'order by m.msg_id %1$s' end,
         case when newest_first then 'desc' else 'asc' end
     );
-    v_scanned := format(
+    v_rest constant text := format(
         case when v_by_vt
-            then 'pgmq.%1$I as m where m.vt > m.enqueued_at and m.vt > $1 and ($2 is null or (m.vt, m.msg_id) %2$s ($3, $2)) order by %3$s'
-            else 'pgmq.%1$I as m where ($2 is null or m.msg_id %2$s $2) and ($4 is null or m.msg_id >= $4) and ($5 is null or m.msg_id < $5) order by %3$s'
-        end,
-        v_table, case when newest_first then '<' else '>' end, v_order
+            then 'and m.vt > m.enqueued_at and m.vt > $11 and ($6 is null or (m.vt, m.msg_id) %1$s ($7, $6))'
+            else 'and ($6 is null or m.msg_id %1$s $6)'
+        end || ' %2$s fetch first ($8) rows with ties',
+        case when newest_first then '<' else '>' end, v_order
     );
-    v_contents := case
-        when not with_contents then 'null::timestamptz as archived_at, null::jsonb as message, null::jsonb as headers'
-        when relation = 'archive' then 'm.archived_at, m.message, m.headers'
-        else 'null::timestamptz as archived_at, m.message, m.headers'
-    end;
-    if relation = 'archive' then
-        v_state := '''archived''';
+    v_place record;
+    v_rows text;
+    v_found record;
+    v_count integer := 0;
+    v_searched bigint := 0;
+    v_unsearched bigint := 0;
+    -- Likewise, up to the last row returned.
+    v_passed bigint := 0;
+    v_passed_unsearched bigint := 0;
+    v_ended_msg_id bigint;
+    v_ended_vt timestamptz;
+begin
+    if of_state not in ('visible', 'in flight', 'retrying', 'delayed') or relation <> 'queue' and of_state is not null then
+        raise exception using
+            errcode = 'invalid_parameter_value',
+            message = format('%L is not a state of messages in relation %L', of_state, relation),
+            hint = 'use visible, in flight, retrying or delayed in a queue, and null elsewhere';
     end if;
+    for v_place in
+        select p.place, p.columns, p.source, pgmq.format_table_name(queue_name, t.kind) as stored
+        from sluice._stored_places(queue_name, relation, with_contents) as p
+        left join (values ('queue', 'q'), ('archive', 'a')) as t (place, kind) on t.place = p.place
+    loop
+        v_rows := concat_ws(
+            ' union all ', v_rows,
+            format(
+                '(select %s from %s and (%L::bigint is null or m.msg_id >= %3$L::bigint) and (%L::bigint is null or m.msg_id < %4$L::bigint) %s)',
+                v_place.columns, v_place.source,
+                case when not v_by_vt then sluice._msg_id_at(v_place.stored, since - v_slack) end,
+                case when not v_by_vt then sluice._msg_id_at(v_place.stored, until + v_slack) end,
+                v_rest
+            )
+        );
+    end loop;
 
     for v_found in
         execute format(
-            'select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.archived_at, m.headers, %1$s as state,
-                case when $13 is null or pg_column_size(m.message) <= $13 then m.message end as message,
-                coalesce(pg_column_size(m.message) > $13, false) as is_left_out
-             from (select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, %2$s from %3$s limit $6) as m
-             where ($7 is null or %1$s = $7)
-               and ($8 is null or m.headers ->> ''x-pgmq-group'' = $8)
-               and ($9 is null or $9 = ''{}'' or m.message @> $9)
-               and ($10 is null or m.enqueued_at >= $10)
-               and ($11 is null or m.enqueued_at < $11)
-             order by %4$s
-             limit $12 + 1',
-            v_state, v_contents, v_scanned, v_order
+            'select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.archived_at, m.state, m.headers,
+                coalesce(pg_column_size(m.stored) > $13, false) as is_left_out,
+                case when $13 is null or pg_column_size(m.stored) <= $13 then m.stored end as message,
+                m.is_match, m.is_unsearched, m.is_last, m.place
+             from (
+                select m.*, coalesce(pg_column_size(m.stored) > $12, false) as is_unsearched,
+                    coalesce(
+                        ($9 is null or m.state = $9) and ($10 is null or m.headers ->> ''x-pgmq-group'' = $10) and %1$s, false
+                    ) as is_match
+                from (
+                    select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.archived_at, m.state, m.headers, m.message as stored,
+                        case when $12 is null or pg_column_size(m.message) <= $12 then m.message end as message,
+                        row_number() over w as place, lead(true) over w is null as is_last
+                    from (select m.* from (%2$s) as m %3$s fetch first ($8) rows with ties) as m
+                    window w as (%3$s)
+                ) as m
+             ) as m
+             where m.is_match or m.is_unsearched or m.is_last
+             %3$s',
+            sluice._filter_sql('enqueued_at'::text, '$5'::text, false), v_rows, v_order
         )
-        using v_now, after_msg_id, coalesce(after_vt, 'infinity'), v_first, v_end, scan, of_state, key, conditional, since, until, qty, message_bytes_max
+        using conditional, null::jsonb, since, until, matching, after_msg_id, coalesce(after_vt, 'infinity'), scan::bigint,
+            of_state, key, v_now, case when matching is not null or conditional <> '{}' then searched_bytes_max end, message_bytes_max
     loop
-        v_count := v_count + 1;
-        exit when v_count > qty;
-        msg_id := v_found.msg_id;
-        read_ct := v_found.read_ct;
-        enqueued_at := v_found.enqueued_at;
-        last_read_at := v_found.last_read_at;
-        vt := case when isfinite(v_found.vt) then v_found.vt end;
-        archived_at := case when isfinite(v_found.archived_at) then v_found.archived_at end;
-        state := v_found.state;
-        message := v_found.message;
-        headers := v_found.headers;
-        is_left_out := v_found.is_left_out;
-        return next;
+        if v_found.is_match then
+            if v_count >= qty and v_found.msg_id <> msg_id then
+                v_ended_msg_id := msg_id;
+                v_ended_vt := vt;
+                v_searched := v_passed;
+                v_unsearched := v_passed_unsearched;
+                exit;
+            end if;
+            v_count := v_count + 1;
+            msg_id := v_found.msg_id;
+            read_ct := v_found.read_ct;
+            enqueued_at := v_found.enqueued_at;
+            last_read_at := v_found.last_read_at;
+            vt := case when isfinite(v_found.vt) then v_found.vt end;
+            archived_at := case when isfinite(v_found.archived_at) then v_found.archived_at end;
+            state := v_found.state;
+            is_left_out := v_found.is_left_out;
+            message := v_found.message;
+            headers := v_found.headers;
+            return next;
+            v_passed := v_found.place;
+            v_passed_unsearched := v_unsearched;
+        elsif v_found.is_unsearched then
+            v_unsearched := v_unsearched + 1;
+        end if;
+        v_searched := v_found.place;
+        if v_found.is_last and v_found.place >= scan then
+            v_ended_msg_id := v_found.msg_id;
+            v_ended_vt := case when isfinite(v_found.vt) then v_found.vt end;
+        end if;
     end loop;
 
-    if v_count > qty then
-        searched_msg_id := msg_id;
-        searched_vt := vt;
-    else
-        execute format('select m.msg_id, case when isfinite(m.vt) then m.vt end from %s offset $6 - 1 limit 1', v_scanned)
-        using v_now, after_msg_id, coalesce(after_vt, 'infinity'), v_first, v_end, scan
-        into searched_msg_id, searched_vt;
-    end if;
-    if searched_msg_id is not null then
-        msg_id := null;
-        read_ct := null;
-        enqueued_at := null;
-        last_read_at := null;
-        vt := null;
-        archived_at := null;
-        state := null;
-        message := null;
-        headers := null;
-        is_left_out := null;
-        return next;
-    end if;
+    msg_id := null;
+    read_ct := null;
+    enqueued_at := null;
+    last_read_at := null;
+    vt := null;
+    archived_at := null;
+    state := null;
+    message := null;
+    headers := null;
+    is_left_out := null;
+    searched_msg_id := v_ended_msg_id;
+    searched_vt := v_ended_vt;
+    searched := v_searched;
+    unsearched := v_unsearched;
+    return next;
 end;
 $$;
 
-comment on function sluice.search_messages(text, text, text, bigint, timestamptz, boolean, integer, integer, text, jsonb, timestamptz, timestamptz, boolean, integer) is
-    'Return messages of a queue (relation queue) or its archive (archive) that match a filter, among the next scan messages; the last row says where the search ended, and is missing at the end. Filters: state, key, contained JSON, time of the send.';
-revoke execute on function sluice.search_messages(text, text, text, bigint, timestamptz, boolean, integer, integer, text, jsonb, timestamptz, timestamptz, boolean, integer) from public;
-grant execute on function sluice.search_messages(text, text, text, bigint, timestamptz, boolean, integer, integer, text, jsonb, timestamptz, timestamptz, boolean, integer) to sluice_admin, sluice_monitor, sluice_reader;
+comment on function sluice.search_messages(text, text, text, bigint, timestamptz, boolean, integer, integer, text, jsonb, timestamptz, timestamptz, boolean, integer, text, integer) is
+    'Return messages of a queue (relation queue), its archive (archive), its dead letters (dead letters) or all of them (all) that match a filter, among the next scan messages; the last row has no message and says how many were searched, of how many the payload was too large to search, and where the search ended, null at the end. Filters: state, key, contained JSON, time of the send; matching: the msg_id or key, or a text that occurs in the payload or headers in any case; a JSON object or array is contained in them.';
+revoke execute on function sluice.search_messages(text, text, text, bigint, timestamptz, boolean, integer, integer, text, jsonb, timestamptz, timestamptz, boolean, integer, text, integer) from public;
+grant execute on function sluice.search_messages(text, text, text, bigint, timestamptz, boolean, integer, integer, text, jsonb, timestamptz, timestamptz, boolean, integer, text, integer) to sluice_admin, sluice_monitor, sluice_reader;
