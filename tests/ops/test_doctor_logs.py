@@ -152,7 +152,7 @@ def test_share_group_that_no_consumer_claims_is_reported_until_one_does(doctor, 
     found = doctor.finding("share_groups", undrained_s=0)
 
     assert found.status == "warn"
-    assert "events are unclaimed, the oldest for" in found.what
+    assert "unclaimed events: " in found.what
     assert found.commands == ("pgsluice worker run MODULE:APP --queues changes",)
     assert "gives up its events and retries" in found.why
     log.execute("select from sluice.claim('changes', 'mail', 10)")

@@ -154,7 +154,7 @@ def test_new_dead_letters_are_reported_until_they_are_redriven(doctor, orders):
     found = doctor.finding("dead_letters", dead_letters=3)
 
     assert found.status == "warn"
-    assert "queue 'orders' has 3 new dead letters since" in found.what
+    assert "queue 'orders': new dead letters: 3, since" in found.what
     assert "no such customer" in found.what
     doctor.run(found)
     assert seen(doctor.finding("dead_letters", dead_letters=1)) == QUIET
@@ -172,7 +172,7 @@ def test_new_dead_letters_of_a_share_group_are_reported_until_they_are_redriven(
     found = doctor.finding("dead_letters", dead_letters=1)
 
     assert found.status == "warn"
-    assert "consumer 'g' of log 'events' has 1 new dead letters since" in found.what
+    assert "consumer 'g' of log 'events': new dead letters: 1, since" in found.what
     assert "no such customer" in found.what
     doctor.run(found)
     assert seen(doctor.finding("dead_letters", dead_letters=1)) == QUIET

@@ -85,7 +85,7 @@ def test_missing_function_is_reported_until_the_schema_is_upgraded(doctor, conne
     found = doctor.finding("objects")
 
     assert (found.status, found.commands) == ("fail", ("pgsluice schema upgrade",))
-    assert found.what == "1 functions of this release are missing: sluice.ping_listener()"
+    assert found.what == "functions of this release are missing (1): sluice.ping_listener()"
     doctor.run(found)
     assert seen(doctor.finding("objects")) == QUIET
 

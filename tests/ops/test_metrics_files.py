@@ -101,7 +101,7 @@ def test_every_sql_alert_runs_as_a_monitor_and_finds_what_is_wrong(database_18):
     assert {name for name, summaries in found.items() if summaries} == {
         "no maintenance", "maintenance fails", "queue not drained", "dead letters", "schedule late",
     }  # fmt: skip
-    assert found["dead letters"] == ["queue orders has 1 dead letters"]
+    assert found["dead letters"] == ["dead letters of queue orders: 1"]
 
 
 @needs_promtool

@@ -57,7 +57,7 @@ def test_a_hidden_key_has_no_name_and_no_command():
 @pytest.mark.parametrize(
     ("cause", "detail", "sentence"),
     [
-        ("expired leases", {"expired": 1}, "1 lease expired without an outcome, the first"),
+        ("expired leases", {"expired": 1}, "1 lease expired without an outcome"),
         ("expired leases", {"expired": 2}, "2 leases expired without an outcome, the first"),
         (
             "none",
@@ -72,13 +72,13 @@ def test_a_hidden_key_has_no_name_and_no_command():
                 "idle_s": 4000.0,
                 "pinned_bytes": 30 * 1024**2,
             },
-            "Consumer c is about 2 events behind the newest tick and keeps 30 MB of segments (if it does not return, "
+            "Consumer c is about 2 events behind the newest event and keeps 30 MB of segments (if it does not return, "
             "unregister it); it was last active",
         ),
         (
             "order",
             {"ahead": 1000, "at_least": True},
-            "1000 visible messages or more with a lower id claimed first",
+            "1000 visible messages or more with a lower id are claimed first",
         ),
         ("maintenance failure", {"task": "tick", "queue_name": "l", "group_name": "g", "error": None},
          "Maintenance task tick of l, share group g began to fail"),

@@ -32,6 +32,11 @@ def counted(number: int, noun: str, *verbs: str, at_least: bool = False) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}{' or more' if at_least else ''}{verb}"
 
 
+def _of_several(number: int, rest: str) -> str:
+    """Return the rest of a sentence that tells one of several; nothing if there is one only."""
+    return "" if number == 1 else rest
+
+
 def _joined(*parts: str | None) -> str:
     return ": ".join(part for part in parts if part)
 
@@ -66,7 +71,8 @@ def _message(d: Values) -> str:
         case "retrying":
             return f"{in_queue} and waits for its retry"
         case "released":
-            return f"{in_queue}, released with a delay{'; it becomes visible' if d.has_end else ' without an end'}"
+            until = "; it becomes visible" if d.has_end else " that has no end"
+            return f"{in_queue}: it was released unprocessed, with a delay{until}"
         case "in flight":
             return f"Message {d.msg_id} of queue {d.queue_name} is in flight: it was claimed"
         case "archived":
@@ -108,7 +114,8 @@ def _key_of_events(d: Values) -> str:
         case "parked":
             return f"Key {d.key!r} is parked with {counted(d.parked, 'event')}"
         case "claimed":
-            return f"Key {d.key!r} is claimed, and {counted(d.waiting, 'event')} waiting"
+            behind = f", and {counted(d.waiting, 'event', 'waits', 'wait')}" if d.waiting else ""
+            return f"Key {d.key!r} is claimed{behind}"
         case "waiting":
             return f"Key {d.key!r} has {counted(d.waiting, 'event')} waiting"
     return f"Key {d.key!r} is free: it has no claimed and no waiting event"
@@ -131,7 +138,7 @@ def _share_group(d: Values) -> str:
     counts = [f"{counted(d.lag_events, 'event')} to claim", f"{d.leased} leased"]
     if d.retrying is not None:
         counts.append(f"{d.retrying} waiting for a redelivery")
-    counts.append(f"{d.dead}{' or more' if d.at_least else ''} dead")
+    counts.append(counted(d.dead, "dead letter", at_least=d.at_least))
     oldest = "; the oldest event to claim was inserted" if d.lag_events else ""
     return f"Share group {d.group_name} of log {d.queue_name}: {', '.join(counts)}{oldest}"
 
@@ -174,7 +181,7 @@ def _export(d: Values) -> str:
 
 def _dead_letters(d: Values) -> str:
     dead = counted(d.dead, "dead letter", at_least=d.at_least)
-    return f"{dead} in the last day, the last one{f' with {d.error}' if d.error else ''}"
+    return f"{dead} in the last day{_of_several(d.dead, ', the last one')}{f' with {d.error}' if d.error else ''}"
 
 
 def _key_behind(d: Values) -> str:
@@ -184,7 +191,7 @@ def _key_behind(d: Values) -> str:
 
 
 def _key_in_flight(d: Values) -> str:
-    others = f" with {d.others} others, the limit of the key" if d.others else ""
+    others = f" with {counted(d.others, 'other')}, the limit of the key" if d.others else ""
     return f"Message {d.msg_id} of {_key(d)} is in flight{others}; its lease ends"
 
 
@@ -226,7 +233,7 @@ def _consumer_lag(d: Values) -> str:
         kept = (
             f" and keeps {sized(d.pinned_bytes)} of segments (if it does not return, unregister it)"
         )
-    behind = f"{counted(d.lag_events, 'event')} behind the newest tick"
+    behind = f"{counted(d.lag_events, 'event')} behind the newest event"
     return f"Consumer {d.consumer_name} is about {behind}{kept}; it was last active"
 
 
@@ -246,22 +253,25 @@ def _behind(d: Values, what: str) -> str:
 
 
 def _type_waits(d: Values) -> str:
-    keys = f" and {counted(d.waiting_keys, 'key')}" if d.waiting_keys else ""
+    waiting = [
+        counted(number, noun)
+        for number, noun in ((d.waiting, "event"), (d.waiting_keys, "key"))
+        if number
+    ]
     if d.handler is None:
         handler = "a worker that declares it"
     else:
         dead = "" if d.workers else ", which no live worker runs"
         handler = f"handler {d.handler} of app {d.app}{dead}"
-    return (
-        f"{counted(d.waiting, 'event')}{keys} of type {d.ev_type or '(none)'} waiting for {handler}"
-    )
+    return f"{' and '.join(waiting)} of type {d.ev_type or '(none)'} waiting for {handler}"
 
 
 def _type_unhandled(d: Values) -> str:
-    accepted = (
-        f"workers accepted {counted(d.accepted, 'event')} and dead-lettered {d.dead_lettered} of it"
+    done = (
+        f"workers accepted {counted(d.accepted, 'event')} of it and dead-lettered {d.dead_lettered}"
     )
-    return f"No handler is declared for type {d.ev_type or '(none)'}: {accepted}, the last one"
+    last = _of_several(d.accepted + d.dead_lettered, ", the last one")
+    return f"No handler is declared for type {d.ev_type or '(none)'}: {done}{last}"
 
 
 def _next_of_events_key(d: Values) -> str:
@@ -280,7 +290,11 @@ SENTENCES: dict[str, dict[str, Sentence]] = {
         "message": _message,
         "key of messages": _key_of_messages,
         "key of events": _key_of_events,
-        "log": "The newest event id of log {queue_name} is {newest_ev_id}",
+        "log": lambda d: (
+            f"The newest event id of log {d.queue_name} is {d.newest_ev_id}"
+            if d.newest_ev_id
+            else f"Log {d.queue_name} never had an event"
+        ),
         "newest tick": "Tick {tick_id}, the newest one, was made",
         "event": _event,
         "consumer": "Consumer {consumer_name} of log {queue_name} has finished all events up to tick {last_tick}",
@@ -301,14 +315,14 @@ SENTENCES: dict[str, dict[str, Sentence]] = {
         "last error": lambda d: (
             f"Last error: {_joined(d.error_type, d.error) or 'none recorded; the claim ended without an outcome'}"
         ),
-        "attempts": "{attempts} of {max_attempts} attempts used",
+        "attempts": lambda d: f"{d.attempts} of {counted(d.max_attempts, 'attempt')} used",
         "dead letter": lambda d: _joined("Dead-lettered", d.reason),
         "export": _export,
         "rotated": "Its segments were last rotated",
         "batch": "It last opened or finished a batch",
         "lake commit": "It last committed to the lake",
         "pipeline report": lambda d: (
-            f"It last reported: {counted(d.row_count, 'row')} since its start"
+            f"{counted(d.row_count, 'row')} since its start, by its last report"
         ),
         "claimed by group": "Share group {consumer_name} has claimed it; its explanation has claims and redeliveries",
         "finished": "Consumer {consumer_name} has finished it",
@@ -329,13 +343,18 @@ SENTENCES: dict[str, dict[str, Sentence]] = {
         "rate limit": (
             "The rate limit of queue {queue_name} is reached: {rate} in {rate_interval}; it allows the next claim"
         ),
-        "poison message": "Message {msg_id} was claimed {read_ct} times and never acknowledged; it was last claimed",
+        "poison message": lambda d: (
+            f"Message {d.msg_id} was claimed {counted(d.read_ct, 'time')} and never acknowledged; it was last claimed"
+        ),
         "empty": "There is no message to claim",
         "none visible": "No message is visible: all are in flight, delayed or wait for a retry",
         "expired leases": lambda d: (
-            f"{counted(d.expired, 'lease', at_least=d.at_least)} expired without an outcome, the first"
+            f"{counted(d.expired, 'lease', at_least=d.at_least)} expired without an outcome"
+            f"{_of_several(d.expired, ', the first')}"
         ),
-        "keys parked": lambda d: f"{counted(d.parked, 'key')} parked, the first",
+        "keys parked": lambda d: (
+            f"{counted(d.parked, 'key', at_least=d.parked == 1000)} parked{_of_several(d.parked, ', the first')}"
+        ),
         "maintenance failure": _failure,
         "no worker": "No live worker is registered for {source}; consumers without a worker are not registered",
         "none": lambda d: (
@@ -346,11 +365,15 @@ SENTENCES: dict[str, dict[str, Sentence]] = {
         "delay": lambda d: (
             "Its delay has no end"
             if not d.has_end
-            else "It was released, and its delay ends"
+            else "It was released unprocessed, which counts as no attempt; its delay ends"
             if d.state == "released"
             else "Its delay ends"
         ),
-        "back-off": "It failed; its back-off before attempt {attempt} of {max_attempts} ends",
+        "back-off": lambda d: (
+            f"It failed; its back-off before attempt {d.attempt} of {d.max_attempts} ends"
+            if d.attempt
+            else "It failed; its back-off ends"
+        ),
         "stream": "Micro-batch {batch} of stream {stream_name} has claimed it",
         "lease": lambda d: (
             f"Worker {d.worker} runs it; its lease ends"
@@ -364,7 +387,8 @@ SENTENCES: dict[str, dict[str, Sentence]] = {
             "or the transaction that sent it is still open or was rolled back"
         ),
         "order": lambda d: (
-            f"{counted(d.ahead, 'visible message', at_least=d.at_least)} with a lower id claimed first"
+            f"{counted(d.ahead, 'visible message', at_least=d.at_least)} with a lower id "
+            f"{'is' if d.ahead == 1 else 'are'} claimed first"
         ),
         "key": _key_behind,
         "key parked": lambda d: f"Message {d.msg_id} failed and parked {_key(d)}",
@@ -378,8 +402,10 @@ SENTENCES: dict[str, dict[str, Sentence]] = {
             if d.state == "parked"
             else _behind(d, f"parked behind event {d.ev_id}, since")
         ),
-        "group key claimed": lambda d: _behind(d, f"behind claim {d.claim_id}, since"),
-        "group key retrying": lambda d: _behind(d, f"behind event {d.ev_id}, which is redelivered"),
+        "group key claimed": lambda d: _behind(d, f"waiting behind claim {d.claim_id}, since"),
+        "group key retrying": lambda d: _behind(
+            d, f"waiting behind event {d.ev_id}, which is redelivered"
+        ),
         "key claimed": "Claim {claim_id} has events of the key and is not settled",
         "key redelivered": "Its next event is redelivered",
         "position lost": _position_lost,

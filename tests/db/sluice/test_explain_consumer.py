@@ -156,7 +156,7 @@ def test_pipeline_is_named_while_a_session_holds_it_and_after(log, database):
         assert explained(log)[1].detail["is_running"]
         shown = str(explained(log))
         assert "It last committed to the lake" in shown
-        assert "It last reported: 7 rows since its start" in shown
+        assert "7 rows since its start, by its last report" in shown
 
     log.execute("select pgq.insert_event('events', 't', 'd')")
     log.execute("select sluice.log_tick('events')")

@@ -68,7 +68,7 @@ def test_ready_message_has_no_reason_until_another_precedes_it(queue, send):
     assert state(queue, first) == "ready"
     assert list(causes(queue, first)) == ["no worker"]
     assert list(causes(queue, second)) == ["order"]
-    assert "1 visible message with a lower id claimed first" in facts(queue, second, "reason")
+    assert "1 visible message with a lower id is claimed first" in facts(queue, second, "reason")
 
     claim(queue)
 
@@ -236,7 +236,7 @@ def test_released_message_waits_for_its_delay(queue, send):
     queue.execute("update pgmq.q_orders set vt = 'infinity'")
 
     assert facts(queue, msg_id, "state") == [
-        f"Message {msg_id} is in queue orders, released with a delay without an end"
+        f"Message {msg_id} is in queue orders: it was released unprocessed, with a delay that has no end"
     ]
     assert facts(queue, msg_id, "reason") == ["Its delay has no end"]
 

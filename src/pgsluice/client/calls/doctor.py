@@ -97,7 +97,7 @@ def missing_functions(signatures: list[str]) -> Call[list[Symptom]]:
         """
         select 'fail',
             format(
-                '%%s functions of this release are missing: %%s%%s', count(*),
+                'functions of this release are missing (%%s): %%s%%s', count(*),
                 string_agg(f.signature, ', ' order by f.place) filter (where f.place <= 3),
                 case when count(*) > 3 then ', ...' else '' end
             ),
@@ -149,8 +149,9 @@ def idle_in_transaction(idle_s: float) -> Call[list[Symptom]]:
         """
         select 'warn',
             format(
-                'pid %%s, role %%s, application %%L, idle in a transaction for %%s', a.pid, a.usename,
-                a.application_name, date_trunc('second', clock_timestamp() - a.state_change)
+                'pid %%s, role %%s%%s, idle in a transaction for %%s', a.pid, a.usename,
+                case when a.application_name <> '' then format(', application %%L', a.application_name) end,
+                date_trunc('second', clock_timestamp() - a.state_change)
             ),
             format('select pg_terminate_backend(%%s)', a.pid)
         from pg_stat_activity as a
@@ -179,8 +180,8 @@ def held_snapshots(held_s: float, age: int) -> Call[list[Symptom]]:
         with least as (select make_interval(secs => %s) as held, %s::integer as age)
         select 'warn',
             format(
-                'pid %%s, role %%s, application %%L, has held a snapshot for %%s and %%s transactions', a.pid,
-                a.usename, a.application_name,
+                'pid %%s, role %%s%%s, has held a snapshot for %%s; transactions since: %%s', a.pid, a.usename,
+                case when a.application_name <> '' then format(', application %%L', a.application_name) end,
                 coalesce(date_trunc('second', clock_timestamp() - a.xact_start)::text, '?'), age(a.backend_xmin)
             ),
             format('select pg_terminate_backend(%%s)', a.pid)
@@ -328,8 +329,9 @@ def slow_counts(running_s: float) -> Call[list[Symptom]]:
         """
         select 'warn',
             format(
-                'pid %%s, role %%s, application %%L, has counted rows of a queue for %%s', a.pid, a.usename,
-                a.application_name, date_trunc('second', clock_timestamp() - a.query_start)
+                'pid %%s, role %%s%%s, has counted rows of a queue for %%s', a.pid, a.usename,
+                case when a.application_name <> '' then format(', application %%L', a.application_name) end,
+                date_trunc('second', clock_timestamp() - a.query_start)
             ),
             format('select pg_cancel_backend(%%s)', a.pid)
         from pg_stat_activity as a

@@ -92,7 +92,7 @@ def consumers(idle_s: float, pinned_bytes: int, unread_s: float) -> Call[list[Sy
                         'log %%L keeps events for consumer %%L, which is not registered', c.log_name, c.consumer_name
                     )
                 else format(
-                    'consumer %%L of log %%L has not read for %%s: %%s events behind, keeps %%s', c.consumer_name,
+                    'consumer %%L of log %%L has not read for %%s; unread events: %%s, keeps %%s', c.consumer_name,
                     c.log_name, date_trunc('second', make_interval(secs => c.idle_s)), c.lag_events,
                     pg_size_pretty(c.pinned_bytes)
                 )
@@ -127,7 +127,7 @@ def share_groups(unclaimed_s: float) -> Call[list[Symptom]]:
         select case when g.lost is null then 'warn' else 'fail' end,
             case when g.lost is null
                 then format(
-                    'group %%L of log %%L: %%s events are unclaimed, the oldest for %%s', g.group_name,
+                    'group %%L of log %%L: unclaimed events: %%s, the oldest for %%s', g.group_name,
                     g.queue_name, g.lag_events, date_trunc('second', make_interval(secs => g.lag_s))
                 )
                 else format('group %%L of log %%L lost events: %%s', g.group_name, g.queue_name, g.lost)
@@ -212,7 +212,7 @@ def pipelines(stopped_s: float, gone_s: float) -> Call[list[Symptom]]:
         """
         select 'warn',
             format(
-                'pipeline %%s of log %%L into %%s has not run since %%s, and is %%s events behind', p.kind,
+                'pipeline %%s of log %%L into %%s has not run since %%s; unread events: %%s', p.kind,
                 p.log_name, p.lake, date_trunc('second', coalesce(p.reported_at, p.held_since)), p.lag_events
             ),
             format('pgsluice pipeline run %%s --log %%L --lake %%L', p.kind, p.log_name, p.lake)

@@ -320,7 +320,7 @@ def parked_key_counts() -> Call[list[Symptom]]:
     """Return the queues with parked keys, without the keys."""
     return Call(
         """
-        select 'warn', format('queue %%L has %%s parked keys', l.queue_name, count(*)),
+        select 'warn', format('queue %%L: parked keys: %%s', l.queue_name, count(*)),
             format('pgsluice queue show %%L', l.queue_name)
         from sluice.parked_key as p
         join sluice.queue_settings as l on l.limits_id = p.limits_id
@@ -338,7 +338,7 @@ def new_dead_letters(count: int, within_s: float) -> Call[list[Symptom]]:
         """
         select 'warn',
             format(
-                '%%s has %%s%%s new dead letters since %%s, the last with: %%s',
+                '%%s: new dead letters: %%s%%s, since %%s, the last with: %%s',
                 case when n.consumer_name is null then format('queue %%L', n.queue_name)
                     else format('consumer %%L of log %%L', n.consumer_name, n.queue_name)
                 end,

@@ -27,14 +27,22 @@ from sluice.list_workers() as w
 where not w.is_live;
 
 -- name: dead letters
-select format('queue %s has %s dead letters', q.queue_name, q.dead) as summary
+select format('dead letters of queue %s: %s', q.queue_name, q.dead) as summary
 from sluice.list_queue_states() as q
 where q.dead > 0;
 
 -- name: consumer lags
 select format('consumer %s of log %s lags by %s seconds', c.consumer_name, c.log_name, round(c.lag_s)) as summary
 from sluice.list_consumers() as c
-where c.lag_s > 900;
+where c.lag_s > 900
+  -- An event of a share group may wait for its retry: see group lags.
+  and not exists (
+      select
+      from pgq.subscriber as s
+      join pgq.queue as q on q.queue_id = s.sub_queue
+      join pgq.consumer as n on n.co_id = s.sub_consumer
+      where s.sub_is_group and q.queue_name = c.log_name and n.co_name = c.consumer_name
+  );
 
 -- name: log pinned
 select format('consumer %s of log %s keeps %s', c.consumer_name, c.log_name, pg_size_pretty(c.pinned_bytes)) as summary
