@@ -8,6 +8,7 @@ import pytest
 
 from pgsluice import FailedMessage, Operations
 from pgsluice.dashboard.pages import queue as queue_page
+from support.dashboard import make_world
 
 
 @pytest.fixture
@@ -34,16 +35,16 @@ def test_states_failing_messages_and_reasons_are_shown(client, orders):
         assert f"/messages?queue=orders&amp;state={state}" in text
 
 
-def test_explanation_is_first_on_the_page_of_a_queue_in_trouble_and_charts_else(client, work):
-    for name in ("calm", "held"):
-        work.create(name)
-        work.send(name, 1)
-    work.set_queue_options("held", paused=True)
+def test_explanation_is_first_on_the_page_of_a_queue_in_trouble_and_charts_else(client, connection):
+    make_world(connection)
 
-    calm, held = (client.get(f"/queue?name={name}").text for name in ("calm", "held"))
+    def is_explained_first(name):
+        text = client.get(f"/queue?name={name}").text
+        return text.index("Explanation</h2>") < text.index("Over time</h2>")
 
-    assert calm.index("Over time</h2>") < calm.index("Explanation</h2>")
-    assert held.index("Over time</h2>") > held.index("Explanation</h2>")
+    # Paused, with dead letters, and with a parked key.
+    names = ("orders", "held", "failed", "keyed")
+    assert [is_explained_first(name) for name in names] == [False, True, True, True]
 
 
 def test_policies_that_handlers_declare_are_shown_beside_that_of_the_queue(

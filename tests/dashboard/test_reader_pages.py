@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pgsluice.client import ShareGroup
-from support.dashboard import unlabelled
+from support import wait_until
+from support.dashboard import make_world, unlabelled
+from support.log import give_up
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -82,6 +84,23 @@ def test_group_offers_actions_where_they_are_allowed(acting, mailer):
     letters = acting.get("/dead-letters?queue=audit&consumer=mailer").text
     assert "/act/redrive?queue=audit&amp;consumer=mailer" in letters
     assert "/act/purge_dead_letters?queue=audit&amp;consumer=mailer" in letters
+
+
+def test_explanation_is_first_on_the_page_of_a_reader_in_trouble_and_charts_else(
+    client, connection
+):
+    make_world(connection)
+
+    def is_explained_first(page):
+        text = client.get(page).text
+        return text.index("Explanation</h2>") < text.index("Over time</h2>")
+
+    assert is_explained_first("/group?log=audit&group=failed"), "it has dead letters"
+    assert not is_explained_first("/consumer?log=audit&consumer=billing")
+    give_up(connection, "too far behind", "billing")
+    wait_until(
+        lambda: is_explained_first("/consumer?log=audit&consumer=billing"), "the next reading"
+    )
 
 
 def test_group_that_was_dropped_is_shown_while_it_has_dead_letters(client, audit, connection):

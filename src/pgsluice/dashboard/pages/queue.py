@@ -46,6 +46,7 @@ def queue(request: Request) -> Response:
     throttles = database.part(lambda s: s.operations.list_notify_insert_throttles(), "throttles")
     workers = read_workers(database)
     working = _working(workers.value or [], name)
+    blocked = _blocked(database, name, settings.value)
     state = database.part(lambda s: s.run(samples.queue_state(name)), "queue state", name)
     return page(
         request,
@@ -57,14 +58,15 @@ def queue(request: Request) -> Response:
         spans=SPANS,
         state=state,
         is_in_trouble=_is_in_trouble(
-            name, state.value, settings.value, len([w for w, _ in working if w.is_live])
-        ),
+            name, state.value, settings.value, sum(worker.is_live for worker, _ in working)
+        )
+        or any(each.reason == "parked" for each in blocked.value or ()),
         history=history,
         charts=span.charts(history.value or []),
         explained=database.part(lambda s: s.operations.explain_queue(name), "explain queue", name),
         failing=_failing(database, name),
         usage=PagePart(usage, used.problem),
-        blocked=_blocked(database, name, settings.value),
+        blocked=blocked,
         settings=settings,
         policies=policies,
         throttle=next(
