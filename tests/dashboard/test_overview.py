@@ -82,15 +82,15 @@ def test_last_hour_of_all_queues_is_drawn(client, connection, work):
         work.create(name)
         work.send_batch(name, [1, 2])
     connection.execute("select sluice.take_samples('10 s')")
-    connection.execute("update sluice.sample set taken_at = taken_at - interval '10 s'")
-    work.send_batch("mails", [3] * 10)
+    connection.execute("update sluice.sample set taken_at = taken_at - interval '1 minute'")
+    work.send_batch("mails", [3] * 60)
     connection.execute(AGAIN)
     connection.execute("select sluice.take_samples('10 s')")
 
     drawn = section(client.get("/").text, "Last hour, all queues")
 
-    assert re.search(r"ready <b>14</b>", drawn)
-    # Ten messages in ten seconds and the moments between.
+    assert re.search(r"ready <b>64</b>", drawn)
+    # Sixty messages in a minute and the moments between.
     assert 0.3 < float(re.search(r"sent <b>([\d.]+)</b>", drawn)[1]) <= 1
     for title in ("Messages per second", "Age of the oldest ready message"):
         assert f"<figcaption>{title}</figcaption><svg" in drawn

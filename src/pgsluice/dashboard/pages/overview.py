@@ -10,12 +10,14 @@ from starlette.responses import Response
 
 from pgsluice.client import NewestSample
 from pgsluice.dashboard.changes import read_changes
-from pgsluice.dashboard.history import SPANS
+from pgsluice.dashboard.history import Span
 from pgsluice.dashboard.pages.queues import read_queues, troubled
 from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
 
 _SHOWN = 15
+# A point a minute: an overview needs no more, and is read often.
+_HOUR = Span("hour", timedelta(hours=1), timedelta(minutes=1))
 # Maintenance takes samples every ten seconds. One that is older than two periods is not of now.
 _OUTDATED = timedelta(seconds=20)
 # With many queues samples are less frequent; after this time there are no figures.
@@ -26,12 +28,11 @@ def overview(request: Request) -> Response:
     """Show what is in trouble."""
     dashboard = dashboard_of(request)
     database = dashboard.database
-    span = SPANS[0]
     queues = database.part(read_queues, "queues")
     consumers = database.part(lambda s: s.operations.list_newest_samples("consumer"), "consumers")
     groups = database.part(lambda s: s.operations.list_newest_samples("group"), "groups")
     workers = database.part(lambda s: s.operations.list_workers(), "workers")
-    history = database.part(lambda s: span.read(s, None), "history of all queues")
+    history = database.part(lambda s: _HOUR.read(s, None), "history of all queues")
     readers = [*(consumers.value or ()), *(groups.value or ())]
     behind = [each for each in readers if each.lag_events]
     figures = [each.figures for each in queues.value or () if each.figures]
@@ -44,7 +45,7 @@ def overview(request: Request) -> Response:
         outdated=_outdated([*figures, *readers]),
         troubled=troubled(queues.value or [])[:_SHOWN],
         history=history,
-        charts=span.charts(history.value or [], _EVERY_MAX),
+        charts=_HOUR.charts(history.value or [], _EVERY_MAX),
         changes=read_changes(database, workers.value or []),
         consumers=consumers,
         groups=groups,

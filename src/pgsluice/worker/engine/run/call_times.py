@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_left
+from collections.abc import Sequence
 from typing import NamedTuple
 
 # Upper bounds of the buckets in seconds, each included. A last bucket has the longer calls. No other place has the
@@ -16,6 +17,7 @@ BOUNDS_S = (
 # Recent calls are those of the current window and of the one before: of the last five to ten minutes.
 WINDOW_S = 300.0
 _SLOWEST_MAX = 5
+_FIRST_S = BOUNDS_S[0]
 
 
 class FinishedCall(NamedTuple):
@@ -46,20 +48,24 @@ class RecentCalls(NamedTuple):
 
 
 class _Window:
-    """Calls that ended within one window.
+    """Calls that ended within one window, or in all before.
 
     Attributes:
         start_s: Its start, on `time.monotonic`; a multiple of its length.
+        end_s: Its end.
         counts: Calls by bucket.
+        sum_s: The sum of their durations in seconds.
         slowest: The slowest calls.
         floor_s: Calls up to this duration are not among the slowest.
     """
 
-    __slots__ = ("counts", "floor_s", "slowest", "start_s")
+    __slots__ = ("counts", "end_s", "floor_s", "slowest", "start_s", "sum_s")
 
     def __init__(self, start_s: float) -> None:
         self.start_s = start_s
+        self.end_s = start_s + WINDOW_S
         self.counts = [0] * (len(BOUNDS_S) + 1)
+        self.sum_s = 0.0
         self.slowest: list[FinishedCall] = []
         self.floor_s = -1.0
 
@@ -68,56 +74,66 @@ class _Window:
         if len(self.slowest) == _SLOWEST_MAX:
             self.floor_s = self.slowest[-1].seconds
 
+    def joined(self, other: _Window) -> _Window:
+        """Return the calls of both."""
+        both = _Window(self.start_s)
+        both.counts = _summed((self, other))
+        both.sum_s = self.sum_s + other.sum_s
+        return both
+
 
 class CallTimes:
-    """Durations of the calls of one handler. `add` is called by one thread; any thread may read.
+    """Durations of the calls of one handler. `add` is called by one thread; any thread may read."""
 
-    Attributes:
-        counts: Calls since the start, by bucket.
-        sum_s: The sum of their durations in seconds.
-    """
-
-    __slots__ = ("_end_s", "_windows", "counts", "sum_s")
+    __slots__ = ("_current", "_windows")
 
     def __init__(self) -> None:
         """Start without calls."""
-        self.counts = [0] * (len(BOUNDS_S) + 1)
-        self.sum_s = 0.0
-        self._windows = (
-            _Window(-math.inf),
-            _Window(-math.inf),
-        )  # the previous one, the current one
-        self._end_s = -math.inf
+        self._current = _Window(-math.inf)
+        # All before, the previous one and the current one; replaced at once, so that a reader counts no call twice.
+        self._windows = (_Window(-math.inf), _Window(-math.inf), self._current)
+
+    @property
+    def counts(self) -> list[int]:
+        """Calls since the start, by bucket."""
+        return _summed(self._windows)
+
+    @property
+    def sum_s(self) -> float:
+        """The sum of their durations in seconds."""
+        return sum(each.sum_s for each in self._windows)
 
     def add(self, seconds: float, message_id: int, ended_s: float) -> None:
-        """Count a call; `ended_s` is its end, on `time.monotonic`."""
-        if ended_s >= self._end_s:
-            start_s = _start_of_window(ended_s)
-            self._windows = (self._windows[1], _Window(start_s))
-            self._end_s = start_s + WINDOW_S
-        bucket = bisect_left(BOUNDS_S, seconds)
-        self.counts[bucket] += 1
-        self.sum_s += seconds
-        window = self._windows[1]
-        window.counts[bucket] += 1
+        """Count a call; `ended_s` is its end, on `time.monotonic`. It is called for each message."""
+        window = self._current
+        if ended_s >= window.end_s:
+            before, previous, _ = self._windows
+            self._current = _Window(_start_of_window(ended_s))
+            self._windows = (before.joined(previous), window, self._current)
+            window = self._current
+        window.counts[bisect_left(BOUNDS_S, seconds) if seconds > _FIRST_S else 0] += 1
+        window.sum_s += seconds
         if seconds > window.floor_s:
             window.keep(FinishedCall(seconds, message_id, ended_s))
 
     def recent(self, now_s: float) -> RecentCalls:
         """Return the calls of the last five to ten minutes before `now_s`, on `time.monotonic`."""
         since_s = _start_of_window(now_s) - WINDOW_S
-        windows = [each for each in self._windows if each.start_s >= since_s]
-        counts = map(sum, zip(*(each.counts for each in windows), strict=True))
+        windows = [each for each in self._windows[1:] if each.start_s >= since_s]
         bounds = itertools.pairwise((0.0, *BOUNDS_S, None))
         slowest = sorted((call for each in windows for call in each.slowest), reverse=True)
         return RecentCalls(
             [
                 (above_s or 0.0, upto_s, count)
-                for (above_s, upto_s), count in zip(bounds, counts, strict=False)
+                for (above_s, upto_s), count in zip(bounds, _summed(windows), strict=True)
                 if count
             ],
             slowest[:_SLOWEST_MAX],
         )
+
+
+def _summed(windows: Sequence[_Window]) -> list[int]:
+    return [sum(each.counts[bucket] for each in windows) for bucket in range(len(BOUNDS_S) + 1)]
 
 
 def _start_of_window(at_s: float) -> float:
