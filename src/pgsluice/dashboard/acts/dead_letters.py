@@ -8,9 +8,10 @@ from pgsluice.client import DeadLetters
 from pgsluice.client.calls import acts
 from pgsluice.commands import command
 from pgsluice.dashboard.acts.act import Act, Link, Question, Step
-from pgsluice.dashboard.acts.counts import COUNTED_MAX, counted, quantity
+from pgsluice.dashboard.acts.counts import COUNTED_MAX, counted
 from pgsluice.dashboard.acts.given import FormValues
 from pgsluice.dashboard.database import Database, PageSession
+from pgsluice.dashboard.rendering import quantity
 from pgsluice.errors import ConsumerNotFoundError
 
 # Redriven messages are written to the queue's table and its write-ahead log, whatever their size.
