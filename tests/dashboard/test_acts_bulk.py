@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from datetime import UTC, datetime
 
@@ -130,6 +131,28 @@ def test_filter_is_kept(acting, connection, work):
 
     assert "3 of 3 redriven" in job_of(acting, answer)
     assert {each.reason for each in DeadLetters(connection, "orders").browse()} == {"bad shape"}
+
+
+@pytest.mark.parametrize(("act", "left_in_queue"), [("redrive", 2), ("purge_dead_letters", 0)])
+def test_acts_change_no_more_than_the_text_matches(acting, connection, work, act, left_in_queue):
+    work.create("orders")
+    connection.execute(
+        "select pgmq.send('orders', jsonb_build_object('customer', case when n % 2 = 0 then 'Ann' else 'Bob' end)) "
+        "from generate_series(1, 5) as n"
+    )
+    connection.execute(REJECT, ("orders", "bad shape", "orders", 5))
+    page = acting.get("/dead-letters?queue=orders&matching=ANN").text
+    link = re.search(rf'href="(/act/{act}[^"]+)"', page)[1].replace("&amp;", "&")
+
+    question = acting.get(link).text
+    action, fields = form_of(question)
+    shown = job_of(acting, acting.post(action, data=fields))
+
+    assert "2 messages of the dead letters of queue orders that match ANN" in question
+    assert "2 of 2" in shown
+    left = [each.message["customer"] for each in DeadLetters(connection, "orders").browse()]
+    assert left == ["Bob"] * 3
+    assert len(work.browse("orders")) == left_in_queue
 
 
 def test_dead_letters_are_chosen_by_their_error_or_its_pattern(acting, connection, work):

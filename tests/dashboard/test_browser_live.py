@@ -152,7 +152,7 @@ def test_key_of_a_shortcut_is_typed_into_a_field(address: str, many, tab: Page):
     tab.keyboard.press("/")
     tab.keyboard.type("gqj?")
 
-    assert tab.input_value("[type=search]") == "gqj?"
+    assert tab.input_value("main [type=search]") == "gqj?"
     tab.keyboard.press("Escape")
     assert tab.evaluate("document.activeElement === document.body")
 
@@ -169,7 +169,7 @@ def test_refresh_that_was_asked_for_before_keeps_what_is_typed(address: str, man
         held[0].continue_()
     tab.evaluate("new Promise((done) => setTimeout(done, 50))")  # the merge, if there is one
 
-    assert tab.input_value("[type=search]") == "queue1"
+    assert tab.input_value("main [type=search]") == "queue1"
 
 
 def test_click_copies_the_whole_text(address: str, tab: Page):

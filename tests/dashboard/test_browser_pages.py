@@ -163,8 +163,8 @@ def test_pages_are_read_without_javascript(address: str, browser: Browser):
             for control in tab.locator(".tool").all():
                 assert not control.is_visible()
         open_page(tab, address, "queues")
-        tab.fill("[type=search]", "orders")
-        tab.press("[type=search]", "Enter")
+        tab.fill("main [type=search]", "orders")
+        tab.press("main [type=search]", "Enter")
         assert tab.locator("main tbody tr").count() == 1
         tab.click("main tbody a")
         assert tab.url == f"{address}/queue?name=orders"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -146,6 +147,11 @@ def test_link_of_a_group_lists_its_members(client, letters):
         ("&reason=&error_type=&error=", [5, 4, 3, 2, 1]),
         ("&since=2026-01-03T00:00&until=2026-01-05T00:00", [3, 2]),
         ("&reason=missing", []),
+        ("&matching=CARD-4111", [5, 4, 3, 2, 1]),
+        ("&matching=30", [3]),
+        ("&matching=%22n%22%3A+2", [2]),
+        ("&matching=%7B%22n%22%3A+2%7D", [2]),
+        ("&matching=%7B%22n%22%3A+2%7D&reason=rejected", []),
         ("&before=3", [2, 1]),
     ],
 )
@@ -227,6 +233,8 @@ def test_export_has_one_line_for_each(client, letters, monkeypatch):
     monkeypatch.setattr(dead_letters_page, "_EXPORTED", 3)
     assert len(client.get(link).text.splitlines()) == 3
     assert client.get(f"{link}&since=x").status_code == 400
+    matching = client.get(f"{link}&matching=20").text.splitlines()
+    assert [json.loads(line)["dead_letter_id"] for line in matching] == [2]
 
 
 def test_values_of_hidden_keys_are_hidden_everywhere(opened, letters):
@@ -240,6 +248,24 @@ def test_values_of_hidden_keys_are_hidden_everywhere(opened, letters):
         text = careful.get(page).text
         assert "card-4111" not in text
         assert "script" in text, "other keys are shown"
+
+
+def test_filter_tells_no_hidden_value(opened, letters):
+    careful = opened(hidden_keys=["card"], allow_actions=True)
+    acts = [
+        f"/act/{act}?{letters.place.replace('&amp;', '&')}"
+        for act in ("redrive", "purge_dead_letters")
+    ]
+
+    for page in (letters.page, letters.page.replace("?", "/export?"), *acts):
+        for text in ("card-4111", '{"card": "card-4111"}'):
+            answer = careful.get(
+                page, params={**dict(parse_qsl(page.partition("?")[2])), "matching": text}
+            )
+            assert answer.status_code == 400
+            assert "This dashboard hides" in answer.text
+        allowed = {**dict(parse_qsl(page.partition("?")[2])), "matching": '{"n": 2}'}
+        assert careful.get(page, params=allowed).status_code == 200
 
 
 @pytest.mark.parametrize("letters", [OF_QUEUE], indirect=True)

@@ -16,6 +16,7 @@ from pgsluice.client import EventLog, Schedules, WorkQueue
 # A query for each page that needs one, by the name of its route.
 QUERIES: dict[str, dict[str, Any]] = {
     "queue": {"name": "orders"},
+    "search": {"text": "41003"},
     "messages": {"queue": "orders"},
     "message": {"queue": "orders", "msg_id": 90_007},
     "message_payload": {"queue": "orders", "msg_id": 90_007},

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
-from typing import Any
 
 from starlette.datastructures import QueryParams
 
 from pgsluice.client.calls.arguments import is_bigint
 from pgsluice.client.calls.call import is_storable
-from pgsluice.client.calls.payload import json_parameter
-from pgsluice.errors import PayloadError
 
 
 class PageQuery:
@@ -68,21 +64,3 @@ class PageQuery:
         except ValueError:
             self.problems.append(f"{label} is a time, such as 2026-01-31T08:00")
             return None
-
-    def json(self, name: str, label: str) -> Any:
-        """Return a JSON value, or None."""
-        text = (self._query.get(name) or "").strip()
-        if not text:
-            return None
-        try:
-            value = json.loads(text)
-            json_parameter(value, label)
-        except json.JSONDecodeError as error:
-            self.problems.append(
-                f'{label} is not valid JSON: {error.msg} at character {error.pos + 1}; write it as {{"order": 42}}'
-            )
-            return None
-        except (ValueError, RecursionError, PayloadError) as error:
-            self.problems.append(f"{label} cannot be searched: {error}")
-            return None
-        return value

@@ -10,6 +10,8 @@ from typing import Any
 from urllib.parse import unquote_plus
 
 from pgsluice.client import UnloadableJson
+from pgsluice.client.calls.payload import json_parameter
+from pgsluice.errors import PayloadError
 
 HIDDEN = "•••"
 SHOWN = 20_000  # characters of a payload or a traceback
@@ -40,6 +42,33 @@ class Redaction:
     def hides(self) -> bool:
         """True if anything is hidden."""
         return bool(self.keys) or self.hook is not None
+
+    @property
+    def hides_key(self) -> bool:
+        """True if keys of messages may be hidden."""
+        return self.hook is not None or "x-pgmq-group" in self.keys
+
+    def refusal(self, text: str) -> str | None:
+        """Return why payloads are not searched for a text; None: what is found tells no hidden value.
+
+        JSON that has no hidden key is contained in a payload, or not, whatever the hidden values are.
+        """
+        if not self.hides:
+            return None
+        if self.hook is not None:
+            return "This dashboard hides parts of payloads, so they are not searched."
+        try:
+            value = json.loads(text)
+            json_parameter(value, "text")
+        except (ValueError, RecursionError, PayloadError):
+            value = None
+        is_open = isinstance(value, dict | list) and self._without_keys(value) == value
+        if is_open and HIDDEN not in json_line(value):
+            return None
+        return (
+            "This dashboard hides values in payloads, so payloads are searched only for JSON that has none of the "
+            'hidden keys, such as {"order": 42}.'
+        )
 
     def text(self, name: str, text: str, *, is_cut: bool = False) -> str:
         """Return what is shown of a text that may be JSON; of a text that cannot be parsed because it is cut, nothing.

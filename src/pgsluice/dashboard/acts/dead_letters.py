@@ -17,8 +17,19 @@ from pgsluice.errors import ConsumerNotFoundError
 # Redriven messages are written to the queue's table and its write-ahead log, whatever their size.
 _REDRIVEN_EACH = 500
 _PURGED_EACH = 5_000
-_COUNTED_BY_ERROR = 1_000  # the pattern of an error takes longer than to read it
-_CHOICES = ("consumer", "reason", "error_type", "error", "since", "until", "dead_letter_id")
+_COUNTED_BY_ERROR = (
+    1_000  # the pattern of an error, or the text of a payload, takes longer than to read it
+)
+_CHOICES = (
+    "consumer",
+    "reason",
+    "error_type",
+    "error",
+    "matching",
+    "since",
+    "until",
+    "dead_letter_id",
+)
 
 
 def _whose(given: FormValues) -> str:
@@ -49,6 +60,7 @@ def _ids(session: PageSession, given: FormValues, after_id: int | None, qty: int
             reason=given.find("reason"),
             error_type=given.find_exactly("error_type"),
             error=given.find_exactly("error"),
+            matching=given.find("matching"),
             with_contents=False,
         )
         return [each.dead_letter_id for each in found]
@@ -68,6 +80,8 @@ def _filter(given: FormValues) -> str:
         for name, value in chosen.items()
         if value is not None
     ]
+    if matching := given.find("matching"):
+        parts.append(f"that match {matching}")
     since = given.find_time("since")
     if since is not None:
         parts.append(f"since {since:%Y-%m-%d %H:%M:%S %Z}")
@@ -79,7 +93,9 @@ def _question(
 ) -> Question:
     whose, chosen = _whose(given), given.find_ids("dead_letter_id")
     until = given.find_time("until") or _now(database)
-    counted_max = _COUNTED_BY_ERROR if given.find("error") else COUNTED_MAX
+    counted_max = (
+        _COUNTED_BY_ERROR if given.find("error") or given.find("matching") else COUNTED_MAX
+    )
     # Before they are counted: what is dead-lettered meanwhile is not of this question.
     frozen = FormValues(given.values | {"until": until.isoformat()}, {*given.values, "until"})
     read = database.part(
@@ -171,7 +187,10 @@ def _ask_redrive(database: Database, given: FormValues) -> Question:
     elif given.find_exactly("error") is not None or given.find_exactly("error_type") == "":
         shell = None  # the command has no option for it
     else:
-        options = {name: given.find(name) for name in ("reason", "error_type", "since", "until")}
+        options = {
+            name: given.find(name)
+            for name in ("reason", "error_type", "matching", "since", "until")
+        }
         every = "" if any(options.values()) else " --all"
         shell = _command(f"redrive{every}", given, **options)
     return _question(database, given, "Redrive", end, f"Attempts start at 0{origin}.", shell=shell)
@@ -188,7 +207,7 @@ def _ask_purge(database: Database, given: FormValues) -> Question:
     chosen = given.find_ids("dead_letter_id")
     shell = _command("purge", given, *map(str, chosen)) if chosen else None
     if not chosen and not any(
-        given.find_exactly(name) for name in ("reason", "error_type", "error")
+        given.find_exactly(name) for name in ("reason", "error_type", "error", "matching")
     ):
         shell = _command("purge", given, older_than="0")
     return _question(

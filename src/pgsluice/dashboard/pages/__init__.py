@@ -20,11 +20,13 @@ from pgsluice.dashboard.pages import (
     queue,
     queues,
     schedules,
+    search,
     workers,
 )
 
 ROUTES: tuple[Route, ...] = (
     Route("/", overview.overview, name="overview"),
+    Route("/search", search.search, name="search"),
     Route("/queues", queues.queues, name="queues"),
     Route("/queue", queue.queue, name="queue"),
     Route("/messages", messages.messages, name="messages"),

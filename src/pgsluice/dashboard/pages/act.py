@@ -80,7 +80,7 @@ def _show(request: Request, found: Act) -> Response:
             text="Start it with --allow-actions, or pass allow_actions=True to pgsluice.dashboard.app.",
             is_live=False,
         )
-    given = FormValues(_with_ids(request, found), found.names)
+    given = _values(request, found, _with_ids(request, found))
     return _refusal(request, found) or _form_page(request, found, given)
 
 
@@ -130,6 +130,19 @@ def _form_page(
     )
 
 
+def _values(request: Request, found: Act, values: Mapping[str, str]) -> FormValues:
+    """Return the values of an act.
+
+    Raises:
+        ArgumentError: How much they select could tell a value that the dashboard hides.
+    """
+    given = FormValues(values, found.names)
+    matching = given.find("matching") if "matching" in found.names else None
+    if matching and (refusal := dashboard_of(request).redaction.refusal(matching)):
+        raise ArgumentError(refusal)
+    return given
+
+
 def _refusal(request: Request, found: Act) -> Response | None:
     """Return the page that says why the database would refuse the act; None: it would not."""
     database = dashboard_of(request).database
@@ -166,7 +179,7 @@ def _perform(request: Request, found: Act, form: Mapping[str, str]) -> Response:
     once, also if the first answer was lost, or another process has answered it.
     """
     dashboard = dashboard_of(request)
-    given = FormValues(form, found.names)
+    given = _values(request, found, form)
     for name in found.arguments:
         given.text(name)
     token = form.get("token", "")

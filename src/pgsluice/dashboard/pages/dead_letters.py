@@ -40,6 +40,7 @@ class DeadLetterCriteria:
         reason: Their reason.
         error_type: Type of their error; empty: none.
         error: Pattern of their error, as in `DeadLetterGroup`; empty: none.
+        matching: Their msg_id, key, or text in their contents, or JSON that these contain.
         since: Dead-lettered at this time or later.
         until: Dead-lettered before this time.
     """
@@ -49,6 +50,7 @@ class DeadLetterCriteria:
     reason: str | None
     error_type: str | None
     error: str | None
+    matching: str | None
     since: datetime | None
     until: datetime | None
 
@@ -59,6 +61,7 @@ class DeadLetterCriteria:
             "reason": self.reason,
             "error_type": self.error_type,
             "error": self.error,
+            "matching": self.matching,
             "since": self.since and self.since.isoformat(),
             "until": self.until and self.until.isoformat(),
         }
@@ -81,6 +84,7 @@ class DeadLetterCriteria:
             reason=self.reason,
             error_type=self.error_type,
             error=self.error,
+            matching=self.matching,
             with_contents=with_contents,
         )
 
@@ -92,7 +96,7 @@ def dead_letters(request: Request) -> Response:
     if name is None:
         return _queues(request)
     dead_letter_id = given.whole("dead_letter_id", "The dead_letter_id")
-    criteria = _filter(given, name)
+    criteria = _filter(given, name, dashboard_of(request).redaction)
     before = given.whole("before", "The place to continue")
     if dead_letter_id is not None:
         return _letter(request, name, consumer, dead_letter_id)
@@ -139,7 +143,10 @@ def dead_letters(request: Request) -> Response:
     )
 
 
-def _filter(given: PageQuery, name: str) -> DeadLetterCriteria:
+def _filter(given: PageQuery, name: str, redaction: Redaction) -> DeadLetterCriteria:
+    matching = given.text("matching")
+    if matching is not None and (refusal := redaction.refusal(matching)):
+        given.problems.append(refusal)
     # A form sends empty fields, a link to a group has them where its dead letters have no error.
     is_group = given.exact("group") is not None
     read = given.exact if is_group else given.text
@@ -149,6 +156,7 @@ def _filter(given: PageQuery, name: str) -> DeadLetterCriteria:
         reason=given.text("reason"),
         error_type=read("error_type"),
         error=read("error"),
+        matching=matching,
         since=given.moment("since", "The start"),
         until=given.moment("until", "The end"),
     )
@@ -258,7 +266,7 @@ def export(request: Request) -> Response:
     dashboard = dashboard_of(request)
     given = PageQuery(request.query_params)
     name = given.text("queue") or ""
-    criteria = _filter(given, name)
+    criteria = _filter(given, name, dashboard.redaction)
     if given.problems:
         raise HTTPException(400, given.problems[0])
     # Read before the answer starts, so that an error is an error page.

@@ -19,13 +19,15 @@ from pgsluice.dashboard.rendering import page
 from pgsluice.dashboard.settings import dashboard_of
 from pgsluice.errors import PrivilegeError
 
-STATES = ("all", "visible", "in flight", "retrying", "delayed", "archived")
+STATES = ("all", "visible", "in flight", "retrying", "delayed", "archived", "dead")
+_RELATIONS = {"all": "all", "archived": "archive", "dead": "dead letters"}
 _ORDERS = ("newest", "oldest")
 _BY_VT = ("in flight", "retrying", "delayed")
 _PAGE = 50
 _SCAN = 20_000
 _EXCERPT = 160  # characters of a payload
-_LISTED_BYTES = 8_000  # a page of larger payloads would take long to read
+LISTED_BYTES = 8_000  # a page of larger payloads would take long to read
+_SEARCHED_BYTES = 1_000_000  # likewise to search
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,30 +38,28 @@ class MessageFilter:
         state: One of `STATES`.
         order: `newest` or `oldest` first.
         key: Only messages with this key.
-        contains: Only messages that contain this JSON value; None: all.
+        matching: Only messages with this msg_id, key, or text in their contents, or that contain it as JSON; None: all.
         since: Only messages sent at this time or later.
         until: Only messages sent before this time.
         after: Where the search before ended.
         after_vt: Likewise.
         scan: The most messages to look at.
-        contains_text: `contains` as it was typed.
     """
 
     state: str
     order: str
     key: str | None
-    contains: Any
+    matching: str | None
     since: datetime | None
     until: datetime | None
     after: int | None
     after_vt: datetime | None
     scan: int
-    contains_text: str
 
     @property
     def is_narrow(self) -> bool:
         """True if messages that are read may be skipped."""
-        narrowed = (self.key, self.contains, self.since, self.until)
+        narrowed = (self.key, self.matching, self.since, self.until)
         return self.state == "visible" or any(each is not None for each in narrowed)
 
 
@@ -82,7 +82,7 @@ def messages(request: Request) -> Response:
     given = PageQuery(request.query_params)
     name = registered(dashboard.database, given.text("queue") or "").queue_name
     msg_id = given.whole("msg_id", "The msg_id")
-    criteria = _filter(given)
+    criteria = _filter(given, dashboard.redaction)
     listed: PagePart[Listed] = PagePart()
     if not given.problems:
         if msg_id is not None:
@@ -105,28 +105,33 @@ def messages(request: Request) -> Response:
         problems=given.problems,
         listed=listed,
         found=found,
-        rows=[(each, _excerpt(dashboard.redaction, name, each)) for each in rows],
+        rows=[(each, excerpt(dashboard.redaction, name, each)) for each in rows],
         left_out=found.left_out if found else (),
         by_vt=criteria.state in _BY_VT,
+        searched_bytes=_SEARCHED_BYTES,
         is_partial=bool(found and found.searched_msg_id is not None and not is_whole_page),
     )
 
 
-def _filter(given: PageQuery) -> MessageFilter:
+def _filter(given: PageQuery, redaction: Redaction) -> MessageFilter:
+    key, matching = given.text("key"), given.text("matching")
+    if key is not None and redaction.hides_key:
+        given.problems.append("This dashboard hides keys, so they are not searched.")
+    if matching is not None and (refusal := redaction.refusal(matching)):
+        given.problems.append(refusal)
     state = given.one_of("state", STATES)
     # Of deferred messages, those that become visible first are asked for most.
     orders = _ORDERS[::-1] if state in _BY_VT else _ORDERS
     return MessageFilter(
         state=state,
         order=given.one_of("order", orders),
-        key=given.text("key"),
-        contains=given.json("contains", "The JSON"),
+        key=key,
+        matching=matching,
         since=given.moment("since", "The start"),
         until=given.moment("until", "The end"),
         after=given.whole("after", "The place to continue"),
         after_vt=given.moment("after_vt", "The place to continue"),
         scan=min(max(given.whole("scan", "The number of messages to look at") or _SCAN, 1), _SCAN),
-        contains_text=given.text("contains") or "",
     )
 
 
@@ -144,25 +149,24 @@ def _searched(database: Database, name: str, criteria: MessageFilter) -> PagePar
         found = database.read(
             lambda session: session.operations.search_messages(
                 name,
-                "archive" if criteria.state == "archived" else "queue",
-                of_state=None
-                if criteria.state in ("all", "archived")
-                else cast("Any", criteria.state),
+                _RELATIONS.get(criteria.state, "queue"),
+                of_state=None if criteria.state in _RELATIONS else cast("Any", criteria.state),
                 after_msg_id=criteria.after,
                 after_vt=criteria.after_vt,
                 newest_first=criteria.order == "newest",
                 qty=_PAGE,
                 scan=criteria.scan,
                 key=criteria.key,
-                conditional=criteria.contains,
                 since=criteria.since,
                 until=criteria.until,
                 with_contents=with_contents,
-                message_bytes_max=_LISTED_BYTES,
+                message_bytes_max=LISTED_BYTES,
+                matching=criteria.matching,
+                searched_bytes_max=_SEARCHED_BYTES,
             ),
             *("messages", name, with_contents, criteria.state, criteria.order, criteria.key),
             *(
-                criteria.contains_text,
+                criteria.matching,
                 criteria.since,
                 criteria.until,
                 criteria.after,
@@ -179,12 +183,12 @@ def _with_or_without(search: Callable[[bool], Listed], criteria: MessageFilter) 
     try:
         return search(True)
     except PrivilegeError:
-        if criteria.key is not None or criteria.contains is not None:
+        if criteria.key is not None or criteria.matching is not None:
             raise
         return search(False)
 
 
-def _excerpt(redaction: Redaction, name: str, message: StoredMessage) -> tuple[str, str]:
+def excerpt(redaction: Redaction, name: str, message: StoredMessage) -> tuple[str, str]:
     """Return the key and the beginning of the payload."""
     headers = redaction.apply(name, message.headers)
     key = headers.get("x-pgmq-group") if isinstance(headers, dict) else None

@@ -151,7 +151,7 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "Enter" && row >= 0 && document.activeElement === document.body) rows()[row]?.querySelector("a")?.click();
   else if (event.key === "?") help.open ? help.close() : help.showModal();
   else if (event.key === "/") {
-    const search = document.querySelector("main [type=search], main form[method=get] input");
+    const search = document.querySelector("main [type=search], main form[method=get] input") ?? document.querySelector(".find input");
     if (search) {
       event.preventDefault();
       search.focus();
