@@ -89,16 +89,23 @@ def serving(dashboard: Starlette, port: int = 0) -> Iterator[str]:
         yield address.rstrip("/")
 
 
+@contextmanager
+def filled(server: EmbeddedServer, name: str) -> Iterator[str]:
+    """Yield the address of a new database in which much goes on."""
+    with psycopg.connect(server.url(), autocommit=True) as admin:
+        admin.execute(f"create database {name} template {TEMPLATE} strategy file_copy")
+        set_if_odd(admin, name)
+        with psycopg.connect(server.url(name), autocommit=True) as connection:
+            fill(connection)
+            yield server.url(name)
+        admin.execute(f"drop database {name} with (force)")
+
+
 @pytest.fixture(scope="module")
 def lively(server_18: EmbeddedServer) -> Iterator[str]:
     """The address of a database in which much goes on, for tests that change nothing."""
-    with psycopg.connect(server_18.url(), autocommit=True) as admin:
-        admin.execute(f"create database lively template {TEMPLATE} strategy file_copy")
-        set_if_odd(admin, "lively")
-        with psycopg.connect(server_18.url("lively"), autocommit=True) as connection:
-            fill(connection)
-            yield server_18.url("lively")
-        admin.execute("drop database lively with (force)")
+    with filled(server_18, "lively") as url:
+        yield url
 
 
 # Not of the session: Playwright keeps an event loop running, and tests of other files start their own.
