@@ -1,4 +1,4 @@
-"""Figures that are from samples or reports have their age beside them, and acts refresh what they change."""
+"""Figures from samples or reports show their age, and actions refresh what they change."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def sampled(connection, work, logs):
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_figures_are_shown_with_their_age_when_maintenance_has_stopped(client, sampled, path):
+def test_figures_show_their_age_if_maintenance_has_stopped(client, sampled, path):
     text = client.get(path).text
 
     what = PAGES[path]

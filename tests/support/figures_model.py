@@ -1,4 +1,4 @@
-"""What every figure, finding and alert must be, computed from the rows of tables and what the driver has done."""
+"""Expected figures, findings and alerts, computed from the rows of tables and the actions of the driver."""
 
 from __future__ import annotations
 

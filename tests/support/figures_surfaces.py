@@ -39,7 +39,7 @@ METRICS = {
 
 @dataclass
 class Sampled:
-    """What the last samples hold, or None before the first."""
+    """The state at the last samples, or None before the first."""
 
     truth: Truth | None = None
 
