@@ -19,7 +19,7 @@ class FoundMessages:
         searched_vt: Likewise `after_vt`.
         left_out: Ids of the messages whose payloads were left out because of their size.
         searched: Number of messages looked at.
-        unsearched: Number of messages whose payload was not searched because of its size.
+        unsearched: Number of messages whose payloads were not searched because of their size.
     """
 
     messages: Sequence[StoredMessage]

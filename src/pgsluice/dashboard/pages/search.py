@@ -31,7 +31,7 @@ _EACH = 10  # messages listed of each place
 
 @dataclass(frozen=True, slots=True)
 class PlaceFound:
-    """What a search found in a queue, or among the dead letters of a dropped queue, share group or consumer.
+    """The result of a search in a queue, or among the dead letters of a dropped queue, share group or consumer.
 
     Attributes:
         place: Where it searched.
@@ -57,8 +57,8 @@ class PlaceFound:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is searched for.
+class SearchTerms:
+    """The terms of a search.
 
     Attributes:
         text: The text; None: only the key and the id are compared, as the dashboard hides values.
@@ -71,7 +71,7 @@ class Wanted:
     msg_id: int | None
 
     @classmethod
-    def of(cls, text: str, redaction: Redaction) -> Wanted:
+    def of(cls, text: str, redaction: Redaction) -> SearchTerms:
         """Return what may be searched for without telling a hidden value."""
         is_id = text.isdecimal() and len(text) < 20 and is_bigint(int(text) + 1)
         msg_id = int(text) if is_id else None
@@ -86,13 +86,13 @@ def search(request: Request) -> Response:
     given = PageQuery(request.query_params)
     text = (given.text("text") or "").strip()
     after = given.text("after_queue"), given.text("after_consumer")
-    wanted = Wanted.of(text, dashboard.redaction)
+    terms = SearchTerms.of(text, dashboard.redaction)
     places: list[tuple[DeadLetterPlace, bool]] = []
     letters: PagePart[list[DeadLetterPlace]] = PagePart()
     found: list[PlaceFound] = []
     if text and not given.problems:
-        places, letters = _places(dashboard.database, wanted, after)
-        found = _found(dashboard.database, places, wanted)
+        places, letters = _places(dashboard.database, terms, after)
+        found = _found(dashboard.database, places, terms)
     rest = places[len(found) :]
     return page(
         request,
@@ -102,7 +102,7 @@ def search(request: Request) -> Response:
         text=text,
         problems=given.problems,
         refusal=text and dashboard.redaction.refusal(text),
-        wanted=wanted,
+        terms=terms,
         letters=letters,
         is_continued=after[0] is not None,
         rows=[row for each in found for row in _rows(each, dashboard.redaction)],
@@ -117,13 +117,13 @@ def search(request: Request) -> Response:
 
 
 def _places(
-    database: Database, wanted: Wanted, after: tuple[str | None, str | None]
+    database: Database, terms: SearchTerms, after: tuple[str | None, str | None]
 ) -> tuple[list[tuple[DeadLetterPlace, bool]], PagePart[list[DeadLetterPlace]]]:
     """Return the places after another, queues first (True), and the reading of the other places."""
     queues = database.read(lambda s: s.queues.list_queues(), "listed queues")
     known = {each.queue_name.lower() for each in queues}
     others: PagePart[list[DeadLetterPlace]] = PagePart([])
-    if wanted.text is not None or wanted.msg_id is not None:
+    if terms.text is not None or terms.msg_id is not None:
         others = database.part(lambda s: s.run(list_dead_letter_places()), "dead letter places")
     places = [
         *((DeadLetterPlace(each.queue_name, None), True) for each in queues),
@@ -133,7 +133,7 @@ def _places(
             if each.consumer_name or each.queue_name not in known
         ),
     ]
-    if wanted.text is None and wanted.key is None and wanted.msg_id is None:
+    if terms.text is None and terms.key is None and terms.msg_id is None:
         return [], others
     ordered = sorted(places, key=lambda each: _order(each[0]))
     if after[0] is None:
@@ -147,7 +147,7 @@ def _order(place: DeadLetterPlace) -> tuple[bool, str, str]:
 
 
 def _found(
-    database: Database, places: list[tuple[DeadLetterPlace, bool]], wanted: Wanted
+    database: Database, places: list[tuple[DeadLetterPlace, bool]], terms: SearchTerms
 ) -> list[PlaceFound]:
     """Search the places in turn until the time is over."""
     found: list[PlaceFound] = []
@@ -157,7 +157,7 @@ def _found(
         if found and left_s <= 0:
             break
         searching = _in_queue if is_queue else _in_dead_letters
-        part = database.attempt(_bounded(database, searching, place, wanted, max(left_s, _LEAST_S)))
+        part = database.attempt(_bounded(database, searching, place, terms, max(left_s, _LEAST_S)))
         if part.value is not None:
             found.append(part.value)
         elif part.problem is not None:
@@ -168,22 +168,22 @@ def _found(
 
 def _bounded(
     database: Database,
-    searching: Callable[[PageSession, DeadLetterPlace, Wanted], PlaceFound],
+    searching: Callable[[PageSession, DeadLetterPlace, SearchTerms], PlaceFound],
     place: DeadLetterPlace,
-    wanted: Wanted,
+    terms: SearchTerms,
     timeout_s: float,
 ) -> Callable[[], PlaceFound]:
     def run() -> PlaceFound:
         try:
             with database.session(timeout_s=timeout_s) as session:
-                return searching(session, place, wanted)
+                return searching(session, place, terms)
         except QueueNotFoundError:
             return PlaceFound(place, is_queue=True, problem="it was dropped")
 
     return run
 
 
-def _in_queue(session: PageSession, place: DeadLetterPlace, wanted: Wanted) -> PlaceFound:
+def _in_queue(session: PageSession, place: DeadLetterPlace, terms: SearchTerms) -> PlaceFound:
     def read(**criteria: Any) -> FoundMessages:
         return session.operations.search_messages(
             place.queue_name,
@@ -195,14 +195,14 @@ def _in_queue(session: PageSession, place: DeadLetterPlace, wanted: Wanted) -> P
 
     messages: list[StoredMessage] = []
     left_out: frozenset[int] = frozenset()
-    if wanted.msg_id is not None:
-        by_id = read(after_msg_id=wanted.msg_id + 1, qty=1, scan=1)
-        messages = [each for each in by_id.messages if each.msg_id == wanted.msg_id]
+    if terms.msg_id is not None:
+        by_id = read(after_msg_id=terms.msg_id + 1, qty=1, scan=1)
+        messages = [each for each in by_id.messages if each.msg_id == terms.msg_id]
         left_out = by_id.left_out
-    if wanted.text is None and wanted.key is None:
+    if terms.text is None and terms.key is None:
         return PlaceFound(place, True, tuple(messages), searched=0, left_out=left_out)
-    found = read(matching=wanted.text, key=wanted.key, qty=_EACH, scan=_SCAN)
-    messages += [each for each in found.messages if each.msg_id != wanted.msg_id]
+    found = read(matching=terms.text, key=terms.key, qty=_EACH, scan=_SCAN)
+    messages += [each for each in found.messages if each.msg_id != terms.msg_id]
     return PlaceFound(
         place,
         True,
@@ -214,12 +214,14 @@ def _in_queue(session: PageSession, place: DeadLetterPlace, wanted: Wanted) -> P
     )
 
 
-def _in_dead_letters(session: PageSession, place: DeadLetterPlace, wanted: Wanted) -> PlaceFound:
+def _in_dead_letters(
+    session: PageSession, place: DeadLetterPlace, terms: SearchTerms
+) -> PlaceFound:
     found = session.dead_letters(place.queue_name, place.consumer_name).search(
         qty=_EACH,
         scan=_SCAN,
-        matching=wanted.text,
-        msg_ids=None if wanted.text is not None or wanted.msg_id is None else [wanted.msg_id],
+        matching=terms.text,
+        msg_ids=None if terms.text is not None or terms.msg_id is None else [terms.msg_id],
         with_contents=False,
     )
     return PlaceFound(

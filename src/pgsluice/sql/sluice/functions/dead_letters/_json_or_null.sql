@@ -5,7 +5,7 @@ immutable strict
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if value !~ '^\s*[[{]' then
+    if left(ltrim(value, e' \t\n\r'), 1) not in ('{', '[') then
         return null;
     end if;
     return value::jsonb;

@@ -1,7 +1,6 @@
 /*
  * A search with a bounded cost, in the order of an index: it looks at no more than scan rows, and returns those that match. The last
- * row has no message: searched is the number of rows it has looked at, unsearched of how many the payload was too large to
- * search, and searched_msg_id and searched_vt are where it ended: pass them as after_msg_id and after_vt to continue. They are
+ * row has no message: searched is the number of rows it has looked at, unsearched that of payloads too large to search, and searched_msg_id and searched_vt are where it ended: pass them as after_msg_id and after_vt to continue. They are
  * null if the search reached the end.
  *
  * It is one statement with one snapshot: a message that is moved meanwhile is found once, and no row is passed over between
@@ -181,6 +180,6 @@ end;
 $$;
 
 comment on function sluice.search_messages(text, text, text, bigint, timestamptz, boolean, integer, integer, text, jsonb, timestamptz, timestamptz, boolean, integer, text, integer) is
-    'Return messages of a queue (relation queue), its archive (archive), its dead letters (dead letters) or all of them (all) that match a filter, among the next scan messages; the last row has no message but the numbers of messages searched and of those whose payload was too large to search, and the place where the search ended, null at the end. Filters: state, key, contained JSON, time of the send; matching: the msg_id or key, or a text that occurs in the payload or headers in any case; a JSON object or array is contained in them.';
+    'Return messages of a queue (relation queue), its archive (archive), its dead letters (dead letters) or all of them (all) that match a filter, among the next scan messages; the last row has no message, but the number of messages searched, that of payloads too large to search, and the place where the search ended, null at the end. Filters: state, key, contained JSON, time of the send; matching: the msg_id or key, or a text that occurs in the payload or headers in any case; a JSON object or array is contained in them.';
 revoke execute on function sluice.search_messages(text, text, text, bigint, timestamptz, boolean, integer, integer, text, jsonb, timestamptz, timestamptz, boolean, integer, text, integer) from public;
 grant execute on function sluice.search_messages(text, text, text, bigint, timestamptz, boolean, integer, integer, text, jsonb, timestamptz, timestamptz, boolean, integer, text, integer) to sluice_admin, sluice_monitor, sluice_reader;
