@@ -36,6 +36,7 @@ _PICTURES = {
     "dashboard-queue": ("queue", "light", _WIDTH),
     "dashboard-message": ("message", "light", _WIDTH),
     "dashboard-dead-letters": ("dead_letters", "light", _WIDTH),
+    "dashboard-search": ("search", "light", _WIDTH),
     "dashboard-log": ("log", "dark", _WIDTH),
     "dashboard-mobile": ("overview", "dark", 390),
 }

@@ -208,34 +208,38 @@ def _dead_letter(connection: psycopg.Connection, queue: str, error_type: str, er
 def test_messages_of_a_customer_are_found(operator: Operator, shop: psycopg.Connection):
     work = WorkQueue(shop)
     work.send_batch("orders", [{"customer": CUSTOMER, "order": 1}, {"customer": "c-1008"}])
-    work.send("orders", {"customer": CUSTOMER, "order": 2}, delay=600)
+    work.send("stock", {"customer": CUSTOMER, "order": 2}, delay=600)
+    work.archive("payments", work.send("payments", {"customer": CUSTOMER, "order": 3}))
+    dead = work.send("invoices", {"customer": CUSTOMER, "order": 4})
+    (claimed,) = [each for each in work.read("invoices", 600, 100) if each.msg_id == dead]
+    work.reject("invoices", dead, claimed.read_ct, "invalid")
 
     operator.open()
-    find(operator, "orders", "customer", CUSTOMER)
-    found = table(operator.tab, "Messages").locator("tbody tr")
+    operator.fill(operator.tab.get_by_label("Search all messages"), CUSTOMER, sends=True)
+    operator.arrive(f"Search for {CUSTOMER}")
+    found = table(operator.tab, "Found").locator("tbody tr")
     found.first.wait_for()
-    shown = {cells(each)["msg_id"] for each in found.all()}
+    shown = sorted((row["Where"], row["Message"]) for row in map(cells, found.all()))
     operator.done(3)
 
-    held = shop.execute(
-        "select msg_id::text from pgmq.q_orders where message ->> 'customer' = %s", (CUSTOMER,)
-    ).fetchall()
-    assert shown == {msg_id for (msg_id,) in held}
-    assert len(shown) == 2
-    # All were searched, as neither a next page nor a search to continue is offered.
-    assert operator.tab.locator("a[rel=next]").count() == 0
-
-
-def find(operator: Operator, queue: str, field: str, value: str) -> None:
-    """Search the messages of a queue; a search of all queues in the head would be one field without a click."""
-    operator.click(row(operator.tab, queue).get_by_role("link", name=queue))
-    operator.arrive(f"Queue {queue}")
-    operator.click(operator.tab.get_by_role("link", name="Messages", exact=True))
-    operator.arrive(f"Messages of {queue}")
-    operator.fill(
-        operator.tab.get_by_label("Payload contains JSON"), f'{{"{field}": "{value}"}}', sends=True
-    )
-    operator.tab.wait_for_url("**contains=**")
+    held = [
+        (queue, str(msg_id))
+        for queue in ("orders", "stock", "payments")
+        for (msg_id,) in shop.execute(
+            f"select msg_id from pgmq.q_{queue} where message ->> 'customer' = %(customer)s "
+            f"union all select msg_id from pgmq.a_{queue} where message ->> 'customer' = %(customer)s",
+            {"customer": CUSTOMER},
+        )
+    ]
+    assert shown == sorted([*held, ("invoices", str(dead))])
+    assert len(shown) == 4
+    searched = [
+        cells(each) for each in table(operator.tab, "What was searched").locator("tbody tr").all()
+    ]
+    names = {each.queue_name for each in work.list_queues()}
+    assert names <= {each["Where"] for each in searched}
+    assert {each["Left out"] for each in searched} == {""}
+    assert {each["Searched"].split()[0] for each in searched} == {"all"}
 
 
 @pytest.mark.slow
