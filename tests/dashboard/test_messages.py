@@ -144,7 +144,6 @@ def test_values_of_hidden_keys_are_hidden(opened, orders):
         ({"redact": lambda _name, value: value}, {"matching": '{"n": 4}'}, None),
         ({"redact": lambda _name, value: value}, {"key": "a"}, None),
     ],
-    ids=repr,
 )
 def test_search_tells_no_hidden_value(opened, orders, options, query, wanted):
     ids, answer = shown(opened(**options), **query)

@@ -210,7 +210,6 @@ def test_search_by_a_monitor_names_the_missing_role(monitor, shop):
         ({"redact": lambda _name, value: value}, '{"order": 41003}', [], "Nothing was searched."),
         ({"redact": lambda _name, value: value}, "77", EVERYWHERE[-2:], "Only msg_ids were"),
     ],
-    ids=repr,
 )
 def test_search_tells_no_hidden_value(opened, shop, options, text, wanted, said):
     links, answer = find(opened(**options), text)
