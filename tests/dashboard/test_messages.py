@@ -165,6 +165,19 @@ def test_messages_of_all_places_are_listed_in_one_order(client, connection, orde
     assert shown(client, state="dead")[0] == [4]
 
 
+def test_only_messages_in_the_queue_can_be_selected(opened, connection, orders):
+    connection.execute(
+        "select sluice.reject('orders', 4, read_ct, 'bad') from pgmq.read('orders', 600, 1)"
+    )
+    acting = opened(allow_actions=True)
+
+    selectable = re.findall(r'name="msg_id" value="(\d+)"', shown(acting)[1].text)
+    assert selectable == ["6", "5", "3", "2"]
+    for state, ids in (("dead", [4]), ("archived", [1])):
+        found, answer = shown(acting, state=state)
+        assert (found, 'id="bulk"' in answer.text) == (ids, False)
+
+
 def test_large_payloads_are_not_listed(client, work):
     work.create("orders")
     work.send("orders", {"a": [str(n * 7919) for n in range(20_000)]})

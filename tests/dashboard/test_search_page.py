@@ -105,8 +105,8 @@ def test_page_lists_places_and_their_messages_searched(client, shop):
     _, answer = find(client, "nowhere")
 
     text = plain(answer)
-    assert "orders all 6 messages of queue, archive and dead letters 0" in text
-    assert "mails all 1 messages" in text
+    assert "orders 6 messages of queue, archive and dead letters, all of them 0" in text
+    assert "mails 1 message of queue, archive and dead letters, all of them" in text
     assert "old (dropped) all dead letters 0" in text
     assert "mailer of log audit all dead letters 0" in text
     assert "gone of log audit all dead letters 0" in text
@@ -120,7 +120,7 @@ def test_rest_of_a_long_queue_is_linked(client, shop, monkeypatch):
     links, answer = find(client, "41001")
 
     assert links == []
-    assert "orders the newest 2 messages" in plain(answer)
+    assert "orders 2 messages of queue, archive and dead letters, the newest" in plain(answer)
     rest = re.search(r'<a href="([^"]+)">search them</a>', answer.text)[1].replace("&amp;", "&")
     assert rest == "/messages?queue=orders&matching=41001&after=5"
     assert "msg_id=1" in client.get(rest).text
@@ -157,7 +157,7 @@ def test_payload_too_large_to_search_is_reported(client, connection, work):
     )
     _, answer = find(client, "nowhere")
 
-    assert "1 payloads of more than" in plain(answer)
+    assert "1 payload of more than" in plain(answer)
     found, answer = find(client, "1")
     assert found == ["message?queue=orders&msg_id=1"]
     assert "large payload" in answer.text

@@ -17,9 +17,8 @@ from pgsluice.errors import ConsumerNotFoundError
 # Redriven messages are written to the queue's table and its write-ahead log, whatever their size.
 _REDRIVEN_EACH = 500
 _PURGED_EACH = 5_000
-_COUNTED_BY_ERROR = (
-    1_000  # the pattern of an error, or the text of a payload, takes longer than to read it
-)
+# The pattern of an error, or the text of a payload, takes longer to find than a letter to read.
+_COUNTED_BY_ERROR = 1_000
 _CHOICES = (
     "consumer",
     "reason",
