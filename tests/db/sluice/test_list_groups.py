@@ -22,6 +22,18 @@ def test_groups_are_in_the_order_of_their_names(connection, group):
     assert rows(connection, query.format("null"))[0] == ("a_log", "b")
 
 
+def test_event_that_is_committed_after_its_number_was_passed_is_lag(connection, database, group):
+    with database.connect(autocommit=False) as other:
+        send(other, "late")
+        send(connection, "early")
+        claim(connection, 10)
+        claim(connection, 10)
+        assert rows(connection, "select lag_events from sluice.list_groups()") == [(0,)]
+        other.commit()
+
+    assert rows(connection, "select lag_events, lag_s > 0 from sluice.list_groups()") == [(1, True)]
+
+
 def test_no_group_is_no_row(connection):
     make_log(connection)
     connection.execute("select pgq.register_consumer('changes', 'lake')")
