@@ -60,6 +60,19 @@ def test_events_wait_for_the_next_tick_and_then_for_the_consumer(log):
     assert causes(explained(log)) == ["up to date"]
 
 
+def test_retried_event_that_a_tick_covers_waits_for_the_consumer(log):
+    insert(log)
+    log.execute("select from sluice.tick()")
+    batch = value(log, "select pgq.next_batch('events', 'c')")
+    log.execute("select pgq.event_retry(%s, 1, 0)", (batch,))
+    log.execute("select pgq.finish_batch(%s)", (batch,))
+    assert value(log, "select pgq.maint_retry_events()") == 1
+    assert causes(explained(log)) == ["up to date", "next tick"]
+
+    log.execute("select from sluice.tick()")
+    assert causes(explained(log)) == ["consumer lag"]
+
+
 def test_missing_tick_names_the_missing_maintenance(log, database):
     insert(log)
     age_last_tick(log, "1 minute")
