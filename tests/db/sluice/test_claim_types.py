@@ -159,5 +159,5 @@ def test_explain_names_a_type_without_a_handler(typed):
         for fact in explain(typed, "explain_group", LOG, GROUP)
         if fact.cause == "type unhandled"
     ] == [
-        "No handler is declared for type x: workers accepted 2 events and dead-lettered 0 of it, the last one"
+        "No handler is declared for type x: workers accepted 2 events of it and dead-lettered 0, the last one"
     ]

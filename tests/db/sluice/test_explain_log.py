@@ -29,6 +29,20 @@ def test_consumers_that_are_behind_are_named_until_they_have_read(log):
     assert causes(explained(log)) == []
 
 
+def test_share_group_is_behind_by_the_events_that_it_has_not_claimed(log):
+    log.execute("select pgq.unregister_consumer('events', 'c')")
+    log.execute("select sluice.create_group('events', 'g')")
+    log.execute("select pgq.insert_event('events', 't', 'd') from generate_series(1, 3)")
+    log.execute("select sluice.log_tick('events')")
+    log.execute("select from sluice.claim('events', 'g', 2)")
+    assert [
+        fact.detail["lag_events"] for fact in explained(log) if fact.cause == "consumer lag"
+    ] == [1]
+
+    log.execute("select from sluice.claim('events', 'g', 2)")
+    assert causes(explained(log)) == []
+
+
 def test_closed_log_is_named(log):
     log.execute("update pgq.queue set queue_disable_insert = true")
     assert causes(explained(log)) == ["closed"]

@@ -34,6 +34,25 @@ def test_event_that_is_committed_after_its_number_was_passed_is_lag(connection, 
     assert rows(connection, "select lag_events, lag_s > 0 from sluice.list_groups()") == [(1, True)]
 
 
+def test_event_that_waits_for_the_turn_of_its_key_is_lag_with_an_age(connection):
+    make_log(connection)
+    create_group(connection, key="ev_extra1")
+    connection.execute(
+        "select pgq.insert_event('changes', 't', 'd', 'k', null, null, null) from generate_series(1, 3)"
+    )
+    claimed = claim(connection, 1)
+    connection.execute("select pg_sleep(0.1)")
+    claim(connection, 10)  # reads the others, which wait
+
+    (found,) = rows(connection, "select lag_events, lag_s from sluice.list_groups()")
+    assert found[0] == 2
+    assert found[1] > 0.1
+
+    acknowledge(connection, claimed[0].claim_id, "accept", [1])
+    claim(connection, 10)
+    assert rows(connection, "select lag_events, lag_s from sluice.list_groups()") == [(0, 0)]
+
+
 def test_no_group_is_no_row(connection):
     make_log(connection)
     connection.execute("select pgq.register_consumer('changes', 'lake')")

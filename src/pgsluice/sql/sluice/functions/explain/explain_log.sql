@@ -1,4 +1,7 @@
--- See sluice.explain_queue for the rows. Consumers with the largest lag first, up to 20. Calls: sluice.explain_ticks.
+/*
+ * See sluice.explain_queue for the rows. Consumers with the largest lag first, up to 20; that of a share group does not count what it
+ * has claimed. Calls: sluice.explain_ticks.
+ */
 create or replace function sluice.explain_log(queue_name text)
 returns table (section text, at timestamptz, cause text, detail jsonb)
 language plpgsql
@@ -23,11 +26,13 @@ begin
     return query
         select 'reason', clock_timestamp() - make_interval(secs => l.idle_s), case when l.lost is not null then 'position lost' else 'consumer lag' end,
             jsonb_build_object(
-                'consumer_name', l.consumer_name, 'lag_events', l.lag_events, 'idle_s', l.idle_s, 'pinned_bytes', l.pinned_bytes, 'lost', l.lost
+                'consumer_name', l.consumer_name, 'lag_events', n.lag_events, 'idle_s', l.idle_s, 'pinned_bytes', l.pinned_bytes, 'lost', l.lost
             )
         from sluice.list_consumers(v_log.queue_name) as l
-        where l.lag_events > 0 or l.lost is not null
-        order by l.lost, l.lag_events desc
+        left join sluice.list_groups(v_log.queue_name) as g on g.group_name = l.consumer_name
+        cross join lateral (select coalesce(g.lag_events, l.lag_events) as lag_events) as n
+        where n.lag_events > 0 or l.lost is not null
+        order by l.lost, n.lag_events desc
         limit 20;
     return query select 'reason', t.* from sluice.explain_ticks(v_log.queue_name) as t;
     return query select 'reason', f.* from sluice._explain_failures(v_log.queue_name, null::text, v_may_read) as f;

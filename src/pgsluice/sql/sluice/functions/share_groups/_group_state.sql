@@ -16,7 +16,7 @@ begin
     -- Prevents emptying the ledgers: otherwise the next statement's snapshot could see neither the old rows nor their copy.
     lock table sluice.claim, sluice.outcome, sluice.redelivery, sluice.key_turn, sluice.waiting_event in access share mode;
     -- One statement, one snapshot: between two, a claim could take a redelivery, which would be counted in neither.
-    select n.last_claim, c.leased, r.events + m.events + t.returned as retrying, t.waiting + l.events as waiting, l.oldest, d.dead
+    select n.last_claim, c.leased, r.events + m.events + t.returned as retrying, t.waiting + l.events as waiting, least(t.oldest, l.oldest) as oldest, d.dead
     into v_state
     from (
         select c as last_claim from sluice.claim as c where c.group_id = i_group.group_id order by c.claim_id desc limit 1
@@ -49,8 +49,19 @@ begin
     ) as m
     -- Read from the log but not claimed: events that wait for the turn of their key.
     cross join lateral (
-        select coalesce(sum(t.waiting), 0) as waiting, coalesce(sum(cardinality(t.returned)), 0) as returned
+        select coalesce(sum(t.waiting), 0) as waiting, coalesce(sum(cardinality(t.returned)), 0) as returned, min(e.ev_time) as oldest
         from sluice._waiting_turns(i_group.group_id) as t
+        left join lateral (
+            select e.ev_time
+            from sluice.waiting_event as e
+            where e.group_id = i_group.group_id
+              and not e.is_left
+              and e.lane = t.key
+              and not e.is_returned
+              and e.waiting_id > t.upto_waiting
+            order by e.waiting_id
+            limit 1
+        ) as e on t.waiting > 0
         where i_group.key is not null
     ) as t
     -- And those that were left to members that handle their types.
