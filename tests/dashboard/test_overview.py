@@ -29,7 +29,7 @@ def test_queue_that_is_paused_with_messages_is_named_first(client, work):
     for page in ("/", "/queues"):
         text = client.get(page).text
         assert re.search(
-            r"since <time .* by role .*: &lt;b&gt;bank is down&lt;/b&gt;</small>", text
+            r"pause\"><time .* by role .*: &lt;b&gt;bank is down&lt;/b&gt;</small>", text
         )
     text = client.get("/").text
     assert text.index(">held<") < text.index(">calm<")
@@ -122,7 +122,7 @@ def test_figures_that_are_outdated_say_their_age(client, connection, work, age, 
 
     text = client.get("/").text
 
-    assert ("The oldest of these figures is of" in text) is is_said
+    assert ("Newer ones are taken by" in text) is is_said
     assert ("2 min ago" in text) is is_said
 
 
@@ -131,7 +131,7 @@ def test_queue_without_figures_is_named_as_such(client, connection, work):
     connection.execute("select sluice.take_samples('10 s')")
     work.create("new")
 
-    assert "1 queues have no figures" in client.get("/").text
+    assert "Without 1 queue that had no samples" in client.get("/").text
 
 
 def test_changes_of_the_last_ten_minutes_are_listed_newest_first(client, connection, work, logs):
@@ -160,9 +160,9 @@ def test_changes_of_the_last_ten_minutes_are_listed_newest_first(client, connect
     expected = (
         f"consumer etl of log audit dropped by {me}",
         "maintenance rotate of audit failed",
-        "3 dead letters of orders: KeyError",
-        f"orders resumed by {me}",
-        f"orders paused by {me}",
+        "3 dead letters of queue orders: KeyError",
+        f"queue orders resumed by {me}",
+        f"queue orders paused by {me}",
         "worker shop on host-1 ended",
         "worker shop on host-1 started",
         "worker shop on host-1 reported last: it is lost",
@@ -191,7 +191,7 @@ def test_changes_are_bounded(client, connection):
 def test_text_of_a_change_is_escaped(client, connection):
     connection.execute("select sluice.note_action('<script>', '<b>', null, null, null)")
 
-    assert "&lt;script&gt; &lt;b&gt;" in changed(client)
+    assert "&lt;script&gt; of &lt;b&gt;" in changed(client)
 
 
 def test_changes_that_a_monitor_may_not_read_are_named(monitor, connection):

@@ -58,7 +58,7 @@ def test_policies_that_handlers_declare_are_shown_beside_that_of_the_queue(
 
     text = client.get("/queue?name=orders").text
 
-    assert "Retries by ship of shop</th><td>20 attempts, constant back-off from 10 min" in text
+    assert "Retries by ship of shop</th><td>20 attempts, constant back-off of 10 min" in text
     assert "Retries by other handlers</th><td>5 attempts" in text
     assert "of 20 attempts used" in client.get("/message?queue=orders&msg_id=1").text
 

@@ -291,10 +291,10 @@ def _samples(connection: psycopg.Connection) -> None:
         for turn in reversed(range(_HOUR)):
             wave = 0.55 + 0.4 * math.sin(turn / 40) + 0.1 * math.sin(turn / 3 + rate)
             waiting = round(now.ready + 40 * rate * max(wave - 0.6, 0) * (1 - turn / _HOUR) ** 0.4)
-            length = waiting + now.in_flight + now.delayed
+            length = waiting + now.in_flight + now.retrying + now.delayed
             figures.append(
                 (turn, "queue", name, "", length, waiting, now.in_flight, now.delayed, now_s * waiting / max(now.ready, 1), round(sent),
-                 round(sent) - length, now.dead, None, None, None, None)
+                 round(sent) - length, now.dead, None, None, None, now.retrying)
             )  # fmt: skip
             sent -= 10 * rate * max(wave, 0.05)
     for turn in range(_HOUR):
@@ -311,15 +311,20 @@ def _samples(connection: psycopg.Connection) -> None:
         connection.execute(
             "create temporary table figures (turn int, kind text, name text, reader_name text, length bigint, ready bigint, "
             "in_flight bigint, delayed bigint, oldest_ready_s float8, sent bigint, finished bigint, dead bigint, "
-            "lag_events bigint, lag_s float8, pinned_bytes bigint, redeliveries bigint) on commit drop"
+            "lag_events bigint, lag_s float8, pinned_bytes bigint, retrying bigint) on commit drop"
         )
         with connection.cursor().copy("copy figures from stdin") as copy:
             for row in figures:
                 copy.write_row(row)
         connection.execute(
+            "insert into figures select turn, 'queues', '', '', sum(length), sum(ready), sum(in_flight), sum(delayed), "
+            "max(oldest_ready_s), sum(sent), sum(finished), sum(dead), null, null, null, sum(retrying) "
+            "from figures where kind = 'queue' group by turn"
+        )
+        connection.execute(
             "select sluice._store_samples(found, 0, clock_timestamp() - (%s - turn) * interval '10 s') from ("
             "select turn, array_agg(row(kind, name, reader_name, length, ready, in_flight, delayed, oldest_ready_s, sent, "
-            "finished, dead, lag_events, lag_s, pinned_bytes, redeliveries)::sluice.sample_figures) as found "
+            "finished, dead, lag_events, lag_s, pinned_bytes, retrying)::sluice.sample_figures) as found "
             "from figures group by turn order by turn) as turns",
             (_HOUR,),
         )

@@ -11,12 +11,28 @@ from typing import Any
 from pgsluice.client import OperatorAction, WorkerProcess
 from pgsluice.client.calls import changes
 from pgsluice.dashboard.database import Database, PageSession
-from pgsluice.dashboard.rendering import number
+from pgsluice.dashboard.rendering import quantity
 
 _LENGTH = timedelta(minutes=10)
 _READ = 50  # of each kind
 _SHOWN = 30
 _SETTINGS = ("set_queue_options", "set_log_options")
+_NAMES = ("name", "consumer_name", "group_name")  # arguments that name an object
+_WORDS = {
+    "drop_group": "share group {name} of log {place} dropped",
+    "drop_queue": "{place} dropped",
+    "pause_schedule": "schedule {name} paused",
+    "purge_dead_letters": "dead letters of {place} purged",
+    "purge_messages": "queue {place} purged",
+    "purge_queue": "queue {place} purged",
+    "redrive": "dead letters of {place} redriven",
+    "resume_schedule": "schedule {name} resumed",
+    "run_schedule": "schedule {name} run",
+    "set_log_options": "settings of log {place} changed ({options})",
+    "set_queue_options": "settings of queue {place} changed ({options})",
+    "unregister_consumer": "consumer {name} of log {place} dropped",
+    "unschedule": "schedule {name} removed",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +103,22 @@ def _actions(session: PageSession, since: datetime) -> Iterator[RecentChange]:
 
 
 def _action(each: OperatorAction) -> str:
-    """Return an action as a sentence: pauses by their effect, the others by their name."""
+    """Return an action as a sentence, by its effect; one that has no words here, by its name."""
     arguments = each.filter or {}
-    name, place = each.action, each.queue_name or ""
-    if name in _SETTINGS and "paused" in arguments:
-        return f"{place} {'paused' if arguments['paused'] else 'resumed'} by {each.actor}"
-    if name == "unregister_consumer":
-        return f"consumer {arguments.get('consumer_name')} of log {place} dropped by {each.actor}"
-    if name == "drop_group":
-        return f"share group {arguments.get('group_name')} of log {place} dropped by {each.actor}"
-    count = "" if each.message_count is None else f", {number(each.message_count)} messages"
-    return f"{name} {place} by {each.actor}{count}".replace("  ", " ")
+    place = each.queue_name or ""
+    kind = "log" if each.action == "set_log_options" else "queue"
+    words = _WORDS.get(each.action, "{action}" + (" of {place}" if place else ""))
+    if each.action in _SETTINGS and "paused" in arguments:
+        words = "{kind} {place} paused" if arguments["paused"] else "{kind} {place} resumed"
+    names = {
+        "action": each.action,
+        "kind": kind,
+        "place": place,
+        "options": ", ".join(arguments),
+        "name": next((arguments[key] for key in _NAMES if key in arguments), ""),
+    }
+    count = "" if each.message_count is None else f": {quantity(each.message_count, 'message')}"
+    return f"{words.format_map(names)} by {each.actor}{count}"
 
 
 def _of_worker(worker: WorkerProcess) -> Iterator[RecentChange]:
@@ -116,9 +137,13 @@ def _ended(session: PageSession, since: datetime) -> Iterator[RecentChange]:
 
 def _dead_letters(session: PageSession, since: datetime) -> Iterator[RecentChange]:
     for each in session.run(changes.new_dead_letters(since, _READ)):
-        place = f"{each.queue_name} {each.consumer_name or ''}".strip()
-        more = " or more" if each.letters >= changes.DEAD_LETTERS_MAX else ""
-        text = f"{number(each.letters)}{more} dead letters of {place}: {each.error_type or 'no error type'}"
+        place = (
+            f"queue {each.queue_name}"
+            if each.consumer_name is None
+            else f"{each.consumer_name} of log {each.queue_name}"
+        )
+        least = "at least " if each.letters >= changes.DEAD_LETTERS_MAX else ""
+        text = f"{least}{quantity(each.letters, 'dead letter')} of {place}: {each.error_type or 'no error type'}"
         query = {
             "queue": each.queue_name,
             "consumer": each.consumer_name,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pgsluice.client import NewestSample
 from pgsluice.dashboard.changes import read_changes
 from pgsluice.dashboard.history import Span
 from pgsluice.dashboard.pages.queues import read_queues, troubled
@@ -18,8 +16,6 @@ from pgsluice.dashboard.settings import dashboard_of
 _SHOWN = 15
 # A point a minute: an overview needs no more, and is read often.
 _HOUR = Span("hour", timedelta(hours=1), timedelta(minutes=1))
-# Maintenance takes samples every ten seconds. One that is older than two periods is not of now.
-_OUTDATED = timedelta(seconds=20)
 # With many queues samples are less frequent; after this time there are no figures.
 _EVERY_MAX = timedelta(minutes=5)
 
@@ -42,7 +38,6 @@ def overview(request: Request) -> Response:
         section="overview",
         queues=queues,
         figures=figures,
-        outdated=_outdated([*figures, *readers]),
         troubled=troubled(queues.value or [])[:_SHOWN],
         history=history,
         charts=_HOUR.charts(history.value or [], _EVERY_MAX),
@@ -53,9 +48,3 @@ def overview(request: Request) -> Response:
         workers=workers,
         diagnosis=dashboard.diagnosis.latest(),
     )
-
-
-def _outdated(samples: Sequence[NewestSample]) -> datetime | None:
-    """Return the time of the oldest sample if it is outdated, or None."""
-    oldest = min((each.taken_at for each in samples), default=None)
-    return oldest if oldest is not None and oldest < datetime.now(UTC) - _OUTDATED else None
