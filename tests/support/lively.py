@@ -268,11 +268,19 @@ def _processes(connection: psycopg.Connection) -> None:
         "place_order": {"done": 5210, "retry": 31},
         "send_mail": {"done": 890, "retry": 44, "dead": 11},
     }
+    times = [
+        {"source": "queue orders", "handler": "place_order", "max_s": 3.8, "buckets": [[0.025, 0.05, 310], [0.05, 0.1, 96], [1.0, 2.5, 9], [2.5, 5.0, 5]]},
+        {"source": "queue mails", "handler": "send_mail", "max_s": 30.1, "buckets": [[0.25, 0.5, 51], [10.0, 30.0, 3], [30.0, 60.0, 2]]},
+    ]  # fmt: skip
+    slowest = [
+        {"handler": "send_mail", "queue": "mails", "msg_id": 12_003, "seconds": 30.1, "ended_s": 25.0},
+        {"handler": "place_order", "queue": "orders", "msg_id": 90_002, "seconds": 3.8, "ended_s": 61.0},
+    ]  # fmt: skip
     connection.execute(
-        "select sluice.report_worker('shop-1', 'shop:app', 'web-1', 4711, '0.1.0', %s, 20, '3 hours', %s, %s, %s)",
+        "select sluice.report_worker('shop-1', 'shop:app', 'web-1', 4711, '0.1.0', %s, 20, '3 hours', %s, %s, %s, '[]', %s, %s)",
         (
             ["queue orders", "queue mails", "queue payments", "queue stock", "log changes group shipping"],
-            Jsonb(running), Jsonb(counts), connection.info.backend_pid,
+            Jsonb(running), Jsonb(counts), connection.info.backend_pid, Jsonb(times), Jsonb(slowest),
         ),
     )  # fmt: skip
     connection.execute(
