@@ -18,7 +18,7 @@ _READ = 50  # of each kind
 _SHOWN = 30
 _SETTINGS = ("set_queue_options", "set_log_options")
 _NAMES = ("name", "consumer_name", "group_name")  # arguments that name an object
-_WORDS = {
+_SENTENCES = {
     "drop_group": "share group {name} of log {place} dropped",
     "drop_queue": "{place} dropped",
     "pause_schedule": "schedule {name} paused",
@@ -103,13 +103,13 @@ def _actions(session: PageSession, since: datetime) -> Iterator[RecentChange]:
 
 
 def _action(each: OperatorAction) -> str:
-    """Return an action as a sentence, by its effect; one that has no words here, by its name."""
+    """Return an action as a sentence, by its effect; one that has no sentence here, by its name."""
     arguments = each.filter or {}
     place = each.queue_name or ""
     kind = "log" if each.action == "set_log_options" else "queue"
-    words = _WORDS.get(each.action, "{action}" + (" of {place}" if place else ""))
+    sentence = _SENTENCES.get(each.action, "{action}" + (" of {place}" if place else ""))
     if each.action in _SETTINGS and "paused" in arguments:
-        words = "{kind} {place} paused" if arguments["paused"] else "{kind} {place} resumed"
+        sentence = "{kind} {place} paused" if arguments["paused"] else "{kind} {place} resumed"
     names = {
         "action": each.action,
         "kind": kind,
@@ -118,7 +118,7 @@ def _action(each: OperatorAction) -> str:
         "name": next((arguments[key] for key in _NAMES if key in arguments), ""),
     }
     count = "" if each.message_count is None else f": {quantity(each.message_count, 'message')}"
-    return f"{words.format_map(names)} by {each.actor}{count}"
+    return f"{sentence.format_map(names)} by {each.actor}{count}"
 
 
 def _of_worker(worker: WorkerProcess) -> Iterator[RecentChange]:
