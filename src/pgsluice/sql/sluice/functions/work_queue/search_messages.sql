@@ -1,7 +1,8 @@
 /*
- * A search with a bounded cost, in the order of an index: it looks at no more than scan rows, and returns those that match. The last
- * row has no message: searched is the number of rows it has looked at, unsearched that of payloads too large to search, and searched_msg_id and searched_vt are where it ended: pass them as after_msg_id and after_vt to continue. They are
- * null if the search reached the end.
+ * A search with a bounded cost, in the order of an index: it looks at no more than scan rows, and returns those that match. The
+ * last row has no message: searched is the number of rows it has looked at, unsearched that of payloads too large to search, and
+ * searched_msg_id and searched_vt are where it ended: pass them as after_msg_id and after_vt to continue. They are null if the
+ * search reached the end.
  *
  * It is one statement with one snapshot: a message that is moved meanwhile is found once, and no row is passed over between
  * what was searched and where it ended.
