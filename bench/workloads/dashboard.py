@@ -140,10 +140,11 @@ def make(connection: psycopg.Connection[Any]) -> None:
     connection.execute(
         "select sluice._store_samples(array("
         "select row('queue', 'queue_' || q, '', s, s, 0, 0, 0, s * 9, s * 8, 0, null, null, null, null)"
-        "::sluice.sample_figures from generate_series(0, %s::integer - 1) as q), 0, "
-        "now() - (360 - s) * interval '10 s') "
+        "::sluice.sample_figures from generate_series(0, %(queues)s::integer - 1) as q) "
+        "|| row('queues', '', '', s * %(queues)s, s * %(queues)s, 0, 0, 0, s * 9 * %(queues)s, s * 8 * %(queues)s, "
+        "0, null, null, null, null)::sluice.sample_figures, 0, now() - (360 - s) * interval '10 s') "
         "from generate_series(1, 360) as s",
-        [OPTIONS["dashboard_queues"]],
+        {"queues": OPTIONS["dashboard_queues"]},
     )
     connection.execute("checkpoint")
 
