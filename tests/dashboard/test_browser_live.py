@@ -132,7 +132,7 @@ def test_keys_search_move_open_and_go(address: str, many, tab: Page):
     tab.keyboard.press("/")
     tab.keyboard.type("queue1")
     tab.keyboard.press("Enter")
-    tab.wait_for_url("**/queues?search=queue1")
+    tab.wait_for_url("**/queues?search=queue1&order=name")
     for key in "jjjk":
         tab.keyboard.press(key)
     expect(tab.locator("tr.current")).to_have_count(1)

@@ -239,7 +239,7 @@ def test_messages_of_a_customer_are_found(operator: Operator, shop: psycopg.Conn
     names = {each.queue_name for each in work.list_queues()}
     assert names <= {each["Where"] for each in searched}
     assert {each["Left out"] for each in searched} == {""}
-    assert {each["Searched"].split()[0] for each in searched} == {"all"}
+    assert all("all" in each["Searched"].split() for each in searched)
 
 
 @pytest.mark.slow
