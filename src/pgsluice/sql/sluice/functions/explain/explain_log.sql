@@ -29,7 +29,7 @@ begin
                 'consumer_name', l.consumer_name, 'lag_events', n.lag_events, 'idle_s', l.idle_s, 'pinned_bytes', l.pinned_bytes, 'lost', l.lost
             )
         from sluice.list_consumers(v_log.queue_name) as l
-        left join sluice.list_groups(v_log.queue_name) as g on g.group_name = l.consumer_name
+        left join sluice.list_groups(v_log.queue_name, null::text) as g on g.group_name = l.consumer_name
         cross join lateral (select coalesce(g.lag_events, l.lag_events) as lag_events) as n
         where n.lag_events > 0 or l.lost is not null
         order by l.lost, n.lag_events desc
