@@ -253,7 +253,7 @@ def test_one_slow_round_hardly_delays_the_next_announcement(observer, queue_name
     """A busy machine may stop a backend for a tenth of a second; an idle round rests nine times its duration."""
     notifiers = (
         "select pid from pg_stat_activity "
-        r"where datname = current_database() and query ~ 'sluice\.notifier_(await|poll|wake|queues)' and pid <> pg_backend_pid()"
+        r"where datname = current_database() and query ~ 'sluice\.notifier_(pulse|poll|wake|queues)' and pid <> pg_backend_pid()"
     )
     time.sleep(1.5)  # rests are short within a second of a message
     pids = [pid for (pid,) in rows(observer, notifiers)]
