@@ -174,6 +174,17 @@ def test_filter_selects_dead_letters_for_every_method(dead, matching, wanted, re
     assert dead.letters.count() == 4 - len(wanted)
 
 
+def test_dead_letters_are_found_by_their_ids_and_the_other_filters(dead):
+    first, second, third, _ = ids(dead.letters.browse())
+
+    assert ids(dead.letters.browse(dead_letter_ids=[third, first])) == [first, third]
+    assert ids(dead.letters.browse(dead_letter_ids=[first, third], error="row 1")) == [first]
+    assert ids(
+        dead.letters.browse(dead_letter_ids=[first, second], after_dead_letter_id=first)
+    ) == [second]
+    assert dead.letters.count(dead_letter_ids=[first, third]) == 2
+
+
 @pytest.mark.parametrize("method", ["browse", "count", "search", "redrive_matching"])
 def test_unknown_filter_is_named(clients, method):
     with pytest.raises(ArgumentError, match="have no filter 'ev_ids'; use msg_ids, "):

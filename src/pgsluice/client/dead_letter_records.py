@@ -13,6 +13,7 @@ class DeadLetterFilter(TypedDict, total=False):
 
     Attributes:
         msg_ids: Ids of the messages, or `ev_id` of the events.
+        dead_letter_ids: Ids of the dead letters.
         conditional: JSON that the message contains. None of the events matches.
         conditional_headers: JSON that the headers contain. None of the events matches.
         ev_type: Type of the event.
@@ -27,6 +28,7 @@ class DeadLetterFilter(TypedDict, total=False):
     """
 
     msg_ids: Sequence[int] | None
+    dead_letter_ids: Sequence[int] | None
     conditional: dict[str, Any] | None
     conditional_headers: dict[str, Any] | None
     ev_type: str | None

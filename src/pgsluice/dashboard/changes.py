@@ -11,7 +11,7 @@ from typing import Any
 from pgsluice.client import OperatorAction, WorkerProcess
 from pgsluice.client.calls import changes
 from pgsluice.dashboard.database import Database, PageSession
-from pgsluice.dashboard.rendering import quantity
+from pgsluice.dashboard.rendering import quantity, whose
 
 _LENGTH = timedelta(minutes=10)
 _READ = 50  # of each kind
@@ -137,11 +137,7 @@ def _ended(session: PageSession, since: datetime) -> Iterator[RecentChange]:
 
 def _dead_letters(session: PageSession, since: datetime) -> Iterator[RecentChange]:
     for each in session.run(changes.new_dead_letters(since, _READ)):
-        place = (
-            f"queue {each.queue_name}"
-            if each.consumer_name is None
-            else f"{each.consumer_name} of log {each.queue_name}"
-        )
+        place = whose(each.queue_name, each.consumer_name)
         least = "at least " if each.letters >= changes.DEAD_LETTERS_MAX else ""
         text = f"{least}{quantity(each.letters, 'dead letter')} of {place}: {each.error_type or 'no error type'}"
         query = {

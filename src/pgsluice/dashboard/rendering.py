@@ -220,6 +220,13 @@ def quantity(count: int, noun: str, plural: str = "") -> str:
     return f"{number(count)} {noun if count == 1 else plural or noun + 's'}"
 
 
+def whose(queue_name: str, consumer_name: str | None) -> str:
+    """Return in words whose dead letters they are: `queue Q`, or `C of log L`."""
+    return (
+        f"queue {queue_name}" if consumer_name is None else f"{consumer_name} of log {queue_name}"
+    )
+
+
 def cut(text: str | None, limit: int = ERROR_SHOWN) -> str:
     """Return a text, perhaps cut after `limit` characters, with the number of all: `lorem… (5 000 characters)`.
 

@@ -315,8 +315,9 @@ def _filter(**matching: Unpack[DeadLetterFilter]) -> Jsonb:
             given[member] = given.pop(name)
     for name in ("since", "until"):
         zoned_time(given.get(name), name)
-    if "msg_ids" in given:
-        given["msg_ids"] = checked_ids(given["msg_ids"], "msg_id")
+    for name in ("dead_letter_ids", "msg_ids"):
+        if name in given:
+            given[name] = checked_ids(given[name], name.removesuffix("s"))
     found = json_parameter(given, "filter")
     assert found is not None  # noqa: S101 - a dict
     return found

@@ -11,7 +11,7 @@ from pgsluice.dashboard.acts.act import Act, Link, Question, Step
 from pgsluice.dashboard.acts.counts import COUNTED_MAX, counted
 from pgsluice.dashboard.acts.given import FormValues
 from pgsluice.dashboard.database import Database, PageSession
-from pgsluice.dashboard.rendering import quantity
+from pgsluice.dashboard.rendering import quantity, whose
 from pgsluice.errors import ConsumerNotFoundError
 
 # Redriven messages are written to the queue's table and its write-ahead log, whatever their size.
@@ -33,8 +33,7 @@ _CHOICES = (
 
 def _whose(given: FormValues) -> str:
     """Return whose dead letters they are, in words."""
-    queue, consumer = given.text("queue"), given.find("consumer")
-    return f"queue {queue}" if consumer is None else f"{consumer} of log {queue}"
+    return whose(given.text("queue"), given.find("consumer"))
 
 
 def _back(given: FormValues) -> Link:
@@ -48,26 +47,19 @@ def _letters(session: PageSession, given: FormValues) -> DeadLetters:
 
 def _ids(session: PageSession, given: FormValues, after_id: int | None, qty: int) -> list[int]:
     """Return the next ids that the filter matches."""
-    letters = _letters(session, given)
-
-    def next_ids(after: int | None, qty: int) -> list[int]:
-        found = letters.browse(
-            after_dead_letter_id=after,
-            qty=qty,
-            since=given.find_time("since"),
-            until=given.find_time("until"),
-            reason=given.find("reason"),
-            error_type=given.find_exactly("error_type"),
-            error=given.find_exactly("error"),
-            matching=given.find("matching"),
-            with_contents=False,
-        )
-        return [each.dead_letter_id for each in found]
-
-    chosen = given.find_ids("dead_letter_id")
-    if chosen is None:
-        return next_ids(after_id, qty)
-    return [one for one in chosen if one > (after_id or 0) and next_ids(one - 1, 1) == [one]]
+    found = _letters(session, given).browse(
+        after_dead_letter_id=after_id,
+        qty=qty,
+        dead_letter_ids=given.find_ids("dead_letter_id"),
+        since=given.find_time("since"),
+        until=given.find_time("until"),
+        reason=given.find("reason"),
+        error_type=given.find_exactly("error_type"),
+        error=given.find_exactly("error"),
+        matching=given.find("matching"),
+        with_contents=False,
+    )
+    return [each.dead_letter_id for each in found]
 
 
 def _filter(given: FormValues) -> str:
@@ -90,7 +82,7 @@ def _filter(given: FormValues) -> str:
 def _question(
     database: Database, given: FormValues, verb: str, end: str, *details: str, shell: str | None
 ) -> Question:
-    whose, chosen = _whose(given), given.find_ids("dead_letter_id")
+    holder, chosen = _whose(given), given.find_ids("dead_letter_id")
     until = given.find_time("until") or _now(database)
     counted_max = (
         _COUNTED_BY_ERROR if given.find("error") or given.find("matching") else COUNTED_MAX
@@ -108,15 +100,15 @@ def _question(
     frozen_until = {"until": until.isoformat()}
     if chosen is not None and not read.value:
         ids = ", ".join(map(str, chosen))
-        sentence = f"Dead letter {ids} of {whose} does not exist, or no longer."
+        sentence = f"Dead letter {ids} of {holder} does not exist, or no longer."
         return Question(sentence, is_possible=False)
     if chosen is not None:
         found = read.value or []
         which, selected = _which(chosen, found)
         details = (*details[:1], *selected)
-        sentence = f"{verb} {which} of {whose}{end}."
+        sentence = f"{verb} {which} of {holder}{end}."
         return Question(sentence, details, shell, frozen_until, len(found))
-    what = f"dead letters of {whose}{_filter(given)}"
+    what = f"dead letters of {holder}{_filter(given)}"
     if number == 0:
         return Question(f"There are no {what}.", is_possible=False)
     return Question(
