@@ -8,6 +8,7 @@ from starlette.datastructures import QueryParams
 
 from pgsluice.client.calls.arguments import is_bigint
 from pgsluice.client.calls.call import is_storable
+from pgsluice.dashboard.payloads import Redaction
 
 
 class PageQuery:
@@ -33,6 +34,13 @@ class PageQuery:
             self.problems.append(f"{name} has a character that PostgreSQL cannot store")
             return None
         return value
+
+    def matching(self, redaction: Redaction) -> str | None:
+        """Return the text to search payloads for, or None; one that could tell a hidden value is a problem."""
+        text = self.text("matching")
+        if text is not None and (refusal := redaction.refusal(text)):
+            self.problems.append(refusal)
+        return text
 
     def one_of(self, name: str, allowed: tuple[str, ...]) -> str:
         """Return one of some values; the first if it is missing or unknown."""

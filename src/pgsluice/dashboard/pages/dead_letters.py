@@ -144,9 +144,7 @@ def dead_letters(request: Request) -> Response:
 
 
 def _filter(given: PageQuery, name: str, redaction: Redaction) -> DeadLetterCriteria:
-    matching = given.text("matching")
-    if matching is not None and (refusal := redaction.refusal(matching)):
-        given.problems.append(refusal)
+    matching = given.matching(redaction)
     # A form sends empty fields, a link to a group has them where its dead letters have no error.
     is_group = given.exact("group") is not None
     read = given.exact if is_group else given.text

@@ -114,11 +114,10 @@ def messages(request: Request) -> Response:
 
 
 def _filter(given: PageQuery, redaction: Redaction) -> MessageFilter:
-    key, matching = given.text("key"), given.text("matching")
+    key = given.text("key")
     if key is not None and redaction.hides_key:
         given.problems.append("This dashboard hides keys, so they are not searched.")
-    if matching is not None and (refusal := redaction.refusal(matching)):
-        given.problems.append(refusal)
+    matching = given.matching(redaction)
     state = given.one_of("state", STATES)
     # Of deferred messages, those that become visible first are asked for most.
     orders = _ORDERS[::-1] if state in _BY_VT else _ORDERS

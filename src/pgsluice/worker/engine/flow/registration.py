@@ -19,7 +19,7 @@ from pgsluice.client.calls.operations import WorkerIdentity
 from pgsluice.errors import NotInstalledError, PrivilegeError, SluiceError
 from pgsluice.worker.engine.flow.status import HandlerStatus, RunningCall
 from pgsluice.worker.engine.run.call_times import RecentCalls
-from pgsluice.worker.handlers.handler import HandlerSpec
+from pgsluice.worker.handlers.handler import HandlerSpec, Route
 
 _log = logging.getLogger(__name__)
 # The server takes a worker for lost after three missed reports.
@@ -151,14 +151,16 @@ async def _end(runner: AsyncRunner, reporting: asyncio.Task[None], worker_id: st
         await runner.run(operations.end_worker(worker_id))
 
 
+def _call(handler: str, route: Route, message_id: int) -> dict[str, Any]:
+    return {"handler": handler, **route.fields, route.id_name: message_id}
+
+
 def _running(calls: Iterable[RunningCall]) -> list[dict[str, Any]]:
     now_s = time.monotonic()
     longest = sorted(calls, key=lambda call: call.began_s)[:_CALLS_MAX]
     return [
         {
-            "handler": call.handler,
-            **call.route.fields,
-            call.route.id_name: call.message_id,
+            **_call(call.handler, call.route, call.message_id),
             "running_s": round(now_s - call.began_s, 3),
         }
         for call in longest
@@ -182,9 +184,7 @@ def _slowest(recent: Iterable[tuple[HandlerSpec, RecentCalls]]) -> list[dict[str
     now_s = time.monotonic()
     return [
         {
-            "handler": spec.name,
-            **spec.route.fields,
-            spec.route.id_name: call.message_id,
+            **_call(spec.name, spec.route, call.message_id),
             "seconds": round(call.seconds, 6),
             "ended_s": round(now_s - call.ended_s, 3),
         }
