@@ -35,6 +35,8 @@ _MERGES = re.compile(
 )
 _UNITS = re.compile(r"""["']h["']: ?3_?600\b""")
 # Names the clients that are generated from the calls, with their docstrings.
+# Django demands the name of their class.
+_DJANGO_MIGRATIONS = PACKAGE / "contrib/django/migrations"
 _OUTLINES = PACKAGE / "client" / "calls" / "clients.py"
 # A client and its asynchronous form are defined under the same name on purpose.
 _BOTH_FORMS = re.compile(r"\._(a?sync)\b")
@@ -109,7 +111,7 @@ def names_in_two_modules() -> dict[str, list[str]]:
     """Return the public classes and functions that two modules define, with these modules."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for file in PACKAGE.rglob("*.py"):
-        if file == _OUTLINES:
+        if file == _OUTLINES or file.is_relative_to(_DJANGO_MIGRATIONS):
             continue
         module = ".".join(file.relative_to(PACKAGE).with_suffix("").parts)
         for node in ast.parse(file.read_text()).body:

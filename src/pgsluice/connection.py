@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import psycopg
-from psycopg import conninfo
+from psycopg import adapters, conninfo, pq
 from psycopg.rows import tuple_row
+from psycopg.types.json import JsonbLoader, JsonLoader
 
 from pgsluice import embedded
 from pgsluice.errors import ConfigurationError, ConnectionFailedError, EmbeddedServerError, one_line
@@ -24,6 +25,13 @@ from pgsluice.settings import Settings, variable
 # Each of these identifies the server; PGUSER or PGPASSWORD alone do not.
 _LIBPQ_VARIABLES = ("PGSERVICE", "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE")
 EMBEDDED = "embedded server"
+_TIMESTAMPTZ = adapters.types["timestamptz"].oid
+# Loaders by type; with another JSON library the loader is a subclass.
+_LOADERS: tuple[tuple[int, Any], ...] = (
+    (adapters.types["jsonb"].oid, JsonbLoader),
+    (adapters.types["json"].oid, JsonLoader),
+    (_TIMESTAMPTZ, adapters.get_loader(_TIMESTAMPTZ, pq.Format.TEXT)),
+)
 SECRET_KEYWORDS = (
     "password",
     "sslpassword",
@@ -170,15 +178,21 @@ def tuple_cursor(
 
 
 def tuple_cursor(connection: Any) -> Any:
-    """Return a cursor that takes `%s` and returns tuples, on a connection with any cursor and row factory.
+    """Return a cursor that takes `%s` and returns tuples of psycopg's types, on a connection with any settings.
 
-    Factories of the caller, such as those that trace statements, are used unless their placeholders are `$1`.
+    Factories of the caller, such as those that trace statements, are used unless their placeholders are `$1`. Loaders
+    of JSON that the caller chose are used too; those of Django, which return text, and times without a zone are not.
     """
     cursor = connection.cursor(row_factory=tuple_row)
     if isinstance(cursor, psycopg.RawCursor):
-        return psycopg.Cursor(connection, row_factory=tuple_row)
-    if isinstance(cursor, psycopg.AsyncRawCursor):
-        return psycopg.AsyncCursor(connection, row_factory=tuple_row)
+        cursor = psycopg.Cursor(connection, row_factory=tuple_row)
+    elif isinstance(cursor, psycopg.AsyncRawCursor):
+        cursor = psycopg.AsyncCursor(connection, row_factory=tuple_row)
+    loader_of = connection.adapters.get_loader
+    for oid, loader in _LOADERS:
+        found = loader_of(oid, pq.Format.TEXT)
+        if found is not loader and not issubclass(found, loader):
+            cursor.adapters.register_loader(oid, loader)
     return cursor
 
 

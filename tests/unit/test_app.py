@@ -264,7 +264,10 @@ def test_middleware_is_around_a_call_the_first_outermost():
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (takes_three, "middleware takes_three must be an `async def`"),
+        (
+            takes_nothing,
+            r"middleware takes_nothing must take \(call, payload, context\), and return call\(",
+        ),
         (plain_async, r"plain_async must take \(call, payload, context\)"),
     ],
 )

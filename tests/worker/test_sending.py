@@ -217,7 +217,7 @@ async def test_a_connection_of_the_wrong_kind_is_refused_before_anything_is_sent
         with pytest.raises(ArgumentError, match="is a AsyncConnection; await send_async"):
             app.mail.send(Order(1), connection=connection)
     with pytest.raises(
-        ArgumentError, match="connection is a str; pass the underlying psycopg connection"
+        ArgumentError, match="connection is a str; pass a connection or pool of psycopg"
     ):
         app.mail.send(Order(1), connection=app.dsn)
 

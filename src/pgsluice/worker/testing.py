@@ -16,17 +16,22 @@ from pgsluice.client import AsyncEventLog, EventLog, WorkQueue
 from pgsluice.client.calls import Call
 from pgsluice.client.calls.arguments import require_options
 from pgsluice.client.calls.call import no_change
+from pgsluice.client.sources import AsyncConnectable, Connectable
 from pgsluice.connection import resolve
 from pgsluice.errors import ArgumentError, HandlerError, RetryableError
+from pgsluice.frameworks import AsyncScope, Scope, adapter_of, async_adapter_of
 from pgsluice.sessions import AsyncSluiceConnection
 from pgsluice.worker.app.app import App
 from pgsluice.worker.engine.claim.row_locks import LockWaits
 from pgsluice.worker.engine.claim.source import Source
+from pgsluice.worker.engine.connections._async.scope import AsyncConnectionScope
+from pgsluice.worker.engine.connections._sync.scope import ConnectionScope
 from pgsluice.worker.engine.connections.connections import Connections
 from pgsluice.worker.engine.delivery import Counts, Delivery, Result, Settlement
 from pgsluice.worker.engine.flow.worker import Worker
 from pgsluice.worker.engine.run.executor import Executor
 from pgsluice.worker.handlers.handler import HandlerSpec, QueueRoute
+from pgsluice.worker.handlers.middleware import ThreadCall
 from pgsluice.worker.handlers.sendable import Handler
 
 _SOURCE_NAME = "a test"
@@ -43,8 +48,9 @@ class MessageOptions(TypedDict, total=False):
         headers: `context.headers`.
         key: `context.key`.
         message_id: `context.message_id`. Default: 1.
-        connection: Connection for `context.transaction()`; nothing is acknowledged in it. Default: `transaction()`
-            raises.
+        connection: Connection for `context.transaction()`; nothing is acknowledged in it. For transactions of
+            SQLAlchemy or Django, the test's session or `django.db.connection`: the handler's writes are a savepoint of
+            it. Default: `transaction()` raises.
         lost: Simulate an expired lease, detected by a heartbeat or at the end of the handler's transaction.
     """
 
@@ -53,7 +59,7 @@ class MessageOptions(TypedDict, total=False):
     headers: dict[str, Any] | None
     key: str | None
     message_id: int
-    connection: Connection[Any] | AsyncConnection[Any] | None
+    connection: Connectable | AsyncConnectable | None
     lost: bool
 
 
@@ -111,7 +117,7 @@ def run_batch(
     *,
     stored: bool = False,
     attempt: int = 1,
-    connection: Connection[Any] | AsyncConnection[Any] | None = None,
+    connection: Connectable | AsyncConnectable | None = None,
 ) -> list[Settlement]:
     """Run a batch handler for some messages; return their settlements in order.
 
@@ -136,7 +142,7 @@ async def run_batch_async(
     *,
     stored: bool = False,
     attempt: int = 1,
-    connection: Connection[Any] | AsyncConnection[Any] | None = None,
+    connection: Connectable | AsyncConnectable | None = None,
 ) -> list[Settlement]:
     """Like `run_batch`, in an event loop."""
     spec = _spec_of(handler)
@@ -273,10 +279,10 @@ def _delivery(
 
 @contextlib.asynccontextmanager
 async def _executor(
-    handler: Handler[Any, ..., Any], connection: Connection[Any] | AsyncConnection[Any] | None
+    handler: Handler[Any, ..., Any], connection: Connectable | AsyncConnectable | None
 ) -> AsyncIterator[Executor]:
-    given = cast("Connections", _Given(connection))
-    executor = Executor(given, handler.middlewares)
+    given = _Given(connection)
+    executor = Executor(cast("Connections", given), [given.share, *handler.middlewares])
     await executor.prepare(handler.spec)
     try:
         yield executor
@@ -305,21 +311,40 @@ class _NoSource:
 class _Given:
     """Lends the connection that the test passed, and leaves it open."""
 
-    def __init__(self, connection: Connection[Any] | AsyncConnection[Any] | None) -> None:
+    def __init__(self, connection: Connectable | AsyncConnectable | None) -> None:
         self._connection = connection
+        adapter = adapter_of(connection)
+        self._sharing = contextlib.nullcontext if adapter is None else adapter.sharing(connection)
 
     @contextlib.asynccontextmanager
-    async def lend(self) -> AsyncIterator[AsyncConnection[Any]]:
-        if not isinstance(self._connection, AsyncConnection):
-            raise _no_connection("an `async def` handler", "an AsyncConnection")
-        yield self._connection
+    async def lend(self, on: Any = None) -> AsyncIterator[AsyncScope]:
+        if isinstance(self._connection, AsyncConnection) and on is None:
+            yield AsyncConnectionScope(self._connection)
+        elif (adapter := async_adapter_of(self._connection)) is None:
+            raise _no_connection("an `async def` handler", "an AsyncConnection", on)
+        elif on is None:
+            yield AsyncConnectionScope(await adapter.connection(self._connection))
+        else:
+            yield await adapter.join(self._connection)
 
     @contextlib.contextmanager
-    def lend_sync(self) -> Iterator[Connection[Any]]:
-        if not isinstance(self._connection, Connection):
-            raise _no_connection("a `def` handler", "a Connection")
-        yield self._connection
+    def lend_sync(self, on: Any = None) -> Iterator[Scope]:
+        if isinstance(self._connection, Connection) and on is None:
+            yield ConnectionScope(self._connection)
+        elif (adapter := adapter_of(self._connection)) is None:
+            raise _no_connection("a `def` handler", "a Connection", on)
+        elif on is None:
+            yield ConnectionScope(adapter.connection(self._connection))
+        else:
+            yield adapter.join(self._connection)
+
+    def share(self, call: ThreadCall, payload: Any, context: Any) -> Any:
+        """Middleware that lets the handler's thread use the test's connection."""
+        with self._sharing():
+            return call(payload, context)
 
 
-def _no_connection(who: str, what: str) -> HandlerError:
+def _no_connection(who: str, what: str, on: Any) -> HandlerError:
+    if on is not None:
+        what = "a session or connection of the same framework"
     return HandlerError(f"{who} needs {what} for its transaction; pass the test's with connection=")

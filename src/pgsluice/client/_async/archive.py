@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from psycopg import AsyncConnection
-from psycopg_pool import AsyncConnectionPool
-
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import archives, partitions
 from pgsluice.client.records import Export, Replay, Replayed, ReplayStep
+from pgsluice.client.sources import AsyncConnectable
 
 
 class AsyncArchive:
@@ -22,7 +20,7 @@ class AsyncArchive:
     ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
-    def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
+    def __init__(self, source: AsyncConnectable) -> None:
         """Use a pool or a connection.
 
         Args:

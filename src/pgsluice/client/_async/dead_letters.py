@@ -5,10 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, Unpack
-
-from psycopg import AsyncConnection
-from psycopg_pool import AsyncConnectionPool
+from typing import Unpack
 
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import dead_letters
@@ -19,6 +16,7 @@ from pgsluice.client.dead_letter_records import (
     FoundDeadLetters,
     Redriven,
 )
+from pgsluice.client.sources import AsyncConnectable
 
 
 class AsyncDeadLetters:
@@ -31,10 +29,7 @@ class AsyncDeadLetters:
     """
 
     def __init__(
-        self,
-        source: AsyncConnectionPool[Any] | AsyncConnection[Any],
-        queue_name: str,
-        consumer_name: str | None = None,
+        self, source: AsyncConnectable, queue_name: str, consumer_name: str | None = None
     ) -> None:
         """Use a pool or a connection. Neither queue nor log is checked here.
 

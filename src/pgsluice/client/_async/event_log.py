@@ -8,9 +8,6 @@ from contextlib import aclosing
 from datetime import datetime, timedelta
 from typing import Any, Unpack
 
-from psycopg import AsyncConnection
-from psycopg_pool import AsyncConnectionPool
-
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import (
     captures,
@@ -49,6 +46,7 @@ from pgsluice.client.log_records import (
     Segment,
 )
 from pgsluice.client.settings_records import Change, LogOptions, LogSettings
+from pgsluice.client.sources import AsyncConnectable
 
 
 class AsyncEventLog:
@@ -57,7 +55,7 @@ class AsyncEventLog:
     All methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
-    def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
+    def __init__(self, source: AsyncConnectable) -> None:
         """Use a pool or a connection.
 
         Args:

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from psycopg import AsyncConnection
-from psycopg_pool import AsyncConnectionPool
-
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import (
     explain,
@@ -43,6 +40,7 @@ from pgsluice.client.records import (
 from pgsluice.client.retry_records import FailingMessages, MessageAttempts
 from pgsluice.client.sample_records import NewestSample, QueueState, Sample
 from pgsluice.client.search_records import FoundMessages
+from pgsluice.client.sources import AsyncConnectable
 
 
 class AsyncOperations:
@@ -52,7 +50,7 @@ class AsyncOperations:
     ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
-    def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
+    def __init__(self, source: AsyncConnectable) -> None:
         """Use a pool or a connection.
 
         Args:

@@ -15,7 +15,7 @@ from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.client.calls.call import Call, Copy, Steps
-from pgsluice.client.sources import require_source
+from pgsluice.client.sources import AsyncConnectable, require_async_source
 from pgsluice.client.unloadable import ERRORS, rows_with_unloadable
 from pgsluice.connection import tuple_cursor
 from pgsluice.errors import commit_unknown, translate
@@ -34,12 +34,12 @@ class AsyncRunner:
 
     def __init__(
         self,
-        source: AsyncConnectionPool[Any] | AsyncConnection[Any],
+        source: AsyncConnectable,
         *,
         is_traced: bool = True,
     ) -> None:
-        require_source(source, AsyncConnection, AsyncConnectionPool)
-        self._source = source
+        self._adapter = require_async_source(source)
+        self._source: Any = source
         self._is_traced = is_traced
 
     async def run(self, call: Call[Result]) -> Result:
@@ -54,7 +54,7 @@ class AsyncRunner:
             if isinstance(self._source, AsyncConnectionPool):
                 async with self._source.connection() as connection:
                     return await _execute_alone(connection, call)
-            return await _execute_given(self._source, call)
+            return await _execute_given(await self._given(), call)
         except psycopg.Error as error:
             raise translate(error, queue_name=call.queue_name) from error
 
@@ -68,7 +68,7 @@ class AsyncRunner:
             if isinstance(self._source, AsyncConnectionPool):
                 async with self._source.connection() as connection:
                     return await _execute_steps(connection, steps)
-            return await _execute_steps(self._source, steps)
+            return await _execute_steps(await self._given(), steps)
         except psycopg.Error as error:  # from the pool or the commit
             raise translate(error) from error
 
@@ -90,7 +90,7 @@ class AsyncRunner:
                     async for page in pages:
                         yield page
             else:
-                async with aclosing(_stream(self._source, query, fetch_qty)) as pages:
+                async with aclosing(_stream(await self._given(), query, fetch_qty)) as pages:
                     async for page in pages:
                         yield page
         except psycopg.Error as error:
@@ -110,9 +110,15 @@ class AsyncRunner:
             if isinstance(self._source, AsyncConnectionPool):
                 async with self._source.connection() as connection:
                     return await _copy(connection, work)
-            return await _copy(self._source, work)
+            return await _copy(await self._given(), work)
         except psycopg.Error as error:
             raise translate(error) from error
+
+    async def _given(self) -> AsyncConnection[Any]:
+        """Return the caller's connection: of a session, that of its transaction now."""
+        if self._adapter is None:
+            return cast("AsyncConnection[Any]", self._source)
+        return await self._adapter.connection(self._source)
 
     async def _send(self, call: Call[Result], sends: Sends, traced: Tracing) -> Result:
         """Run a call that sends messages, within its span."""

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
-from psycopg import AsyncConnection
-from psycopg_pool import AsyncConnectionPool
-
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import explain, schedules
 from pgsluice.client.explain_records import ExplainedFact
 from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
+from pgsluice.client.sources import AsyncConnectable
 
 
 class AsyncSchedules:
@@ -28,7 +26,7 @@ class AsyncSchedules:
     `list_schedules` and `next_schedule_at` need the role `sluice_admin`.
     """
 
-    def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
+    def __init__(self, source: AsyncConnectable) -> None:
         """Use a pool or a connection.
 
         Args:

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from psycopg import AsyncConnection
-from psycopg_pool import AsyncConnectionPool
-
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import tables
 from pgsluice.client.records import Message, QueueInfo, QueueMetrics
+from pgsluice.client.sources import AsyncConnectable
 
 
 class AsyncTableQueue:
@@ -28,7 +26,7 @@ class AsyncTableQueue:
     locale.
     """
 
-    def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
+    def __init__(self, source: AsyncConnectable) -> None:
         """Use a pool or a connection.
 
         Args:

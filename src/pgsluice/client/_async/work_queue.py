@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
-from psycopg import AsyncConnection
-from psycopg_pool import AsyncConnectionPool
-
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client.calls import (
     archives,
@@ -33,6 +30,7 @@ from pgsluice.client.records import (
 )
 from pgsluice.client.retry_records import FailedMessage
 from pgsluice.client.settings_records import Change, QueueOptions, QueueSettings
+from pgsluice.client.sources import AsyncConnectable
 
 
 class AsyncWorkQueue:
@@ -42,13 +40,14 @@ class AsyncWorkQueue:
     All methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
-    def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
+    def __init__(self, source: AsyncConnectable) -> None:
         """Use a pool or a connection.
 
         Args:
             source: With a pool, each call is a transaction of its own, and reads commit asynchronously (a crash that
                 loses one only leaves its message visible). With a connection, each call runs in the caller's
-                transaction, and commits only in autocommit mode. The caller opens and closes it.
+                transaction, and commits only in autocommit mode. A session or connection of SQLAlchemy or Django stands
+                for the psycopg connection of its transaction. The caller opens and closes it.
         """
         self._runner = AsyncRunner(source)
 

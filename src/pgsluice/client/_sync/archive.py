@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from psycopg import Connection
-from psycopg_pool import ConnectionPool
-
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import archives, partitions
 from pgsluice.client.records import Export, Replay, Replayed, ReplayStep
+from pgsluice.client.sources import Connectable
 
 
 class Archive:
@@ -22,7 +20,7 @@ class Archive:
     ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
-    def __init__(self, source: ConnectionPool[Any] | Connection[Any]) -> None:
+    def __init__(self, source: Connectable) -> None:
         """Use a pool or a connection.
 
         Args:

@@ -5,10 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, Unpack
-
-from psycopg import Connection
-from psycopg_pool import ConnectionPool
+from typing import Unpack
 
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import dead_letters
@@ -19,6 +16,7 @@ from pgsluice.client.dead_letter_records import (
     FoundDeadLetters,
     Redriven,
 )
+from pgsluice.client.sources import Connectable
 
 
 class DeadLetters:
@@ -31,10 +29,7 @@ class DeadLetters:
     """
 
     def __init__(
-        self,
-        source: ConnectionPool[Any] | Connection[Any],
-        queue_name: str,
-        consumer_name: str | None = None,
+        self, source: Connectable, queue_name: str, consumer_name: str | None = None
     ) -> None:
         """Use a pool or a connection. Neither queue nor log is checked here.
 

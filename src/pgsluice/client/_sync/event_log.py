@@ -8,9 +8,6 @@ from contextlib import closing
 from datetime import datetime, timedelta
 from typing import Any, Unpack
 
-from psycopg import Connection
-from psycopg_pool import ConnectionPool
-
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import (
     captures,
@@ -49,6 +46,7 @@ from pgsluice.client.log_records import (
     Segment,
 )
 from pgsluice.client.settings_records import Change, LogOptions, LogSettings
+from pgsluice.client.sources import Connectable
 
 
 class EventLog:
@@ -57,7 +55,7 @@ class EventLog:
     All methods can raise ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
-    def __init__(self, source: ConnectionPool[Any] | Connection[Any]) -> None:
+    def __init__(self, source: Connectable) -> None:
         """Use a pool or a connection.
 
         Args:

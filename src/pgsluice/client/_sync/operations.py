@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from psycopg import Connection
-from psycopg_pool import ConnectionPool
-
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import (
     explain,
@@ -43,6 +40,7 @@ from pgsluice.client.records import (
 from pgsluice.client.retry_records import FailingMessages, MessageAttempts
 from pgsluice.client.sample_records import NewestSample, QueueState, Sample
 from pgsluice.client.search_records import FoundMessages
+from pgsluice.client.sources import Connectable
 
 
 class Operations:
@@ -52,7 +50,7 @@ class Operations:
     ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
-    def __init__(self, source: ConnectionPool[Any] | Connection[Any]) -> None:
+    def __init__(self, source: Connectable) -> None:
         """Use a pool or a connection.
 
         Args:

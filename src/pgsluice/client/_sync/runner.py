@@ -16,7 +16,7 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
 
 from pgsluice.client.calls.call import Call, Copy, Steps
-from pgsluice.client.sources import require_source
+from pgsluice.client.sources import Connectable, require_source
 from pgsluice.client.unloadable import ERRORS, rows_with_unloadable
 from pgsluice.connection import tuple_cursor
 from pgsluice.errors import commit_unknown, translate
@@ -35,12 +35,12 @@ class Runner:
 
     def __init__(
         self,
-        source: ConnectionPool[Any] | Connection[Any],
+        source: Connectable,
         *,
         is_traced: bool = True,
     ) -> None:
-        require_source(source, Connection, ConnectionPool)
-        self._source = source
+        self._adapter = require_source(source)
+        self._source: Any = source
         self._is_traced = is_traced
 
     def run(self, call: Call[Result]) -> Result:
@@ -55,7 +55,7 @@ class Runner:
             if isinstance(self._source, ConnectionPool):
                 with self._source.connection() as connection:
                     return _execute_alone(connection, call)
-            return _execute_given(self._source, call)
+            return _execute_given(self._given(), call)
         except psycopg.Error as error:
             raise translate(error, queue_name=call.queue_name) from error
 
@@ -69,7 +69,7 @@ class Runner:
             if isinstance(self._source, ConnectionPool):
                 with self._source.connection() as connection:
                     return _execute_steps(connection, steps)
-            return _execute_steps(self._source, steps)
+            return _execute_steps(self._given(), steps)
         except psycopg.Error as error:  # from the pool or the commit
             raise translate(error) from error
 
@@ -89,7 +89,7 @@ class Runner:
                     for page in pages:
                         yield page
             else:
-                with closing(_stream(self._source, query, fetch_qty)) as pages:
+                with closing(_stream(self._given(), query, fetch_qty)) as pages:
                     for page in pages:
                         yield page
         except psycopg.Error as error:
@@ -109,9 +109,15 @@ class Runner:
             if isinstance(self._source, ConnectionPool):
                 with self._source.connection() as connection:
                     return _copy(connection, work)
-            return _copy(self._source, work)
+            return _copy(self._given(), work)
         except psycopg.Error as error:
             raise translate(error) from error
+
+    def _given(self) -> Connection[Any]:
+        """Return the caller's connection: of a session, that of its transaction now."""
+        if self._adapter is None:
+            return cast("Connection[Any]", self._source)
+        return self._adapter.connection(self._source)
 
     def _send(self, call: Call[Result], sends: Sends, traced: Tracing) -> Result:
         """Run a call that sends messages, within its span."""

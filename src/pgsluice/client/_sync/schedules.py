@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
-from psycopg import Connection
-from psycopg_pool import ConnectionPool
-
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import explain, schedules
 from pgsluice.client.explain_records import ExplainedFact
 from pgsluice.client.schedule_records import FiredSlot, Schedule, ScheduleOptions
+from pgsluice.client.sources import Connectable
 
 
 class Schedules:
@@ -28,7 +26,7 @@ class Schedules:
     `list_schedules` and `next_schedule_at` need the role `sluice_admin`.
     """
 
-    def __init__(self, source: ConnectionPool[Any] | Connection[Any]) -> None:
+    def __init__(self, source: Connectable) -> None:
         """Use a pool or a connection.
 
         Args:

@@ -5,10 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal, Unpack
-
-from psycopg import Connection
-from psycopg_pool import ConnectionPool
+from typing import Literal, Unpack
 
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import explain, group_keys, group_types, share_groups
@@ -23,6 +20,7 @@ from pgsluice.client.group_records import (
     OpenClaim,
 )
 from pgsluice.client.settings_records import Change
+from pgsluice.client.sources import Connectable
 
 
 class ShareGroup:
@@ -37,12 +35,7 @@ class ShareGroup:
     PrivilegeError and RetryableError.
     """
 
-    def __init__(
-        self,
-        source: ConnectionPool[Any] | Connection[Any],
-        queue_name: str,
-        group_name: str,
-    ) -> None:
+    def __init__(self, source: Connectable, queue_name: str, group_name: str) -> None:
         """Use a pool or a connection, for one group of one log. Neither is checked or created here.
 
         Args:

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from psycopg import Connection
-from psycopg_pool import ConnectionPool
-
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import tables
 from pgsluice.client.records import Message, QueueInfo, QueueMetrics
+from pgsluice.client.sources import Connectable
 
 
 class TableQueue:
@@ -28,7 +26,7 @@ class TableQueue:
     locale.
     """
 
-    def __init__(self, source: ConnectionPool[Any] | Connection[Any]) -> None:
+    def __init__(self, source: Connectable) -> None:
         """Use a pool or a connection.
 
         Args:

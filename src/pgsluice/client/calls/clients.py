@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
-    from psycopg_pool import AsyncConnectionPool
+
+    from pgsluice.client.sources import AsyncConnectable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -77,13 +78,14 @@ class WorkQueue:
         "create_partitioned",
     )
 
-    def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
+    def __init__(self, source: AsyncConnectable) -> None:
         """Use a pool or a connection.
 
         Args:
             source: With a pool, each call is a transaction of its own, and reads commit asynchronously (a crash that
                 loses one only leaves its message visible). With a connection, each call runs in the caller's
-                transaction, and commits only in autocommit mode. The caller opens and closes it.
+                transaction, and commits only in autocommit mode. A session or connection of SQLAlchemy or Django stands
+                for the psycopg connection of its transaction. The caller opens and closes it.
         """
 
 
@@ -100,7 +102,7 @@ class TableQueue:
     locale.
     """
 
-    def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
+    def __init__(self, source: AsyncConnectable) -> None:
         """Use a pool or a connection.
 
         Args:
@@ -135,7 +137,7 @@ class EventLog:
         "list_log_options",
     )
 
-    def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
+    def __init__(self, source: AsyncConnectable) -> None:
         """Use a pool or a connection.
 
         Args:
@@ -172,7 +174,7 @@ class ShareGroup:
 
     def __init__(
         self,
-        source: AsyncConnectionPool[Any] | AsyncConnection[Any],
+        source: AsyncConnectable,
         queue_name: str,
         group_name: str,
     ) -> None:
@@ -198,7 +200,7 @@ class DeadLetters:
 
     def __init__(
         self,
-        source: AsyncConnectionPool[Any] | AsyncConnection[Any],
+        source: AsyncConnectable,
         queue_name: str,
         consumer_name: str | None = None,
     ) -> None:
@@ -219,7 +221,7 @@ class Archive:
     ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
-    def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
+    def __init__(self, source: AsyncConnectable) -> None:
         """Use a pool or a connection.
 
         Args:
@@ -235,7 +237,7 @@ class Operations:
     ConnectionFailedError, NotInstalledError, PrivilegeError and RetryableError.
     """
 
-    def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
+    def __init__(self, source: AsyncConnectable) -> None:
         """Use a pool or a connection.
 
         Args:
@@ -255,7 +257,7 @@ class Schedules:
     `list_schedules` and `next_schedule_at` need the role `sluice_admin`.
     """
 
-    def __init__(self, source: AsyncConnectionPool[Any] | AsyncConnection[Any]) -> None:
+    def __init__(self, source: AsyncConnectable) -> None:
         """Use a pool or a connection.
 
         Args:

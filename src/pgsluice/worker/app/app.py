@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -68,13 +69,19 @@ class App:
         name: Display name, and `application_name` of its connections.
         dsn: Server of senders and workers; None: resolved as for all commands. May be set later.
         tracing: False if its handlers and senders are never traced. May be set later.
+        transactions: As given; applies to handlers declared afterwards.
         handlers: Its handlers, by name.
         middlewares: Called around each handler, the first outermost.
         schedules: Its schedules, by name.
     """
 
     def __init__(
-        self, dsn: str | None = None, *, name: str = DEFAULT_NAME, tracing: bool = True
+        self,
+        dsn: str | None = None,
+        *,
+        name: str = DEFAULT_NAME,
+        tracing: bool = True,
+        transactions: Any = None,
     ) -> None:
         """Prepare an app without handlers.
 
@@ -84,10 +91,14 @@ class App:
             name: Identifies this program in the database. The app owns the schedules that it declared under this name:
                 those that it no longer declares are paused when a worker starts. With the default they are only logged.
             tracing: Trace messages if the program has configured an OpenTelemetry provider; False: never.
+            transactions: Opens the transactions of its handlers, also in mode `transaction`, as `on` of
+                `Context.transaction`: `sessionmaker(engine)` or `async_sessionmaker(engine)` of SQLAlchemy, or
+                `django.db.connection`. None: connections of the worker.
         """
         self.name = name
         self.dsn = dsn
         self.tracing = tracing
+        self.transactions = transactions
         self.handlers: dict[str, HandlerSpec] = {}
         self.middlewares: list[Middleware] = []
         self.schedules: dict[str, ScheduleSpec] = {}
@@ -138,6 +149,7 @@ class App:
 
         def decorate(function: Callable[..., Any]) -> Handler[Any, ..., Any]:
             spec, payload = make_spec(function, route, batch, options)
+            spec = replace(spec, transactions=self.transactions)
             check_neighbours(spec, self.handlers.values())
             self.handlers[spec.name] = spec
             sending = Sending(spec.name, route, payload)
@@ -146,13 +158,17 @@ class App:
         return decorate
 
     def middleware(self, function: AnyMiddleware) -> AnyMiddleware:
-        """Call an `async def` around every handler: `async def timing(call, payload, context)`.
+        """Call a function around handlers: `async def timing(call, payload, context)`, or a `def`.
 
-        It returns the result of `await call(payload, context)`, or an outcome of its own; an exception it raises counts
-        as the handler's. The first declared is outermost. For a batch handler, payload and context are lists.
+        It returns the result of `await call(payload, context)`, in a `def` of `call(payload, context)`, or an outcome
+        of its own; an exception it raises counts as the handler's. The first declared is outermost. For a batch
+        handler, payload and context are lists.
+
+        An `async def` is called around every handler, in the event loop. A `def` is called around `def` handlers only,
+        in the handler's thread or process, inside of the others: for resources of a thread, such as a scoped session.
 
         Raises:
-            ArgumentError: It is not an `async def`, or does not take the three arguments.
+            ArgumentError: It does not take the three arguments.
         """
         check_middleware(function)
         self.middlewares.append(function)

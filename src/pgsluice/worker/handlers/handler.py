@@ -149,6 +149,7 @@ class HandlerSpec:
         takes_context: True if the function has a second parameter.
         batch: Batching, or None: one message per call.
         limits: Concurrency and rate limits.
+        transactions: Opens its transactions, as `on` of `Context.transaction`; None: connections of the worker.
     """
 
     name: str
@@ -166,3 +167,4 @@ class HandlerSpec:
     retry_on: tuple[type[BaseException], ...] = ()
     give_up_on: tuple[type[BaseException], ...] = ()
     keep: Literal["archive", "delete"] = "archive"
+    transactions: Any = None

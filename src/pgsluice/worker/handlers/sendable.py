@@ -6,9 +6,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
-from psycopg import AsyncConnection, Connection
-from psycopg_pool import AsyncConnectionPool, ConnectionPool
-
+from pgsluice.client.sources import AsyncConnectable, Connectable
 from pgsluice.worker.handlers.declare import places_of
 from pgsluice.worker.handlers.handler import HandlerSpec, QueueRoute
 from pgsluice.worker.handlers.middleware import Middleware
@@ -75,16 +73,16 @@ class Handler(Generic[Payload, Parameters, Result]):
         self,
         payload: Payload,
         *,
-        connection: Connection[Any] | ConnectionPool[Any] | None = None,
+        connection: Connectable | None = None,
         **options: Unpack[SendOptions],
     ) -> int | None:
         """Send one message to this handler's queue, or one event to its log.
 
         Args:
             payload: The function's payload; for a batch handler a single item.
-            connection: Send in its transaction: visible when that commits. For SQLAlchemy or Django, pass the
-                underlying psycopg connection. A pool: a separate transaction. None: the app's own pool, opened on first
-                use.
+            connection: Send in its transaction: visible when that commits. A connection of psycopg; a session or
+                connection of SQLAlchemy; `django.db.connection`. A pool: a separate transaction. None: the app's own
+                pool, opened on first use.
             **options: See `SendOptions`.
 
         Returns:
@@ -108,7 +106,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         self,
         payload: Payload,
         *,
-        connection: AsyncConnection[Any] | AsyncConnectionPool[Any] | None = None,
+        connection: AsyncConnectable | None = None,
         **options: Unpack[SendOptions],
     ) -> int | None:
         """Like `send`, in an event loop."""
@@ -119,7 +117,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         self,
         payloads: Iterable[Payload],
         *,
-        connection: Connection[Any] | ConnectionPool[Any] | None = None,
+        connection: Connectable | None = None,
         **options: Unpack[SendManyOptions],
     ) -> list[int]:
         """Send many in one statement, all or none.
@@ -144,7 +142,7 @@ class Handler(Generic[Payload, Parameters, Result]):
         self,
         payloads: Iterable[Payload],
         *,
-        connection: AsyncConnection[Any] | AsyncConnectionPool[Any] | None = None,
+        connection: AsyncConnectable | None = None,
         **options: Unpack[SendManyOptions],
     ) -> list[int]:
         """Like `send_many`, in an event loop."""

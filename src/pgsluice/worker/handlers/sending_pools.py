@@ -14,8 +14,10 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.client._sync.runner import Runner
+from pgsluice.client.sources import AsyncConnectable, Connectable
 from pgsluice.connection import Target, connect, for_writing, resolve, session_options
 from pgsluice.errors import ArgumentError
+from pgsluice.frameworks import adapter_of, async_adapter_of
 from pgsluice.sessions import AsyncSluiceConnection, SluiceConnection
 from pgsluice.settings import Settings, variable
 
@@ -55,25 +57,25 @@ class SendingPools:
             asyncio.AbstractEventLoop, tuple[_Place, AsyncConnectionPool[Any]]
         ] = weakref.WeakKeyDictionary()
 
-    def runner(self, connection: Connection[Any] | ConnectionPool[Any] | None) -> Runner:
+    def runner(self, connection: Connectable | None) -> Runner:
         """Return a runner on the caller's connection, or on the pool of this process.
 
         Raises:
-            ArgumentError: It is not a psycopg connection or pool, or an async one.
+            ArgumentError: It is not a connection, pool or session, or an async one.
             SluiceError: The server is unreachable.
         """
         if connection is None:
             return Runner(self._sync_pool(), is_traced=self._is_traced())
-        _require(connection, _SYNC, _ASYNC, "await send_async() or send_many_async() with it")
+        is_ours = isinstance(connection, _SYNC) or adapter_of(connection) is not None
+        _require(connection, is_ours, _ASYNC, "await send_async() or send_many_async() with it")
         return Runner(connection, is_traced=self._is_traced())
 
-    async def async_runner(
-        self, connection: AsyncConnection[Any] | AsyncConnectionPool[Any] | None
-    ) -> AsyncRunner:
+    async def async_runner(self, connection: AsyncConnectable | None) -> AsyncRunner:
         """Like `runner`, in an event loop."""
         if connection is None:
             return AsyncRunner(await self._async_pool(), is_traced=self._is_traced())
-        _require(connection, _ASYNC, _SYNC, "use send() or send_many() with it")
+        is_ours = isinstance(connection, _ASYNC) or async_adapter_of(connection) is not None
+        _require(connection, is_ours, _SYNC, "use send() or send_many() with it")
         return AsyncRunner(connection, is_traced=self._is_traced())
 
     def close(self) -> None:
@@ -161,14 +163,12 @@ class SendingPools:
         }
 
 
-def _require(
-    connection: Any, expected: tuple[type, ...], others: tuple[type, ...], way: str
-) -> None:
+def _require(connection: Any, is_expected: bool, others: tuple[type, ...], way: str) -> None:
     """Refuse a connection of the wrong kind.
 
     Raises:
-        ArgumentError: It is not a psycopg connection or pool of the expected kind.
+        ArgumentError: It is no connection, pool or session of the expected kind.
     """
-    if not isinstance(connection, expected):
-        hint = way if isinstance(connection, others) else "pass the underlying psycopg connection"
+    if not is_expected:
+        hint = way if isinstance(connection, others) else "pass a connection or pool of psycopg"
         raise ArgumentError(f"connection is a {type(connection).__name__}; {hint}")

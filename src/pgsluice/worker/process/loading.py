@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pgsluice.errors import ConfigurationError, SluiceError
+from pgsluice.frameworks import set_up
 from pgsluice.printable import printable_block
 from pgsluice.worker.app.app import App
 
@@ -16,7 +17,8 @@ from pgsluice.worker.app.app import App
 def load_app(name: str) -> App:
     """Import the module and return its app.
 
-    Modules are found as by `python -m`: in the current directory first.
+    Modules are found as by `python -m`: in the current directory first. With `DJANGO_SETTINGS_MODULE`, Django is set up
+    before.
 
     Args:
         name: `package.module:attribute`; the attribute defaults to `app`.
@@ -46,6 +48,7 @@ def load_app(name: str) -> App:
 
 def _import(module_name: str) -> object:
     try:
+        set_up()
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and module_name.startswith(error.name):

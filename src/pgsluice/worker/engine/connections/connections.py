@@ -14,11 +14,17 @@ from psycopg_pool import AsyncConnectionPool
 
 from pgsluice.connection import tcp_options
 from pgsluice.errors import translate
+from pgsluice.frameworks import AsyncScope, Scope
 from pgsluice.sessions import Session, SessionUse
 from pgsluice.worker.engine.connections._async.lent import AsyncLentConnection
 from pgsluice.worker.engine.connections._async.pool import AsyncPool
+from pgsluice.worker.engine.connections._async.scope import (
+    AsyncConnectionScope,
+    async_adapter_scope,
+)
 from pgsluice.worker.engine.connections._sync.lent import LentConnection
 from pgsluice.worker.engine.connections._sync.pool import Pool
+from pgsluice.worker.engine.connections._sync.scope import ConnectionScope, adapter_scope
 from pgsluice.worker.engine.connections.sessions import (
     ANSWER_S,
     SIGN_S,
@@ -188,16 +194,24 @@ class Connections:
             await asyncio.to_thread(sync.close)  # a hanging thread keeps its connection
 
     @contextlib.asynccontextmanager
-    async def lend(self) -> AsyncGenerator[AsyncConnection[Any]]:
-        """Lend a connection to an `async def` handler; commit at the end, roll back after an exception.
+    async def lend(self, on: Any = None) -> AsyncGenerator[AsyncScope]:
+        """Lend a connection to an `async def` handler.
 
         The session is reset afterwards. A caller's pool resets its own connections.
+
+        Args:
+            on: As for `Context.transaction`; None: a connection of the worker.
         """
+        if on is not None:
+            async with async_adapter_scope(on) as scope:
+                close_in_forks(scope.connection)
+                yield scope
+            return
         async with self._handlers.connection() as connection:
             if not self._is_own:
                 close_in_forks(connection)
             try:
-                yield connection
+                yield AsyncConnectionScope(connection)
             finally:
                 if isinstance(connection, AsyncLentConnection):
                     await connection.reset()
@@ -205,11 +219,16 @@ class Connections:
                     await self._handlers.drain()
 
     @contextlib.contextmanager
-    def lend_sync(self) -> Generator[Connection[Any]]:
+    def lend_sync(self, on: Any = None) -> Generator[Scope]:
         """Lend a connection to a handler in a thread, like `lend`."""
+        if on is not None:
+            with adapter_scope(on) as scope:
+                close_in_forks(scope.connection)
+                yield scope
+            return
         with self._threads().connection() as connection:
             try:
-                yield connection
+                yield ConnectionScope(connection)
             finally:
                 connection.reset()
 

@@ -15,6 +15,8 @@ from psycopg.errors import (
 
 from pgsluice.errors import ConnectionFailedError
 
+# Connection exceptions and operator intervention.
+_SESSION_ENDED = ("08", "57P")
 OUT_OF_TIME = (IdleInTransactionSessionTimeout, TransactionTimeout)
 
 
@@ -35,8 +37,12 @@ def was_lost(
         return True
     if is_read_only(error):
         return connection.info.parameter_status("in_hot_standby") == "on"
-    return connection.broken and any(
-        isinstance(each, OperationalError | ConnectionFailedError) for each in causes
+    if connection.broken:
+        return any(isinstance(each, OperationalError | ConnectionFailedError) for each in causes)
+    # The pool of a framework has closed the broken connection by now.
+    return connection.closed and any(
+        isinstance(each, OperationalError) and (each.sqlstate or "08").startswith(_SESSION_ENDED)
+        for each in causes
     )
 
 

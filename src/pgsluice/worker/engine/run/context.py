@@ -9,8 +9,9 @@ from collections.abc import Generator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from psycopg import AsyncConnection, Connection
+from psycopg import Connection
 
+from pgsluice.frameworks import AsyncScope, Scope
 from pgsluice.worker.engine.claim.source import Source
 from pgsluice.worker.engine.connections.connections import Connections
 from pgsluice.worker.engine.connections.sessions import cut_off
@@ -42,8 +43,8 @@ class Context(AsyncTransactionContext):
                 self.lost.set()
         self._check()
 
-    def _lend(self, connections: Connections) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
-        return connections.lend()
+    def _lend(self, connections: Connections, on: Any) -> AbstractAsyncContextManager[AsyncScope]:
+        return connections.lend(on)
 
 
 class SyncContext(TransactionContext):
@@ -79,11 +80,11 @@ class SyncContext(TransactionContext):
         self._check()
 
     @contextlib.contextmanager
-    def _lend(self, connections: Connections) -> Generator[Connection[Any]]:
-        with connections.lend_sync() as connection:
-            self._lent = connection
+    def _lend(self, connections: Connections, on: Any) -> Generator[Scope]:
+        with connections.lend_sync(on) as scope:
+            self._lent = scope.connection
             try:
-                yield connection
+                yield scope
             finally:
                 self._lent = None
 

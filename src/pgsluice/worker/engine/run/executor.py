@@ -37,7 +37,12 @@ from pgsluice.worker.engine.settle.settlement import (
 )
 from pgsluice.worker.forks import end_fork, process_id
 from pgsluice.worker.handlers.handler import Execution, HandlerSpec, Mode
-from pgsluice.worker.handlers.middleware import HandlerCall, Middleware, around
+from pgsluice.worker.handlers.middleware import (
+    HandlerCall,
+    Middleware,
+    around,
+    around_in_thread,
+)
 
 AnyContext = Context | SyncContext
 
@@ -45,9 +50,10 @@ AnyContext = Context | SyncContext
 class Executor:
     """Runs handlers.
 
-    From the outside in: the timeout, the middleware, the event loop, thread or process, in mode `transaction` the
-    transaction, the function. Every result, including SystemExit in a thread or the death of a process, becomes a
-    `Settlement`; only a cancellation by the worker itself propagates.
+    From the outside in: the timeout, the `async def` middleware, the event loop, thread or process, in a thread or
+    process the `def` middleware, in mode `transaction` the transaction, the function. Every result, including
+    SystemExit in a thread or the death of a process, becomes a `Settlement`; only a cancellation by the worker itself
+    propagates.
 
     Attributes:
         threads: Threads of `def` handlers.
@@ -244,7 +250,8 @@ class Executor:
         if spec.execution is Execution.PROCESS:
             call = partial(self._in_process, spec)
         elif spec.execution is Execution.THREAD:
-            call = partial(self._in_thread, _function_of(spec))
+            function = around_in_thread(self._middlewares, _function_of(spec))
+            call = partial(self._in_thread, function)
         else:
             call = _function_of(spec)
         self._calls[spec.name] = call = around(self._middlewares, call)

@@ -12,12 +12,14 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any
 
 from pgsluice.errors import ConfigurationError, HandlerError
+from pgsluice.frameworks import set_up
 from pgsluice.tracing.switch import joined
 from pgsluice.worker.engine.delivery import Delivery, Settlement
 from pgsluice.worker.engine.run.base_context import BaseContext
@@ -31,6 +33,7 @@ from pgsluice.worker.engine.settle.settlement import (
 )
 from pgsluice.worker.forks import default_in_forks, end_fork, ignore
 from pgsluice.worker.handlers.handler import HandlerSpec
+from pgsluice.worker.handlers.middleware import Middleware, around_in_thread
 
 # The OOM killer should prefer this process to the worker that holds the claims.
 _OOM_SCORE = "800"
@@ -131,12 +134,13 @@ def _unsendable(outcome: str, error: Exception) -> Settlement:
     )
 
 
-def find(job: Job) -> HandlerSpec:
-    """Import the handler of a job.
+def find(job: Job) -> tuple[HandlerSpec, Sequence[Middleware]]:
+    """Import the handler of a job, and return it with the middleware of its app.
 
     Raises:
         ConfigurationError: It does not exist.
     """
+    set_up()
     found: Any = importlib.import_module(job.module)
     for name in job.qualname.split("."):
         found = getattr(found, name, None)
@@ -145,12 +149,12 @@ def find(job: Job) -> HandlerSpec:
         raise ConfigurationError(
             f"a handler process cannot find {job.qualname} in {job.module}; define the handler at module level"
         )
-    return spec
+    return spec, getattr(found, "middlewares", ())
 
 
 def call(job: Job) -> Reply:
     """Call the handler in this process."""
-    spec = find(job)
+    spec, middlewares = find(job)
     decoded_payloads = [decoded(spec, delivery.payload) for delivery in job.deliveries]
     payloads = [each for each in decoded_payloads if not isinstance(each, Settlement)]
     if not payloads:
@@ -166,7 +170,7 @@ def call(job: Job) -> Reply:
     is_failure = False
     try:
         with joined(job.deliveries[0].span):
-            result = spec.function(first, second) if spec.takes_context else spec.function(first)
+            result = around_in_thread(middlewares, partial(_function, spec))(first, second)
             end_fork(pid)
     except BaseException as error:  # noqa: BLE001 - SystemExit is a failure too
         end_fork(pid, error)
@@ -179,6 +183,10 @@ def call(job: Job) -> Reply:
         each if isinstance(each, Settlement) else next(settled) for each in decoded_payloads
     )
     return Reply(settlements, is_failure)
+
+
+def _function(spec: HandlerSpec, payload: Any, context: Any) -> Any:
+    return spec.function(payload, context) if spec.takes_context else spec.function(payload)
 
 
 def serve(pipe: Connection, max_memory_mb: int | None) -> None:

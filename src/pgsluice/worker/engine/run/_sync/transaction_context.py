@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from psycopg import Connection, Rollback
 
 from pgsluice.client._sync.runner import Runner
 from pgsluice.client.calls import Call, inbox
 from pgsluice.errors import HandlerError, LeaseLostError, QueueNotFoundError
+from pgsluice.frameworks import Scope
 from pgsluice.outcome import Done
 from pgsluice.worker.engine.connections.connections import Connections
 from pgsluice.worker.engine.connections.sessions import watch
@@ -24,39 +25,66 @@ from pgsluice.worker.engine.settle.settlement import is_done, settlement_of_resu
 from pgsluice.worker.forks import end_fork
 from pgsluice.worker.handlers.handler import Mode
 
+Session = TypeVar("Session")
 _ONCE_KEPT = timedelta(days=7)
 
 
 class TransactionContext(BaseContext):
     """A context with transactions."""
 
-    _connection: Connection[Any] | None = None
+    # The open transaction, and what it is on.
+    _scope: Scope | None = None
+    _on: Any = None
     # A transaction that acknowledges the message, whose block has ended and that is not committed yet.
-    _pending: tuple[Connection[Any], contextlib.ExitStack] | None = None
+    _pending: tuple[Scope, contextlib.ExitStack] | None = None
 
-    def _lend(self, connections: Connections) -> AbstractContextManager[Connection[Any]]:
+    def _lend(self, connections: Connections, on: Any) -> AbstractContextManager[Scope]:
         """Lend a connection for a transaction."""
         raise NotImplementedError
 
-    def transaction(self) -> AbstractContextManager[Connection[Any]]:
+    @overload
+    def transaction(self) -> AbstractContextManager[Connection[Any]]: ...
+
+    @overload
+    def transaction(self, on: Callable[..., Session]) -> AbstractContextManager[Session]: ...
+
+    @overload
+    def transaction(self, on: object) -> AbstractContextManager[Any]: ...
+
+    def transaction(self, on: Any = None) -> AbstractContextManager[Any]:
         """Open a transaction that also acknowledges the message: writes in it have an exactly-once effect, although
         delivery is at least once. In mode `transaction` it is the transaction the handler already runs in.
 
         It commits when the handler returns None or `Done`, and rolls back when the handler returns or raises anything
-        else, within the block or after it. In a batch handler it commits at the end of the block.
+        else, within the block or after it. In a batch handler it commits at the end of the block. Within another block
+        it is a savepoint.
+
+        Args:
+            on: A factory of sessions, `sessionmaker(engine)` or `async_sessionmaker(engine)` of SQLAlchemy: a session
+                of it in whose transaction the message is acknowledged. Or `django.db.connection`, in a `def` handler.
+                None: the app's `transactions`, else a connection of the worker.
+
+        Returns:
+            A context manager that yields the session, Django's connection or the connection of psycopg.
 
         Raises:
             LeaseLostError: The lease has expired; everything is rolled back.
+            HandlerError: `on` cannot be used, or the open transaction is on something else.
         """
-        return self._within() if self._connection is not None else self._transaction()
+        if self._scope is None:
+            return self._transaction(self._spec.transactions if on is None else on)
+        if on is not None and on is not self._on:
+            raise HandlerError(
+                "a transaction of the handler is already open on something else; a message is acknowledged in one"
+            )
+        return self._within(self._scope)
 
     @contextlib.contextmanager
-    def _within(self) -> Generator[Connection[Any]]:
-        assert self._connection is not None  # noqa: S101 - checked by the only caller
+    def _within(self, scope: Scope) -> Generator[Any]:
         done: BaseException | None = None
-        with self._connection.transaction():
+        with scope.savepoint():
             try:
-                yield self._connection
+                yield scope.value
             except BaseException as raised:
                 if not is_done(raised):
                     raise
@@ -67,34 +95,35 @@ class TransactionContext(BaseContext):
             raise done
 
     @contextlib.contextmanager
-    def _transaction(self, *, is_first: bool = False) -> Generator[Connection[Any]]:
+    def _transaction(self, on: Any, *, is_first: bool = False) -> Generator[Any]:
         call = self._acknowledgement()
         assert self._connections is not None  # noqa: S101 - else _acknowledgement raised
         try:
             with contextlib.ExitStack() as stack:
                 with self._reaching(NOT_LENT):
-                    connection = stack.enter_context(self._lend(self._connections))
-                stack.push(self._recorded_loss(connection))
-                stack.enter_context(connection.transaction())
+                    scope = stack.enter_context(self._lend(self._connections, on))
+                stack.push(self._recorded_loss(scope.connection))
+                stack.enter_context(scope.transaction())
                 if is_first:
-                    self._acknowledge(connection, call)
-                watch(connection)
-                self._connection = connection
+                    self._acknowledge(scope.connection, call)
+                watch(scope.connection)
+                self._scope, self._on = scope, on
                 done: BaseException | None = None
                 try:
-                    yield connection
+                    yield scope.value
                 except BaseException as raised:
                     if not is_done(raised):
                         raise
                     done = raised  # Done raised is the same as Done returned
                 finally:
                     end_fork(self._pid, sys.exception())
-                    self._connection = None
+                    self._scope = None
                 self._check()
+                scope.require_committable()
                 if not is_first:
-                    require_committable(connection)
-                    self._acknowledge(connection, call)
-                self._pending = connection, stack.pop_all()
+                    require_committable(scope.connection)
+                    self._acknowledge(scope.connection, call)
+                self._pending = scope, stack.pop_all()
         except BaseException:
             self.is_acknowledging = False
             raise
@@ -129,12 +158,13 @@ class TransactionContext(BaseContext):
             psycopg.Error: The commit failed.
         """
         if self._pending is not None:
-            connection, stack = self._pending
+            scope, stack = self._pending
             try:
                 with stack:
                     self._pending = None
                     self._check()
-                    require_committable(connection)
+                    scope.require_committable()
+                    require_committable(scope.connection)
                     self._delivery.is_in_doubt = True
                 self.is_acknowledged = True
             finally:
@@ -172,10 +202,11 @@ class TransactionContext(BaseContext):
         Raises:
             HandlerError: No transaction is open.
         """
-        if self._connection is None:
+        if self._scope is None:
             raise HandlerError("once() needs the transaction; call it within context.transaction()")
-        return Runner(self._connection).run(inbox.once(self.handler, key, keep=keep))
+        runner = Runner(self._scope.connection)
+        return runner.run(inbox.once(self.handler, key, keep=keep))
 
-    def holding(self) -> AbstractContextManager[Connection[Any]]:
+    def holding(self) -> AbstractContextManager[Any]:
         """Like `transaction`, but acknowledge first, so that the message's row stays locked throughout."""
-        return self._transaction(is_first=True)
+        return self._transaction(self._spec.transactions, is_first=True)
