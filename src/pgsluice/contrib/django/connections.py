@@ -1,0 +1,162 @@
+"""Queues in the transactions of Django's connections."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, NoReturn
+
+import psycopg
+
+from pgsluice.errors import ArgumentError, HandlerError, MissingExtraError
+
+try:
+    from asgiref.sync import sync_to_async
+    from django.db import Error, close_old_connections, connections, reset_queries
+    from django.db.transaction import atomic
+except ModuleNotFoundError as error:
+    raise MissingExtraError(
+        f"Django's connections require the Python package {error.name}; `pip install 'pgsluice[django]'`"
+    ) from None
+
+
+class _Adapter:
+    """Adapts Django's connections, see `pgsluice.frameworks.Adapter`.
+
+    Connections of Django belong to a thread: each is found again by its alias in the thread that uses it.
+    """
+
+    def connection(self, source: Any) -> psycopg.Connection[Any]:
+        wrapper = connections[_alias(source)]
+        try:
+            wrapper.ensure_connection()
+        except Error as error:
+            if isinstance(error.__cause__, psycopg.Error):
+                raise error.__cause__ from error
+            raise
+        driver = wrapper.connection
+        if not isinstance(driver, psycopg.Connection):
+            raise ArgumentError(
+                f"Django's database {wrapper.alias!r} has no connection of psycopg 3; use the engine "
+                "django.db.backends.postgresql, and install psycopg[binary]"
+            )
+        return driver
+
+    @contextlib.contextmanager
+    def open(self, source: Any) -> Generator[_Scope]:
+        yield _Scope(connections[_alias(source)], self.connection(source))
+
+    def join(self, source: Any) -> _Joined:
+        return _Joined(connections[_alias(source)], self.connection(source))
+
+    def sharing(self, source: Any) -> Callable[[], AbstractContextManager[Any]]:
+        alias = _alias(source)
+        wrapper = connections[alias]
+
+        @contextlib.contextmanager
+        def shared() -> Generator[None]:
+            own = connections[alias]
+            wrapper.inc_thread_sharing()
+            connections[alias] = wrapper
+            try:
+                yield
+            finally:
+                connections[alias] = own
+                wrapper.dec_thread_sharing()
+
+        return shared
+
+
+class _AsyncAdapter:
+    """Refuses Django's connections, which are synchronous."""
+
+    async def connection(self, _source: Any) -> psycopg.AsyncConnection[Any]:
+        _refuse()
+
+    def open(self, _source: Any) -> AbstractAsyncContextManager[Any]:
+        _refuse()
+
+    async def join(self, _source: Any) -> Any:
+        _refuse()
+
+
+class _Scope:
+    """A transaction of Django, see `pgsluice.frameworks.Scope`."""
+
+    def __init__(self, wrapper: Any, connection: psycopg.Connection[Any]) -> None:
+        self.value = wrapper
+        self.connection = connection
+
+    @contextlib.contextmanager
+    def transaction(self) -> Generator[None]:
+        # Durable: within another block of atomic() the end of this one would not commit.
+        with contextlib.suppress(psycopg.Rollback), self._atomic(durable=True):
+            yield
+
+    def savepoint(self) -> Any:
+        return self._atomic()
+
+    def require_committable(self) -> None:
+        if not self.value.in_atomic_block or self.value.needs_rollback:
+            raise HandlerError(
+                "the handler ended the transaction of Django's connection itself, or marked it for rollback; raise an "
+                "exception to roll back"
+            )
+
+    def _atomic(self, *, durable: bool = False) -> Any:
+        return atomic(using=self.value.alias, durable=durable)
+
+
+class _Joined(_Scope):
+    """The transaction of a test."""
+
+    def transaction(self) -> Any:
+        return self._atomic()
+
+
+def close_connections(call: Callable[[Any, Any], Any], payload: Any, context: Any) -> Any:
+    """Middleware that closes old and broken connections of Django around a `def` handler, in its thread.
+
+    They are kept for `CONN_MAX_AGE` seconds, as between the requests of a web server, and checked with
+    `CONN_HEALTH_CHECKS`.
+    """
+    _close()
+    try:
+        return call(payload, context)
+    finally:
+        _close()
+
+
+async def close_async_connections(
+    call: Callable[[Any, Any], Any], payload: Any, context: Any
+) -> Any:
+    """Like `close_connections`, around every handler, for `sync_to_async` and the asynchronous methods of models."""
+    await sync_to_async(_close)()
+    try:
+        return await call(payload, context)
+    finally:
+        await sync_to_async(_close)()
+
+
+def _close() -> None:
+    reset_queries()  # kept by DEBUG for each request
+    close_old_connections()
+
+
+def _alias(source: Any) -> str:
+    alias = getattr(source, "alias", None)
+    if not isinstance(alias, str):
+        raise ArgumentError(f"got {type(source).__name__} of Django; pass django.db.connection")
+    return alias
+
+
+def _refuse() -> NoReturn:
+    raise ArgumentError(
+        "Django's connections are synchronous; send with `await sync_to_async(handler.send)(payload, "
+        "connection=connection)`, and use a `def` handler for context.transaction()"
+    )
+
+
+ADAPTER = _Adapter()
+ASYNC_ADAPTER = _AsyncAdapter()
