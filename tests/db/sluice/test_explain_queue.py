@@ -183,3 +183,23 @@ def test_a_million_messages_are_explained_within_a_tenth_of_a_second(queue, is_a
             taken.append(time.perf_counter() - start)
         assert min(taken) < 0.1, f"{query}: {taken}"
         print(f"{query}: {min(taken) * 1000:.1f} ms")
+
+
+@pytest.mark.parametrize("due", ["- interval '1 hour'", "+ interval '1 hour'"])
+def test_explanation_reads_few_of_many_delayed_messages_due_before_or_after_now(queue, due):
+    queue.execute(
+        "insert into pgmq.q_orders (enqueued_at, vt, message) "
+        f"select now() - interval '2 hours', now() {due} + n * interval '1 ms', '1' "
+        "from generate_series(1, 50000) as n"
+    )
+    queue.execute("analyze pgmq.q_orders")
+    queue.execute("set track_counts = on")
+
+    with queue.transaction():
+        explained(queue)
+        (entries,) = queue.execute(
+            "select sum(pg_stat_get_xact_tuples_returned(i.indexrelid)) from pg_index as i "
+            "where i.indrelid = 'pgmq.q_orders'::regclass"
+        ).fetchone()
+
+    assert 1_000 <= entries < 25_000

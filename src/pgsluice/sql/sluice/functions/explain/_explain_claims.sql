@@ -38,10 +38,13 @@ begin
         from sluice.lock as l
         join pg_locks as k on k.locktype = 'transactionid' and k.transactionid = l.xmax and k.mode = 'ExclusiveLock' and k.granted
         where l.class = v_limits_class and l.id = v_limits.limits_id and k.pid <> pg_backend_pid();
-    if v_limits.fleet_concurrency <= sluice._in_flight(v_table, v_now, v_limits.fleet_concurrency) then
-        return query values (
-            null::timestamptz, 'concurrency limit', jsonb_build_object('fleet_concurrency', v_limits.fleet_concurrency)
-        );
+    -- Without a limit the messages in flight are not counted.
+    if v_limits.fleet_concurrency is not null then
+        if v_limits.fleet_concurrency <= sluice._in_flight(v_table, v_now, v_limits.fleet_concurrency) then
+            return query values (
+                null::timestamptz, 'concurrency limit', jsonb_build_object('fleet_concurrency', v_limits.fleet_concurrency)
+            );
+        end if;
     end if;
     if v_limits.rate is not null then
         select s.* into v_last

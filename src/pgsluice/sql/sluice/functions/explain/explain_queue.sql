@@ -18,6 +18,8 @@ set jit = off
 as $$
 declare
     v_counted_max constant integer := 1000;
+    -- An index cannot find rows by a volatile function.
+    v_now constant timestamptz := clock_timestamp();
     v_name constant text := sluice._registered_name(queue_name);
     v_table constant text := pgmq.format_table_name(queue_name, 'q');
     v_may_read boolean;
@@ -28,7 +30,7 @@ declare
 begin
     perform pgmq._require_own_table(v_table);
     v_may_read := sluice._may_read(format('pgmq.%I', v_table)::regclass);
-    select n.* into c from pgmq._count(v_table, clock_timestamp()) as n;
+    select n.* into c from pgmq._count(v_table, v_now) as n;
     return query values (
         'state', null::timestamptz, 'messages',
         jsonb_build_object(
@@ -82,18 +84,20 @@ begin
         return query values ('reason', null::timestamptz, 'none visible', '{}'::jsonb);
     end if;
     return query execute format(
-        'select ''reason'', min(d.vt), ''expired leases'', jsonb_build_object(''expired'', count(*), ''at_least'', count(*) = $1)
+        -- Delayed messages that are visible now have the same index, so the limit is on the rows that are read.
+        'select ''reason'', min(d.vt) filter (where d.is_claimed), ''expired leases'',
+            jsonb_build_object(''expired'', count(*) filter (where d.is_claimed), ''at_least'', count(*) = $1)
          from (
-            select m.vt
+            select m.vt, m.last_read_at is not null as is_claimed
             from pgmq.%I as m
-            where m.vt > m.enqueued_at and m.last_read_at is not null and m.vt <= clock_timestamp()
+            where m.vt > m.enqueued_at and m.vt <= $2
             order by m.vt
             limit $1
          ) as d
-         having count(*) > 0',
+         having bool_or(d.is_claimed)',
         v_table
     )
-    using v_counted_max;
+    using v_counted_max, v_now;
     if c.visible > 0 then
         return query
             select 'reason', min(p.parked_at), 'keys parked', jsonb_build_object('parked', count(*))
@@ -118,7 +122,7 @@ begin
          from (
             select m.vt, m.last_read_at is not null as is_claimed
             from pgmq.%I as m
-            where m.vt > m.enqueued_at and m.vt > clock_timestamp() and m.vt < ''infinity''
+            where m.vt > m.enqueued_at and m.vt > $2 and m.vt < ''infinity''
             order by m.vt
             limit $1
          ) as d
@@ -126,7 +130,7 @@ begin
          order by d.is_claimed desc',
         v_table
     )
-    using v_counted_max;
+    using v_counted_max, v_now;
 end;
 $$;
 

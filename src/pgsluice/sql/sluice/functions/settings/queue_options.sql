@@ -7,20 +7,32 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_registered constant text := case when queue_name is not null then sluice._registered_name(queue_name) end;
-    v_name text;
+    v_none constant sluice.retry_policy := null;
+    v_default constant sluice.retry_policy := sluice._complete_retry_policy(v_none);
+    v_queue record;
     v_settings sluice.queue_settings;
     v_policy sluice.retry_policy;
 begin
-    for v_name in
-        select m.queue_name from pgmq.meta as m where v_registered is null or m.queue_name = v_registered order by m.queue_name
+    for v_queue in
+        select m.queue_name as name, s as settings
+        from pgmq.meta as m
+        left join sluice.queue_settings as s on s.queue_name = m.queue_name
+        where v_registered is null or m.queue_name = v_registered
+        order by m.queue_name
     loop
-        select s.* into v_settings from sluice.queue_settings as s where s.queue_name = v_name;
-        v_policy := sluice._complete_retry_policy((
+        v_settings := v_queue.settings;
+        v_policy := (
             v_settings.max_attempts, v_settings.backoff, v_settings.backoff_base, v_settings.backoff_max,
             v_settings.backoff_jitter, v_settings.backoff_factor
-        )::sluice.retry_policy);
-        v_settings.queue_name := v_name;
-        v_settings.queue_table := lower('q_' || v_name);
+        )::sluice.retry_policy;
+        -- Most queues have no policy of their own.
+        if v_policy is null then
+            v_policy := v_default;
+        else
+            v_policy := sluice._complete_retry_policy(v_policy);
+        end if;
+        v_settings.queue_name := v_queue.name;
+        v_settings.queue_table := lower('q_' || v_queue.name);
         v_settings.max_attempts := v_policy.max_attempts;
         v_settings.backoff := v_policy.backoff;
         v_settings.backoff_base := v_policy.backoff_base;
