@@ -76,7 +76,7 @@ def test_commands_of_the_production_guide_run(command, database_18):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("guide", ["share-groups", "tracing", "workers"])
+@pytest.mark.parametrize("guide", ["share-groups", "sqlalchemy", "tracing", "workers"])
 def test_a_guide_does_what_it_shows(run, tmp_path, guide):
     shown, printed = [], []
     for kind, text in BLOCK.findall((GUIDES / f"{guide}.md").read_text(encoding="utf-8")):
@@ -85,7 +85,7 @@ def test_a_guide_does_what_it_shows(run, tmp_path, guide):
         elif kind == "python" and (name := FILE.match(text)):
             (tmp_path / name[1]).write_text(text, encoding="utf-8")
         elif kind == "python":
-            printed.append(run("-c", text))
+            printed += filter(None, [run("-c", text)])
         else:
             for line in text.splitlines():
                 command = shlex.split(line, comments=True)

@@ -67,8 +67,16 @@ def every_option(command: click.Command) -> set[str]:
     return found
 
 
-# Options of pip, useradd, Java and pgbench, which texts name too.
-OTHERS = {"--upgrade", "--force-reinstall", "--system", "--add-modules", "--init-steps"}
+# Options of pip, useradd, Java, pgbench and alembic, which texts name too.
+OTHERS = {
+    "--upgrade",
+    "--force-reinstall",
+    "--system",
+    "--add-modules",
+    "--init-steps",
+    "--autogenerate",
+    "--sql",
+}
 OPTIONS = every_option(cli) | {
     "--config",
     *OTHERS,
