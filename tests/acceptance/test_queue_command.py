@@ -35,6 +35,15 @@ def connection(database_18):
         yield connection
 
 
+def test_archive_of_a_created_queue_is_kept_for_seven_days_unless_given(queue, connection):
+    queue("create", "orders")
+    queue("create", "audit", "--archive-retention", "forever")
+    queue("create", "orders", "--archive-retention", "1h")
+
+    kept = "select queue_name, archive_retention::text from sluice.queue_options()"
+    assert rows(connection, kept) == [("audit", None), ("orders", "7 days")]
+
+
 def test_a_message_goes_in_and_out_and_is_acknowledged(queue, connection):
     queue("create", "orders")
     assert queue("send", "orders", '{"n": 1}', '"größe"', "null").stdout == "1\n2\n3\n"

@@ -52,7 +52,7 @@ CHANGES = [
 @pytest.fixture
 def orders(command):
     """Change options of the queue `orders`; return the completed command."""
-    command("queue", "create", "orders")
+    command("queue", "create", "orders", "--archive-retention", "forever")
 
     def change(*settings, **how):
         return command("queue", "set", "orders", *settings, **how)

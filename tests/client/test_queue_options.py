@@ -25,13 +25,17 @@ OPTIONS = {
 }
 
 
-def defaults(queue_name):
+# By the client's `create`.
+CREATED_WITH = timedelta(days=7)
+
+
+def defaults(queue_name, *, archive_retention=None):
     return QueueSettings(
         queue_name=queue_name,
         paused_at=None,
         paused_by=None,
         pause_reason=None,
-        archive_retention=None,
+        archive_retention=archive_retention,
         max_attempts=5,
         backoff="exponential",
         backoff_base=timedelta(seconds=1),
@@ -51,7 +55,7 @@ def defaults(queue_name):
 
 def test_options_are_set_shown_and_reset(clients, queue_name):
     queue = clients.queue
-    assert queue.queue_options(queue_name) == defaults(queue_name)
+    assert queue.queue_options(queue_name) == defaults(queue_name, archive_retention=CREATED_WITH)
 
     assert queue.set_queue_options(queue_name, **OPTIONS) == "changed"
     assert queue.set_queue_options(queue_name, **OPTIONS) == "unchanged"
@@ -100,7 +104,8 @@ def test_invalid_option_is_named_and_nothing_is_changed(clients, queue_name, opt
     with pytest.raises(ArgumentError, match=message):
         clients.queue.set_queue_options(queue_name, **({"max_attempts": 3} | options))
 
-    assert clients.queue.queue_options(queue_name) == defaults(queue_name)
+    created = defaults(queue_name, archive_retention=CREATED_WITH)
+    assert clients.queue.queue_options(queue_name) == created
 
 
 def test_option_that_is_no_json_is_refused_before_the_call(clients, queue_name):

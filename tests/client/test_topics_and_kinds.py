@@ -29,8 +29,8 @@ def topic(clients, queue_name, observer):
 def test_an_unlogged_queue_is_created_once_and_works_as_any_other(clients, queue_name):
     fast = f"{queue_name}_fast"
 
-    assert clients.queue.create_unlogged(fast) is None
-    assert clients.queue.create_unlogged(fast) is None
+    assert clients.queue.create_unlogged(fast) is True
+    assert clients.queue.create_unlogged(fast) is False
     assert clients.queue.send(fast, "kept") == 1
     kinds = {record.queue_name: record.is_unlogged for record in clients.queue.list_queues()}
     assert (kinds[fast], kinds[queue_name]) == (True, False)

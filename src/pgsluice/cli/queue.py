@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Any
 
 import click
@@ -84,10 +86,19 @@ def queue() -> None:
 
 @queue.command()
 @name_argument
+@click.option(
+    "--archive-retention",
+    "archive_retention_s",
+    type=Duration(may_be_forever=True),
+    default="7d",
+    show_default=True,
+    help="Maintenance deletes archived messages that are older. Of a queue that exists the option is kept. Partitioned "
+    "queues have --retention instead.",
+)
 @partition_options
 @json_lines_option
 @dsn_option
-def create(queue_name: str, dsn: str | None, **options: Any) -> None:
+def create(queue_name: str, dsn: str | None, archive_retention_s: float, **options: Any) -> None:
     """Create a queue; idempotent. If it exists and is partitioned, apply the partition options.
 
     A name has 1 to 47 bytes; letters, digits and underscores are always allowed. Names that differ only in case share a
@@ -96,7 +107,9 @@ def create(queue_name: str, dsn: str | None, **options: Any) -> None:
     partitioning = partition_arguments(**options)
     with work_queue(dsn) as work:
         if partitioning is None:
-            work.create(queue_name)
+            is_forever = archive_retention_s == math.inf
+            kept = None if is_forever else timedelta(seconds=archive_retention_s)
+            work.create(queue_name, archive_retention=kept)
         else:
             work.create_partitioned(queue_name, *partitioning)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Unpack
 
 from pgsluice.client._sync.runner import Runner
@@ -51,20 +51,27 @@ class WorkQueue:
         """
         self._runner = Runner(source)
 
-    def create(self, queue_name: str) -> None:
+    def create(
+        self, queue_name: str, *, archive_retention: timedelta | None = timedelta(days=7)
+    ) -> bool:
         """Create a queue and its archive; do nothing if it exists.
 
         Args:
             queue_name: 1 to 47 bytes; letters, digits and underscores are always safe. Names that differ only in case
                 share a table.
+            archive_retention: Maintenance deletes archived messages that are older. None: never, as PGMQ does. The
+                option of a queue that exists is kept; `set_queue_options` changes it.
+
+        Returns:
+            True if the queue did not exist.
 
         Raises:
             QueueNameError: The name is empty, contains control characters, or would share its table with another queue.
             ServerError: The name is too long or has `$`, `;`, `--` or a quote.
 
-        Source: PGMQ 1.13.0 `pgmq.create`; differences in sql/pgmq/README.md.
+        Source: `sluice.create_queue`; PGMQ 1.13.0 `pgmq.create`, differences in sql/pgmq/README.md.
         """
-        self._runner.run(pgmq.create(queue_name))
+        return self._runner.run(pgmq.create(queue_name, archive_retention=archive_retention))
 
     def send(
         self,
@@ -679,21 +686,29 @@ class WorkQueue:
         """
         return self._runner.run(settings.list_queue_options())
 
-    def create_unlogged(self, queue_name: str) -> None:
+    def create_unlogged(
+        self, queue_name: str, *, archive_retention: timedelta | None = timedelta(days=7)
+    ) -> bool:
         """Create an unlogged queue: faster, but empty after a crash, a failover or a suspend of a serverless database.
 
         The archive is logged and kept, and ids continue. Does nothing if the queue exists, logged or unlogged.
 
         Args:
             queue_name: As for `create`.
+            archive_retention: As for `create`.
+
+        Returns:
+            True if the queue did not exist.
 
         Raises:
             QueueNameError: As for `create`.
             ServerError: As for `create`.
 
-        Source: PGMQ 1.13.0 `pgmq.create_unlogged`; differences in sql/pgmq/README.md.
+        Source: `sluice.create_queue`; PGMQ 1.13.0 `pgmq.create_unlogged`, differences in sql/pgmq/README.md.
         """
-        self._runner.run(pgmq.create_unlogged(queue_name))
+        return self._runner.run(
+            pgmq.create_unlogged(queue_name, archive_retention=archive_retention)
+        )
 
     def create_partitioned(
         self,

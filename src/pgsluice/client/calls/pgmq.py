@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
 from psycopg.types.json import Jsonb
 
 from pgsluice.client.calls.arguments import (
+    duration,
     headers_parameter,
     int_or_time,
     payloads,
@@ -23,38 +24,63 @@ from pgsluice.tracing.carrier import Sends
 
 
 @method(WorkQueue)
-def create(queue_name: str) -> Call[None]:
+def create(
+    queue_name: str, *, archive_retention: timedelta | None = timedelta(days=7)
+) -> Call[bool]:
     """Create a queue and its archive; do nothing if it exists.
 
     Args:
         queue_name: 1 to 47 bytes; letters, digits and underscores are always safe. Names that differ only in case
             share a table.
+        archive_retention: Maintenance deletes archived messages that are older. None: never, as PGMQ does. The
+            option of a queue that exists is kept; `set_queue_options` changes it.
+
+    Returns:
+        True if the queue did not exist.
 
     Raises:
         QueueNameError: The name is empty, contains control characters, or would share its table with another queue.
         ServerError: The name is too long or has `$`, `;`, `--` or a quote.
 
-    Source: PGMQ 1.13.0 `pgmq.create`; differences in sql/pgmq/README.md.
+    Source: `sluice.create_queue`; PGMQ 1.13.0 `pgmq.create`, differences in sql/pgmq/README.md.
     """
-    return Call("select pgmq.create(%s::text)", (queue_name,), nothing, queue_name)
+    return _created(queue_name, archive_retention, is_unlogged=False)
 
 
 @method(WorkQueue)
-def create_unlogged(queue_name: str) -> Call[None]:
+def create_unlogged(
+    queue_name: str, *, archive_retention: timedelta | None = timedelta(days=7)
+) -> Call[bool]:
     """Create an unlogged queue: faster, but empty after a crash, a failover or a suspend of a serverless database.
 
     The archive is logged and kept, and ids continue. Does nothing if the queue exists, logged or unlogged.
 
     Args:
         queue_name: As for `create`.
+        archive_retention: As for `create`.
+
+    Returns:
+        True if the queue did not exist.
 
     Raises:
         QueueNameError: As for `create`.
         ServerError: As for `create`.
 
-    Source: PGMQ 1.13.0 `pgmq.create_unlogged`; differences in sql/pgmq/README.md.
+    Source: `sluice.create_queue`; PGMQ 1.13.0 `pgmq.create_unlogged`, differences in sql/pgmq/README.md.
     """
-    return Call("select pgmq.create_unlogged(%s::text)", (queue_name,), nothing, queue_name)
+    return _created(queue_name, archive_retention, is_unlogged=True)
+
+
+def _created(
+    queue_name: str, archive_retention: timedelta | None, *, is_unlogged: bool
+) -> Call[bool]:
+    kept = duration(archive_retention, "archive_retention")
+    return Call(
+        "select sluice.create_queue(%s::text, %s::interval, %s::boolean)",
+        (queue_name, kept, is_unlogged),
+        scalar,
+        queue_name,
+    )
 
 
 @method(WorkQueue)
