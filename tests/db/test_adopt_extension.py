@@ -58,6 +58,7 @@ def test_the_extension_is_dropped_and_everything_stays(extension, client):
     [detached] = [line for line in steps if line.startswith("detach")]
     assert detached.startswith("detach objects from the extension pgmq 1.13.0, and drop it: ")
     assert int(detached.split()[-1]) >= 76 + 3 + 3
+    assert any("init_extension=False" in line for line in steps)
     assert (contents(extension), rights(extension)) == before
     assert rows(extension, EXTENSIONS) == []
     assert schema.verify(extension) == ()

@@ -31,22 +31,26 @@ class AbandonedError(Exception):
 class OfficialClient:
     """A connected client; `called` holds the names of the called methods."""
 
-    def __init__(self, kind: str, url: str) -> None:
+    def __init__(self, kind: str, url: str, **options: Any) -> None:
         address = conninfo_to_dict(url)
         self.kind = kind
         self.called: set[str] = set()
         self._runner = asyncio.Runner()
-        self.wrapped = CLIENTS[kind](
-            host=address["host"],
-            port=str(address["port"]),
-            database=address["dbname"],
-            username=address["user"],
-            password=address["password"],
-            pool_size=2,
-            init_extension=False,
-        )
-        if hasattr(self.wrapped, "init"):
-            self.run(self.init)
+        try:
+            self.wrapped = CLIENTS[kind](
+                host=address["host"],
+                port=str(address["port"]),
+                database=address["dbname"],
+                username=address["user"],
+                password=address["password"],
+                pool_size=2,
+                **({"init_extension": False} | options),
+            )
+            if hasattr(self.wrapped, "init"):
+                self.run(self.init)
+        except BaseException:
+            self._runner.close()
+            raise
 
     def run(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """Call a function; run the result if it is a coroutine."""

@@ -16,6 +16,11 @@ step (position, line) as (
     )
     from adopted_extension as e
     union all
+    select 21,
+        'configure clients that create the extension when they start, before their next restart (Python: init_extension=False, '
+        'Rust: no init()): docs/guides/adopt.md'
+    from adopted_extension as e
+    union all
     select 30, format('replace functions in place: %s', count(*))
     from adopted_function as f
     where f.action = 'replace'
