@@ -113,6 +113,64 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "demo": ("pgsluice.cli.demo", "demo", "Run the whole system and verify every row."),
 }
+# Commands of other programs → ours.
+OTHER_NAMES = {
+    "init": "schema install",
+    "install": "schema install",
+    "migrate": "schema upgrade",
+    "upgrade": "schema upgrade",
+    "create": "queue create QUEUE",
+    "list": "queue list",
+    "queues": "queue list",
+    "send": "queue send QUEUE",
+    "enqueue": "queue send QUEUE",
+    "publish": "queue send QUEUE",
+    "read": "queue read QUEUE",
+    "peek": "queue browse QUEUE",
+    "retry": "queue retry QUEUE",
+    "redrive": "dead-letters redrive QUEUE",
+    "dlq": "dead-letters list QUEUE",
+    "dead": "dead-letters list QUEUE",
+    "failed": "dead-letters list QUEUE",
+    "cron": "schedule list",
+    "schedules": "schedule list",
+    "beat": "maintain",
+    "ticker": "maintain",
+    "run": "worker run MODULE:APP",
+    "start": "worker run MODULE:APP",
+    "work": "worker run MODULE:APP",
+    "ps": "workers",
+    "stats": "queue list",
+    "info": "status",
+    "check": "doctor",
+    "health": "doctor",
+    "web": "dashboard",
+    "ui": "dashboard",
+    "logs": "log list",
+    "version": "--version",
+    "help": "--help",
+    "queue stats": "queue show QUEUE",
+    "queue info": "queue show QUEUE",
+    "queue status": "queue show QUEUE",
+    "queue metrics": "queue list QUEUE",
+    "queue delete-queue": "queue drop QUEUE",
+    "queue pause": "queue set QUEUE paused=true",
+    "queue resume": "queue set QUEUE paused=false",
+    "queue peek": "queue browse QUEUE",
+    "queue dlq": "dead-letters list QUEUE",
+    "queue redrive": "dead-letters redrive QUEUE",
+    "log info": "log show LOG",
+    "log stats": "log show LOG",
+    "group info": "group show LOG GROUP",
+    "schedule add": "schedule create NAME",
+    "worker list": "workers",
+    "worker start": "worker run MODULE:APP",
+    "workers list": "workers",
+    "workers run": "worker run MODULE:APP",
+    "schema migrate": "schema upgrade",
+    "schema init": "schema install",
+    "schema print": "schema install --print",
+}
 _EPILOG = """\b
 Durations are seconds, or a number and a unit: 30, 500ms, 30s, 5m, 2h, 1d, 1w.
 Times are ISO 8601; without a time zone, in the local one.
@@ -149,6 +207,9 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        for name in (args[0], " ".join(args[:2])):
+            if name in OTHER_NAMES:
+                ctx.fail(f"No such command {name!r}. Use: pgsluice {OTHER_NAMES[name]}")
         if args[0] not in COMMANDS and not args[0].startswith("-"):
             ctx.fail(f"No such command {args[0]!r}.{did_you_mean(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
