@@ -63,6 +63,21 @@ def test_a_message_goes_in_and_out_and_is_acknowledged(queue, connection):
     assert rows(connection, "select msg_id from pgmq.a_orders order by 1") == [(1,), (2,)]
 
 
+def test_messages_are_cancelled_and_the_action_is_recorded(queue, connection):
+    queue("create", "orders")
+    queue("send", "orders", "1", "2", "3")
+    queue("read", "orders")
+
+    assert queue("cancel", "orders", "1", "2", "9", code=1).stdout == "1\n2\n"
+
+    assert rows(connection, "select msg_id from pgmq.q_orders") == [(3,)]
+    assert value(connection, "select count(*) from pgmq.a_orders") == 0
+    assert rows(
+        connection, "select action, filter, message_count from sluice.list_actions('orders')"
+    ) == [("delete", {"msg_ids": [1, 2]}, 2)]
+    assert queue("cancel", "orders", "1", code=1).stdout == ""
+
+
 @pytest.mark.slow
 def test_waiting_messages_are_retried_now_or_after_a_delay_and_the_act_is_recorded(
     queue, connection

@@ -142,3 +142,11 @@ def _unimportable(payload: Any) -> None:
 
 _unimportable.__qualname__ = "nobody"
 unimportable_spec = replace(do.spec, function=_unimportable, takes_context=False)
+
+
+@Found
+def cancellable(path: str) -> None:
+    """Write the process id into a file, wait, and write another file."""
+    Path(path).write_text(str(os.getpid()))
+    time.sleep(60)
+    Path(path).with_suffix(".end").touch()

@@ -262,6 +262,37 @@ def delete(
 
 @queue.command()
 @name_argument
+@click.argument("msg_ids", metavar="MSG_ID...", type=int, nargs=-1, required=True)
+@accepted_yes_option
+@json_lines_option
+@dsn_option
+def cancel(queue_name: str, msg_ids: tuple[int, ...], dsn: str | None) -> None:
+    """Cancel messages, running or not, and print their ids. Exits with 1 if one was not found.
+
+    They are neither archived nor dead-lettered. A message that no worker has claimed does not run. The worker that runs
+    one notices within half of its lease: it cancels an `async def`, kills a process, and sets context.lost in a thread;
+    a transaction of the handler cannot commit any more.
+    """
+    with open_connection(dsn) as connection:
+        _acknowledged(msg_ids, _cancel(connection, queue_name, msg_ids))
+
+
+def _cancel(connection: Connection[Any], queue_name: str, msg_ids: tuple[int, ...]) -> list[int]:
+    """Delete the messages and record the action, in one transaction; return the ids that were found."""
+    with connection.transaction():
+        found = WorkQueue(connection).delete_batch(queue_name, msg_ids)
+        if found:
+            Operations(connection).note_action(
+                "delete",
+                queue_name=queue_name,
+                of_filter={"msg_ids": found},
+                message_count=len(found),
+            )
+    return found
+
+
+@queue.command()
+@name_argument
 @yes_option
 @json_lines_option
 @dsn_option

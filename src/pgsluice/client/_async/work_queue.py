@@ -253,7 +253,7 @@ class AsyncWorkQueue:
         return await self._runner.run(reading.pop(queue_name, qty))
 
     async def delete(self, queue_name: str, msg_id: int) -> bool:
-        """Delete one message, even if another reader holds it.
+        """Delete one message, even if another reader holds it: this cancels it (see `Handler.cancel`).
 
         Returns:
             False when the message is not in the queue.

@@ -123,7 +123,7 @@ def pop(queue_name: str, qty: int = 1) -> Call[list[Message]]:
 
 @method(WorkQueue)
 def delete(queue_name: str, msg_id: int) -> Call[bool]:
-    """Delete one message, even if another reader holds it.
+    """Delete one message, even if another reader holds it: this cancels it (see `Handler.cancel`).
 
     Returns:
         False when the message is not in the queue.
@@ -216,3 +216,18 @@ def set_vt_batch(
     sql: LiteralString = f"select * from pgmq.set_vt(%s::text, %s::bigint[], {int_or_time(vt)})"  # noqa: S608
     parameters = (queue_name, many_ids(msg_ids), point(vt, "vt"))
     return Call(sql, parameters, record(Message), queue_name)
+
+
+def retry_now(queue_name: str, msg_id: int) -> Call[bool]:
+    """Make a message visible that waits for a retry or a delay; return False if it is in flight or not in the queue.
+
+    A message that becomes due and is claimed within this statement is delivered again.
+    """
+    sql: LiteralString = (
+        "with found as materialized (select msg_id, state from sluice.get_messages(%s::text, array[%s::bigint]) "
+        "where state in ('visible', 'retrying', 'delayed')), "
+        "changed as materialized (select from pgmq.set_vt("
+        "%s::text, array(select msg_id from found where state <> 'visible'), 0::integer)) "
+        "select (select count(*) from found) > 0 and (select count(*) from changed) >= 0"
+    )
+    return Call(sql, (queue_name, one_id(msg_id), queue_name), scalar, queue_name)

@@ -38,6 +38,7 @@ class Delivery:
         is_dead: True if `Source.begin` found its attempts used up and dead-lettered it.
         is_locked: True if another transaction held its row lock at the source's last update. Then no other worker can
             claim it, even after lease expiry.
+        is_gone: True if the source's last update did not find it: it was cancelled, or another worker settled it.
         queue: Identity of the queue it was claimed from, which a queue of the same name that is created again does not
             have; None: unknown.
         is_in_doubt: True if the commit of its handler's own transaction, which acknowledges it, has started.
@@ -58,6 +59,7 @@ class Delivery:
     is_dead: bool = False
     claims: int = 0
     is_locked: bool = False
+    is_gone: bool = False
     queue: int | None = None
     is_in_doubt: bool = False
     span: SpanContext | None = None

@@ -150,3 +150,54 @@ class Handler(Generic[Payload, Parameters, Result]):
             return []
         call = self.sending.many(every, options)
         return await (await self._pools.async_runner(connection)).run(call)
+
+    def cancel(self, message_id: int, *, connection: Connectable | None = None) -> bool:
+        """Remove a message from the queue, running or not. It is neither archived nor dead-lettered.
+
+        A message that no worker has claimed does not run. The worker that runs it notices within half of `lease_s`:
+        an `async def` handler is cancelled and its transaction rolled back, a process is killed, and in a thread
+        `context.lost` is set. A transaction of the handler cannot commit after the cancellation. In mode `transaction`,
+        and while a transaction of the handler is committed, this waits for the end of the transaction.
+
+        Args:
+            message_id: As returned by `send`.
+            connection: As for `send`.
+
+        Returns:
+            True if it was in the queue; False if it is done, dead-lettered or cancelled already.
+
+        Raises:
+            ArgumentError: The handler is for a log.
+            QueueNotFoundError: The queue does not exist.
+            ConnectionFailedError: As for `send`.
+        """
+        return self._pools.runner(connection).run(self.sending.cancel(message_id))
+
+    async def cancel_async(
+        self, message_id: int, *, connection: AsyncConnectable | None = None
+    ) -> bool:
+        """Like `cancel`, in an event loop."""
+        call = self.sending.cancel(message_id)
+        return await (await self._pools.async_runner(connection)).run(call)
+
+    def retry_now(self, message_id: int, *, connection: Connectable | None = None) -> bool:
+        """Deliver a message now that waits for a retry or a delay; its attempts are still counted.
+
+        Args:
+            message_id: As returned by `send`.
+            connection: As for `send`.
+
+        Returns:
+            False if a worker has claimed it, or it is not in the queue; `DeadLetters.redrive` sends dead letters again.
+
+        Raises:
+            SluiceError: As for `cancel`.
+        """
+        return self._pools.runner(connection).run(self.sending.retry_now(message_id))
+
+    async def retry_now_async(
+        self, message_id: int, *, connection: AsyncConnectable | None = None
+    ) -> bool:
+        """Like `retry_now`, in an event loop."""
+        call = self.sending.retry_now(message_id)
+        return await (await self._pools.async_runner(connection)).run(call)

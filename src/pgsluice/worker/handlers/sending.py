@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pgsluice.client.calls import Call, deduplication, delayed, pgq, producing
+from pgsluice.client.calls import Call, deduplication, delayed, pgq, producing, reading
 from pgsluice.client.calls.arguments import require_options, whole, zoned_time
 from pgsluice.client.log_records import NewEvent
 from pgsluice.client.payload_type import PayloadType
@@ -94,6 +94,29 @@ class Sending:
         route = self.route
         events = [self._event(route, *one) for one in zip(payloads, each, paths, strict=True)]
         return producing.insert_events(route.log_name, events)
+
+    def cancel(self, message_id: int) -> Call[bool]:
+        """Return the call that removes a message from the queue.
+
+        Raises:
+            ArgumentError: The handler is for a log, or the id is not a whole number.
+        """
+        return reading.delete(self._queue("cancel"), message_id)
+
+    def retry_now(self, message_id: int) -> Call[bool]:
+        """Return the call that makes a waiting message visible.
+
+        Raises:
+            ArgumentError: As for `cancel`.
+        """
+        return reading.retry_now(self._queue("retry_now"), message_id)
+
+    def _queue(self, verb: str) -> str:
+        if isinstance(self.route, QueueRoute):
+            return self.route.queue_name
+        raise ArgumentError(
+            f"handler {self.handler_name!r} is for a log, whose events cannot be changed; {verb}() is for queues"
+        )
 
     def _message(
         self, payload: Any, options: SendOptions, path: str = "payload"

@@ -200,6 +200,7 @@ class QueueSource:
             if extended is not None and extended.outcome == "done":
                 delivery.lease_end_s = began_s + vt
             elif not delivery.is_locked:
+                delivery.is_gone = extended is not None and extended.outcome == "gone"
                 lost.append(delivery)
         return lost
 

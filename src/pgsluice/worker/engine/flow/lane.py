@@ -64,6 +64,15 @@ _HUNG_S = 1.0
 # A suspect message that has run this long no longer blocks the next one.
 _SUSPECT_S = 3.0
 
+_EXPIRED = (
+    'lease expired source="%s" message_id=%d reason="the handler still runs; another worker may have claimed the '
+    'message"'
+)
+_CANCELLED = (
+    'message cancelled source="%s" message_id=%d reason="it is no longer in the queue; if its lease had expired, '
+    'another worker may have settled it"'
+)
+
 _KILLER = Failure("process died", "too many attempts, the last ones never settled")
 _KILLED = Settlement(Reject(_KILLER.message), _KILLER, "dead")
 
@@ -436,8 +445,7 @@ class Lane:
         self._forget(delivery)
         self._complaints.log(
             logging.WARNING,
-            'lease expired source="%s" message_id=%d reason="the handler still runs; another worker may have claimed '
-            'the message"',
+            _CANCELLED if delivery.is_gone else _EXPIRED,
             *(self._source.name, delivery.message_id),
         )
         if len(run.lost) < len(run.contexts) or run.track.spec.execution is Execution.THREAD:

@@ -65,7 +65,7 @@ class BaseContext:
 
     @property
     def lost(self) -> threading.Event:
-        """Set when the lease has expired: another worker may have claimed the message.
+        """Set when the message was cancelled, or its lease has expired and another worker may have claimed it.
 
         An `async def` handler is cancelled then; a `def` handler in a thread cannot be, so a long one should check it.
         """
@@ -85,7 +85,7 @@ class BaseContext:
 
     @property
     def is_lost(self) -> bool:
-        """True if the lease has expired."""
+        """True if the message was cancelled, or its lease has expired."""
         return self._lost is not None and self._lost.is_set()
 
     @property
@@ -200,13 +200,13 @@ class BaseContext:
             raise
 
     def _check(self, result: Result | None = None) -> None:
-        """Raise LeaseLostError if the lease has expired."""
+        """Raise LeaseLostError if the message was cancelled, or its lease has expired."""
         if result == "lost":
             self.lost.set()
         if self.is_lost:
             raise LeaseLostError(
-                f"the lease of message {self.message_id} of {self.source} has expired: another worker may have "
-                "claimed it; the writes of its transaction are rolled back"
+                f"the lease of message {self.message_id} of {self.source} has expired, so another worker may have "
+                "claimed it, or the message was cancelled; the writes of its transaction are rolled back"
             )
 
 
