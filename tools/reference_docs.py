@@ -54,7 +54,7 @@ PYTHON = (
     *("StoredMessage", "UnloadableJson", "DeadLetter", "Replay", "ReplayStep"),
     *("QueueState", "Sample", "NewestSample", "LogState", "BrowsedEvent"),
 )
-TESTING = ("run_handler", "MessageOptions", "run_batch", "drain", "create_queues")
+TESTING = ("run_handler", "MessageOptions", "run_batch", "drain")
 FUNCTIONS = """
 select p.proname, pg_get_function_identity_arguments(p.oid), pg_get_function_result(p.oid),
     obj_description(p.oid, 'pg_proc'),

@@ -416,6 +416,18 @@ def test_messages_sent_by_handlers_use_the_dsn_of_the_command_also_in_a_process(
         assert rows(connection, "select message from pgmq.q_quick") == [({"n": 7},)]
 
 
+def test_missing_queues_are_created_only_with_the_option(database_18, shop):
+    with database_18.connect() as connection:
+        connection.execute("drop view claimed")
+        WorkQueue(connection).drop_queue("quick")
+
+        refused = shop.run("run", "shop:app", "--until-empty", "--queues", "quick", code=3)
+        assert "queue quick does not exist" in refused.stderr
+        shop.run("run", "shop:app", "--until-empty", "--queues", "quick", "--create-queues")
+
+        assert "quick" in {each.queue_name for each in WorkQueue(connection).list_queues()}
+
+
 def test_check_prints_handlers_and_problems(database_18, shop):
     records = json.loads(shop.run("check", "shop:app", "--json").stdout)
     assert {"what": "handler quick", "found": "queue quick", "is_wrong": False} in records

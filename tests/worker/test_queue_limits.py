@@ -11,6 +11,7 @@ import pytest
 from pgsluice import Operations, WorkQueue
 from pgsluice.errors import ArgumentError
 from pgsluice.worker import App, Context, RetryPolicy
+from pgsluice.worker.engine.flow.options import WorkerOptions
 from pgsluice.worker.engine.flow.worker import Worker
 from support import rows
 from support.runtime import until
@@ -93,6 +94,48 @@ async def test_a_change_of_declared_limits_is_logged_with_both_values(
     assert "fleet_concurrency=1" in line
     limits = WorkQueue(observer).queue_options(queue_name)
     assert (limits.fleet_concurrency, limits.limits_by) == (1, f"{__name__}.new")
+
+
+async def test_priorities_are_declared_stored_and_removed_as_limits_are(
+    worker_url, observer, queue_name, caplog
+):
+    work = WorkQueue(observer)
+
+    await started(worker_url, queue_name, priority_weights=[4, 1], rate=5)
+    stored_now = work.queue_options(queue_name)
+    assert (stored_now.priority_weights, stored_now.rate) == ([4, 1], 5)
+    assert stored_now.limits_by == f"{__name__}.tested"
+
+    await started(worker_url, queue_name, priority_weights=(4, 1), rate=5)
+    assert warnings(caplog) == []
+
+    await started(worker_url, queue_name)
+    assert work.queue_options(queue_name).priority_weights is None
+
+    work.set_queue_options(queue_name, priority_weights=[9, 1])
+    caplog.clear()
+    await started(worker_url, queue_name, priority_weights=[4, 1])
+    assert work.queue_options(queue_name).priority_weights == [9, 1]
+    (line,) = warnings(caplog)
+    assert 'declared="priority_weights=4,1" stored="priority_weights=9,1"' in line
+
+
+async def test_declared_priorities_divide_the_claims(worker_url, queue_name):
+    app, seen = App(worker_url, name="tests"), []
+
+    @app.handler(queue_name, name="tested", priority_weights=[1, 0], concurrency=1)
+    async def handle(payload):
+        seen.append(payload)
+
+    app.create_queues()
+    await handle.send_many_async([1, 2], priority=2)
+    await handle.send_many_async([3, 4], priority=1)
+
+    await Worker(app, options=WorkerOptions(prefetch=0)).run_until_empty(idle_s=0)
+    await app.aclose()
+    app.close()
+
+    assert seen == [3, 4, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -246,6 +289,20 @@ def test_an_order_of_keys_that_cannot_be_kept_is_refused_where_it_is_declared():
             "key_concurrency of handler '_handle_nothing' is 2",
         ),
         ({"log": "l", "group": "g", "when_waiting": "skip"}, "does not support when_waiting"),
+        (
+            {"priority_weights": [1]},
+            r"priority_weights of handler '_handle_nothing' is \[1\]; use 2 to 9",
+        ),
+        ({"priority_weights": [0, 0]}, "not all 0"),
+        ({"priority_weights": "41"}, "use 2 to 9 whole numbers"),
+        (
+            {"priority_weights": [2, 1], "key_concurrency": 1},
+            "with limits of keys; use one of them",
+        ),
+        (
+            {"log": "l", "group": "g", "priority_weights": [2, 1]},
+            "does not support priority_weights",
+        ),
     ):
         queue = None if "log" in options else "orders"
         with pytest.raises(ArgumentError, match=message):

@@ -20,7 +20,6 @@ from pgsluice.errors import ArgumentError, PayloadError
 from pgsluice.worker import App, Batch, Context, Done, Reject, Release, Retry, SyncContext
 from pgsluice.worker.engine.delivery import Settlement
 from pgsluice.worker.testing import (
-    create_queues,
     drain,
     drain_async,
     run_batch,
@@ -203,8 +202,8 @@ def shop(worker_url, observer):
     @shop.handler(log="drain_events", group="mailers", event_types=["paid"])
     def paid(order: Order) -> None: ...
 
-    create_queues(shop, observer)
-    create_queues(shop, observer)  # existing queues are not changed
+    shop.create_queues(observer)
+    shop.create_queues(observer)  # existing queues are not changed
     observer.execute("truncate pgmq.q_drain_orders, pgmq.q_drain_parcels, sluice.inbox")
     yield shop, accept, paid
     shop.close()
@@ -257,7 +256,7 @@ async def test_a_worker_runs_beside_a_program_in_its_event_loop(shop):
 
 USED = """
 from pgsluice import App, WorkQueue
-from pgsluice.worker.testing import create_queues, drain
+from pgsluice.worker.testing import drain
 
 app = App()
 done = []
@@ -268,7 +267,7 @@ def handle(number: int) -> None:
 
 def test_one(pgsluice_database):
     with pgsluice_database.connect() as connection:
-        create_queues(app, connection)
+        app.create_queues(connection)
     handle.send(1)
     assert drain(app)["handle"].done == 1
     assert done == [1]
@@ -276,7 +275,7 @@ def test_one(pgsluice_database):
 def test_another_has_another_database(pgsluice_database):
     with pgsluice_database.connect() as connection:
         assert WorkQueue(connection).list_queues() == []
-        create_queues(app, connection)
+        app.create_queues(connection)
     handle.send(2)
     assert drain(app)["handle"].done == 1
     assert done == [1, 2]
@@ -349,7 +348,7 @@ SHARED_OUT = """
 import pathlib, time
 import pytest
 from pgsluice import App, WorkQueue
-from pgsluice.worker.testing import create_queues, drain
+from pgsluice.worker.testing import drain
 
 HERE = pathlib.Path(__file__).parent
 
@@ -363,7 +362,7 @@ def test_each_has_a_database_of_its_own(pgsluice_database, number):
 
     with pgsluice_database.connect() as connection:
         assert WorkQueue(connection).list_queues() == []
-        create_queues(app, connection)
+        app.create_queues(connection)
     (HERE / f"began-{number}").touch()
     while (HERE / "gate").exists():
         time.sleep(0.01)

@@ -186,6 +186,11 @@ def worker() -> None:
     help="Minimum log level.",
 )
 @click.option(
+    "--create-queues",
+    is_flag=True,
+    help="Create the queues and logs of the handlers that do not exist.  [default: exit with 3 if one is missing]",
+)
+@click.option(
     "--no-maintenance",
     is_flag=True,
     help="Do not run `pgsluice maintain`'s tasks.  [default: run them in the first process, if no other process leads "

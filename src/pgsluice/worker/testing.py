@@ -12,7 +12,7 @@ from typing import Any, TypedDict, Unpack, cast
 
 from psycopg import AsyncConnection, Connection
 
-from pgsluice.client import AsyncEventLog, EventLog, WorkQueue
+from pgsluice.client import AsyncEventLog
 from pgsluice.client.calls import Call
 from pgsluice.client.calls.arguments import require_options
 from pgsluice.client.calls.call import no_change
@@ -221,20 +221,6 @@ async def _drain(
         ticking.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await ticking
-
-
-def create_queues(app: App, connection: Connection[Any]) -> None:
-    """Create the queues and logs of an app's handlers that do not exist.
-
-    Args:
-        app: The app.
-        connection: Creates them in its transaction.
-    """
-    for spec in app.handlers.values():
-        if isinstance(spec.route, QueueRoute):
-            WorkQueue(connection).create(spec.route.queue_name)
-        else:
-            EventLog(connection).create_queue(spec.route.log_name)
 
 
 async def _tick(conninfo: str, log_names: Sequence[str]) -> None:

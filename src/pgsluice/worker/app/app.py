@@ -20,6 +20,7 @@ from typing import (
 
 from pgsluice.client.calls.arguments import require_options, zoned_time
 from pgsluice.client.schedule_records import CatchUp, ScheduleOptions
+from pgsluice.client.sources import AsyncConnectable, Connectable
 from pgsluice.errors import ArgumentError
 from pgsluice.worker.handlers.declare import check_neighbours, make_route, make_spec
 from pgsluice.worker.handlers.handler import Batch, HandlerSpec
@@ -279,6 +280,34 @@ class App:
             maintenance=maintenance,
             grace_s=grace_s,
         )
+
+    def create_queues(self, connection: Connectable | None = None) -> None:
+        """Create the queues and logs of the handlers that do not exist, and store the options that handlers declare.
+
+        Idempotent, in one transaction. Options that an operator set are kept. Share groups, consumers and bindings to
+        topics are created when a worker starts.
+
+        Args:
+            connection: As for `Handler.send`: creates them in its transaction. None: the app's own pool.
+
+        Raises:
+            PrivilegeError: Something must be created or changed, which needs the rights of `sluice_admin` for queues
+                and of `pgq_admin` for logs.
+            QueueNameError: A queue cannot have its name.
+            ArgumentError: An option is invalid.
+            ConnectionFailedError: The server is unreachable.
+        """
+        # As for the lifespan.
+        from pgsluice.worker.engine.claim.declared_limits import create_sources
+
+        self._pools.runner(connection).run_steps(create_sources(self.handlers.values()))
+
+    async def create_queues_async(self, connection: AsyncConnectable | None = None) -> None:
+        """Like `create_queues`, in an event loop."""
+        from pgsluice.worker.engine.claim.declared_limits import create_sources
+
+        runner = await self._pools.async_runner(connection)
+        await runner.run_steps(create_sources(self.handlers.values()))
 
     def close(self) -> None:
         """Close the connections opened by `send` and `send_many`; the next send reconnects."""

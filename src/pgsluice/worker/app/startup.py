@@ -8,13 +8,16 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 import psycopg
+from psycopg import AsyncConnection
 
 from pgsluice.client import AsyncSchedules
+from pgsluice.client._async.runner import AsyncRunner
 from pgsluice.connection import Target
 from pgsluice.errors import PrivilegeError, translate
 from pgsluice.sessions import AsyncSluiceConnection
 from pgsluice.settings import Settings
 from pgsluice.worker.engine.claim import start_checks
+from pgsluice.worker.engine.claim.declared_limits import create_sources
 from pgsluice.worker.engine.flow.options import Application
 from pgsluice.worker.handlers.handler import HandlerSpec
 from pgsluice.worker.loops import run_in_thread
@@ -30,7 +33,12 @@ class ScheduledApplication(Application, Protocol):
 
 
 async def start_up(
-    app: ScheduledApplication, specs: Iterable[HandlerSpec], target: Target, *, connections: int
+    app: ScheduledApplication,
+    specs: Iterable[HandlerSpec],
+    target: Target,
+    *,
+    connections: int,
+    creates: bool = False,
 ) -> dict[str, Any]:
     """Run preflight checks, store the schedules that the app declares, and pause those that it no longer declares.
 
@@ -39,6 +47,7 @@ async def start_up(
         specs: The handlers.
         target: The server.
         connections: Maximum connections of the process.
+        creates: Create the queues and logs that do not exist.
 
     Returns:
         Options for connections to this server, as for `psycopg.connect`.
@@ -47,15 +56,18 @@ async def start_up(
         ConnectionFailedError: The server is unreachable; retry.
         SluiceError: A permanent error.
     """
+    if creates:
+        async with await _connected(target) as connection:
+            await AsyncRunner(connection).run_steps(create_sources(specs))
     checking = run_in_thread("pgsluice start", start_checks.require, target, specs, connections)
     options = await asyncio.wrap_future(checking)
     await _declare(app, target)
     return options
 
 
-async def _declare(app: ScheduledApplication, target: Target) -> None:
+async def _connected(target: Target) -> AsyncConnection[Any]:
     try:
-        connection = await AsyncSluiceConnection.connect(
+        return await AsyncSluiceConnection.connect(
             target.conninfo,
             autocommit=True,
             connect_timeout=Settings.load().connect_timeout_s,
@@ -63,7 +75,10 @@ async def _declare(app: ScheduledApplication, target: Target) -> None:
         )
     except psycopg.Error as error:
         raise translate(error) from error
-    async with connection:
+
+
+async def _declare(app: ScheduledApplication, target: Target) -> None:
+    async with await _connected(target) as connection:
         try:
             await declare_schedules(AsyncSchedules(connection), app.name, app.schedules.values())
         except PrivilegeError as error:

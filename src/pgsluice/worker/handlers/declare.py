@@ -212,6 +212,9 @@ def make_spec(
     limits = Limits(**_of(Limits, options))
     if limits.when_waiting is None and limits.key_concurrency == 1:
         limits = replace(limits, when_waiting="block")
+    if limits.priority_weights is not None:
+        weights = _weights(limits.priority_weights, options.get("name") or function.__name__)
+        limits = replace(limits, priority_weights=weights)
     made = {
         "name": options.get("name") or function.__name__,
         "function": function,
@@ -228,6 +231,25 @@ def make_spec(
     spec = HandlerSpec(**{**_of(HandlerSpec, options), **made})
     check_spec(spec)
     return spec, payload
+
+
+def _weights(weights: Any, name: str) -> tuple[int, ...]:
+    """Return the weights of priority levels.
+
+    Raises:
+        ArgumentError: They are not a sequence of 2 to 9 whole numbers, 0 or more, one of them above 0.
+    """
+    is_valid = (
+        isinstance(weights, Sequence)
+        and 2 <= len(weights) <= 9
+        and all(type(weight) is int and weight >= 0 for weight in weights)
+        and any(weights)
+    )
+    if not is_valid:
+        raise ArgumentError(
+            f"priority_weights of handler {name!r} is {weights!r}; use 2 to 9 whole numbers, 0 or more and not all 0"
+        )
+    return tuple(weights)
 
 
 def _of(kind: type[HandlerSpec | Limits], options: HandlerOptions) -> dict[str, Any]:
@@ -304,6 +326,10 @@ def _check_order(spec: HandlerSpec) -> None:
             f"key_concurrency of handler {spec.name!r} is {limits.key_concurrency} with when_waiting, which "
             "orders the messages of a key; use 1, or omit when_waiting"
         )
+    if limits.priority_weights is not None and (limits.key_concurrency or limits.when_waiting):
+        raise ArgumentError(
+            f"handler {spec.name!r} has priority_weights with limits of keys; use one of them"
+        )
 
 
 def _check_exceptions(spec: HandlerSpec) -> None:
@@ -318,6 +344,7 @@ def _check_exceptions(spec: HandlerSpec) -> None:
 def _check_log_options(spec: HandlerSpec) -> None:
     limits, usual = spec.limits, Limits()
     of_queues = ["fleet_concurrency", "key_concurrency", "rate", "rate_s", "when_waiting"]
+    of_queues += ["priority_weights"]
     if isinstance(spec.route, ConsumerRoute):
         if spec.batch is not None:
             raise ArgumentError(

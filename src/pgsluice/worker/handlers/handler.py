@@ -125,7 +125,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Concurrency and rate limits of a handler, as in `HandlerOptions`; None: no limit, or no order of keys."""
+    """Concurrency, rate limits and priorities of a handler, as in `HandlerOptions`; None: none."""
 
     concurrency: int = 10
     fleet_concurrency: int | None = None
@@ -134,6 +134,7 @@ class Limits:
     rate_s: float = 1.0
     weight: int = 1
     when_waiting: WhenWaiting | None = None
+    priority_weights: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +169,8 @@ class HandlerSpec:
     give_up_on: tuple[type[BaseException], ...] = ()
     keep: Literal["archive", "delete"] = "archive"
     transactions: Any = None
+
+    @property
+    def declared_by(self) -> str:
+        """Its name with its module, stored with the options that it declares for its queue."""
+        return f"{self.function.__module__}.{self.name}"

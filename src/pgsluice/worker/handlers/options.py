@@ -36,8 +36,9 @@ class HandlerOptions(TypedDict, total=False):
             Default: `loop` or `thread`.
         keep: Archive or delete done messages of a queue. Default: archive.
         concurrency: Maximum concurrency in one process, 1 or more. Default: 10.
-        fleet_concurrency: Maximum concurrency across all processes, 1 or more. Queues only, as are the next four. A
-            worker stores these limits of the queue when it starts, unless an operator set others. Default: no limit.
+        fleet_concurrency: Maximum concurrency across all processes, 1 or more. Queues only, as are the next five.
+            They are limits of the queue, stored when a worker starts or by `App.create_queues`, unless an operator set
+            others. Default: no limit.
         key_concurrency: Maximum concurrency per key across all processes, 1 or more. With 1, messages of a key are in
             order. Default: no limit.
         when_waiting: Handle messages of a key in order, one at a time; while one waits for its retry, `block`: none of
@@ -46,6 +47,9 @@ class HandlerOptions(TypedDict, total=False):
         rate: Rate limit: messages claimed per `rate_s` across all processes, 1 or more. A message counts when a worker
             claims it; it may start later, and if it is released before it starts, it counts again. Default: no limit.
         rate_s: Period of the rate limit in seconds, more than 0. Default: 1.
+        priority_weights: Weights of 2 to 9 priority levels, the most urgent first: the relative share of claims while
+            several levels have messages, 0 or more. Not with `key_concurrency` or `when_waiting`. Default: no
+            priorities.
         weight: Share of slots relative to the other handlers of the process, 1 or more. Default: 1.
     """
 
@@ -70,6 +74,7 @@ class HandlerOptions(TypedDict, total=False):
     when_waiting: WhenWaiting | None
     rate: int | None
     rate_s: float
+    priority_weights: Sequence[int] | None
     weight: int
 
 

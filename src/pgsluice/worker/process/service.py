@@ -70,6 +70,7 @@ class RunOptions:
     log_format: str
     log_level: str
     maintains: bool
+    create_queues: bool
 
 
 def run_service(settings: RunOptions) -> int:
@@ -188,7 +189,11 @@ class Service:
                         make,
                         self._shutdown,
                         begin=lambda: start_up(
-                            app, specs.values(), target, connections=connections
+                            app,
+                            specs.values(),
+                            target,
+                            connections=connections,
+                            creates=self._settings.create_queues,
                         ),
                         report=self._report_all,
                         until_empty_s=self._settings.idle_s if self._settings.until_empty else None,

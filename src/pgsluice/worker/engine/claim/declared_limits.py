@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from pgsluice.client import QueueOptions, QueueSettings
+from pgsluice.client import QueueInfo, QueueOptions, QueueSettings
 from pgsluice.client._async.runner import AsyncRunner
-from pgsluice.client.calls import settings
+from pgsluice.client.calls import pgmq, pgq, settings
+from pgsluice.client.calls.call import Steps
 from pgsluice.client.group_records import GroupInfo, GroupOptions
 from pgsluice.errors import PrivilegeError
-from pgsluice.worker.handlers.handler import HandlerSpec, Limits
+from pgsluice.worker.handlers.handler import HandlerSpec, Limits, QueueRoute
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +46,35 @@ def group_options(specs: Sequence[HandlerSpec]) -> GroupOptions:
             "backoff_jitter": longest.jitter,
         }
     return options
+
+
+def create_sources(specs: Iterable[HandlerSpec]) -> Steps[None]:
+    """Create the queues and logs of handlers that do not exist, and store the limits that handlers declare.
+
+    Limits that an operator set are kept. Existing queues and logs with the declared limits need no right to create.
+    """
+    queues: dict[str, QueueInfo] = {
+        each.queue_name.lower(): each for each in (yield pgmq.list_queues())
+    }
+    logs: set[str] | None = None
+    for spec in specs:
+        if not isinstance(spec.route, QueueRoute):
+            if logs is None:
+                logs = {each.queue_name for each in (yield pgq.get_queue_info())}
+            if spec.route.log_name not in logs:
+                yield pgq.create_queue(spec.route.log_name)
+            continue
+        queue_name = spec.route.queue_name
+        if queue_name.lower() not in queues:
+            yield pgmq.create(queue_name)
+        if not _set_limits(spec.limits):
+            continue
+        stored: QueueSettings = yield settings.queue_options(queue_name)
+        is_changeable = stored.limits_by is not None or not _set_limits(stored)
+        if is_changeable and _values(spec.limits) != _values(stored):
+            yield settings.declare_queue_options(
+                queue_name, spec.declared_by, _options(spec.limits)
+            )
 
 
 async def declare_limits(
@@ -105,6 +135,8 @@ def described(of: Limits | QueueSettings) -> str:
     values = _set_limits(of)
     if "rate" in values:
         values["rate"] = f"{of.rate}/{_rate_s(of):g}s"
+    if of.priority_weights is not None:
+        values["priority_weights"] = ",".join(map(str, of.priority_weights))
     return " ".join(f"{name}={value}" for name, value in values.items()) or "none"
 
 
@@ -122,7 +154,7 @@ def _set_limits(of: Limits | QueueSettings) -> dict[str, object]:
         "key_concurrency": of.key_concurrency,
         "rate": of.rate,
         "when_waiting": of.when_waiting,
-        "priority_weights": of.priority_weights if isinstance(of, QueueSettings) else None,
+        "priority_weights": None if of.priority_weights is None else list(of.priority_weights),
     }
     return {name: value for name, value in values.items() if value is not None}
 
@@ -146,4 +178,5 @@ def _options(declared: Limits) -> QueueOptions:
         "rate": declared.rate,
         "rate_interval": timedelta(seconds=declared.rate_s),
         "when_waiting": declared.when_waiting,
+        "priority_weights": declared.priority_weights,
     }

@@ -69,7 +69,7 @@ class QueueSource:
         self._identity: int | None = None
         self._retry = spec.retry
         self._limits = spec.limits
-        self._declared_by = f"{spec.function.__module__}.{spec.name}"
+        self._declared_by = spec.declared_by
         self._is_kept = spec.keep == "archive"
         self._worker_id = worker_id
         self._records_first = spec.retry is not None and spec.retry.max_attempts == 1
