@@ -63,6 +63,49 @@ def test_a_message_goes_in_and_out_and_is_acknowledged(queue, connection):
     assert rows(connection, "select msg_id from pgmq.a_orders order by 1") == [(1,), (2,)]
 
 
+def test_a_message_is_sent_with_its_key_priority_headers_and_delay(queue, connection):
+    queue("create", "orders")
+
+    queue(
+        "send",
+        "orders",
+        "1",
+        "--key",
+        "ann",
+        "--priority",
+        "2",
+        "--headers",
+        '{"h": 1}',
+        "--delay",
+        "1h",
+    )
+    queue("send", "orders", "2", "3", "--key", "")
+
+    assert rows(
+        connection, "select headers, vt > clock_timestamp() from pgmq.q_orders order by msg_id"
+    ) == [
+        ({"h": 1, "x-pgmq-group": "ann", "x-pgmq-priority": 2}, True),
+        ({"x-pgmq-group": ""}, False),
+        ({"x-pgmq-group": ""}, False),
+    ]
+    refused = queue(
+        "send", "orders", "1", "--key", "a", "--headers", '{"x-pgmq-group": "b"}', code=2
+    )
+    assert "key and the header 'x-pgmq-group' differ" in refused.stderr
+
+
+def test_a_duplicate_is_not_sent_and_the_first_id_is_printed(queue):
+    queue("create", "orders")
+    queue("set", "orders", "deduplication_window=1h")
+    keyed = ("--deduplication-key", "order 1")
+
+    assert queue("send", "orders", "1", *keyed).stdout == "1\n"
+    assert queue("send", "orders", "2", *keyed).stdout == "1\n"
+    for messages in ((), ("1", "2")):
+        refused = queue("send", "orders", *messages, *keyed, code=2)
+        assert "--deduplication-key needs one message as argument" in refused.stderr
+
+
 def test_messages_are_cancelled_and_the_action_is_recorded(queue, connection):
     queue("create", "orders")
     queue("send", "orders", "1", "2", "3")
@@ -107,7 +150,7 @@ def test_retry_is_recorded_in_its_transaction_and_only_if_a_message_was_found(qu
     assert rows(connection, "select action from sluice.list_actions('orders')") == []
 
     connection.execute("alter table sluice.action add check (action <> 'set_vt')")
-    queue("retry", "orders", "1", code=3)
+    queue("retry", "orders", "1", code=2)
     assert rows(connection, "select vt <= clock_timestamp() from pgmq.q_orders") == [(False,)]
 
 

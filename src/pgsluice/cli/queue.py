@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import click
 from psycopg import Connection
@@ -44,6 +44,8 @@ from pgsluice.cli.types import Duration, Json
 from pgsluice.client import Operations, QueueMetrics, WorkQueue
 from pgsluice.client.sentences import counted
 from pgsluice.errors import NotInstalledError, PrivilegeError, QueueNotFoundError
+from pgsluice.worker.handlers.options import SendOptions
+from pgsluice.worker.handlers.sending import message_headers
 
 _vt = click.option(
     "--vt",
@@ -166,25 +168,50 @@ def _metrics(work: WorkQueue, queue_name: str | None) -> dict[str, QueueMetrics]
     show_default=True,
     help="Time until the messages become visible, in whole seconds.",
 )
+@click.option(
+    "--key", type=FreeText(), help="Ordering key of each message: its header x-pgmq-group."
+)
+@click.option(
+    "--priority",
+    type=click.IntRange(1),
+    help="Priority of each message, 1 is the most urgent: its header x-pgmq-priority.",
+)
+@click.option(
+    "--deduplication-key",
+    type=FreeText(),
+    help="Do not store the message, which is a single argument, if it is a duplicate by this key; print the id of the "
+    "first message.",
+)
 @json_lines_option
 @dsn_option
 def send(
     queue_name: str,
     messages: tuple[str, ...],
-    headers: dict[str, Any] | None,
     delay: int,
+    deduplication_key: str | None,
     dsn: str | None,
+    **options: Any,
 ) -> None:
     """Send messages from arguments or standard input, and print their ids.
 
     Standard input has one JSON value per line. Lines are sent in transactions of 1,000. The command stops at the first
     line that is not JSON; the error has the number of messages already sent.
     """
+    if deduplication_key is not None and len(messages) != 1:
+        raise click.UsageError("--deduplication-key needs one message as argument")
     texts: Iterable[str] = messages or lines(sys.stdin)
+    headers = message_headers(cast("SendOptions", options))
+    keys = None if deduplication_key is None else [deduplication_key]
     with work_queue(dsn) as work:
 
         def send(values: list[Any]) -> list[int]:
-            return work.send_batch(queue_name, values, headers=[headers] * len(values), delay=delay)
+            return work.send_batch(
+                queue_name,
+                values,
+                headers=[headers] * len(values),
+                delay=delay,
+                deduplication_keys=keys,
+            )
 
         for ids in send_texts(texts, send):
             echo_lines("\n".join(map(str, ids)))

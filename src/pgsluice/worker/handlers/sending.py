@@ -124,7 +124,7 @@ class Sending:
         """Return the message and headers that a queue stores for a payload."""
         self._refuse(event_type=options.get("event_type"))
         message = self.payload.encode(payload, path)
-        return message, _keyed(_prioritised(options), KEY_HEADER, options.get("key"))
+        return message, message_headers(options)
 
     def _event(
         self,
@@ -191,6 +191,15 @@ def _delay_of(options: SendOptions | SendManyOptions) -> int | datetime | None:
     if delay_s is not None:
         return whole(delay_s, "delay_s", 0)
     return zoned_time(at, "at")
+
+
+def message_headers(options: SendOptions) -> dict[str, Any] | None:
+    """Return the headers of a message with its key and priority, or None.
+
+    Raises:
+        ArgumentError: The key is not a text, the priority out of range, or a header differs from them.
+    """
+    return _keyed(_prioritised(options), KEY_HEADER, options.get("key"))
 
 
 def _prioritised(options: SendOptions) -> dict[str, Any] | None:
